@@ -64,6 +64,22 @@ def serialize_writers() -> None:
     )
 
 
+def check_references() -> None:
+    """Make SQLite refuse to delete a row that others refer to.
+
+    Other databases always do; SQLite does if a connection asks for it. Call
+    it once per process.
+    """
+    sqlalchemy.event.listen(
+        sqlalchemy.engine.Engine, 'connect', _on_referring_connect
+    )
+
+
+def _on_referring_connect(connection: typing.Any, _record: object) -> None:
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute('PRAGMA foreign_keys=ON')
+
+
 def _on_connect(connection: typing.Any, _record: object) -> None:
     if isinstance(connection, sqlite3.Connection):
         for pragma in _PRAGMAS:

@@ -42,6 +42,12 @@ _HINT_FOR_SERVICE_USER = (
     'a user without it sees only the requests of its own project'
 )
 
+_HINT_FOR_PROFILE = (
+    ". Check that its endpoint ends in /v2. If device profile '%s', or that "
+    'of another server, was deleted, create it again under its name and let '
+    'the requests refer to it; see "A device profile was deleted" in the guide'
+)
+
 #: Key of an instance's system metadata for the slots of its requests.
 SLOTS_KEY = 'powervm_accelerators'
 
@@ -52,6 +58,8 @@ Owned = Callable[[], Iterable[int]]
 
 # What Nova's client says of an empty answer, for which it has no exception.
 _EMPTY_ANSWER = 'returned no accelerator requests'
+# Cyborg lists all requests first, and does so if one has no device profile.
+_NOT_FOUND = '[404]'
 
 
 def parse_requests(
@@ -233,8 +241,13 @@ def _query_cyborg(context: Any, instance: Any) -> Any:
         keystone_exceptions.ClientException,
     ) as error:
         if _EMPTY_ANSWER not in str(error):
+            hint = (
+                _HINT_FOR_PROFILE % _device_profile(instance)
+                if _NOT_FOUND in str(error)
+                else ''
+            )
             raise exception.CyborgSilent(
-                instance=instance.uuid, reason=error
+                instance=instance.uuid, reason=f'{error}{hint}'
             ) from error
         hint = '' if context.auth_token else _HINT_FOR_SERVICE_USER
         raise exception.AcceleratorsUnknown(

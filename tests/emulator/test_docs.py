@@ -16,10 +16,14 @@ import inspect
 import pathlib
 import unittest
 
+from pypowervm.wrappers import logical_partition as lpar
+
 from nova_powervm.emulator import main
 from nova_powervm.emulator import routes
 from nova_powervm.emulator import worlds
 from nova_powervm.emulator.control import verbs as control
+from tests.emulator import base
+from tests.unit.docs import pages
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / 'doc' / 'source' / 'user' / 'emulator.rst'
@@ -70,3 +74,29 @@ class PageTest(unittest.TestCase):
                 break
             lines.append(line)
         worlds.parse('\n'.join(lines), 'the example')
+
+
+class DeletionByHandTest(base.EmulatorTestCase):
+    """What the page about the demonstration does in place of pvmctl."""
+
+    def test_program_of_page_deletes_lpar(self):
+        self.create('other')
+        self.create('vm1')
+        (program,) = (
+            text
+            for name, text in pages.blocks('python')
+            if name == 'contributor/demo'
+        )
+        for placeholder, value in (
+            ("'nova'", repr(self.emulator.username)),
+            ('<password>', self.emulator.password),
+            ('<port>', str(self.emulator.port)),
+            ('<name>', 'vm1'),
+        ):
+            program = program.replace(placeholder, value)
+
+        exec(program, {})  # noqa: S102
+
+        left = lpar.LPAR.get(self.adapter, parent=self.system())
+        self.assertIn('other', [each.name for each in left])
+        self.assertNotIn('vm1', [each.name for each in left])

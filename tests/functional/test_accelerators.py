@@ -414,6 +414,108 @@ class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
         self.assertEqual({NVME: True}, lpar.slots)
 
 
+class DeletedProfileTest(accelerated_servers.AcceleratorTestCase):
+    """A device profile is deleted while a server uses it."""
+
+    def setUp(self):
+        super().setUp()
+        self.flags(resume_guests_state_on_host_boot=True)
+        self.server = self.accelerated('FPGA')
+        (self.arq,) = self.cyborg.requests(self.server)
+        self.profile = self.arq['device_profile_name']
+
+    def test_database_keeps_profile_that_requests_refer_to(self):
+        answer = self.cyborg.request(
+            'DELETE', f'/device_profiles?value={self.profile}'
+        )
+
+        self.assertEqual(500, answer.status_code)
+        self.assertIn('FOREIGN KEY', answer.text)
+        self._reboot_server(self.server, hard=True)
+        self.assert_has(self.server, NVME)
+
+    def test_statement_of_page_repairs_requests_without_profile(self):
+        # SQLite would give its number to the next profile.
+        self.create_profile('PGPU')
+        self.cyborg.call('delete_profile_unchecked', name=self.profile)
+        for action in (
+            {'reboot': {'type': 'HARD'}},
+            {'rebuild': {'imageRef': self.image}},
+        ):
+            self._refused_by_nova(action)
+            self.assert_has(self.server, NVME)
+        self.assertEqual(
+            'REBUILD', self.api.get_server(self.server['id'])['status']
+        )
+        self.api.post_server_action(
+            self.server['id'], {'os-resetState': {'state': 'active'}}
+        )
+
+        self.accelerated('PGPU', expected='ERROR')
+        self._turn_host_off_and_on()
+        self._repair()
+        self._run_periodics()
+
+        self.assert_has(self.server, NVME)
+        self.assertEqual([self.arq], self.cyborg.requests(self.server))
+        self._rebuild_server(self.server, self.image)
+        self.assert_has(self.server, NVME)
+
+    def _refused_by_nova(self, action):
+        """Assert that an action ends before nova-compute does anything."""
+        (name,) = action
+        self.api.post_server_action(self.server['id'], action)
+        event = self._wait_for_action_fail_completion(
+            self.server,
+            name,
+            {
+                'reboot': 'compute_reboot_instance',
+                'rebuild': 'rebuild_server',
+            }[name],
+        )
+        self.assertIn(
+            'Invalid response from Cyborg: <Response [404]>',
+            event['details'],
+        )
+
+    def _turn_host_off_and_on(self):
+        """Assert that the server stays off, and that the log says why."""
+        self.control().set_partition(
+            self.lpar(self.server).uuid, state='not activated'
+        )
+        self.restart_host()
+        self._run_periodics()
+        self.assertEqual('not activated', self.lpar(self.server).state)
+        self.assertIn(
+            f"If device profile '{self.profile}', or that of another server, "
+            'was deleted, create it again under its name',
+            self.logged(),
+        )
+
+    def _repair(self):
+        """Do what the page says."""
+        self.cyborg.create_profile(
+            {
+                'resources:FPGA': '1',
+                f'trait:{real_cyborg.MARK}': 'required',
+            },
+            name=self.profile,
+        )
+        answer = self.cyborg.request('GET', '/accelerator_requests')
+        found = re.search(
+            r'Device Profile not found with id=(\d+)', answer.text
+        )
+        self.assertTrue(found, answer.text)
+        ((page, statement),) = pages.blocks('sql')
+        self.assertEqual('admin/cyborg', page)
+        self.cyborg.call(
+            'run_sql',
+            statement=statement.replace('<profile>', self.profile).replace(
+                '<id>', found[1]
+            ),
+        )
+
+
 class CyborgConflictTest(accelerated_servers.AcceleratorTestCase):
     """A slot that both Nova and Cyborg manage is withheld.
 

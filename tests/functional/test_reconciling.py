@@ -53,13 +53,12 @@ class PortReconciliationTest(networks.NetworkTestCase):
         self.neutron.delete_port(self.lost['id'])
 
     def bind_another(self):
-        """Bind another port to the server and refresh Nova's cache."""
+        """Bind another port to the server, unknown to Nova."""
         port = self.make_port(vlan=300)
         instance = self.instance(self.server)
         port['device_id'] = instance.uuid
         port['tenant_id'] = instance.project_id
         port['binding:host_id'] = 'host1'
-        self.refresh_cache()
         return port
 
     def refresh_cache(self):
@@ -117,9 +116,12 @@ class PortReconciliationTest(networks.NetworkTestCase):
 
         self.assert_exact(self.kept)
 
-    def story_hard_reboot_creates_adapter_of_bound_port(self):
+    def story_hard_reboot_creates_adapter_of_port_once_nova_knows_it(self):
         port = self.bind_another()
+        self._reboot_server(self.server, hard=True)
+        self.assert_exact(self.kept, self.lost)
 
+        self.refresh_cache()
         self._reboot_server(self.server, hard=True)
 
         self.assert_exact(self.kept, self.lost, port)
@@ -239,6 +241,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
 
     def story_unsupported_port_does_not_stop_running_server(self):
         port = self.bind_another()
+        self.refresh_cache()
         port['binding:vif_type'] = 'ovs'
 
         self.api.post_server_action(
@@ -296,6 +299,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
 
     def story_interrupted_reconciliation_is_finished_by_next_reboot(self):
         port = self.bind_another()
+        self.refresh_cache()
         self.delete_lost()
         for verb, label in (
             ('POST', 'NetworkBridge.update'),

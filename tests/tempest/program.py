@@ -30,19 +30,25 @@ class Tempest:
     :param program: the command ``tempest``.
     :param directory: the directory with ``tempest.conf``.
     :param regex: a regular expression for the tests to run; by default those
-        of ``included.txt``. Those of ``excluded.txt`` are left out.
+        of ``included.txt``.
+    :param excluded: the files that name the tests to leave out.
     """
 
-    def __init__(self, program, directory, regex=None):
+    def __init__(self, program, directory, regex, excluded):
         self._program = program
         self._directory = directory
+        # Tempest takes one file.
+        exclusions = directory / 'excluded.txt'
+        exclusions.write_text(
+            '\n'.join((_HERE / name).read_text() for name in excluded)
+        )
         self._selection = (
             *(
                 ('--regex', regex)
                 if regex
                 else ('--include-list', str(_HERE / 'included.txt'))
             ),
-            *('--exclude-list', str(_HERE / 'excluded.txt')),
+            *('--exclude-list', str(exclusions)),
         )
 
     def run(self, concurrency):

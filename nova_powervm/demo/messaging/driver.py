@@ -24,6 +24,7 @@ from oslo_messaging._drivers import common
 
 from nova_powervm.demo.messaging import connection
 from nova_powervm.demo.messaging import listener
+from nova_powervm.demo.messaging import queues
 from nova_powervm.demo.messaging import replies
 from nova_powervm.demo.messaging import subscription
 
@@ -154,15 +155,15 @@ class Driver(base.BaseDriver):
     ) -> base.PollStyleListenerAdapter:
         """Listen for notifications.
 
-        :raises NotImplementedError: a pool is wanted.
+        :param pool: each pool gets all notifications, whoever else listens.
         """
-        if pool:
-            raise NotImplementedError('pools of listeners are not supported')
-        queues = [
+        names = [
             self._name(target.exchange, f'{target.topic}.{priority}')
             for target, priority in targets_and_priorities
         ]
-        return self._listen(queues, None, batch_size, batch_timeout)
+        if pool:
+            names = [queues.pool_queue(name, pool) for name in names]
+        return self._listen(names, None, batch_size, batch_timeout)
 
     def cleanup(self) -> None:
         """End all connections of this process but those of listeners."""
@@ -172,12 +173,12 @@ class Driver(base.BaseDriver):
 
     def _listen(
         self,
-        queues: collections.abc.Sequence[str],
+        names: collections.abc.Sequence[str],
         group: str | None,
         batch_size: int,
         batch_timeout: float | None,
     ) -> base.PollStyleListenerAdapter:
-        subscribed = subscription.Subscription(self._address, queues, group)
+        subscribed = subscription.Subscription(self._address, names, group)
         subscribed.connect()
         return base.PollStyleListenerAdapter(
             listener.Listener(self._client().connections, subscribed),

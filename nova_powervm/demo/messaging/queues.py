@@ -27,6 +27,14 @@ LIMIT = 10_000
 LIFETIME = 1800.0
 
 
+def pool_queue(name: str, pool: str) -> str:
+    """Return the name of the queue of a pool of listeners to a queue.
+
+    It gets all messages of the queue, from its first consumer on.
+    """
+    return f'{name}/pool/{pool}'
+
+
 class QueueFullError(Exception):
     """A queue has as many messages as it can have."""
 
@@ -102,10 +110,16 @@ class Queues:
         self._groups: dict[str, dict[Consumer, Queue]] = {}
 
     def put(self, name: str, message: Message) -> None:
-        """Append a message to a queue.
+        """Append a message to a queue, and to the queue of each of its pools.
 
-        :raises QueueFullError: the queue is full.
+        :raises QueueFullError: the queue is full. A pool that is full does
+            not get the message.
         """
+        for other, pool in [*self._queues.items()]:
+            if other.startswith(pool_queue(name, '')) and (
+                len(pool.messages) < self._limit
+            ):
+                self._append(pool, other, message)
         self._append(self._queue(name), name, message)
 
     def publish(self, group: str, message: Message) -> None:

@@ -16,14 +16,18 @@ import cyborg.cmd  # noqa: F401 - the first import: it chooses threads
 from cyborg.common import service
 
 from nova_powervm.demo import config
+from nova_powervm.demo import sqlite
 from nova_powervm.demo import stack as stack_lib
 
 
 def prepare(stack: stack_lib.Stack, project: str) -> None:
     """Read the configuration, set up the log and connect to the broker.
 
+    Cyborg relies on a database that does not delete what is referred to.
+
     :param project: the name of the process, which is that of its log.
     """
+    sqlite.check_references()
     service.prepare_service(
         [
             project,

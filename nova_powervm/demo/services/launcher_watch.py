@@ -14,6 +14,7 @@
 
 import os
 import signal
+import stat
 import sys
 import threading
 
@@ -22,9 +23,18 @@ def end_with_launcher() -> None:
     """Send SIGTERM to this process as soon as its launcher has ended.
 
     Standard input is a pipe that the launcher never writes to, so its end
-    means that the launcher is gone, for whatever reason.
+    means that the launcher is gone, for whatever reason. A process that was
+    started by hand has something else there, or nothing, and goes on.
     """
-    threading.Thread(target=_wait_and_end, daemon=True).start()
+    if _has_pipe():
+        threading.Thread(target=_wait_and_end, daemon=True).start()
+
+
+def _has_pipe() -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(0).st_mode)
+    except OSError:
+        return False
 
 
 def _wait_and_end() -> None:

@@ -91,6 +91,14 @@ class Services:
         """Set the state of an accelerator request."""
         self._database.set_state(uuid, state)
 
+    def delete_profile_unchecked(self, name):
+        """Delete a device profile, whatever refers to it."""
+        self._database.delete_profile_unchecked(name)
+
+    def run_sql(self, statement):
+        """Run a statement of SQL on the database."""
+        self._database.run(statement)
+
     def tables(self):
         """Return all rows of Cyborg's database."""
         return self._database.rows()
@@ -166,6 +174,7 @@ def main():
     os.dup2(2, 1)
     faulthandler.enable()
     sqlite.serialize_writers()
+    sqlite.check_references()
     service.prepare_service(['cyborg', '--config-file', arguments.config_file])
     accelerators.register_opts(CONF)
     services = Services(arguments.parts.split(','))

@@ -52,6 +52,26 @@ class Database:
             if changed.rowcount != 1:
                 raise LookupError(f'no accelerator request {uuid}')
 
+    def run(self, statement):
+        """Run a statement of SQL."""
+        with self._engine.begin() as connection:
+            connection.execute(sqlalchemy.text(statement))
+
+    def delete_profile_unchecked(self, name):
+        """Delete a device profile without a check of references to it.
+
+        MySQL does that after ``SET FOREIGN_KEY_CHECKS = 0``.
+        """
+        profiles = models.DeviceProfile.__table__
+        with self._engine.connect() as connection:
+            on_driver = connection.connection.driver_connection
+            on_driver.execute('PRAGMA foreign_keys=0')
+            with connection.begin():
+                connection.execute(
+                    profiles.delete().where(profiles.c.name == name)
+                )
+            on_driver.execute('PRAGMA foreign_keys=1')
+
     def rows(self):
         """Return all rows by table, as dictionaries of texts and numbers."""
         with self._engine.connect() as connection:

@@ -152,6 +152,31 @@ class SerializeWritersTest(unittest.TestCase):
             worker.join()
 
 
+class CheckReferencesTest(unittest.TestCase):
+    def test_row_that_another_refers_to_is_not_deleted(self):
+        self.addCleanup(
+            sqlalchemy.event.remove,
+            sqlalchemy.engine.Engine,
+            'connect',
+            sqlite._on_referring_connect,
+        )
+        sqlite.check_references()
+        engine = sqlalchemy.create_engine('sqlite://')
+        self.addCleanup(engine.dispose)
+        with engine.begin() as connection:
+            for statement in (
+                'CREATE TABLE profile (id INTEGER PRIMARY KEY)',
+                'CREATE TABLE request (profile REFERENCES profile (id))',
+                'INSERT INTO profile VALUES (1), (2)',
+                'INSERT INTO request VALUES (1)',
+                'DELETE FROM profile WHERE id = 2',
+            ):
+                connection.execute(sqlalchemy.text(statement))
+
+            with self.assertRaises(sqlalchemy.exc.IntegrityError):
+                connection.execute(sqlalchemy.text('DELETE FROM profile'))
+
+
 def _remove_listeners():
     engines = sqlalchemy.engine.Engine
     sqlalchemy.event.remove(engines, 'connect', sqlite._on_connect)

@@ -24,6 +24,7 @@ FOLLOWED = (
     'README',
     'admin/cyborg',
     'admin/devices',
+    'admin/hosts',
     'admin/one-time-use',
     'admin/troubleshooting',
     'admin/upgrade',

@@ -13,6 +13,7 @@
 import multiprocessing
 import os
 import pathlib
+import queue
 import subprocess
 import sys
 import tempfile
@@ -296,21 +297,46 @@ class CallsTest(_Base):
         oslo_messaging.Notifier(
             transport, 'me', driver='messaging', topics=['news']
         ).info({}, 'event', {'a': 1})
-        got = threading.Event()
+
+        got = self.listen(transport, 'news')
+
+        self.assertEqual(('me', 'event', {'a': 1}), got.get(timeout=30))
+
+    def test_pool_of_listeners_gets_what_others_get_too(self):
+        transport = oslo_messaging.get_notification_transport(
+            cfg.CONF, self.url
+        )
+        self.addCleanup(transport.cleanup)
+        topic = self.id()
+        listeners = [
+            self.listen(transport, topic, pool) for pool in (None, 'a', 'b')
+        ]
+
+        oslo_messaging.Notifier(
+            transport, 'me', driver='messaging', topics=[topic]
+        ).info({}, 'event', {})
+
+        for got in listeners:
+            self.assertEqual(('me', 'event', {}), got.get(timeout=30))
+
+    def listen(self, transport, topic, pool=None):
+        """Start a listener; return the queue of what it gets."""
+        got = queue.Queue()
 
         class Endpoint:
             def info(self, context, publisher, event, payload, metadata):
-                if (publisher, event, payload) == ('me', 'event', {'a': 1}):
-                    got.set()
+                got.put((publisher, event, payload))
 
         listener = oslo_messaging.get_notification_listener(
-            transport, [oslo_messaging.Target(topic='news')], [Endpoint()]
+            transport,
+            [oslo_messaging.Target(topic=topic)],
+            [Endpoint()],
+            pool=pool,
         )
         listener.start()
         self.addCleanup(listener.wait)
         self.addCleanup(listener.stop)
-
-        self.assertTrue(got.wait(30))
+        return got
 
 
 class FaultsTest(_Base):

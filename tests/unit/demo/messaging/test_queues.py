@@ -49,6 +49,16 @@ class QueuesTest(unittest.TestCase):
 
         self.assertEqual([1, 2], consumer.got)
 
+    def test_full_pool_keeps_messages_from_nobody(self):
+        self.add(queues.pool_queue('q', 'a'))
+        consumer = self.add('q')
+
+        for number in range(6):
+            self.put(number)
+            self.queues.acknowledge(consumer)
+
+        self.assertEqual([*range(6)], consumer.got)
+
     def test_consumers_of_one_queue_take_turns(self):
         first, second = self.add('q'), self.add('q')
 
