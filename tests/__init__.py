@@ -18,6 +18,21 @@ import os
 # concurrency mode before any library brings in eventlet.
 os.environ.setdefault('OS_NOVA_DISABLE_EVENTLET_PATCHING', '1')
 
+import hypothesis
+from hypothesis import core
 from nova import monkey_patch
 
 monkey_patch.patch(backend='threading')
+
+#: Chooses the examples of properties; those of a test run are always the same.
+_SEED = os.environ.get('NOVA_POWERVM_TEST_SEED')
+hypothesis.settings.register_profile(
+    'tests',
+    database=None,
+    # Deadlines for examples are useless on a shared machine.
+    deadline=None,
+    derandomize=not _SEED,
+    max_examples=1000 if _SEED else 100,
+)
+hypothesis.settings.load_profile('tests')
+core.global_force_seed = _SEED and int(_SEED)

@@ -11,18 +11,3 @@
 # under the License.
 
 """Property tests: invariants for generated inputs."""
-
-import os
-
-import hypothesis
-
-# Deadlines for examples are useless on a shared machine.
-hypothesis.settings.register_profile('here', deadline=None, max_examples=100)
-hypothesis.settings.register_profile(
-    'gate',
-    hypothesis.settings.get_profile('here'),
-    derandomize=True,
-    database=None,
-    print_blob=True,
-)
-hypothesis.settings.load_profile('gate' if os.environ.get('CI') else 'here')

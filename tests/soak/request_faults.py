@@ -12,19 +12,18 @@
 
 """What sweeps over all requests have in common.
 
-A whole sweep runs if ``NOVA_POWERVM_TEST_ALL_REQUESTS`` is set, otherwise a
-sample that ``NOVA_POWERVM_TEST_SEED`` chooses.
+A whole sweep, or one of so many parts of it, runs if
+``NOVA_POWERVM_TEST_ALL_REQUESTS`` is set, otherwise a sample that
+``NOVA_POWERVM_TEST_SEED`` chooses.
 """
 
 import logging as python_logging
 import os
-import random
 import re
 
 ALL = bool(os.environ.get('NOVA_POWERVM_TEST_ALL_REQUESTS'))
-SEED = int(
-    os.environ.get('NOVA_POWERVM_TEST_SEED') or random.randrange(10**6)  # noqa: S311
-)
+#: How many cases a sample has.
+SAMPLE = 15
 
 FAULTS = {
     'error': {'status': 500},

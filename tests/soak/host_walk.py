@@ -33,12 +33,11 @@ from oslo_log import log as logging
 from nova_powervm.emulator import worlds
 from tests.functional import base
 from tests.functional import one_time_use
+from tests.soak import SEED
 
 LOG = logging.getLogger(__name__)
 
-#: More of them in a longer run; see the page on testing.
-STEPS = int(os.environ.get('NOVA_POWERVM_TEST_STEPS', '11'))
-SEED = int(os.environ.get('NOVA_POWERVM_TEST_SEED', '3'))
+STEPS = int(os.environ.get('NOVA_POWERVM_TEST_STEPS', '60'))
 HOSTS = ('host1', 'host2')
 _OPERATORS = 'CUSTOM_OPERATOR'
 _BROKEN = 'gpus: {'
@@ -78,12 +77,12 @@ _FAULTS = (
 )
 
 
-class SimulationTest(one_time_use.OneTimeUseTestCase):
+class HostWalkTest(one_time_use.OneTimeUseTestCase):
     """Two hosts with the same slots and files, changed at random."""
 
     def setUp(self):
         super().setUp()
-        self.random = random.Random(SEED)  # noqa: S311  no secret
+        self.random = random.Random(SEED)  # noqa: S311
         self.steps = []
         self.servers = {}
         # Pairs of host and DRC index.

@@ -10,12 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A random walk of Nova and real Cyborg services, with faults.
-
-A short walk with a new seed is part of every run. A longer one, or the one
-that failed, is run with ``NOVA_POWERVM_TEST_SEED`` and
-``NOVA_POWERVM_TEST_STEPS``.
-"""
+"""A random walk of Nova and real Cyborg services, with faults."""
 
 import contextlib
 import os
@@ -24,8 +19,9 @@ import random
 from nova_powervm.devices import names
 from tests.functional import real_cyborg
 from tests.functional import test_cyborg_driver as cyborg_driver
+from tests.soak import SEED
 
-_STEPS = 20
+_STEPS = int(os.environ.get('NOVA_POWERVM_TEST_STEPS', '125'))
 _SLOTS = {
     0x21010020: 'CUSTOM_GPU',
     0x21010021: 'CUSTOM_GPU',
@@ -61,11 +57,7 @@ class CyborgWalkTest(cyborg_driver.CyborgTestCase):
 
     def setUp(self):
         super().setUp()
-        self.seed = int(
-            os.environ.get('NOVA_POWERVM_TEST_SEED') or random.randrange(10**6)  # noqa: S311
-        )
-        self.count = int(os.environ.get('NOVA_POWERVM_TEST_STEPS') or _STEPS)
-        self.random = random.Random(self.seed)  # noqa: S311
+        self.random = random.Random(SEED)  # noqa: S311
         self.servers = {}
         self.pulled = set()
         self.taken = set()
@@ -95,7 +87,7 @@ class CyborgWalkTest(cyborg_driver.CyborgTestCase):
         functions, weights = zip(*steps, strict=True)
         path = []
         try:
-            for _ in range(self.count):
+            for _ in range(_STEPS):
                 step = self.random.choices(functions, weights)[0]
                 path.append(step.__name__)
                 step()
@@ -104,7 +96,7 @@ class CyborgWalkTest(cyborg_driver.CyborgTestCase):
         except Exception as error:
             last = ', '.join(path[-12:])
             raise AssertionError(
-                f'seed {self.seed}, step {len(path)} ({last}): {error!r}'
+                f'seed {SEED}, step {len(path)} ({last}): {error!r}'
             ) from error
 
     # Steps

@@ -40,12 +40,12 @@ from oslo_log import log as logging
 from nova_powervm.lpar import storage
 from nova_powervm.virt import interrupted_moves
 from tests.functional import killed_threads
-from tests.functional import move_sites
-from tests.functional import request_faults
+from tests.soak import SEED
+from tests.soak import move_sites
+from tests.soak import request_faults
 
 LOG = logging.getLogger(__name__)
 
-SEED = request_faults.SEED
 _PART, _PARTS = map(
     int, os.environ.get('NOVA_POWERVM_TEST_PART', '0/1').split('/')
 )
@@ -570,4 +570,4 @@ else:
         def test_fault_at_any_request_leaves_servers_whole(self):
             step = _CHANCE.choice(STEPS)
             cases = self.cases(step, self.variant(_CHANCE.choice(DEVICES)))
-            self.sweep(_CHANCE.sample(cases, 2))
+            self.sweep(_CHANCE.sample(cases, request_faults.SAMPLE))

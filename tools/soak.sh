@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+# Runs a test that chooses at random, again and again with another seed, until
+# so many minutes are over. A round that has begun is ended. After a failure it
+# prints the command that repeats it; a length of 0 minutes is one round.
+
+set -eu
+
+. "$(dirname "${BASH_SOURCE[0]}")/venv.sh"
+
+# Each round gets its seed in the environment.
+test_round() {
+    NOVA_POWERVM_TEST_SEED=$seed "$VENV/bin/python" -m unittest "$@"
+}
+
+cloud_round() {
+    "$VENV/bin/python" -m "tests.cloud.$1" --seed "$seed" "${@:2}"
+}
+
+in_all_cases() {
+    NOVA_POWERVM_TEST_ALL_REQUESTS=1 NOVA_POWERVM_TEST_PART=$((seed % 5))/5 \
+        test_round "$@"
+}
+
+# name: a round of it, its usual length, and what it does
+soak_stories() { # 10 min: tells the stories of functional tests in another order
+    NOVA_POWERVM_TEST_STORY_ORDER=$seed test_round $(
+        grep -l 'tell_stories()' tests/functional/test_*.py |
+            sed 's/\.py$//; s,/,.,g'
+    )
+}
+soak_properties() { # 5 min: looks for counterexamples to all properties
+    test_round discover -t . -s tests/property
+}
+soak_simulation() { # 1 min: simulates two hosts, Placement and Nova
+    "$VENV/bin/python" -m tests.property.simulation --steps 4000 --seed "$seed"
+}
+soak_hosts() { # 3 min: walks over two hosts with local disks
+    NOVA_POWERVM_TEST_STEPS=60 test_round tests.soak.host_walk
+}
+soak_cyborg() { # 3 min: walks over hosts and services of Nova and Cyborg
+    NOVA_POWERVM_TEST_STEPS=125 test_round tests.soak.cyborg_walk
+}
+soak_reports() { # 3 min: disturbs each write of a first report to Cyborg
+    NOVA_POWERVM_TEST_ALL_WRITES=1 test_round \
+        tests.functional.test_cyborg_driver.InterruptedReportTest
+}
+soak_moves() { # 3 min: disturbs some requests of a move
+    test_round tests.soak.move_sweep
+}
+soak_all-moves() { # hours: disturbs each request of all moves
+    in_all_cases tests.soak.move_sweep
+}
+soak_all-move-kills() { # hours: kills nova-compute at each request of all moves
+    NOVA_POWERVM_TEST_KILLS=1 in_all_cases tests.soak.move_sweep
+}
+soak_pool() { # 3 min: disturbs some requests of two hosts with one pool
+    test_round tests.soak.pool_sweep
+}
+soak_all-pool() { # 30 min: disturbs each request of two hosts with one pool
+    in_all_cases tests.soak.pool_sweep
+}
+soak_pool-kills() { # 10 min: kills nova-computes of a cloud at some requests
+    cloud_round pool_kills --cases 20
+}
+soak_pool-walk() { # 10 min: walks over a cloud of two hosts with one pool
+    cloud_round pool_walk --steps 50
+}
+soak_pool-storm() { # 10 min: acts on eight servers of a cloud at the same time
+    cloud_round pool_storm --rounds 20
+}
+
+names() {
+    sed -n 's/^soak_\([a-z-]*\)() { # \(.*\): \(.*\)/\1\t\2\t\3/p' \
+        "${BASH_SOURCE[0]}"
+}
+
+name=${1:-}
+if [ $# -lt 2 ] || ! names | cut -f 1 | grep -qxe "$name"; then
+    echo 'usage: tools/soak.sh NAME MINUTES [SEED]'
+    echo
+    names | awk -F '\t' '{printf "  %-15s %s (a round: %s)\n", $1, $3, $2}'
+    exit 2
+fi
+minutes=$2
+seed=${3:-$(date +%s)}
+
+make_venv
+cd "$CHECKOUT"
+export OS_NOVA_DISABLE_EVENTLET_PATCHING=1
+SECONDS=0
+while
+    echo "=== $name, seed $seed, $((SECONDS / 60)) of $minutes minutes"
+    if ! "soak_$name"; then
+        echo "=== failed; repeat it with: tools/soak.sh $name 0 $seed"
+        exit 1
+    fi
+    [ $SECONDS -lt $((minutes * 60)) ]
+do
+    seed=$((seed + 1))
+done
+echo "=== $name: no failure up to seed $seed"
