@@ -13,6 +13,7 @@
 """The session with the PowerVM REST server."""
 
 import contextlib
+import copy
 import os
 import socket
 import threading
@@ -32,7 +33,42 @@ from pypowervm import exceptions as pvm
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.powervm import templates
+
+
+class Adapter(pvm_adapter.Adapter):
+    """Reads the template of each kind of job once.
+
+    A template has only the names of the operation and its group, so it is the
+    same for each partition. After a job that was not accepted, all templates
+    are read again: the server may have been replaced.
+
+    :param session: A session that has logged on.
+    """
+
+    def __init__(self, session: pvm_adapter.Session) -> None:
+        super().__init__(session)
+        self._templates: dict[tuple[str, str], pvm_adapter.Response] = {}
+
+    def read(self, root_type: str, *args: Any, **kwargs: Any) -> Any:
+        """Read a resource, or return a copy of a template."""
+        if kwargs.get('suffix_type') != const.SUFFIX_TYPE_DO:
+            return super().read(root_type, *args, **kwargs)
+        key = root_type, str(kwargs.get('suffix_parm'))
+        known = self._templates.get(key)
+        if known is None:
+            known = super().read(root_type, *args, **kwargs)
+            self._templates[key] = known
+        # The caller fills in the template.
+        return copy.deepcopy(known)
+
+    def create_job(self, *args: Any, **kwargs: Any) -> Any:
+        """Start a job."""
+        try:
+            return super().create_job(*args, **kwargs)
+        except pvm.Error:
+            self._templates.clear()
+            raise
+
 
 LOG = logging.getLogger(__name__)
 
@@ -209,7 +245,7 @@ def connect(
     :raises exception.RestRefusedLogin: The credentials are wrong.
     :raises exception.RestError: The logon failed for another reason.
     """
-    return templates.Adapter(wait_for(server, _log_on, server, sleep=sleep))
+    return Adapter(wait_for(server, _log_on, server, sleep=sleep))
 
 
 def wait_for(

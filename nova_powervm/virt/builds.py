@@ -33,7 +33,6 @@ from nova_powervm.virt import instance_records
 from nova_powervm.virt import port_records
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import shared_storage
-from nova_powervm.virt import translation
 from nova_powervm.virt import vifs
 from nova_powervm.virt.unsupported import build_requests
 
@@ -248,7 +247,7 @@ class Builds(shared_storage.SharedStorage):
             allocations,
             requests,
             root=root,
-            blanks=translation.blank_disks(block_device_info),
+            blanks=descriptions.blank_disks(block_device_info),
             ports=asked.ports,
             power_on=power_on,
         )

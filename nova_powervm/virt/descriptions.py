@@ -20,16 +20,19 @@ from typing import Any
 
 import nova.conf
 from nova.virt import configdrive
+from nova.virt import driver
 
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.devices import slots
 from nova_powervm.lpar import network
 from nova_powervm.lpar import spec
+from nova_powervm.lpar import storage
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import survey
 from nova_powervm.virt import config_drives
 from nova_powervm.virt import images
+from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import port_records
@@ -141,6 +144,36 @@ def image(instance: Any, glance: images.GlanceImage) -> spec.WantedImage:
         flavor_gb=instance.flavor.root_gb,
         inspect=not CONF.workarounds.disable_deep_image_inspection,
     )
+
+
+def blank_disks(block_device_info: Any) -> tuple[storage.Disk, ...]:
+    """Describe the ephemeral disks and the swap disk of an instance.
+
+    :param block_device_info: As Nova passes it to the driver.
+    """
+    # Without a device name, which Nova does not give a swap disk that a resize
+    # adds, its own check would not take it for usable.
+    swap = driver.block_device_info_get_swap(block_device_info) or {}
+    return storage.blank_disks(
+        [
+            disk['size']
+            for disk in driver.block_device_info_get_ephemerals(
+                block_device_info
+            )
+        ],
+        swap.get('swap_size') or 0,
+    )
+
+
+def required_specs(instance: Any) -> dict[str, str]:
+    """Return the extra specs whose slots an instance must have.
+
+    After a move that failed, Nova may record the flavor of one side with the
+    allocations of the other. Then the allocations decide.
+    """
+    if instance_moves.has_failed(instance):
+        return {}
+    return dict(instance.flavor.extra_specs or {})
 
 
 @dataclasses.dataclass(slots=True)

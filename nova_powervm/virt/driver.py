@@ -35,6 +35,7 @@ from nova_powervm.ops import attached_slots
 from nova_powervm.ops import power
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import action_events
+from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import host_cycle
@@ -232,7 +233,7 @@ class PowerVMDriver(
             self._services().descriptions.recorded(
                 instance,
                 requests,
-                extra_specs=translation.required_specs(instance),
+                extra_specs=descriptions.required_specs(instance),
                 ports=asked.ports,
                 timeout=timeout,
             ),
@@ -388,7 +389,7 @@ class PowerVMDriver(
             self._services().descriptions.recorded(
                 instance,
                 requests,
-                extra_specs=translation.required_specs(instance),
+                extra_specs=descriptions.required_specs(instance),
                 ports=ports,
             ),
             dataclasses.replace(

@@ -22,12 +22,12 @@ from nova_powervm.devices import accelerators
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.virt import builds
+from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import move_records
 from nova_powervm.virt import shared_storage
-from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
 
@@ -115,9 +115,9 @@ class MoveRepairs(builds.Builds):
         return self._services().descriptions.recorded(
             instance,
             requests,
-            extra_specs=translation.required_specs(instance),
+            extra_specs=descriptions.required_specs(instance),
             moved_slots=instance_moves.moved_slots(instance, self._nodename()),
-            blanks=translation.blank_disks(block_device_info),
+            blanks=descriptions.blank_disks(block_device_info),
             pool_is_current=pool is not None
             and shared_storage.recorded_pool(instance) == pool.identity(),
             unbuildable=self._why_unbuildable(instance),

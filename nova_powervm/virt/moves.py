@@ -30,6 +30,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.ops import power
+from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import instance_moves
@@ -78,7 +79,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             source = self._services().descriptions.recorded(
                 instance,
                 extra_specs={},
-                blanks=translation.blank_disks(block_device_info),
+                blanks=descriptions.blank_disks(block_device_info),
                 checks_swap=not instance_moves.is_within_host(move)
                 and flavor.swap != instance.flavor.swap,
                 timeout=timeout,
@@ -174,7 +175,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
                     instance, self._nodename()
                 ),
                 ports=asked.ports,
-                blanks=translation.blank_disks(block_device_info),
+                blanks=descriptions.blank_disks(block_device_info),
                 checks_swap=instance_moves.changes_swap(instance),
                 power_on=power_on,
             ),

@@ -18,14 +18,11 @@ import nova.conf
 from nova.compute import power_state
 from nova.compute import utils as compute_utils
 from nova.objects import fields
-from nova.virt import driver
 from nova.virt import hardware
 from oslo_utils import timeutils
 
 from nova_powervm.lpar import lpar_state
-from nova_powervm.lpar import storage
 from nova_powervm.ops import host as host_ops
-from nova_powervm.virt import instance_moves
 
 CONF = nova.conf.CONF
 
@@ -68,36 +65,6 @@ def shutdown_timeout(instance: Any) -> int:
             CONF.shutdown_timeout,
         )
     )
-
-
-def blank_disks(block_device_info: Any) -> tuple[storage.Disk, ...]:
-    """Describe the ephemeral disks and the swap disk of an instance.
-
-    :param block_device_info: As Nova passes it to the driver.
-    """
-    # Without a device name, which Nova does not give a swap disk that a resize
-    # adds, its own check would not take it for usable.
-    swap = driver.block_device_info_get_swap(block_device_info) or {}
-    return storage.blank_disks(
-        [
-            disk['size']
-            for disk in driver.block_device_info_get_ephemerals(
-                block_device_info
-            )
-        ],
-        swap.get('swap_size') or 0,
-    )
-
-
-def required_specs(instance: Any) -> dict[str, str]:
-    """Return the extra specs whose slots an instance must have.
-
-    After a move that failed, Nova may record the flavor of one side with the
-    allocations of the other. Then the allocations decide.
-    """
-    if instance_moves.has_failed(instance):
-        return {}
-    return dict(instance.flavor.extra_specs or {})
 
 
 def available_resource(

@@ -23,7 +23,6 @@ from nova_powervm import exception
 from nova_powervm.devices import host
 from nova_powervm.lpar import storage
 from nova_powervm.powervm.disk import room
-from nova_powervm.powervm.disk import server_groups
 from nova_powervm.powervm.disk import volume_groups
 
 LOG = logging.getLogger(__name__)
@@ -153,7 +152,7 @@ def removal(
 
 
 def discard(
-    groups: server_groups.ServerGroups,
+    groups: volume_groups.ServerGroups,
     name: str,
     cause: exception.PowerVMError,
 ) -> None:

@@ -26,8 +26,8 @@ from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
 from nova_powervm.powervm.disk import group_contents
 from nova_powervm.powervm.disk import room
-from nova_powervm.powervm.disk import server_groups
 from nova_powervm.powervm.disk import uploads
+from nova_powervm.powervm.disk import volume_groups
 
 LOG = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class MediaRepository:
     def __init__(
         self,
         adapter: pvm_adapter.Adapter,
-        groups: server_groups.ServerGroups,
+        groups: volume_groups.ServerGroups,
         sender: uploads.Uploads,
         settings: options.Settings,
     ) -> None:

@@ -40,8 +40,8 @@ from nova_powervm.powervm.disk import pool_disks
 from nova_powervm.powervm.disk import pools
 from nova_powervm.powervm.disk import room
 from nova_powervm.powervm.disk import scsi_mappings
-from nova_powervm.powervm.disk import server_groups
 from nova_powervm.powervm.disk import uploads
+from nova_powervm.powervm.disk import volume_groups
 
 LOG = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class SharedStoragePool:
             checks_use=settings.check_disks_in_use,
         )
         self._mappings = scsi_mappings.ScsiMappings(context.adapter)
-        self._groups = server_groups.ServerGroups(
+        self._groups = volume_groups.ServerGroups(
             context.adapter, lambda: self._units.main_server
         )
         self._media = media.MediaRepository(

@@ -28,8 +28,8 @@ from nova_powervm.lpar import partition
 from nova_powervm.lpar import spec
 from nova_powervm.ops import power
 from nova_powervm.ops import survey
+from nova_powervm.virt import descriptions
 from nova_powervm.virt import shared_storage
-from nova_powervm.virt import translation
 from tests.property.simulation import compute
 from tests.property.simulation import host
 from tests.property.simulation import inventory
@@ -172,7 +172,7 @@ class Instance:
             allocations,
             self.requests,
             root=None if keeps_disks else _ROOT,
-            blanks=translation.blank_disks(self.blank_disks()),
+            blanks=descriptions.blank_disks(self.blank_disks()),
         )
 
 
