@@ -352,7 +352,7 @@ class _Planner:
         freed = frozenset(lpar.slots) - wanted.drc_indexes
         sizes = None
         if self._operation.sizes:
-            sizes = self._sizes(self._actual.rules)
+            sizes = self._sizes(self._actual.rules, lpar.sizes)
         different = lpar.sizes.differences(sizes) if sizes else []
         if not (gaps or freed or different):
             return None
@@ -498,9 +498,15 @@ class _Planner:
 
     # What both need
 
-    def _sizes(self, rules: host.HostView) -> partition.Sizes | None:
+    def _sizes(
+        self,
+        rules: host.HostView,
+        present: partition.Sizes | None = None,
+    ) -> partition.Sizes | None:
         """Return the sizes of the LPAR, as far as the flavor names them.
 
+        :param present: Those that it has: a host whose rules have changed
+            may keep them.
         :raises exception.MemorySizeRefused: The host does not support the
             memory size.
         :raises exception.ProcessorsRefused: The host does not support the
@@ -509,14 +515,17 @@ class _Planner:
         flavor = self._wanted.sizes
         if flavor is None:
             return None
-        partition.check_memory(flavor.memory_mb, rules.memory_region_mb)
-        return partition.Sizes(
+        wanted = partition.Sizes(
             flavor.memory_mb,
             flavor.vcpus,
+            partition.proc_units(flavor.vcpus, flavor.units_per_vcpu, 0),
+        )
+        if wanted != present:
+            partition.check_memory(flavor.memory_mb, rules.memory_region_mb)
             partition.proc_units(
                 flavor.vcpus, flavor.units_per_vcpu, rules.min_units_per_vcpu
-            ),
-        )
+            )
+        return wanted
 
     def _assignment(self, slot: spec.WantedSlot) -> partition.SlotAssignment:
         """Verify that the LPAR can get a slot.
