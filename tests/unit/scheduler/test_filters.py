@@ -83,7 +83,7 @@ class PowerVMDeviceOrderFilterTest(unittest.TestCase):
             set(found),
         )
 
-    def test_all_hosts_and_candidates_are_left(self):
+    def test_hosts_and_candidates_are_left(self):
         states = [host_state('host1', 'abc'), host_state('host2')]
         before = [list(state.allocation_candidates) for state in states]
 

@@ -75,7 +75,7 @@ class TurnsTest(unittest.TestCase):
         # Each of the others has a provider that was taken last.
         self.assertEqual('ab', take(order, 'ac', 'bd', 'cd', 'ab'))
 
-    def test_other_turns_count_if_latest_ones_are_equal(self):
+    def test_earlier_turns_count_if_latest_ones_are_equal(self):
         order = in_order()
         for provider in 'abc':
             take(order, provider)
