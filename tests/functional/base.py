@@ -17,7 +17,7 @@ import copy
 import hashlib
 import io
 import os
-import random
+import re
 import sys
 import textwrap
 import time
@@ -38,6 +38,7 @@ import nova_powervm.virt.driver  # noqa: F401  registers the options
 from nova_powervm.emulator import fixture
 from tests.functional import rest
 from tests.functional import speed
+from tests.functional import standing
 
 speed.cache_between_tests()
 
@@ -58,18 +59,24 @@ IMAGE = b'\x01boot sector' + bytes(64 * 1024)
 #: Runs every test with the option of this name.
 SKIP_FREE_READS = bool(os.environ.get('NOVA_POWERVM_TEST_SKIP_FREE_READS'))
 
-#: Tells all stories of the classes that tell a sample of them.
-ALL_STORIES = bool(os.environ.get('NOVA_POWERVM_TEST_ALL_STORIES'))
-#: Chooses samples.
-SEED = int(
-    os.environ.get('NOVA_POWERVM_TEST_SEED') or random.randrange(10**6)  # noqa: S311
-)
+#: Tells only the stories whose names match.
+STORIES = os.environ.get('NOVA_POWERVM_TEST_STORIES')
+#: Tells stories in another order; tools/soak.sh sets it.
+STORY_ORDER = os.environ.get('NOVA_POWERVM_TEST_STORY_ORDER')
 
 _ENDS = (
     'instance.create.end',
     'instance.create.error',
     'compute_task.build_instances.error',
 )
+
+#: States of records that stand for what Nova's API calls the status.
+_VM_STATES = {
+    'ACTIVE': 'active',
+    'ERROR': 'error',
+    'SHUTOFF': 'stopped',
+    'VERIFY_RESIZE': 'resized',
+}
 
 _GPU = {
     'description': '3D Controller',
@@ -151,6 +158,31 @@ def prepare_nova(case):
     )
 
 
+_UNSET = object()
+
+
+def _overridden():
+    """Return the values that tests have given to options."""
+    return {
+        (group.name if group else None, info['opt'].dest): info.get(
+            'override', _UNSET
+        )
+        for info, group in CONF._all_opt_infos()
+    }
+
+
+def _chosen(names):
+    """Return the names of the stories to tell, in their order."""
+    chosen = [name for name in names if re.search(STORIES or '', name)]
+    if STORY_ORDER:
+        chosen.sort(key=lambda name: _digest(STORY_ORDER + name))
+    return chosen
+
+
+def _digest(text):
+    return hashlib.sha256(text.encode()).digest()
+
+
 class PowerVMTestCase(
     integrated_helpers.ProviderUsageBaseTestCase,
     integrated_helpers.InstanceHelperMixin,
@@ -159,6 +191,12 @@ class PowerVMTestCase(
 
     compute_driver = 'powervm_ext.driver.PowerVMDriver'
     inventory = GPUS
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self._failed_steps = []
+        # Names of the stories that this test has still to tell.
+        self._untold = None
 
     def setUp(self):
         prepare_nova(self)
@@ -170,32 +208,76 @@ class PowerVMTestCase(
         self._node_uuids = {}
         self._inventories = {}
         self._forgotten = 0
-        self._failed_steps = []
         self._booted = []
         self.addCleanup(self._fail_for_steps)
         self.image = self.create_image(IMAGE)
 
     # Stories
 
-    def tell_stories(self, sample=None):
-        """Run the story_... methods of the class in order on one host.
+    def run(self, result=None):
+        """Run the test; a new one tells the stories after one that failed."""
+        outcome = super().run(result)
+        if self._untold and self._failed_steps:
+            rest = type(self)(self._testMethodName)
+            rest._untold = self._untold
+            first = self.id().partition(' after ')[0]
+            rest.id = lambda: f'{first} after {self._failed_steps[-1]}'
+            rest.run(result)
+        return outcome
 
-        Starting services takes longer than most stories. Each story begins
-        with what prepare() sets up.
+    def stories(self):
+        """Return the stories of the class by their names, in order."""
+        names = [
+            name for name in vars(type(self)) if name.startswith('story_')
+        ]
+        return {name: getattr(self, name) for name in names}
 
-        :param sample: How many of them to run unless
-            ``NOVA_POWERVM_TEST_ALL_STORIES`` is set; None for all.
+    def tell_stories(self):
+        """Run the stories of the class, one after the other.
+
+        Starting services takes longer than most stories, so they share them.
+        Each begins with what prepare() sets up, and leaves hosts and options
+        as they were. One that does not, fails itself; it does not let others
+        fail.
         """
-        stories = [n for n in vars(type(self)) if n.startswith('story_')]
-        if sample and not ALL_STORIES:
-            chosen = random.Random(SEED).sample(stories, sample)  # noqa: S311
-            stories = [name for name in stories if name in chosen]
-        self.assertTrue(stories)
-        for name in stories:
+        stories = self.stories()
+        if self._untold is None:
+            self.assertTrue(stories)
+            self._untold = _chosen(list(stories))
+        while self._untold and not self._failed_steps:
+            name = self._untold.pop(0)
             with self.subTest(name):
-                self.prepare()
-                getattr(self, name)()
-            self.forget()
+                self._tell(stories[name])
+
+    def _tell(self, story):
+        options, before = _overridden(), self.standing()
+        self.prepare()
+        story()
+        self.forget()
+        for (group, name), value in _overridden().items():
+            if options[group, name] is _UNSET:
+                CONF.clear_override(name, group)
+            elif options[group, name] != value:
+                CONF.set_override(name, options[group, name], group)
+        for _ in range(100):
+            after = self.standing()
+            # A story may start a host of its own.
+            changes = [
+                f'left {after[host] - found}, lacks {found - after[host]}'
+                for host, found in before.items()
+                if after.get(host, found) != found
+            ]
+            if not changes:
+                return
+            time.sleep(0.1)
+        self.fail(f'the story has changed a host: {changes}')
+
+    def standing(self):
+        """Return what a story may not change for the next ones, by host."""
+        return {
+            host: standing.found_in(host.emulator.control.state())
+            for host in self.hosts.values()
+        }
 
     @contextlib.contextmanager
     def subTest(self, name='', **inputs):
@@ -229,9 +311,21 @@ class PowerVMTestCase(
                 self._delete_server({'id': uuid, 'status': 'ERROR'})
         self._booted.clear()
         for name in self.hosts:
+            self._remove_leftovers(name)
             self.control(name).clear_journal()
         self.notifier.reset()
         self._forgotten = len(self.stdlog.logger.output)
+
+    def _remove_leftovers(self, host):
+        """Remove the LPARs of deleted servers, which moves may have left."""
+        context = nova_context.get_admin_context(read_deleted='yes')
+        for partition in self.host_state(host)['partitions']:
+            _, is_ours, number = partition['name'].partition('instance-')
+            if is_ours:
+                instance = objects.Instance.get_by_id(context, int(number, 16))
+                if instance.deleted:
+                    driver = self.computes[host].manager.driver
+                    driver.destroy(context, instance, [], {})
 
     def _has_host(self, uuid):
         """Return whether a server may have resources on a host.
@@ -487,6 +581,49 @@ class PowerVMTestCase(
         except nova_exception.InstanceNotFound:
             return None
 
+    def _wait_for_server_parameter(
+        self,
+        server,
+        expected_params,
+        max_retries=None,
+        api=None,
+        wait_for_fault_key=True,
+    ):
+        """Wait longer than Nova's tests do, for a machine that is busy.
+
+        Nova's API is asked once the record shows what is expected, and now
+        and then.
+        """
+        api = api or self.admin_api
+        status = expected_params.get('status')
+        with_fault = wait_for_fault_key and status == 'ERROR'
+        state = _VM_STATES.get(status)
+        for number in range(1200):
+            record = self._record(server['id'])
+            if (
+                number % 30 == 20
+                or not record
+                or (state in (None, record.vm_state) and not record.task_state)
+            ):
+                found = api.get_server(server['id'])
+                if expected_params.items() <= found.items() and (
+                    'fault' in found or not with_fault
+                ):
+                    return found
+            time.sleep(0.1)
+        self.fail(f'no {expected_params}: {found}')
+
+    def _wait_for_migration_status(self, server, expected_statuses):
+        """Wait longer than Nova's tests do, for a machine that is busy."""
+        path = f'/os-migrations?instance_uuid={server["id"]}'
+        for _ in range(300):
+            found = self.admin_api.api_get(path).body['migrations']
+            for migration in found:
+                if migration['status'].lower() in expected_statuses:
+                    return migration
+            time.sleep(0.2)
+        self.fail(f'no migration is in {expected_statuses}: {found}')
+
     def wait_until_unallocated(self, server):
         """Wait for the allocations of a failed build to go.
 
@@ -607,6 +744,12 @@ class PowerVMTestCase(
         self.control(host).plug(index, _GPU)
 
     # Placement
+
+    def _get_provider_uuid_by_host(self, host):
+        """Return it without asking Nova, which takes as long as a boot."""
+        return self._node_uuids.get(
+            host
+        ) or super()._get_provider_uuid_by_host(host)
 
     def slot_providers(self, host='host1'):
         """Return the providers of a host's slots, by DRC index."""

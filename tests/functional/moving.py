@@ -39,9 +39,10 @@ class MovingTestCase(base.PowerVMTestCase):
     def resize(self, server, extra_specs=(), **sizes):
         """Resize a server to a new flavor; return it to be verified."""
         flavor = self.make_flavor(extra_specs, **sizes)
-        server = self._resize_server(server, flavor)
-        self.notifier.reset()
-        return server
+        self.api.post_server_action(
+            server['id'], {'resize': {'flavorRef': flavor}}
+        )
+        return self._wait_for_state_change(server, 'VERIFY_RESIZE')
 
     def migrate(self, server, host=None, expected='VERIFY_RESIZE'):
         """Migrate a server to another host."""

@@ -37,16 +37,19 @@ class OneTimeUseTestCase(base.PowerVMTestCase):
 
     def reserved(self, index=INDEX, host='host1'):
         """Return reserved of a slot's provider."""
-        uuid = self.slot_providers(host)[index]['uuid']
+        return self._reserved_of(self.slot_providers(host)[index])
+
+    def _reserved_of(self, provider):
         # Nova's provider.yaml may have added another class.
-        return self._get_provider_inventory(uuid)['CUSTOM_GPU']['reserved']
+        inventory = self._get_provider_inventory(provider['uuid'])
+        return inventory['CUSTOM_GPU']['reserved']
 
     def burned(self, host='host1'):
         """Return the DRC indexes whose providers are reserved."""
         return {
             index
-            for index in self.slot_providers(host)
-            if self.reserved(index, host)
+            for index, provider in self.slot_providers(host).items()
+            if self._reserved_of(provider)
         }
 
     def marked(self, host='host1'):

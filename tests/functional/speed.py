@@ -45,6 +45,7 @@ def cache_between_tests():
     _keep_aliases()
     _keep_connections()
     _keep_checked_schemas()
+    _keep_validators()
     _share_controllers()
     _keep_parsed_policies()
     _thread.ThreadWorker = WokenWorker
@@ -116,6 +117,24 @@ def _keep_checked_schemas():
             checked[id(schema)] = schema
 
     validator.check_schema = staticmethod(check_once)
+
+
+def _keep_validators():
+    """Make each class of validators once; Nova does so for each request."""
+    extend = jsonschema.validators.extend
+    made = {}
+
+    def extend_once(validator, validators=(), **options):
+        functions = {
+            name: getattr(function, '__func__', function)
+            for name, function in dict(validators).items()
+        }
+        key = (validator, *sorted(functions.items(), key=str), *options)
+        if key not in made:
+            made[key] = extend(validator, validators, **options)
+        return made[key]
+
+    jsonschema.validators.extend = extend_once
 
 
 def _keep_parsed_policies():

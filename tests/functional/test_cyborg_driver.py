@@ -18,7 +18,6 @@ The tests make the agent report when they want it to.
 import contextlib
 import itertools
 import os
-import random
 
 from nova_powervm.devices import names
 from tests.functional import base
@@ -148,9 +147,13 @@ class StoryTestCase(CyborgTestCase):
     """Tells stories, each of which begins with a first report."""
 
     def prepare(self):
-        self.control().plug('21010038', CARD)
         self.begin_anew()
         self.cyborg.report()
+
+    def forget(self):
+        """Put the card back that a story has pulled."""
+        super().forget()
+        self.control().plug('21010038', CARD)
 
 
 class ReportTest(StoryTestCase):
@@ -208,11 +211,10 @@ class ReportTest(StoryTestCase):
         )
 
     def story_new_keys_order_in_file_changes_nothing_in_placement(self):
-        """Twenty permutations of the paragraphs and their keys."""
+        """Permutations of the paragraphs and their keys."""
         before = self.contents()
         generations = self.generations()
         rows = self.cyborg.call('tables')['attributes']
-        random.seed(13)
         paragraphs = [
             (
                 'crypto',
@@ -237,7 +239,7 @@ class ReportTest(StoryTestCase):
                 itertools.permutations(range(2)),
             )
         )
-        for order, first, second in random.sample(orders, 20):
+        for order, first, second in orders[1::3]:
             keys = {'crypto': first, 'nvme': second}
             text = ''.join(
                 f'{name}:\n' + ''.join(f'  {lines[i]}\n' for i in keys[name])
@@ -448,9 +450,8 @@ class InterruptedReportTest(CyborgTestCase):
     """Something happens at one of the writes of a first report.
 
     Each report writes class, provider, inventory and traits for each slot.
-    The whole sweep takes minutes, so only some places are tried, always
-    others; with the environment variable ``NOVA_POWERVM_TEST_ALL_WRITES`` all
-    are.
+    The whole sweep takes minutes, so only some places are tried; with the
+    environment variable ``NOVA_POWERVM_TEST_ALL_WRITES`` all are.
     """
 
     def setUp(self):
@@ -473,7 +474,8 @@ class InterruptedReportTest(CyborgTestCase):
         ]
         if os.environ.get('NOVA_POWERVM_TEST_ALL_WRITES'):
             return every
-        return random.sample(every, count)
+        # A step with an odd length meets both kinds.
+        return every[1 :: len(every) // count | 1]
 
     def interrupt(self, place, spring):
         number, passing = place

@@ -527,9 +527,7 @@ class FailureThroughApiTest(complete_servers.CompleteServerTestCase):
                 server, _ = self.boot_complete_server()
                 self.control().add_fault(match=label, status=500)
                 self.api.delete_server(server['id'])
-                server = self._wait_for_state_change(
-                    server, 'ERROR', max_retries=60
-                )
+                server = self._wait_for_state_change(server, 'ERROR')
                 self.control().clear_faults()
 
                 self._delete_server(server)

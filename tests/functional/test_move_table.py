@@ -11,10 +11,9 @@
 # under the License.
 """The cells of the table of moves: each operation with each kind of device.
 
-The table is in the page on moves. Each story stands for a row.
+The table is in the page on moves. Each story stands for a row, and has a
+server of each kind.
 """
-
-import random
 
 from nova.tests.functional.api import client as api_client
 
@@ -59,7 +58,6 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
 
     def setUp(self):
         super().setUp()
-        self.chance = random.Random(base.SEED)  # noqa: S311
         self.start_site()
         for host in self.hosts:
             for index in _SLOTS:
@@ -67,83 +65,71 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self._run_periodics()
 
     def test_operations_move_each_kind_of_device(self):
-        self.tell_stories(sample=2)
+        self.tell_stories()
 
     # Rows
 
     def story_resize_within_host_is_confirmed(self):
-        for kind in self.kinds(within_host=True):
-            server = self.boot_on_first(kind)
-            old = self.owned(server)
-            server = self.resize(server, KINDS[kind], memory_mb=1024)
-            self.assert_moved(server, 'host1', kind, old, memory_mb=1024)
-            server = self.confirm(server)
-            self.assert_settled(server, 'host1', kind)
-            self.finish(server, kind, burns=2)
+        self.boot_each(within_host=True)
+        self.each(self.enlarge)
+        self.assert_moved('host1', memory_mb=1024)
+        self.each(self.confirm)
+        self.assert_settled('host1')
+        self.finish(burns=2)
 
     def story_resize_within_host_is_reverted(self):
-        for kind in self.kinds(within_host=True):
-            server = self.boot_on_first(kind)
-            old = self.owned(server)
-            server = self.resize(server, KINDS[kind], memory_mb=1024)
-            server = self.revert(server)
-            self.assertEqual(old, self.owned(server))
+        self.boot_each(within_host=True)
+        self.each(self.enlarge)
+        self.each(self.revert)
+        for kind, server in self.servers.items():
+            self.assertEqual(self.old[kind], self.owned(server))
             self.assertEqual(512, self.lpar(server).memory_mb)
-            self.assert_settled(server, 'host1', kind)
-            self.finish(server, kind, burns=2)
+        self.assert_settled('host1')
+        self.finish(burns=2)
 
     def story_resize_to_other_host_is_confirmed(self):
-        for kind in self.kinds():
-            server = self.boot_on_first(kind)
-            old = self.owned(server)
-            server = self.resize(server, KINDS[kind], memory_mb=1024)
-            self.assert_moved(server, 'host2', kind, old, memory_mb=1024)
-            server = self.confirm(server)
-            self.assert_settled(server, 'host2', kind)
-            self.finish(server, kind, burns=2)
+        self.boot_each()
+        self.each(self.enlarge)
+        self.assert_moved('host2', memory_mb=1024)
+        self.each(self.confirm)
+        self.assert_settled('host2')
+        self.finish(burns=2)
 
     def story_cold_migration_is_confirmed(self):
-        for kind in self.kinds():
-            server = self.boot_on_first(kind)
-            old = self.owned(server)
-            server = self.migrate(server)
-            self.assert_moved(server, 'host2', kind, old)
-            server = self.confirm(server)
-            self.assert_settled(server, 'host2', kind)
-            self.finish(server, kind, burns=2)
+        self.boot_each()
+        self.each(self.migrate)
+        self.assert_moved('host2')
+        self.each(self.confirm)
+        self.assert_settled('host2')
+        self.finish(burns=2)
 
     def story_move_to_other_host_is_reverted(self):
-        for kind in self.kinds():
-            server = self.boot_on_first(kind)
-            old = self.owned(server)
-            server = self.migrate(server)
-            server = self.revert(server)
-            self.assertEqual(old, self.owned(server))
-            self.assert_settled(server, 'host1', kind)
-            self.finish(server, kind, burns=2)
+        self.boot_each()
+        self.each(self.migrate)
+        self.each(self.revert)
+        for kind, server in self.servers.items():
+            self.assertEqual(self.old[kind], self.owned(server))
+        self.assert_settled('host1')
+        self.finish(burns=2)
 
     def story_stopped_server_moves_and_stays_stopped(self):
-        for kind in self.kinds():
-            server = self._stop_server(self.boot_on_first(kind))
-            old = self.owned(server)
-            server = self.migrate(server)
-            self.assert_moved(
-                server, 'host2', kind, old, state='not activated'
-            )
-            server = self.confirm(server, 'SHUTOFF')
-            self.assert_settled(server, 'host2', kind, state='not activated')
-            self.finish(server, kind, burns=2)
+        self.boot_each()
+        self.each(self._stop_server)
+        self.each(self.migrate)
+        self.assert_moved('host2', state='not activated')
+        self.each(lambda server: self.confirm(server, 'SHUTOFF'))
+        self.assert_settled('host2', state='not activated')
+        self.finish(burns=2)
 
     def story_deletion_before_confirmation_leaves_nothing(self):
-        for kind in self.kinds():
-            server = self.boot_on_first(kind)
-            server = self.migrate(server)
-            self.finish(server, kind, burns=2)
+        self.boot_each()
+        self.each(self.migrate)
+        self.finish(burns=2)
 
     def story_move_that_the_destination_refuses_changes_nothing(self):
-        for kind in self.kinds():
-            server = self.boot_on_first(kind)
-            before = self.host_state('host1'), self.host_state('host2')
+        self.boot_each()
+        before = self.host_state('host1'), self.host_state('host2')
+        for kind, server in self.servers.items():
             reason = self.refuse_move(
                 server,
                 'resize',
@@ -154,27 +140,29 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             self.assertEqual(
                 before, (self.host_state('host1'), self.host_state('host2'))
             )
-            self.assert_settled(server, 'host1', kind)
-            self.finish(server, kind, burns=1)
+        self.assert_settled('host1')
+        self.finish(burns=1)
 
     def story_failed_move_is_repaired_by_hard_reboot(self):
-        for kind in self.kinds():
-            server = self.boot_on_first(kind)
-            self.control('host2').plan_job('PowerOn', 'HSCL0000 No.')
-            server = self.migrate(server, expected='ERROR')
-            server = self.reboot_hard(server)
-            self.assert_settled(server, 'host2', kind)
-            # What remains on the source is the operator's to remove.
+        self.boot_each()
+        self.each(self.fail_to_migrate)
+        self.each(self.reboot_hard)
+        self.assert_settled('host2')
+        # What remains on the source is the operator's to remove.
+        for server in self.servers.values():
             lpar = self.lpar(server, 'host1')
             self.assertEqual('not activated', lpar.state)
             self.delete_lpar(server, 'host1')
-            self.restart_host('host1')
-            self.finish(server, kind, burns=2)
+        self.restart_host('host1')
+        self.finish(burns=2)
 
     # Steps
 
-    def kinds(self, *, within_host=False):
-        """Yield the kinds of devices; a failure does not end the others."""
+    def boot_each(self, *, within_host=False):
+        """Boot a server on the first host with each kind of device.
+
+        :param within_host: Whether they are to be moved within this host.
+        """
         self.flags(allow_resize_to_same_host=within_host)
         (service,) = self.admin_api.get_services(
             binary='nova-compute', host='host2'
@@ -183,69 +171,92 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             service['id'],
             {'status': 'disabled' if within_host else 'enabled'},
         )
-        kinds = list(KINDS)
-        if not base.ALL_STORIES:
-            kinds = [self.chance.choice(kinds)]
-        for kind in kinds:
-            with self.subTest(f'{kind} (seed {base.SEED})'):
-                yield kind
+        self.servers = {
+            kind: self.boot(specs, disk=1, request={'host': 'host1'})
+            for kind, specs in KINDS.items()
+        }
+        self.old = {
+            kind: self.owned(server) for kind, server in self.servers.items()
+        }
 
-    def boot_on_first(self, kind):
-        """Boot a server on the first host, with a kind of device."""
-        return self.boot(KINDS[kind], disk=1, request={'host': 'host1'})
+    def each(self, step):
+        """Take a step with the server of each kind, which it returns."""
+        for kind, server in self.servers.items():
+            self.kind = kind
+            try:
+                self.servers[kind] = step(server)
+            except Exception as error:
+                raise AssertionError(f'server with {kind}') from error
 
-    def assert_moved(self, server, host, kind, old, **expected):
-        """Verify both sides of a server that waits for its confirmation."""
+    def enlarge(self, server):
+        """Resize a server to a flavor with more memory."""
+        return self.resize(server, KINDS[self.kind], memory_mb=1024)
+
+    def fail_to_migrate(self, server):
+        """Migrate a server that does not start on the second host."""
+        self.control('host2').plan_job('PowerOn', 'HSCL0000 No.')
+        return self.migrate(server, expected='ERROR')
+
+    def assert_moved(self, host, **expected):
+        """Verify both sides of servers that wait for their confirmation."""
         self._run_periodics()
         expected = {'memory_mb': 512, 'state': 'running'} | expected
-        self.assertEqual(host, server['OS-EXT-SRV-ATTR:host'])
-        lpar = self.lpar(server, host)
-        self.assertEqual(
-            expected, {name: getattr(lpar, name) for name in expected}
-        )
-        count = 1 if KINDS[kind] else 0
-        self.assertEqual(count, len(lpar.slots))
-        self.assertEqual(set(lpar.slots), self.slots_of(server['id'], host))
-        self.assertEqual(old, self.slots_of(self.migration_uuid(server)))
-        if host != 'host1':
-            source = self.lpar(server, 'host1')
-            self.assertEqual('not activated', source.state)
-            self.assertEqual(old, set(source.slots))
-        else:
-            self.assertFalse(old & set(lpar.slots))
+        for kind, server in self.servers.items():
+            old = self.old[kind]
+            self.assertEqual(host, server['OS-EXT-SRV-ATTR:host'])
+            lpar = self.lpar(server, host)
+            self.assertEqual(
+                expected, {name: getattr(lpar, name) for name in expected}
+            )
+            self.assertEqual(1 if KINDS[kind] else 0, len(lpar.slots))
+            slots = set(lpar.slots)
+            self.assertEqual(slots, self.slots_of(server['id'], host))
+            self.assertEqual(old, self.slots_of(self.migration_uuid(server)))
+            if host != 'host1':
+                source = self.lpar(server, 'host1')
+                self.assertEqual('not activated', source.state)
+                self.assertEqual(old, set(source.slots))
+            else:
+                self.assertFalse(old & slots)
 
-    def assert_settled(self, server, host, kind, state='running'):
-        """Verify that a server is on a host, and holds nothing elsewhere."""
+    def assert_settled(self, host, state='running'):
+        """Verify that servers are on a host, and hold nothing elsewhere."""
         self._run_periodics()
-        self.assertEqual(host, server['OS-EXT-SRV-ATTR:host'])
-        lpar = self.lpar(server, host)
-        self.assertEqual(state, lpar.state)
-        self.assertEqual(1 if KINDS[kind] else 0, len(lpar.slots))
-        for name in self.hosts:
-            owned = set(lpar.slots) if name == host else set()
-            self.assertEqual(owned, self.slots_of(server['id'], name))
-        self.assertIn('root', self.disks_of(server))
+        for kind, server in self.servers.items():
+            self.assertEqual(host, server['OS-EXT-SRV-ATTR:host'])
+            lpar = self.lpar(server, host)
+            self.assertEqual(state, lpar.state)
+            self.assertEqual(1 if KINDS[kind] else 0, len(lpar.slots))
+            for name in self.hosts:
+                owned = set(lpar.slots) if name == host else set()
+                self.assertEqual(owned, self.slots_of(server['id'], name))
+            self.assertIn('root', self.disks_of(server))
 
-    def finish(self, server, kind, burns):
-        """Delete a server, and verify that nothing is left of it.
+    def finish(self, burns):
+        """Delete the servers, and verify that nothing is left of them.
 
-        :param burns: How many devices it has had for itself.
+        :param burns: How many one-time-use devices one has had for itself.
         """
-        migrations = self.admin_api.api_get(
-            f'/os-migrations?instance_uuid={server["id"]}'
-        ).body['migrations']
-        self._delete_server(server)
+        consumers = []
+        for server in self.servers.values():
+            migrations = self.admin_api.api_get(
+                f'/os-migrations?instance_uuid={server["id"]}'
+            ).body['migrations']
+            consumers += [server['id'], *(each['uuid'] for each in migrations)]
+            self._delete_server(server)
         self._run_periodics()
-        consumers = [server['id'], *(found['uuid'] for found in migrations)]
+        for consumer in consumers:
+            self.assertEqual(
+                {}, self._get_allocations_by_server_uuid(consumer)
+            )
         burned = 0
         for host in self.hosts:
-            self.assertIsNone(self.lpar(server, host))
             self.assertEqual([], self.vios(host)['scsi_mappings'])
-            for consumer in consumers:
-                self.assertEqual(set(), self.slots_of(consumer, host))
+            for server in self.servers.values():
+                self.assertIsNone(self.lpar(server, host))
+                self.assertEqual({}, self.disks_of(server, host))
             burned += self.release_all(host)
-        self.assertEqual({}, self.disks_of(server))
-        self.assertEqual(burns if kind.startswith('one-time') else 0, burned)
+        self.assertEqual(burns, burned)
 
     def release_all(self, host):
         """Release all burned devices of a host; return how many."""

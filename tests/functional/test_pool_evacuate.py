@@ -199,7 +199,7 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
 
 class RepeatedEvacuationTest(PoolEvacuateTestCase):
     def test_servers_are_evacuated_with_their_disks(self):
-        self.tell_stories(sample=6)
+        self.tell_stories()
 
     def story_stopped_server_of_running_host_is_evacuated(self):
         server = self.boot_on_first()

@@ -88,7 +88,7 @@ class PoolMoveTestCase(
 
 class PoolMoveTest(PoolMoveTestCase):
     def test_server_moves_between_hosts(self):
-        self.tell_stories(sample=3)
+        self.tell_stories()
 
     def story_server_is_migrated_with_device_disks_and_ports(self):
         ports = [self.make_port() for _ in range(2)]

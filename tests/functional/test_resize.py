@@ -44,7 +44,15 @@ class ResizeTest(moving.MovingTestCase):
         self._run_periodics()
 
     def test_server_is_resized_within_host(self):
-        self.tell_stories(sample=3)
+        self.tell_stories()
+
+    def test_cold_migration_of_local_disks_is_refused(self):
+        server = self.boot(base.gpu_groups(1), disk=1)
+        self.start_host('host2')
+        before = self.host_state()
+        reason = self.refuse_move(server, 'migrate')
+        self.assertIn('not in a shared storage pool', reason)
+        self.assertEqual(before, self.host_state())
 
     def story_device_is_exchanged_and_back(self):
         server = self.boot(base.gpu_groups(1), disk=1)
@@ -292,15 +300,6 @@ class ResizeTest(moving.MovingTestCase):
             server, 'resize', flavorRef=self.make_flavor(ephemeral=1)
         )
         self.assertIn('ephemeral disks cannot change', reason)
-
-    def story_cold_migration_of_local_disks_is_refused(self):
-        server = self.boot(base.gpu_groups(1), disk=1)
-        self.start_host('host2')
-        before = self.host_state()
-        reason = self.refuse_move(server, 'migrate')
-        self.assertIn('not in a shared storage pool', reason)
-        self.assertEqual(before, self.host_state())
-        self.computes['host2'].stop()
 
     def disk_sizes(self):
         """Return the sizes of all disks in GB."""
