@@ -259,7 +259,7 @@ class PowerVMTestCase(
                 CONF.clear_override(name, group)
             elif options[group, name] != value:
                 CONF.set_override(name, options[group, name], group)
-        for _ in range(100):
+        for _ in range(50):
             after = self.standing()
             # A story may start a host of its own.
             changes = [
