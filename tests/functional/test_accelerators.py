@@ -217,22 +217,6 @@ class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
         """Set the state of the request."""
         self.cyborg.call('set_state', uuid=self.arq['uuid'], state=state)
 
-    def story_start_refuses_unbound_request(self):
-        self.flags(arq_binding_timeout=1)
-        self._stop_server(self.server)
-        self.set_state('Initial')
-
-        self.api.post_server_action(self.server['id'], {'os-start': None})
-
-        self._wait_for_action_fail_completion(
-            self.server, 'start', 'compute_start_instance'
-        )
-        self.assertIn('waiting up to 1 seconds', self.logged())
-        lpar = self.lpar(self.server)
-        self.assertEqual('not activated', lpar.state)
-        self.assertEqual({NVME: True}, lpar.slots)
-        self.set_state('Bound')
-
     def story_power_on_waits_until_request_is_bound(self):
         self._stop_server(self.server)
         for action, reads in (
@@ -304,11 +288,6 @@ class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
         self.set_state('Bound')
         self._reboot_server(self.server, hard=True)
         self.assert_has(self.server, NVME)
-
-    def story_early_refusal_gives_server_a_fault(self):
-        self.set_state('BindFailed')
-        self._after_host_boot()
-        self._assert_off_with_fault("its state is 'BindFailed'")
 
     def story_deferred_start_waits_for_end_of_other_operation(self):
         self.cyborg.call('go_away')

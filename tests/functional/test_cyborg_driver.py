@@ -147,9 +147,13 @@ class StoryTestCase(CyborgTestCase):
     """Tells stories, each of which begins with a first report."""
 
     def prepare(self):
-        self.control().plug('21010038', CARD)
         self.begin_anew()
         self.cyborg.report()
+
+    def forget(self):
+        """Put the card back that a story has pulled."""
+        super().forget()
+        self.control().plug('21010038', CARD)
 
 
 class ReportTest(StoryTestCase):

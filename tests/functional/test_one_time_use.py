@@ -347,3 +347,4 @@ class RefusedBuildTest(one_time_use.OneTimeUseTestCase):
             localdisk.LocalDisk, 'make_root', pull_and_make
         ):
             self.boot(one_time_use.gpu_group(), expected='ERROR')
+        self.plug_gpu(f'{INDEX:08X}')

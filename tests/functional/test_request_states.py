@@ -307,6 +307,7 @@ class OperationStatesTest(RequestStatesTestCase):
         if result is Result.LATER:
             self._run_periodics()
         else:
+            self.assertIn(words[state], self.fault(self.server))
             self._reboot_server(self.server, hard=True)
         self.assert_running(self.server)
 
