@@ -12,7 +12,7 @@
 
 """What a story may not leave on a host, nor take away, in words."""
 
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 
 
 def found_in(state):
