@@ -54,7 +54,9 @@ def after_cycle(world, node):
     snapshot = node.compute.services.host.last_or_read()
     world.require(snapshot.view == node.host.view(), 'the host was read')
     for each, instance in world.misplaced():
-        if each is node and node.host.slots_of(instance.lpar):
+        owned = node.host.slots_of(instance.lpar)
+        # The host does not tell who owns a slot that it does not report.
+        if each is node and any(node.host.slots[i].reported for i in owned):
             world.require(
                 instance.lpar in snapshot.misplaced,
                 'an LPAR on the wrong side is found',
