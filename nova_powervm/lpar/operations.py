@@ -39,7 +39,7 @@ class Stop(enum.StrEnum):
     NEVER_RUNNING = 'never a running one'
     #: If the LPAR has to change for the operation.
     TO_CHANGE = 'where the LPAR must change'
-    #: That is what it is for.
+    #: To stop or restart it is what the operation is for.
     YES = 'yes'
 
 
@@ -71,7 +71,8 @@ class Disks(enum.StrEnum):
     STAY = 'kept; swap anew if its size differs'
     #: Starts only with a root disk that no other LPAR uses.
     CHECKED = 'there, and unused elsewhere'
-    #: The same, and connects what is in the pool but not connected.
+    #: The same for an LPAR that is off, and connects what is in the pool but
+    #: not connected.
     MAPPED = 'mapped again where missing'
 
 
@@ -103,7 +104,8 @@ class Operation:
     :param sizes: Whether the LPAR gets the flavor's memory and processors.
     :param adapters: What is done with its adapters.
     :param disks: What is done with its disks.
-    :param failure: What is done after a failure.
+    :param failure: What is done after a failure. An LPAR that was being made
+        because it was lost is removed, and its disks stay.
     :param is_check: Whether its plan is not to be carried out.
     """
 

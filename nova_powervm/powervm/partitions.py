@@ -146,7 +146,7 @@ class RestPartitions:
 
         :param spec: What the document is to say.
         :param before_write: Is called when only the write itself is left to
-            do, each time that it is tried.
+            do, each time that it is tried. It burns one-time-use devices.
         :param creates: Whether there is no LPAR yet. Otherwise change it: what
             the spec does not name stays as it is.
         :returns: The LPAR, as the host reports it afterwards.
