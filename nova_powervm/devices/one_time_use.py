@@ -15,8 +15,9 @@
 A device is *burned* when the whole inventory of its provider is reserved. This
 is recorded in Placement only (specification "One-time-use devices"). The burn
 is a single step, :meth:`nova_powervm.ops.burn.BurnOps.burn`, just before the
-write that gives the slot to an LPAR (``ops/apply.py``). A plan only repairs a missing burn: a slot that an LPAR of
-an instance owns has been used. Only an operator releases a device.
+write that gives the slot to an LPAR (``ops/apply.py``). A plan only repairs a
+missing burn: a slot that an LPAR of an instance owns has been used. Only an
+operator releases a device.
 """
 
 import dataclasses
