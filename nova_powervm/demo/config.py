@@ -24,6 +24,16 @@ from nova_powervm.demo import stack as stack_lib
 
 Sections = dict[str, dict[str, object]]
 
+#: The filters of Nova's scheduler: those that it has by default, and ours.
+FILTERS = (
+    'ComputeFilter',
+    'ComputeCapabilitiesFilter',
+    'ImagePropertiesFilter',
+    'ServerGroupAntiAffinityFilter',
+    'ServerGroupAffinityFilter',
+    'PowerVMDeviceOrderFilter',
+)
+
 #: The name of Nova's file; :data:`FILES` has all names.
 NOVA = 'nova.conf'
 
@@ -126,6 +136,11 @@ def nova(stack: stack_lib.Stack) -> Sections:
         'wsgi': {'api_paste_config': stack.etc / 'api-paste.ini'},
         'api_database': _database(stack, 'nova_api'),
         'database': _database(stack, 'nova_cell1'),
+        # Servers that are created at the same time get different devices.
+        'filter_scheduler': {
+            'available_filters': 'nova_powervm.scheduler.filters.all_filters',
+            'enabled_filters': ','.join(FILTERS),
+        },
     }
     if stack.has_compute_processes:
         # In seconds: the compute hosts come later than the scheduler, which

@@ -194,8 +194,9 @@ class MissingDeviceTest(base.PowerVMTestCase):
 
         self.assertIn('No valid host', server['fault']['message'])
 
-    def story_multi_create_fails_although_devices_are_free(self):
+    def story_multi_create_fails_without_filter_of_candidates(self):
         # Nova claims a host's first candidate only, so the same device.
+        # With the filter: test_servers_at_once.
         group = base.gpu_groups(1)
         server = self.boot(group, expected='ERROR', request={'min_count': 2})
 

@@ -323,23 +323,6 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assertFalse(found['device_id'])
         self.assert_unchanged()
 
-    def story_multi_create_with_devices_finds_no_host(self):
-        # A limit of Nova's scheduler: the host has devices for both.
-        flavor = self.api.get_server(self.server['id'])['flavor']
-        body = self._build_server(image_uuid=self.image, networks='none')
-        body['flavorRef'] = self.flavor_id(flavor['original_name'])
-        body |= {'min_count': 2, 'max_count': 2}
-
-        server = self.api.post_server({'server': body})
-
-        ended = self._wait_for_state_change(server, 'ERROR')
-        self.assertIn('No valid host', ended['fault']['message'])
-        self.assert_unchanged()
-
-    def flavor_id(self, name):
-        (found,) = [f for f in self.api.get_flavors() if f['name'] == name]
-        return found['id']
-
     def forbidden(self):
         """Return the calls that the sample policy forbids, by rule."""
         post = self.api.post_server_volume

@@ -21,6 +21,7 @@ import sys
 import textwrap
 import time
 
+from nova_powervm.demo import config
 from nova_powervm.demo import stack as stack_lib
 from tests.cloud import demonstration
 from tests.tempest import program
@@ -38,11 +39,8 @@ _DRIVERS = {
 }
 
 # Tests of servers on the same and on different hosts need two filters more
-# than Nova has by default.
-_FILTERS = (
-    *resources.NOVA_FILTERS,
-    *('DifferentHostFilter', 'SameHostFilter'),
-)
+# than the cloud has.
+_FILTERS = ('DifferentHostFilter', 'SameHostFilter', *config.FILTERS)
 
 
 def main(argv: collections.abc.Sequence[str] | None = None) -> int:
@@ -148,7 +146,7 @@ def _run(arguments):
         # Requests to the cloud must not go through a proxy.
         os.environ['no_proxy'] = os.environ['NO_PROXY'] = stack_lib.ADDRESS
         api = resources.connect(stack)
-        filters = resources.NOVA_FILTERS if arguments.state_dir else _FILTERS
+        filters = config.FILTERS if arguments.state_dir else _FILTERS
         resources.write_configuration(
             stack, api, directory, filters, dict(arguments.property)
         )

@@ -25,15 +25,6 @@ _TEMPLATE = pathlib.Path(__file__).with_name('tempest.conf')
 #: Suffix of the name -> MiB of memory, GB of disk. The first one is smaller.
 _FLAVORS = {'': (512, 1), '-alt': (1024, 2)}
 
-#: The filters that Nova's scheduler has by default.
-NOVA_FILTERS = (
-    'ComputeFilter',
-    'ComputeCapabilitiesFilter',
-    'ImagePropertiesFilter',
-    'ServerGroupAntiAffinityFilter',
-    'ServerGroupAffinityFilter',
-)
-
 
 def connect(stack):
     """Return a connection of openstacksdk as the cloud's administrator."""

@@ -17,8 +17,12 @@ import tempfile
 import unittest
 from importlib import metadata
 
+from nova.conf import scheduler
+from oslo_config import cfg
+
 from nova_powervm.demo import config
 from nova_powervm.demo import stack
+from nova_powervm.scheduler import filters
 from tests.unit.demo import samples
 
 
@@ -115,6 +119,23 @@ class ConfigFilesTest(unittest.TestCase):
             placement['workarounds'].getboolean(
                 'optimize_for_wide_provider_trees'
             )
+        )
+
+    def test_nova_conf_adds_filter_to_those_of_nova(self):
+        written = _own(_parsed(config.nova), 'filter_scheduler')
+        default = cfg.ConfigOpts()
+        scheduler.register_opts(default)
+
+        self.assertEqual(
+            [
+                *default.filter_scheduler.enabled_filters,
+                filters.PowerVMDeviceOrderFilter.__name__,
+            ],
+            written['enabled_filters'].split(','),
+        )
+        self.assertEqual(
+            f'{filters.__name__}.{filters.all_filters.__name__}',
+            written['available_filters'],
         )
 
     def test_transport_stays_in_the_process_without_cyborg(self):
