@@ -184,6 +184,10 @@ class Checks(upgradecheck.UpgradeCommands):
             tree, [path for path in files if os.access(path, os.R_OK)]
         )
 
+    @_expecting
+    def _scheduler_filter(self) -> upgradecheck.Result:
+        return upgrade_checks.check_scheduler_filter(self._config.conf)
+
     _upgrade_checks: tuple[Any, ...] = (
         (_OPTIONS, _options),
         (_FILE, _inventory_file),
@@ -193,6 +197,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ('Nova service versions', _compute_versions),
         ('Names of providers', _short_names),
         ('Candidates for many devices', _candidates),
+        ('Several servers at once', _scheduler_filter),
     )
 
 

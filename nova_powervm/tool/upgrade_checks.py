@@ -43,6 +43,9 @@ PLACEMENT_RELEASE = 14
 OWNER_VERSION = 73
 
 _SHORT = re.compile(re.escape(names.PROVIDER_PREFIX) + '[0-9A-F]{8}')
+_FILTER = 'PowerVMDeviceOrderFilter'
+_DATABASE = cfg.StrOpt('connection', secret=True)
+_FILTERS = cfg.ListOpt('enabled_filters', default=[])
 _CANDIDATE_OPTIONS = {
     'placement': [
         cfg.IntOpt('max_allocation_candidates', default=-1),
@@ -301,6 +304,28 @@ def _not_set(files: Collection[str]) -> list[str]:
     if not conf.workarounds.optimize_for_wide_provider_trees:
         missing.append('optimize_for_wide_provider_trees is not set')
     return missing
+
+
+def check_scheduler_filter(conf: cfg.ConfigOpts) -> Result:
+    """Check that servers at the same time get different devices.
+
+    :param conf: The configuration of Nova that this command has read. If it
+        has the API database, it is that of nova-scheduler, too; the file of
+        a compute node has none.
+    """
+    conf.register_opts([_DATABASE], group='api_database')
+    conf.register_opts([_FILTERS], group='filter_scheduler')
+    if not conf.api_database.connection:
+        return success('nova-scheduler has another configuration file')
+    if _FILTER in conf.filter_scheduler.enabled_filters:
+        return success()
+    return warning(
+        f'[filter_scheduler]enabled_filters lacks {_FILTER}: of several '
+        'servers with devices that are created at the same time, all but one '
+        'may fail with "No valid host was found" although devices are free. '
+        'Add it at the end of the list, and set available_filters = '
+        'nova_powervm.scheduler.filters.all_filters.'
+    )
 
 
 #: Errors that make a check fail; any other error is a bug.

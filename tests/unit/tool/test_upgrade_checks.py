@@ -19,13 +19,17 @@ import fixtures
 
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
+from nova_powervm.scheduler import filters as scheduler_filters
 from nova_powervm.tool import upgrade_checks
+from nova_powervm.tool.inventory import config
 from nova_powervm.tool.rules import placement_tree
 from tests.unit.devices import values
 
 ONE_TIME = policies.Policy(
     (policies.Paragraph('gpus', {'vendor_id': '10DE'}, one_time_use=True),)
 )
+
+FILTER = scheduler_filters.PowerVMDeviceOrderFilter.__name__
 
 
 def node(devices):
@@ -174,3 +178,27 @@ class UpgradeChecksTest(unittest.TestCase):
                         missing or '',
                         result,
                     )
+
+    def test_scheduler_without_filter_is_a_warning(self):
+        database = '[api_database]\nconnection = mysql://\n'
+        filters = '[filter_scheduler]\nenabled_filters = ComputeFilter'
+        for text, code, words in (
+            ('', upgrade_checks.Code.SUCCESS, 'another configuration'),
+            (filters, upgrade_checks.Code.SUCCESS, 'another configuration'),
+            (database, upgrade_checks.Code.WARNING, 'all_filters'),
+            (database + filters, upgrade_checks.Code.WARNING, 'all_filters'),
+            (
+                f'{database}{filters},{FILTER}\n',
+                upgrade_checks.Code.SUCCESS,
+                '',
+            ),
+        ):
+            with self.subTest(text), fixtures.TempDir() as directory:
+                path = os.path.join(directory.path, 'nova.conf')
+                with open(path, 'w') as file:
+                    file.write(text)
+                conf = config.declare_options()
+                config.parse_config(conf, [], [path])
+                self.assert_result(
+                    code, words, upgrade_checks.check_scheduler_filter(conf)
+                )
