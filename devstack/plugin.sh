@@ -61,6 +61,18 @@ function configure_powervm_compute {
     install -m 0640 "$POWERVM_INVENTORY" "$inventory"
 }
 
+function configure_powervm_scheduler {
+    local enabled
+    enabled=$(iniget "$NOVA_CONF" filter_scheduler enabled_filters)
+    if [[ ",$enabled," != *,PowerVMDeviceOrderFilter,* ]]; then
+        # Without DevStack's own list, this would replace Nova's default.
+        iniset "$NOVA_CONF" filter_scheduler enabled_filters \
+            "${enabled:-$NOVA_FILTERS},PowerVMDeviceOrderFilter"
+        iniadd "$NOVA_CONF" filter_scheduler available_filters \
+            nova_powervm.scheduler.filters.all_filters
+    fi
+}
+
 function configure_powervm_neutron {
     # The name that nova-compute has by default.
     iniset "/$Q_PLUGIN_CONF_FILE" pvm_sea hosts "$(hostname)"
@@ -101,6 +113,9 @@ case "$1 ${2:-}" in
         fi
         if is_service_enabled n-cpu; then
             configure_powervm_compute
+        fi
+        if is_service_enabled n-sch; then
+            configure_powervm_scheduler
         fi
         if is_service_enabled powervm-emulator; then
             start_powervm_emulator

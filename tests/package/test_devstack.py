@@ -47,6 +47,10 @@ STUBS = textwrap.dedent("""
         return 1
     }
     iniset() { printf '[%s]\\n%s = %s\\n' "$2" "$3" "$4" >> "$1"; }
+    iniget() {
+        sed -n "/^\\[$2\\]/,/^\\[/s/^$3 = //p" "$1" | tail -n 1
+    }
+    iniadd() { iniset "$@"; }
     setup_develop() { echo "setup_develop $*"; }
     run_process() { echo "run_process $*"; }
     stop_process() { echo "stop_process $*"; }
@@ -126,6 +130,36 @@ class DevstackTest(unittest.TestCase):
         self.assertIn('[pvm_sea]\nhosts = ', text)
         self.assertIn('[pvm_sea]\nphysical_networks = public\n', text)
 
+    def test_scheduler_has_filter_once(self):
+        before = '[filter_scheduler]\nenabled_filters = ComputeFilter\n'
+        (self.directory / 'nova.conf').write_text(before)
+
+        self.stack(f'source {PLUGIN}/plugin.sh stack post-config')
+
+        config = cfg.ConfigOpts()
+        config.register_opts(
+            [
+                cfg.ListOpt('enabled_filters'),
+                cfg.MultiStrOpt('available_filters'),
+            ],
+            group='filter_scheduler',
+        )
+        config(['--config-file', str(self.directory / 'nova.conf')])
+        self.assertEqual(
+            ['ComputeFilter', 'PowerVMDeviceOrderFilter'],
+            config.filter_scheduler.enabled_filters,
+        )
+        self.assertEqual(
+            ['nova_powervm.scheduler.filters.all_filters'],
+            config.filter_scheduler.available_filters,
+        )
+
+    def test_scheduler_elsewhere_is_not_configured(self):
+        self.stack(SERVICES='n-cpu')
+
+        text = (self.directory / 'nova.conf').read_text()
+        self.assertNotIn('filter_scheduler', text)
+
     def test_clean_leaves_only_devstacks_own_files(self):
         printed = self.stack(
             f'source {PLUGIN}/plugin.sh unstack; '
@@ -151,10 +185,11 @@ class DevstackTest(unittest.TestCase):
             'GLOBAL_VENV': 'True',
             'NOVA_CONF': self.directory / 'nova.conf',
             'NOVA_CONF_DIR': self.directory,
+            'NOVA_FILTERS': 'ComputeFilter,SameHostFilter',
             'NOVA_POWERVM_DIR': ROOT,
             'PHYSICAL_NETWORK': 'public',
             'Q_PLUGIN_CONF_FILE': self.directory / 'ml2_conf.ini',
-            'SERVICES': 'n-cpu q-svc',
+            'SERVICES': 'n-cpu n-sch q-svc',
         } | localrc
         script = [
             *(f"{name}='{value}'" for name, value in variables.items()),
