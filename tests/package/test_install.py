@@ -43,6 +43,18 @@ LOAD = textwrap.dedent("""
     print(type(loaded).__module__, type(loaded).__name__)
     """)
 
+#: As nova-scheduler finds the filters that its nova.conf names.
+LOAD_FILTER = textwrap.dedent("""
+    from nova import config
+    config.parse_args(['nova-scheduler', '--config-file', 'nova.conf'])
+    import sys
+    from nova.scheduler import filters
+    found = filters.HostFilterHandler().get_matching_classes(
+        config.CONF.filter_scheduler.available_filters)
+    assert 'nova_powervm.virt' not in sys.modules
+    print(len(found) - len(filters.all_filters()), found[-1].__name__)
+    """)
+
 #: What it prints: where each module of ours comes from. It has no nova.
 LOAD_WITHOUT_NOVA = textwrap.dedent("""
     import importlib.abc, sys
@@ -60,6 +72,9 @@ LOAD_WITHOUT_NOVA = textwrap.dedent("""
 NOVA_CONF = textwrap.dedent("""
     [DEFAULT]
     compute_driver = powervm_ext.driver.PowerVMDriver
+
+    [filter_scheduler]
+    available_filters = nova_powervm.scheduler.filters.all_filters
     """)
 
 #: What each wheel has for the environment's own folders.
@@ -209,6 +224,9 @@ class BesideStockNovaTest(DistributionTestCase):
                 self.assertEqual(
                     'nova_powervm.virt.driver PowerVMDriver', self.load()
                 )
+                self.assertEqual(
+                    '1 PowerVMDeviceOrderFilter', self.load(LOAD_FILTER)
+                )
                 self.assertEqual(stock, self.files_of_nova())
                 self.pip('uninstall', '--yes', 'nova-powervm')
                 self.assertEqual(stock, self.files_of_nova())
@@ -223,10 +241,10 @@ class BesideStockNovaTest(DistributionTestCase):
         self.load()
         self.assertFalse(self.site('nova_powervm', 'emulator'))
 
-    def load(self):
-        """Load the driver as nova-compute does."""
+    def load(self, program=LOAD):
+        """Load the driver as nova-compute does, or run another program."""
         (self.directory / 'nova.conf').write_text(NOVA_CONF)
-        return self.run_command(self.python, '-c', LOAD).splitlines()[-1]
+        return self.run_command(self.python, '-c', program).splitlines()[-1]
 
     def files_of_nova(self):
         """Digest nova's own modules, without what was compiled or added."""
