@@ -12,6 +12,7 @@
 
 """Examples in the documents are valid."""
 
+import configparser
 import pathlib
 import re
 import tempfile
@@ -20,8 +21,10 @@ import unittest
 from nova.api.validation.extra_specs import validators
 
 from nova_powervm import inventory_file
+from nova_powervm.demo import config
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
+from nova_powervm.scheduler import filters
 from nova_powervm.virt.provider_tree import provider_config
 from tests.unit.docs import pages
 
@@ -30,6 +33,32 @@ _GROUP = re.compile(r'(?:resources|trait)(\d+):')
 #: What a file of Nova's own has, see the guide's page on devices.
 _NOVAS = 'schema_version'
 _OTHERS = ('group_policy', accelerators.PROFILE)
+
+
+class SchedulerExampleTest(unittest.TestCase):
+    def test_pages_enable_filters_as_demonstration_does(self):
+        examples = {
+            name: text
+            for name, text in pages.blocks('ini')
+            if '[filter_scheduler]' in text
+        }
+        demonstrated = {
+            'available_filters': (
+                f'{filters.__name__}.{filters.all_filters.__name__}'
+            ),
+            'enabled_filters': ','.join(config.FILTERS),
+        }
+        for name, text in examples.items():
+            with self.subTest(document=name):
+                parser = configparser.ConfigParser()
+                parser.read_string(text)
+                self.assertEqual(
+                    demonstrated, dict(parser['filter_scheduler'])
+                )
+        self.assertEqual(
+            {'admin/devices', 'install/deployment-tools', 'install/index'},
+            set(examples),
+        )
 
 
 class InventoryExampleTest(unittest.TestCase):

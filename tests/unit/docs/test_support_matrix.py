@@ -122,6 +122,7 @@ DEVICES = frozenset(
         'device.rescue',
         'device.resize',
         'device.resource-class',
+        'device.several-servers',
         'device.shelve',
         'device.traits.generated',
         'device.traits.operator',
