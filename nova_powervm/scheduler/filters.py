@@ -12,6 +12,7 @@
 
 """A filter for Nova's scheduler, which refuses no host."""
 
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -65,14 +66,17 @@ class _Claim:
     """
 
     def __init__(self, hosts: list[Any]) -> None:
-        self._hosts = hosts
-        self._before = self._instances()
+        # The hosts refer to this object: with more than weak references,
+        # they would stay in memory until Python looks for such cycles.
+        self._before = weakref.WeakKeyDictionary(
+            {host: host.num_instances for host in hosts}
+        )
 
     def is_made(self) -> bool:
-        return self._instances() != self._before
-
-    def _instances(self) -> int:
-        return sum(host.num_instances for host in self._hosts)
+        return any(
+            host.num_instances != before
+            for host, before in self._before.items()
+        )
 
 
 class _Candidates(list[dict[str, Any]]):

@@ -12,7 +12,9 @@
 
 """The filter, with the classes of Nova's scheduler."""
 
+import gc
 import unittest
+import weakref
 
 from nova.objects import fields
 from nova.objects import flavor
@@ -164,6 +166,17 @@ class PowerVMDeviceOrderFilterTest(unittest.TestCase):
         Later().filter_candidates(state, lambda c: 'b' in c['allocations'])
 
         self.assertEqual('b', take_first(state))
+
+    def test_states_of_request_are_freed_with_it(self):
+        state = host_state('host1', 'abc')
+        self.run_filter(state)
+        freed = weakref.ref(state)
+        self.addCleanup(gc.enable)
+        gc.disable()
+
+        del state
+
+        self.assertIsNone(freed())
 
     def test_hosts_of_other_drivers_are_untouched(self):
         for hypervisor in (fields.HVType.QEMU, fields.HVType.IRONIC, None):
