@@ -255,10 +255,11 @@ class PowerVMTestCase(
         story()
         self.forget()
         for (group, name), value in _overridden().items():
-            if options[group, name] is _UNSET:
+            old = options.get((group, name), _UNSET)
+            if old is _UNSET:
                 CONF.clear_override(name, group)
-            elif options[group, name] != value:
-                CONF.set_override(name, options[group, name], group)
+            elif old != value:
+                CONF.set_override(name, old, group)
         for _ in range(50):
             after = self.standing()
             # A story may start a host of its own.

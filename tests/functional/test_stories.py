@@ -28,26 +28,28 @@ class StoriesTest(unittest.TestCase):
                 super().setUp()
                 self.start_host()
 
-            def test_example(self):
+            def test_stories_are_told(self):
                 self.tell_stories()
 
-            def story_of_option(self):
+            def story_sets_option(self):
                 told.append('option')
                 self.flags(reserved_host_cpus=7)
 
-            def story_of_pulled_card(self):
+            def story_pulls_card(self):
                 told.append(f'{base.CONF.reserved_host_cpus} reserved')
                 self.control().pull(f'{INDEX:08X}')
 
-            def story_of_card(self):
+            def story_finds_card(self):
                 told.append(INDEX in self.slot_providers())
 
         result = unittest.TestResult()
-        ExampleTest('test_example').run(result)
+        ExampleTest('test_stories_are_told').run(result)
 
         self.assertEqual(['option', '0 reserved', True], told)
         self.assertEqual(2, result.testsRun)
         ((test, words),) = result.failures + result.errors
-        self.assertTrue(test.id().endswith('.test_example'), test.id())
+        self.assertTrue(
+            test.id().endswith('.test_stories_are_told'), test.id()
+        )
         self.assertIn('has changed a host', words)
-        self.assertIn('story_of_pulled_card', words)
+        self.assertIn('story_pulls_card', words)
