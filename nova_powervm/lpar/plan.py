@@ -135,10 +135,7 @@ class _Planner:
         wanted = self._wanted
         if not self._actual.has_pool or not wanted.pool_is_current:
             raise exception.PartitionNotFound(uuid=wanted.lpar)
-        if wanted.unbuildable:
-            raise exception.ClaimFailed(
-                instance=wanted.instance, reason=wanted.unbuildable
-            )
+        self._refuse_unbuildable()
         if not self._actual.disks:
             raise exception.PartitionNotFound(uuid=wanted.lpar)
         self.remarks.append(
@@ -155,6 +152,7 @@ class _Planner:
         sizes = self._sizes(
             self._actual.slots if added else self._actual.rules
         )
+        self._refuse_devices(added)
         assigned = tuple(self._assignment(slot) for slot in added)
         names = slots.format_drc_indexes(wanted.drc_indexes) or 'none'
         return steps.Document(
@@ -266,21 +264,15 @@ class _Planner:
             else network.Changes()
         )
         swap = self._swap(power)
-        is_running = power is Power.RUNNING
-        power_steps = self._power(
-            lpar, power, needs_stop=bool(document or swap), changes=changes
-        )
-        stays_on = is_running and not any(
-            isinstance(step, steps.Stop) for step in power_steps
-        )
-        disks = [] if stays_on else self._checked_disks(lpar, power)
         return [
-            *power_steps,
+            *self._power(
+                lpar, power, needs_stop=bool(document or swap), changes=changes
+            ),
             *_connect(changes.connections),
             *(steps.RemoveAdapter(adapter) for adapter in changes.surplus),
             *self._growth(),
             *swap,
-            *disks,
+            *self._checked_disks(lpar, power),
             *([document] if document else ()),
         ]
 
@@ -352,7 +344,10 @@ class _Planner:
         freed = frozenset(lpar.slots) - wanted.drc_indexes
         sizes = None
         if self._operation.sizes:
-            sizes = self._sizes(self._actual.rules, lpar.sizes)
+            sizes = self._sizes(
+                self._actual.slots if gaps else self._actual.rules,
+                lpar.sizes,
+            )
         different = lpar.sizes.differences(sizes) if sizes else []
         if not (gaps or freed or different):
             return None
@@ -363,6 +358,7 @@ class _Planner:
                 f'it lacks the slots {slots.format_drc_indexes(lost)}; '
                 'assigning them again.'
             )
+        self._refuse_devices(added)
         assigned = tuple(
             self._assignment(slot)
             if slot in gaps
@@ -483,6 +479,7 @@ class _Planner:
         ]
         if not missing:
             return []
+        self._refuse_unbuildable()
         kept = stored_disks.select_kept(
             found, self._wanted.blanks, self._wanted.instance
         )
@@ -491,6 +488,14 @@ class _Planner:
         if self._wanted.config_drive and medium not in connected:
             disks.append(steps.MakeMedium(self._actual.medium_bytes))
         return disks
+
+    def _refuse_unbuildable(self) -> None:
+        """Refuse to make an LPAR whole with the slots of another host."""
+        if self._wanted.unbuildable:
+            raise exception.ClaimFailed(
+                instance=self._wanted.instance,
+                reason=self._wanted.unbuildable,
+            )
 
     def _growth(self) -> list[steps.Step]:
         size_gb = self._wanted.grow_root_gb
@@ -527,15 +532,19 @@ class _Planner:
             )
         return wanted
 
+    def _refuse_devices(self, added: Sequence[spec.WantedSlot]) -> None:
+        """Refuse slots that the LPAR has not got and must not get."""
+        for slot in added:
+            if slot.refusal:
+                raise exception.AcceleratorRefused(
+                    instance=self._wanted.instance, reason=slot.refusal
+                )
+
     def _assignment(self, slot: spec.WantedSlot) -> partition.SlotAssignment:
         """Verify that the LPAR can get a slot.
 
         :raises exception.ClaimFailed: It is missing, empty or not free.
         """
-        if slot.refusal:
-            raise exception.AcceleratorRefused(
-                instance=self._wanted.instance, reason=slot.refusal
-            )
         return assign(self._wanted, slot.claim, self._actual.slots)
 
     def _burns(

@@ -103,8 +103,8 @@ class Wanted:
     :param timeout: Seconds for its guest to shut down; 0 to stop it at once.
     :param pool_is_current: Whether the disks that the host's pool has for the
         instance are the ones it uses, rather than some of years ago.
-    :param unbuildable: Why a lost LPAR must not be made anew here; empty if
-        it can.
+    :param unbuildable: Why an LPAR that is lost or has no disks must not be
+        made whole here; empty if it can.
     """
 
     instance: str

@@ -1,0 +1,221 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Values for the tests of plans for LPARs."""
+
+import dataclasses
+
+from nova_powervm import exception
+from nova_powervm.devices import claims
+from nova_powervm.lpar import image
+from nova_powervm.lpar import network
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import plan
+from nova_powervm.lpar import spec
+from nova_powervm.lpar import steps
+from nova_powervm.lpar import storage
+from nova_powervm.lpar import stored_disks
+from tests.unit.devices import values
+
+INSTANCE = '4b1c2d3e-0000-4000-8000-000000000001'
+LPAR = values.LPAR
+NAME = 'instance-00000001'
+#: Slots: of the instance, with a one-time-use device, that a move takes or
+#: gives, and that somebody assigned by hand.
+GPU, ONCE, MOVED, FOREIGN = 0x21010020, 0x21010021, 0x21010022, 0x21010023
+SLOTS = (GPU, ONCE, MOVED, FOREIGN)
+
+RUNNING, OFF = 'running', 'not activated'
+SUSPENDED, FAILED, UNKNOWN = 'suspended', 'error', 'not available'
+STATES = (RUNNING, OFF, SUSPENDED, FAILED, UNKNOWN)
+
+FLAVOR = spec.FlavorSizes(2048, 2, 0.5)
+SIZES = partition.Sizes(2048, 2, 1.0)
+ROOT = storage.Disk(storage.ROOT, 10)
+SWAP = storage.Disk(storage.SWAP, 1)
+EPHEMERAL = storage.Disk('0', 5)
+IMAGE = spec.WantedImage(image.Image('image1', 'raw', storage.GIB), 10)
+
+#: What a step is called in tables.
+WORDS = {
+    steps.RemoveRemains: 'clear',
+    steps.PrepareHost: 'prepare',
+    steps.Stop: 'stop',
+    steps.MakeRoot: 'root',
+    steps.KeepDisks: 'keep',
+    steps.MakeBlank: 'blank',
+    steps.MakeMedium: 'medium',
+    steps.GrowRoot: 'grow',
+    steps.FitSwap: 'swap',
+    steps.RemoveAdapter: 'unplug',
+    steps.RemovePort: 'detach',
+    steps.CreateAdapters: 'plug',
+    steps.Map: 'map',
+    steps.Document: 'write',
+    steps.Start: 'start',
+    steps.Restart: 'restart',
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Adapter(network.Adapter):
+    """An adapter of any type."""
+
+    vif_type = 'any'
+
+    def __str__(self):
+        return self.mac
+
+
+def provider_of(index):
+    """Return the uuid of a slot's provider."""
+    return f'provider of {index:08X}'
+
+
+def claim_of(index):
+    """Return the claim of a slot."""
+    return claims.Claim(provider_of(index), index)
+
+
+def slot(index=GPU, **changes):
+    """Return a wanted slot; that of ONCE is to be burned."""
+    burns = (claim_of(index),) if index == ONCE else ()
+    return spec.WantedSlot(claim_of(index), **{'burns': burns, **changes})
+
+
+def wanted(*indexes, **changes):
+    """Return what Nova and Placement say, by default with one slot."""
+    given = {
+        'name': NAME,
+        'sizes': FLAVOR,
+        'slots': tuple(map(slot, indexes or (GPU,))),
+        'root': IMAGE,
+        'ports': (),
+        'timeout': 60,
+    }
+    return spec.Wanted(INSTANCE, **{**given, **changes})
+
+
+def lpar(state=OFF, slots=(GPU,), sizes=SIZES, **changes):
+    """Return an LPAR that is right, as the host reports it."""
+    if not isinstance(slots, dict):
+        slots = dict.fromkeys(slots, True)
+    return partition.Partition(LPAR, NAME, state, sizes, slots, **changes)
+
+
+def pool_disk(disk=ROOT, *, in_use=False):
+    """Return a disk in the pool."""
+    name = storage.unit_name(LPAR, disk.role)
+    return stored_disks.PoolDisk(
+        LPAR, disk, in_use, stored_disks.Stored(name, None)
+    )
+
+
+def view(owned=(), **changes):
+    """Return a reading of the host; the LPAR has some of its slots."""
+    return values.view(
+        **{
+            'io_slots': tuple(
+                values.slot(
+                    drc_index=index,
+                    owner=values.client() if index in owned else None,
+                )
+                for index in SLOTS
+            ),
+            **changes,
+        }
+    )
+
+
+def port(number=1):
+    """Return a port."""
+    return network.Port(f'port{number}', f'fa:16:3e:00:00:0{number}', 'any')
+
+
+def changes(surplus=(), missing=()):
+    """Return changes of adapters."""
+    return network.Changes(
+        tuple(Adapter(port(number).mac) for number in surplus),
+        tuple(network.Connection(port(number)) for number in missing),
+    )
+
+
+def parts(found=None, **more):
+    """Return all parts of a host.
+
+    :param found: Its LPAR.
+    :param more: Parts by their name in lower case.
+    """
+    host = view(found.slots if found else ())
+    given = {
+        spec.Part.LPAR: found,
+        spec.Part.RULES: host,
+        spec.Part.SLOTS: host,
+        spec.Part.ALLOCATED: tuple(map(provider_of, SLOTS)),
+        spec.Part.ADAPTERS: network.Changes(),
+        spec.Part.IMAGE: image.Contents(storage.GIB, 'raw', storage.GIB),
+        spec.Part.MEDIUM: b'iso',
+        spec.Part.DISKS: (pool_disk(),),
+        spec.Part.MAPPINGS: (pool_disk().stored.name,),
+        spec.Part.SWAP_FITS: True,
+    }
+    return {**given, **{spec.Part[k.upper()]: v for k, v in more.items()}}
+
+
+def survey(operation, described, host, *, has_pool=True):
+    """Plan as a survey does.
+
+    :param host: The parts of the host.
+    :returns: The plan, and the parts that it asked for, in their order.
+    """
+    actual = spec.Actual(has_pool)
+    asked = []
+    while True:
+        found = plan.decide(operation, described, actual)
+        if isinstance(found, steps.LparPlan):
+            return found, asked
+        if found in asked:
+            raise AssertionError(f'{found} is asked for again')
+        asked.append(found)
+        actual = actual.with_part(found, host[found])
+
+
+def decide(operation, described, found=None, *, has_pool=True, **more):
+    """Return the plan for a host; see :func:`parts`."""
+    made, _ = survey(
+        operation, described, parts(found, **more), has_pool=has_pool
+    )
+    return made
+
+
+def words(made):
+    """Return the steps of a plan in words, or its refusal's class."""
+    if made.refusal is not None:
+        return type(made.refusal).__name__
+    return ' '.join(WORDS[type(step)] for step in made.steps)
+
+
+def carried_out():
+    """Return the operations that work on the whole LPAR."""
+    return [
+        row
+        for row in operations.ALL
+        if row.stops is not operations.Stop.NO
+        or row.creates is not operations.Creation.NO
+    ]
+
+
+def refusal(made):
+    """Return the text of a plan's refusal, which it must be."""
+    assert isinstance(made.refusal, exception.PowerVMError), made
+    return str(made.refusal)

@@ -1,0 +1,82 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The table of operations is that of the design, word for word.
+
+What a row does is in the tests of plans. Some cells say what a row means, and
+no code asks them: that a build stops no guest, for example.
+"""
+
+import unittest
+
+import ddt
+
+from nova_powervm.lpar import operations
+
+#: creates, stops, restarts, adds slots, frees slots, sizes, adapters, disks.
+ROWS = """
+spawn: yes, no, -, adds, -, sizes, made, made
+arrival: yes, no, -, adds, -, sizes, made, server's own
+departure: no, yes, -, -, -, -, no, kept
+resize within the host: no, to change, -, adds, frees, sizes, fitted, kept
+return: if lost, never running, -, adds, -, -, fitted, mapped
+start: no, failed, -, adds, -, -, fitted, there
+soft reboot: no, yes, restarts, adds, -, -, fitted, there
+hard reboot: if lost, yes, restarts, adds, frees, sizes, fitted, mapped
+attachment of a port: no, no, -, -, -, -, +1, no
+detachment of a port: no, no, -, -, -, -, -1, no
+plugging of ports: no, no, -, -, -, -, missing, no
+"""
+WORDS = {
+    operations.Creation.IF_LOST: 'if lost',
+    operations.Stop.FAILED_ONLY: 'failed',
+    operations.Stop.NEVER_RUNNING: 'never running',
+    operations.Stop.TO_CHANGE: 'to change',
+    operations.Adapters.MISSING: 'missing',
+    operations.Disks.KEPT: "server's own",
+    operations.Disks.STAY: 'kept',
+    operations.Disks.CHECKED: 'there',
+    operations.Disks.MAPPED: 'mapped',
+}
+
+
+def cells(row):
+    """Return the cells of a row in words."""
+    permissions = {
+        'restarts': row.restarts,
+        'adds': row.adds_slots,
+        'frees': row.frees_slots,
+        'sizes': row.sizes,
+    }
+    return [
+        WORDS.get(row.creates, str(row.creates)),
+        WORDS.get(row.stops, str(row.stops)),
+        *(name if given else '-' for name, given in permissions.items()),
+        WORDS.get(row.adapters, str(row.adapters)),
+        WORDS.get(row.disks, str(row.disks)),
+    ]
+
+
+@ddt.ddt
+class RowTest(unittest.TestCase):
+    @ddt.data(*ROWS.strip().splitlines())
+    def test_row_has_cells_of_design(self, line):
+        name, _, expected = line.partition(': ')
+        (row,) = (row for row in operations.ALL if row.name == name)
+
+        self.assertEqual(expected.split(', '), cells(row))
+
+    def test_table_has_all_rows(self):
+        self.assertEqual(
+            [line.partition(':')[0] for line in ROWS.strip().splitlines()],
+            [row.name for row in operations.ALL],
+        )
