@@ -147,8 +147,7 @@ class PlugTest(PortsTestCase):
         self.assert_ports(base.PORT, base.PORT2, state=base.OFF)
 
     def test_surplus_adapter_stays_until_the_next_start(self):
-        base.logging.disable(base.logging.NOTSET)
-        with self.assertLogs('nova_powervm', 'WARNING') as logged:
+        with self.logged('WARNING') as logged:
             self.run_plan(PLUG, self.wanted())
 
         self.assertIn('belongs to no port of its instance', logged.output[0])
