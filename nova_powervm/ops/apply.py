@@ -257,10 +257,7 @@ class _Execution:
         if document and (document.added or document.freed):
             return
         try:
-            if steps.FitSwap(None) in self._plan.steps:
-                self._readers.disks.fit_swap(
-                    self._wanted.lpar, self._wanted.swap
-                )
+            self._restore_swap()
             if self._stopped is not None:
                 LOG.error(
                     'LPAR %s could not be changed; starting it as it was.',
@@ -271,6 +268,20 @@ class _Execution:
             raise exception.GuestStaysOff(
                 reason=error, second=second
             ) from error
+
+    def _restore_swap(self) -> None:
+        """Make a swap disk again that was given up; a guest runs without."""
+        if steps.FitSwap(None) not in self._plan.steps:
+            return
+        try:
+            self._readers.disks.fit_swap(self._wanted.lpar, self._wanted.swap)
+        except exception.PowerVMError as error:
+            LOG.error(
+                'The swap disk of LPAR %(lpar)s could not be made again: '
+                '%(error)s',
+                {'lpar': self._wanted.lpar, 'error': error},
+                instance_uuid=self._wanted.instance,
+            )
 
     # Steps
 

@@ -1,0 +1,521 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The disks of a build: what they are made from, and what is refused."""
+
+import dataclasses
+import hashlib
+
+import ddt
+
+from nova_powervm import exception
+from nova_powervm.lpar import image
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import spec
+from nova_powervm.lpar import storage
+from tests.functional import images
+from tests.ops import base
+
+SPAWN = operations.SPAWN
+GIB = storage.GIB
+#: More than is looked at before a disk is made.
+LONG = b'\x01boot sector' + bytes(400_000)
+HALF = 300_000
+
+
+class Glance:
+    """An image whose first transfers can be replaced.
+
+    :param data: Its bytes.
+    :param meddlers: What is sent instead in the first transfers; an exception
+        breaks the transfer off.
+    """
+
+    def __init__(self, data=LONG, meddlers=()):
+        self.data = data
+        self.meddlers = list(meddlers)
+        self.opened = self.closed = 0
+
+    def __call__(self):
+        self.opened += 1
+        chunks = self.meddlers.pop(0) if self.meddlers else [self.data]
+        try:
+            for chunk in chunks:
+                if isinstance(chunk, Exception):
+                    raise chunk
+                yield chunk
+        finally:
+            self.closed += 1
+
+
+def broken(after):
+    """Return a transfer that breaks off after some bytes."""
+    gone = exception.ImageUnreadable(image='it', reason='Glance went away')
+    return [LONG[:after], gone]
+
+
+class BuildTestCase(base.HostTestCase):
+    """Spawns instances from images."""
+
+    def build(self, data=LONG, *, source=None, flavor_gb=1, **changes):
+        """Spawn from an image; return its source.
+
+        :param changes: What Glance says of the image that is not so.
+        """
+        source, wanted = self.prepare(data, source, flavor_gb, **changes)
+        self.run_plan(SPAWN, wanted, image=source)
+        return source
+
+    def prepare(self, data, source=None, flavor_gb=1, **changes):
+        """Return the source of an image, and the instance."""
+        described = dataclasses.replace(
+            image.Image(
+                'it',
+                'raw',
+                len(data),
+                'sha512',
+                hashlib.sha512(data).hexdigest(),
+            ),
+            **changes,
+        )
+        wanted = self.describe(root=spec.WantedImage(described, flavor_gb))
+        return source or Glance(data), wanted
+
+    def refuse(self, error, *words, data=LONG, source=None, **changes):
+        """Have a build refused before it changes anything."""
+        flavor_gb = changes.pop('flavor_gb', 1)
+        source, wanted = self.prepare(data, source, flavor_gb, **changes)
+        self.refused(error, SPAWN, wanted, *words, image=source)
+        self.assertEqual(source.opened, source.closed)
+        return source
+
+    def fail_to_build(self, error, *words, data=LONG, source=None, **changes):
+        """Have a build fail that leaves nothing."""
+        source, wanted = self.prepare(data, source, **changes)
+        self.failed(error, SPAWN, wanted, *words, image=source)
+        self.assert_nothing_left()
+        self.assertEqual(source.opened, source.closed)
+        return source
+
+    def assert_boots_from(self, data, role='r'):
+        """Assert that the root disk holds an image, and is connected."""
+        self.assert_lpar(disks=role)
+        self.assertEqual(
+            hashlib.sha256(data).hexdigest(), self.stored()[role]['sha256']
+        )
+
+
+@ddt.ddt
+class RootDiskTest(BuildTestCase):
+    def test_root_disk_has_size_of_flavor_and_is_counted(self):
+        source = self.build(flavor_gb=7)
+
+        self.assert_boots_from(LONG)
+        self.assertEqual(7, self.stored()['r']['capacity'])
+        self.assertEqual((1, 1), (source.opened, source.closed))
+
+    def test_flavor_without_disk_gets_uncounted_disk_of_image_size(self):
+        self.build(flavor_gb=0)
+
+        self.assert_boots_from(LONG, storage.UNCOUNTED_ROOT)
+        self.assertEqual(1, self.stored()['x']['capacity'])
+
+    def test_image_larger_than_flavor_is_refused(self):
+        source = self.refuse(
+            exception.RootDiskTooSmall, size=2 * GIB, flavor_gb=1
+        )
+
+        self.assertEqual(1, source.opened)
+
+    def test_image_is_closed_if_something_else_is_refused(self):
+        def config_drive(slots):
+            raise exception.RestError(action='it', reason='no drive')
+
+        source, wanted = self.prepare(LONG)
+
+        self.refused(
+            exception.PowerVMError,
+            SPAWN,
+            dataclasses.replace(wanted, config_drive=True),
+            image=source,
+            config_drive=config_drive,
+        )
+
+        self.assertEqual((1, 1), (source.opened, source.closed))
+
+    def test_config_drive_knows_slots_of_instance(self):
+        seen = []
+
+        def config_drive(slots):
+            seen.extend(slot.drc_index for slot in slots)
+            return base.ISO
+
+        self.run_plan(
+            SPAWN,
+            self.describe(config_drive=True, slots=(base.slot(base.GPU),)),
+            config_drive=config_drive,
+        )
+
+        self.assertEqual([base.GPU], seen)
+        self.assertEqual(
+            base.ISO, self.control.contents(self.stored()['i']['udid'])
+        )
+
+    def test_full_volume_group_leaves_nothing(self):
+        self.fail_to_build(
+            exception.RestError, '2000 GB free', flavor_gb=10**4
+        )
+
+
+@ddt.ddt
+class Qcow2Test(BuildTestCase):
+    """The host unpacks qcow2 images; they are sent as they are."""
+
+    def test_qcow2_is_sent_as_it_is(self):
+        data = images.qcow2(2 * GIB, b'boot sector')
+
+        self.build(data, flavor_gb=2, disk_format='qcow2')
+
+        self.assert_boots_from(data)
+        self.assertEqual(2, self.stored()['r']['capacity'])
+
+    def test_qcow2_larger_than_flavor_is_refused(self):
+        self.refuse(
+            exception.RootDiskTooSmall,
+            'needs a root disk of 2 GB',
+            'has 1 GB',
+            data=images.qcow2(2 * GIB),
+            disk_format='qcow2',
+        )
+
+    @ddt.named_data(
+        ['backing file', {'backing': b'/etc/shadow'}, 'backing_file'],
+        ['data file', {'features': images.DATA_FILE}, 'data_file'],
+        ['unknown features', {'features': 1 << 40}, 'unknown_features'],
+    )
+    def test_qcow2_is_refused(self, options, words):
+        self.refuse(
+            exception.ImageRefused,
+            words,
+            data=images.qcow2(GIB, **options),
+            disk_format='qcow2',
+        )
+
+
+class RefusedImageTest(BuildTestCase):
+    """An image that is not what Glance says never becomes a disk."""
+
+    def test_unsupported_format_is_refused_unread(self):
+        for disk_format in ('iso', 'vmdk'):
+            source = self.refuse(
+                exception.ImageRefused,
+                f'its disk format is {disk_format}',
+                disk_format=disk_format,
+            )
+            self.assertEqual(0, source.opened)
+
+    def test_qcow2_that_is_declared_raw_is_refused(self):
+        self.refuse(
+            exception.ImageRefused,
+            'says its format is raw',
+            'qcow2',
+            data=images.qcow2(GIB),
+        )
+
+    def test_raw_that_is_declared_qcow2_is_refused(self):
+        self.refuse(
+            exception.ImageRefused,
+            'says its format is qcow2',
+            'bytes are raw',
+            disk_format='qcow2',
+        )
+
+    def test_image_is_trusted_if_nova_is_told_to(self):
+        source, wanted = self.prepare(images.qcow2(GIB))
+        root = dataclasses.replace(wanted.root, inspect=False)
+
+        self.run_plan(
+            SPAWN, dataclasses.replace(wanted, root=root), image=source
+        )
+
+        self.assert_boots_from(source.data)
+
+    def test_wrong_hash_leaves_nothing(self):
+        source = self.fail_to_build(
+            exception.ImageDamaged,
+            'arrived damaged',
+            'Glance says 0000',
+            hash_value='0' * 128,
+        )
+
+        self.assertEqual(1, source.opened)
+
+    def test_wrong_size_leaves_nothing(self):
+        size = len(LONG)
+
+        self.fail_to_build(
+            exception.ImageUnreadable,
+            f'{size} bytes, but Glance says {size + 1}',
+            size=size + 1,
+        )
+
+    def test_missing_size_is_refused_unread(self):
+        source = self.refuse(
+            exception.ImageRefused, 'does not report its size', size=None
+        )
+
+        self.assertEqual(0, source.opened)
+
+    def test_unknown_hash_algorithm_is_refused(self):
+        self.refuse(
+            exception.ImageRefused,
+            "hash algorithm 'rot13' is not available",
+            hash_algorithm='rot13',
+        )
+
+    def test_empty_image_is_refused(self):
+        self.refuse(exception.ImageRefused, 'it is empty', data=b'')
+
+    def test_changed_bytes_leave_nothing(self):
+        self.fail_to_build(
+            exception.ImageDamaged,
+            'arrived damaged',
+            source=Glance(meddlers=[[bytes(len(LONG))]] * 9),
+        )
+
+    def test_format_that_changes_between_uploads_leaves_nothing(self):
+        self.fail_to_build(
+            exception.ImageRefused,
+            'its bytes are qcow2',
+            source=Glance(meddlers=[broken(HALF), [images.qcow2(GIB)]]),
+        )
+
+
+class TransferTest(BuildTestCase):
+    """A transfer that breaks off starts again, once."""
+
+    def test_interrupted_transfer_is_tried_again(self):
+        source = self.build(source=Glance(meddlers=[[b'half']]))
+
+        self.assert_boots_from(LONG)
+        self.assertEqual(2, source.opened)
+
+    def test_transfer_that_breaks_off_during_look_and_upload(self):
+        source = self.build(
+            source=Glance(meddlers=[broken(1000), broken(HALF)])
+        )
+
+        self.assert_boots_from(LONG)
+        self.assertEqual(3, source.opened)
+
+    def test_silence_during_the_look_is_refused(self):
+        self.refuse(
+            exception.ImageUnreadable,
+            'Glance went away',
+            source=Glance(meddlers=[broken(1000)] * 9),
+        )
+
+    def test_silence_during_the_upload_leaves_nothing(self):
+        self.fail_to_build(
+            exception.ImageUnreadable,
+            'Glance went away',
+            source=Glance(meddlers=[broken(HALF)] * 9),
+        )
+
+    def test_session_that_ends_at_the_upload_is_renewed(self):
+        self.control.add_fault(match='File.upload', status=401)
+
+        self.build()
+
+        self.assert_boots_from(LONG)
+
+    def test_session_that_ends_between_look_and_upload_is_renewed(self):
+        def ends():
+            yield LONG[:HALF]
+            self.control.expire_sessions()
+            yield LONG[HALF:]
+
+        self.build(source=Glance(meddlers=[ends()]))
+
+        self.assert_boots_from(LONG)
+
+    def test_session_that_ends_at_each_upload_fails_build(self):
+        self.control.add_fault(match='File.upload', status=401, every=True)
+
+        self.fail_to_build(exception.PowerVMError, 'the session ended')
+
+    def test_upload_that_the_host_refuses_fails_build(self):
+        self.control.add_fault(
+            match='File.upload', status=500, message='No more.'
+        )
+
+        self.fail_to_build(exception.RestError, 'No more.')
+
+    def test_upload_is_tried_again_after_dropped_connection(self):
+        self.control.add_fault(match='File.upload', drop=True)
+
+        self.build()
+
+        self.assert_boots_from(LONG)
+
+    def test_upload_whose_connections_all_drop_fails_build(self):
+        self.control.add_fault(match='File.upload', drop=True, every=True)
+
+        self.fail_to_build(exception.RestUnreachable, 'uploading')
+
+    def test_description_of_file_that_stays_is_no_error(self):
+        self.control.add_fault(match='File.delete', status=500)
+
+        self.build()
+
+        self.assert_boots_from(LONG)
+
+    def test_mapping_that_the_host_refuses_leaves_nothing(self):
+        self.control.add_fault(
+            match='VirtualIOServer.update', status=500, message='No slot.'
+        )
+
+        self.fail_to_build(exception.RestError, 'No slot.')
+
+
+class PoolTest(BuildTestCase):
+    """Disks in a pool are linked clones of cached images."""
+
+    disk_driver = 'ssp'
+
+    def units(self):
+        """Return the logical units of the pool by name."""
+        (cluster,) = self.control.state()['clusters']
+        return {u['name']: u for u in cluster['pool']['logical_units']}
+
+    def test_root_disk_is_linked_clone_of_image(self):
+        self.build()
+
+        self.assert_boots_from(LONG)
+        (image_unit,) = (
+            unit
+            for unit in self.units().values()
+            if unit['type'] == 'VirtualIO_Image'
+        )
+        self.assertEqual(
+            image_unit['udid'][2:], self.stored()['r']['cloned_from'][2:]
+        )
+
+    def test_cached_image_is_neither_read_nor_written_again(self):
+        self.build()
+        self.removals.destroy(base.INSTANCE)
+        self.assert_nothing_left()
+
+        source = self.build(source=Glance())
+
+        self.assert_boots_from(LONG)
+        self.assertEqual(0, source.opened)
+        self.assertNotIn('PUT File.upload', self.trail())
+
+    def test_qcow2_is_refused_unread(self):
+        self.refuse(
+            exception.ImageRefused,
+            'Convert it to raw and',
+            data=images.qcow2(GIB),
+            disk_format='qcow2',
+        )
+
+    def test_disks_and_medium_are_seen_in_the_order_of_guests(self):
+        self.spawn(blanks=(base.EPHEMERAL, base.SWAP), config_drive=True)
+
+        self.assert_lpar(disks='r0si')
+
+    def test_rebuild_from_cached_image_is_checked_unread(self):
+        self.build()
+        source, wanted = self.prepare(LONG)
+
+        self.forget()
+        self.lpars.check(SPAWN, wanted, base.survey.Askers(image=source))
+
+        self.assertEqual((0, []), (source.opened, self.changes()))
+
+    def test_rebuild_from_unknown_image_caches_it_and_no_more(self):
+        wanted = self.spawn()
+        source, other = self.prepare(LONG)
+        before = self.stored()
+
+        self.lpars.check(SPAWN, other, base.survey.Askers(image=source))
+
+        self.assertEqual(before, self.stored())
+        self.assert_lpar()
+        self.assertEqual(1, source.opened)
+        self.assertEqual(3, len(self.units()))
+        self.assertEqual(wanted.instance, other.instance)
+
+
+@ddt.ddt
+class RebuildCheckTest(BuildTestCase):
+    """What would refuse a rebuild is found out while the guest runs."""
+
+    def setUp(self):
+        super().setUp()
+        self.wanted = self.spawn(
+            slots=(base.slot(base.GPU, one_time_use=True),),
+            blanks=(base.SWAP,),
+        )
+        self.forget()
+
+    def check(self, source=None, **changes):
+        """Check a rebuild, which changes nothing."""
+        self.forget()
+        wanted = dataclasses.replace(self.wanted, **changes)
+        try:
+            return self.lpars.check(
+                SPAWN,
+                wanted,
+                base.survey.Askers(
+                    image=source or Glance(base.DATA),
+                    config_drive=lambda slots: base.ISO,
+                ),
+            )
+        finally:
+            self.assertEqual([], self.changes())
+            self.assert_lpar(slots=[base.GPU], disks='rs')
+
+    def test_check_plans_the_whole_build_and_burns_nothing(self):
+        plan = self.check(config_drive=True)
+
+        self.assertTrue(plan.makes)
+        self.assertIn('burn the one-time-use devices in 21010020', str(plan))
+
+    def test_check_reads_whole_image(self):
+        # A service that has verified the image does not read it again.
+        self.start_service()
+        with self.assertRaises(exception.ImageDamaged):
+            self.check(source=Glance(bytes(len(base.DATA))))
+
+    def test_check_refuses_disks_without_room(self):
+        root = dataclasses.replace(self.wanted.root, flavor_gb=10**4)
+
+        with self.assertRaises(exception.NoRoom):
+            self.check(root=root)
+
+    def test_check_counts_room_of_present_disks(self):
+        self.check(root=dataclasses.replace(self.wanted.root, flavor_gb=1990))
+        with self.assertRaises(exception.NoRoom):
+            self.check(
+                root=dataclasses.replace(self.wanted.root, flavor_gb=1990),
+                blanks=(storage.Disk(storage.SWAP, 500),),
+            )
+
+    def test_check_refuses_slot_of_another(self):
+        with self.assertRaises(exception.ClaimFailed):
+            self.check(slots=(base.slot(base.FOREIGN),))
+
+    def test_check_refuses_sizes_that_the_host_does_not_support(self):
+        with self.assertRaises(exception.MemorySizeRefused):
+            self.check(sizes=spec.FlavorSizes(1000, 1, 0.5))

@@ -1,0 +1,374 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Disks in a pool that an instance keeps: arrivals, and what was lost."""
+
+import base64
+import dataclasses
+import hashlib
+import unittest.mock
+
+import ddt
+
+from nova_powervm import exception
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import storage
+from tests.ops import base
+
+ARRIVAL, HARD = operations.ARRIVAL, operations.HARD_REBOOT
+START, RETURN = operations.START, operations.RETURN
+#: What the guest has written to its root disk.
+WRITTEN = b'what the guest wrote'
+
+
+class KeptTestCase(base.HostTestCase):
+    """Has a running LPAR with three disks in a pool."""
+
+    disk_driver = 'ssp'
+
+    def setUp(self):
+        super().setUp()
+        self.wanted = self.spawn(
+            slots=(base.slot(base.GPU, one_time_use=True),),
+            blanks=(base.EPHEMERAL, base.SWAP),
+            config_drive=True,
+        )
+        self.control.write_disk(
+            self.stored()['r']['udid'], base64.b64encode(WRITTEN).decode()
+        )
+        self.before = self.stored()['r']['sha256']
+
+    def change(self, **changes):
+        """Change what is wanted."""
+        self.wanted = dataclasses.replace(self.wanted, **changes)
+
+    def lose_lpar(self):
+        """Lose the LPAR, but not its disks."""
+        self.removals.destroy(base.INSTANCE, delete_disks=False)
+        self.assertIsNone(self.lpar())
+
+    def delete_disk(self, role):
+        """Delete a disk of the LPAR."""
+        pool = self.disks.pool
+        pool.delete([d for d in pool.disks() if d.disk.role == role])
+
+    def use_disk(self, role):
+        """Let another running LPAR use a disk."""
+        (found,) = (d for d in self.disks.pool.disks() if d.disk.role == role)
+        self.disks.attach(
+            self.lpar('database')['uuid'].upper(), [found.stored]
+        )
+
+    def assert_kept(self, state=base.RUNNING, disks='r0si'):
+        """Assert that the LPAR is there with its disks and their bytes."""
+        self.assert_lpar(state, slots=[base.GPU], disks=disks)
+        self.assertEqual(self.before, self.stored()['r']['sha256'])
+
+    def assert_disks_stay(self):
+        """Assert that there is no LPAR, and the disks have their bytes."""
+        self.assertIsNone(self.lpar())
+        self.assertEqual(self.before, self.stored()['r']['sha256'])
+        self.assertEqual([], [m for m in self.mapped().values() if m])
+
+
+@ddt.ddt
+class ArrivalTest(KeptTestCase):
+    """An evacuation, or the end of a move, on the host that gets it."""
+
+    def setUp(self):
+        super().setUp()
+        self.lose_lpar()
+
+    def arrive(self, **changes):
+        """Make the LPAR around the disks."""
+        self.change(**changes)
+        self.run_plan(ARRIVAL, self.wanted, image=self.fail)
+
+    def refuse(self, error, *words):
+        """Have the arrival refused."""
+        self.refused(error, ARRIVAL, self.wanted, *words)
+        self.assert_disks_stay()
+
+    def test_kept_disks_have_the_order_of_new_ones(self):
+        self.arrive()
+
+        self.assert_kept()
+        self.assertEqual({base.GPU}, self.burned())
+
+    def test_root_disk_of_image_size_is_kept(self):
+        self.removals.destroy(base.INSTANCE)
+        self.spawn(root=dataclasses.replace(self.wanted.root, flavor_gb=0))
+        self.lose_lpar()
+
+        self.arrive(blanks=(), slots=(), config_drive=False)
+
+        self.assert_lpar(disks='x')
+
+    @ddt.named_data(['root', 'r', 'root'], ['ephemeral', '0', 'ephemeral 1'])
+    def test_missing_disk_is_named(self, role, words):
+        self.delete_disk(role)
+
+        found = self.refused(exception.DiskMissing, ARRIVAL, self.wanted)
+
+        self.assertIn(f'The {words} disk of', str(found))
+
+    def test_missing_swap_disk_is_made_in_its_place(self):
+        self.delete_disk('s')
+
+        self.arrive()
+
+        self.assert_kept()
+
+    def test_swap_disk_is_not_made_for_flavor_without_one(self):
+        self.delete_disk('s')
+
+        self.arrive(blanks=(base.EPHEMERAL,))
+
+        self.assert_kept(disks='r0i')
+
+    def test_swap_disk_of_other_size_is_kept_with_a_warning(self):
+        with self.logged('WARNING') as logs:
+            self.arrive(blanks=(base.EPHEMERAL, storage.Disk(storage.SWAP, 1)))
+
+        self.assertIn(
+            'Keeping the swap disk of 0.5 GB, although the flavor has one of '
+            '1 GB.',
+            logs.output[0],
+        )
+        self.assert_kept()
+
+    def test_swap_disk_whose_size_is_rounded_is_kept_in_silence(self):
+        with self.logged('INFO') as logs:
+            self.arrive(
+                blanks=(base.EPHEMERAL, storage.Disk(storage.SWAP, 0.501))
+            )
+
+        self.assertEqual(
+            [], [line for line in logs.output if 'WARNING' in line]
+        )
+
+    @ddt.data('r', '0', 's')
+    def test_disk_in_use_is_refused_before_anything_is_made(self, role):
+        self.use_disk(role)
+        self._others = self._state_of_others()
+
+        self.refused(exception.DiskInUse, ARRIVAL, self.wanted, 'is in use')
+
+    def test_disk_that_instance_does_not_ask_for_may_be_in_use(self):
+        self.use_disk('0')
+
+        # It would have to be free for a start.
+        self.arrive(blanks=(base.SWAP,), config_drive=False, power_on=False)
+
+        self.assert_kept(base.OFF, disks='rs')
+
+    def test_disk_that_comes_into_use_during_arrival_is_refused(self):
+        # The plan finds them free, and the look after it does not.
+        disks = self.disks.pool.disks
+
+        def then_used(lpar=None):
+            found = disks(lpar)
+            patched.stop()
+            self.use_disk('r')
+            return found
+
+        patched = unittest.mock.patch.object(
+            type(self.disks.pool),
+            'disks',
+            lambda _, lpar=None: then_used(lpar),
+        )
+        patched.start()
+        self.addCleanup(patched.stop)
+
+        self.failed(exception.DiskInUse, ARRIVAL, self.wanted)
+
+        self.assertNotIn('PUT LogicalPartition.create', self.trail())
+        self.assertNotIn('burn 21010020', self.trail())
+
+    def test_failed_start_removes_lpar_and_keeps_disks(self):
+        self.control.plan_job('PowerOn', 'no power')
+
+        self.failed(exception.RestError, ARRIVAL, self.wanted, 'no power')
+
+        self.assert_disks_stay()
+
+    def test_slot_of_another_is_refused(self):
+        self.give(base.GPU, 'archive')
+        self._others = self._state_of_others()
+
+        self.refuse(exception.ClaimFailed, 'owned by partition archive')
+
+    def test_instance_that_is_to_stay_off_stays_off(self):
+        self.arrive(power_on=False)
+
+        self.assert_kept(base.OFF)
+
+
+class ArrivalAgainTest(KeptTestCase):
+    """What an interrupted arrival left, and what is in the way."""
+
+    def test_stopped_lpar_is_made_anew_around_its_disks(self):
+        self.set_state(base.OFF)
+
+        self.run_plan(ARRIVAL, self.wanted, image=self.fail)
+
+        self.assert_kept()
+
+    def test_running_lpar_is_in_the_way(self):
+        self.refused(
+            exception.PartitionConflict, ARRIVAL, self.wanted, 'is running'
+        )
+        self.assert_kept()
+
+    def test_check_of_arrival_leaves_disks_that_the_guest_uses(self):
+        self.lose_lpar()
+        self.use_disk('r')
+        self.forget()
+
+        self.lpars.check(ARRIVAL, self.wanted)
+
+        self.assertEqual([], self.changes())
+
+    def test_check_of_arrival_refuses_running_lpar(self):
+        self.forget()
+        for state in (base.RUNNING, 'suspended'):
+            self.set_state(state)
+            with self.assertRaises(exception.PartitionConflict) as caught:
+                self.lpars.check(ARRIVAL, self.wanted)
+            self.assertIn(f'is {state}', str(caught.exception))
+        self.assertEqual([], self.changes())
+
+    def test_check_of_arrival_accepts_stopped_lpar(self):
+        self.set_state(base.OFF)
+        self.give(base.GPU, base.NAME)
+        self.forget()
+
+        self.lpars.check(ARRIVAL, self.wanted)
+
+        self.assertEqual([], self.changes())
+
+
+class LocalArrivalTest(base.HostTestCase):
+    def test_storage_of_one_host_has_no_disks_to_keep(self):
+        self.refused(exception.DiskMissing, ARRIVAL, self.describe())
+
+
+@ddt.ddt
+class LostLparTest(KeptTestCase):
+    """A hard reboot and a return make an LPAR around its disks."""
+
+    def setUp(self):
+        super().setUp()
+        self.lose_lpar()
+
+    @ddt.data(HARD, RETURN)
+    def test_lost_lpar_is_made_around_its_disks(self, operation):
+        self.run_plan(operation, self.wanted, image=self.fail)
+
+        self.assert_kept()
+
+    def test_ports_of_lost_lpar_are_bound_anew(self):
+        self.change(ports=())
+
+        self.run_plan(HARD, self.wanted, bind_ports=lambda: (base.PORT,))
+
+        self.assert_kept()
+
+    def test_root_disk_of_lost_lpar_is_grown(self):
+        self.change(grow_root_gb=3)
+
+        outcome = self.run_plan(HARD, self.wanted)
+
+        self.assertTrue(outcome.has_grown)
+        self.assertEqual(3, self.stored()['r']['capacity'])
+
+    def test_start_makes_no_lost_lpar(self):
+        self.refused(exception.PartitionNotFound, START, self.wanted)
+
+    def test_slots_of_another_host_are_no_reason_to_guess(self):
+        self.change(unbuildable='its slots are those of host2')
+
+        self.refused(
+            exception.ClaimFailed, HARD, self.wanted, 'those of host2'
+        )
+
+    def test_disks_of_years_ago_are_not_used(self):
+        self.change(pool_is_current=False)
+
+        self.refused(exception.PartitionNotFound, HARD, self.wanted)
+
+    def test_lpar_without_disks_is_not_made(self):
+        for role in 'r0s':
+            self.delete_disk(role)
+
+        self.refused(exception.PartitionNotFound, HARD, self.wanted)
+
+    def test_disk_in_use_elsewhere_is_refused(self):
+        self.use_disk('r')
+
+        self.refused(exception.DiskInUse, HARD, self.wanted)
+
+    def test_failure_takes_lpar_and_keeps_disks(self):
+        self.control.plan_job('PowerOn', 'no power')
+
+        self.failed(exception.RestError, HARD, self.wanted)
+
+        self.assert_disks_stay()
+
+
+@ddt.ddt
+class LostMappingTest(KeptTestCase):
+    """A hard reboot connects what a move that was interrupted left."""
+
+    def setUp(self):
+        super().setUp()
+        self.set_state(base.OFF)
+        self.disks.remove(self.wanted.lpar, delete=False)
+        self.assertEqual('', self.mapped_disks())
+
+    @ddt.data(HARD, RETURN)
+    def test_lost_mappings_and_medium_are_made_again(self, operation):
+        self.run_plan(operation, self.wanted)
+
+        self.assert_kept()
+
+    @ddt.data(START, operations.SOFT_REBOOT)
+    def test_other_operations_refuse_lpar_without_root_disk(self, operation):
+        self.refused(exception.DiskNotConnected, operation, self.wanted)
+        self.assertEqual(base.OFF, self.lpar()['state'])
+
+    @ddt.data(HARD, RETURN, START)
+    def test_disk_in_use_elsewhere_is_refused(self, operation):
+        self.use_disk('r')
+
+        self.refused(exception.DiskInUse, operation, self.wanted)
+
+    def test_disks_of_years_ago_are_not_connected(self):
+        self.change(pool_is_current=False)
+
+        self.refused(exception.DiskNotConnected, HARD, self.wanted)
+
+
+class GrowthTest(KeptTestCase):
+    def test_root_disk_of_running_lpar_grows_and_keeps_its_bytes(self):
+        self.change(grow_root_gb=3)
+
+        self.assertTrue(self.run_plan(HARD, self.wanted).has_grown)
+
+        self.assertEqual(3, self.stored()['r']['capacity'])
+        self.assert_kept()
+
+    def test_bytes_are_those_that_the_guest_wrote(self):
+        data = self.control.contents(self.stored()['r']['udid'])
+
+        self.assertTrue(data.startswith(WRITTEN))
+        self.assertEqual(hashlib.sha256(data).hexdigest(), self.before)

@@ -1,0 +1,125 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a failed build has left, and could not be removed at once."""
+
+from nova_powervm import exception
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import partition
+from nova_powervm.ops import removal
+from tests.ops import base
+
+SPAWN = operations.SPAWN
+
+
+class LeftoverTest(base.HostTestCase):
+    """Each cycle tries again, where Nova has taken the instance away."""
+
+    def fail_to_build(self, error=exception.RestError, **fault):
+        """Have a build fail at a request."""
+        self.control.add_fault(**{'every': True, **fault})
+        self.failed(error, SPAWN, self.describe())
+        self.control.clear_faults()
+        self.forget()
+
+    def leave(self):
+        """Leave an LPAR that could neither be started nor deleted."""
+        self.control.plan_job('PowerOn', 'no power')
+        self.fail_to_build(match='LogicalPartition.delete', status=500)
+        self.assertIsNotNone(self.lpar())
+
+    def tidy(self, *instances):
+        """Do what each cycle does."""
+        self.forget()
+        self.removals.remove_leftovers(lambda: instances)
+
+    def make_late(self):
+        """Complete a creation that was not answered."""
+        self.partitions.write(
+            partition.PartitionSpec(
+                self.describe().lpar,
+                base.NAME,
+                partition.Sizes(1024, 1, 0.5),
+            ),
+            lambda: None,
+            creates=True,
+        )
+
+    def test_leftover_lpar_is_removed_once_nova_moves_its_instance(self):
+        self.leave()
+
+        # Nova has not taken it from this host yet.
+        self.tidy(base.INSTANCE)
+        self.assertEqual([], self.changes())
+        self.tidy()
+
+        self.assert_nothing_left()
+
+    def test_leftover_lpar_that_a_user_started_is_kept(self):
+        self.leave()
+        self.set_state(base.RUNNING)
+
+        self.tidy(base.INSTANCE)
+        self.tidy()
+
+        self.assertEqual(base.RUNNING, self.lpar()['state'])
+        self.assertEqual([], self.changes())
+
+    def test_running_leftover_lpar_without_instance_is_removed(self):
+        self.leave()
+        self.set_state(base.RUNNING)
+
+        self.tidy()
+
+        self.assert_nothing_left()
+
+    def test_lpar_that_appears_late_is_removed(self):
+        self.fail_to_build(
+            exception.RestUnreachable,
+            match='LogicalPartition.create',
+            drop=True,
+        )
+        self.tidy()
+        self.clock.now += removal.LATE_SECONDS - 1
+        self.tidy()
+        self.make_late()
+
+        self.tidy()
+
+        self.assert_nothing_left()
+
+    def test_late_lpar_is_not_looked_for_after_limit(self):
+        self.fail_to_build(
+            exception.RestUnreachable,
+            match='LogicalPartition.create',
+            drop=True,
+        )
+        self.clock.now += removal.LATE_SECONDS
+        self.tidy()
+
+        self.tidy()
+
+        self.assertEqual([], self.trail())
+
+    def test_nova_is_asked_only_where_something_was_left(self):
+        self.removals.remove_leftovers(self.fail)
+        self.fail_to_build(match='LogicalPartition.create', status=500)
+
+        self.removals.remove_leftovers(self.fail)
+
+    def test_new_build_is_not_taken_for_a_leftover(self):
+        self.leave()
+        self.spawn()
+
+        self.removals.remove_leftovers(self.fail)
+
+        self.assert_lpar()

@@ -1,0 +1,349 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Reboots: the guest stops only for what can be done, and starts again."""
+
+import dataclasses
+
+import ddt
+
+from nova_powervm import exception
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import spec
+from tests.ops import base
+
+HARD, SOFT = operations.HARD_REBOOT, operations.SOFT_REBOOT
+ON, OFF_HARD, OFF_SOFT = 'on', 'off hard', 'off soft 60'
+RESTART, RESTART_SOFT = 'restart hard', 'restart soft 60'
+
+
+class RebootTestCase(base.HostTestCase):
+    """Has a running LPAR with two slots and a port."""
+
+    def setUp(self):
+        super().setUp()
+        self.wanted = self.spawn(
+            slots=(
+                base.slot(base.GPU, one_time_use=True),
+                base.slot(base.NVME),
+            )
+        )
+
+    def reboot(self, operation=HARD, **changes):
+        """Reboot the LPAR; soft reboots have 60 seconds."""
+        self.change(**changes)
+        if operation is SOFT:
+            self.change(timeout=self.wanted.timeout or 60)
+        self.run_plan(operation, self.wanted)
+
+    def change(self, **changes):
+        """Change what is wanted."""
+        self.wanted = dataclasses.replace(self.wanted, **changes)
+
+    def refuse(self, error, *words, operation=HARD):
+        """Have a reboot refused; the guest runs on."""
+        state = self.lpar()['state']
+        self.refused(error, operation, self.wanted, *words)
+        self.assertEqual(state, self.lpar()['state'])
+
+    def assert_right(self, **differences):
+        """Assert that the LPAR has all that it should have, and runs."""
+        self.assert_lpar(slots=[base.GPU, base.NVME], **differences)
+
+
+@ddt.ddt
+class StateTest(RebootTestCase):
+    @ddt.named_data(
+        ['off', base.OFF, [ON]],
+        ['running', base.RUNNING, [RESTART]],
+        ['failed', base.FAILED, [OFF_HARD, ON]],
+        ['suspended', 'suspended', [OFF_HARD, ON]],
+    )
+    def test_hard_reboot_depends_on_state(self, state, expected):
+        self.set_state(state)
+
+        self.reboot()
+
+        self.assertEqual(expected, self.jobs)
+        self.assert_right()
+
+    @ddt.named_data(
+        ['off', base.OFF, [ON]],
+        ['running', base.RUNNING, [RESTART_SOFT]],
+        ['failed', base.FAILED, [OFF_HARD, ON]],
+        ['suspended', 'suspended', [OFF_HARD, ON]],
+    )
+    def test_soft_reboot_depends_on_state(self, state, expected):
+        self.set_state(state)
+
+        self.reboot(SOFT)
+
+        self.assertEqual(expected, self.jobs)
+        self.assert_right()
+
+    @ddt.data(HARD, SOFT)
+    def test_reboot_of_unavailable_lpar_is_refused(self, operation):
+        self.set_state('not available')
+
+        self.refuse(exception.PartitionNotStartable, operation=operation)
+
+    @ddt.data(HARD, SOFT)
+    def test_lpar_that_is_gone_from_its_disks_is_not_found(self, operation):
+        self.removals.destroy(base.INSTANCE)
+
+        self.refused(exception.PartitionNotFound, operation, self.wanted)
+
+    def test_hard_reboot_with_devices_reads_lpar_and_adapters_only(self):
+        self.reboot()
+        self.reboot()
+
+        self.assertEqual(
+            [
+                'GET LogicalPartition.read',
+                'GET ClientNetworkAdapter.feed',
+                'PowerOff',
+                'DELETE Job.delete',
+            ],
+            self.trail(),
+        )
+
+
+class SoftRebootTest(RebootTestCase):
+    """A guest gets its time, and no more."""
+
+    def test_guest_that_does_not_listen_is_restarted_hard(self):
+        self.control.plan_job('PowerOff', 'the guest does not listen')
+
+        self.reboot(SOFT)
+
+        self.assertEqual([RESTART_SOFT, RESTART], self.jobs)
+        self.assert_right()
+
+    def test_guest_that_shut_down_late_is_started(self):
+        self.control.plan_job('PowerOff', 'the time was up')
+        run = self.partitions.restart
+
+        def late(lpar, **options):
+            try:
+                run(lpar, **options)
+            finally:
+                self.set_state(base.OFF)
+
+        self.partitions.restart = late
+
+        self.reboot(SOFT)
+
+        self.assertEqual([RESTART_SOFT, ON], self.jobs)
+        self.assert_right()
+
+    def test_reboot_without_time_restarts_hard(self):
+        self.run_plan(SOFT, self.wanted)
+
+        self.assertEqual([RESTART], self.jobs)
+
+    def test_adapters_are_changed_after_the_guest_shut_down(self):
+        self.reboot(SOFT, ports=(base.PORT, base.PORT2))
+
+        self.assertEqual([OFF_SOFT, ON], self.jobs)
+        self.assert_right(ports=[base.PORT, base.PORT2])
+
+    def test_guest_that_does_not_listen_is_stopped_hard_for_changes(self):
+        self.control.plan_job('PowerOff', 'the guest does not listen')
+
+        self.reboot(SOFT, ports=(base.PORT, base.PORT2))
+
+        self.assertEqual([OFF_SOFT, OFF_HARD, ON], self.jobs)
+        self.assert_right(ports=[base.PORT, base.PORT2])
+
+    def test_missing_slot_comes_back_after_the_guest_shut_down(self):
+        self.give(base.GPU, None)
+
+        self.reboot(SOFT)
+
+        self.assertEqual([OFF_SOFT, ON], self.jobs)
+        self.assert_right()
+
+    def test_sizes_of_flavor_are_not_those_of_a_soft_reboot(self):
+        self.reboot(SOFT, sizes=spec.FlavorSizes(2048, 2, 0.5))
+
+        self.assertEqual([RESTART_SOFT], self.jobs)
+        self.assertEqual(1024, self.lpar()['memory'])
+
+    def test_slot_of_a_move_is_not_freed_by_a_soft_reboot(self):
+        self.change(
+            slots=self.wanted.slots[:1], moved_slots=frozenset([base.NVME])
+        )
+
+        self.refuse(exception.SlotsDiffer, operation=SOFT)
+
+
+@ddt.ddt
+class HardRebootTest(RebootTestCase):
+    @ddt.data(base.RUNNING, base.FAILED, base.OFF)
+    def test_missing_slot_comes_back_while_lpar_is_off(self, state):
+        self.give(base.GPU, None)
+        self.set_state(state)
+
+        self.reboot()
+
+        self.assert_right()
+        done = [n for n in self.changes() if n != 'DELETE Job.delete']
+        stop = [] if state == base.OFF else ['PowerOff']
+        self.assertEqual(
+            [*stop, 'burn 21010020', base.DOCUMENT[1], 'PowerOn'], done
+        )
+
+    def test_slot_that_a_move_left_is_freed(self):
+        self.reboot(
+            slots=self.wanted.slots[:1], moved_slots=frozenset([base.NVME])
+        )
+
+        self.assert_lpar(slots=[base.GPU])
+
+    def test_lpar_gets_sizes_of_flavor(self):
+        self.reboot(sizes=spec.FlavorSizes(2048, 2, 0.5))
+
+        self.assertEqual(2048, self.lpar()['memory'])
+        self.assertEqual([OFF_HARD, ON], self.jobs)
+        self.assert_right()
+
+    def test_sizes_that_the_host_does_not_support_are_refused(self):
+        self.change(sizes=spec.FlavorSizes(1000, 1, 0.5))
+
+        self.refuse(exception.MemorySizeRefused)
+
+    def test_surplus_slot_is_refused_while_the_guest_runs_on(self):
+        self.give(base.GPU2)
+
+        self.refuse(exception.SlotsDiffer, '21010021 was not asked for')
+
+    def test_slot_of_another_is_refused_while_the_guest_runs_on(self):
+        self.give(base.NVME, 'archive')
+        self._others = self._state_of_others()
+
+        self.refuse(exception.ClaimFailed, 'owned by partition archive')
+
+    def test_device_that_is_not_allocated_is_refused(self):
+        self.give(base.GPU, None)
+        self.placement.allocated = [base.provider(base.NVME)]
+
+        self.refuse(exception.ClaimFailed, 'not allocated to it')
+
+    def test_adapters_are_fitted_while_lpar_is_off(self):
+        self.reboot(ports=(base.PORT2,))
+
+        self.assertEqual([OFF_HARD, ON], self.jobs)
+        self.assert_right(ports=[base.PORT2])
+
+    def test_root_disk_is_grown_that_a_confirm_left_small(self):
+        self.reboot(grow_root_gb=2)
+
+        self.assertEqual(2, self.stored()['r']['capacity'])
+        self.assert_right()
+
+    def test_root_disk_that_cannot_grow_keeps_nobody_off(self):
+        self.reboot(grow_root_gb=10**5)
+
+        self.assertEqual(1, self.stored()['r']['capacity'])
+        self.assert_right()
+
+    def test_mapping_that_is_lost_of_a_local_disk_is_no_business(self):
+        self.disks.remove(self.wanted.lpar, delete=False)
+
+        self.reboot()
+
+        self.assert_right(disks='')
+
+
+class FailedChangeTest(RebootTestCase):
+    """A guest that was stopped is started again, where that is safe."""
+
+    def setUp(self):
+        super().setUp()
+        self.change(ports=(base.PORT, base.PORT2))
+
+    def fail_at(self, label, **fault):
+        self.control.add_fault(match=label, status=500, every=True, **fault)
+
+    def test_failure_before_the_stop_leaves_guest_running(self):
+        self.control.clear_faults()
+        self.change(
+            ports=(
+                base.PORT,
+                dataclasses.replace(base.PORT2, vlan=9),
+            )
+        )
+        self.fail_at('NetworkBridge.update')
+
+        self.failed(exception.RestError, HARD, self.wanted)
+
+        self.assertEqual([], self.jobs)
+        self.assert_right()
+
+    def test_failure_after_the_stop_starts_guest_again(self):
+        self.fail_at('ClientNetworkAdapter.create')
+
+        self.failed(exception.RestError, HARD, self.wanted)
+
+        self.assertEqual([OFF_HARD, ON], self.jobs)
+        self.assert_right()
+
+    def test_lpar_that_is_off_stays_off(self):
+        self.set_state(base.OFF)
+        self.fail_at('ClientNetworkAdapter.create')
+
+        self.failed(exception.RestError, HARD, self.wanted)
+
+        self.assertEqual([], self.jobs)
+
+    def test_lpar_that_lacks_a_slot_stays_off(self):
+        self.give(base.GPU, None)
+        self.fail_at('ClientNetworkAdapter.create')
+
+        self.failed(exception.RestError, HARD, self.wanted)
+
+        self.assertEqual([OFF_HARD], self.jobs)
+        self.assert_lpar(base.OFF, slots=[base.NVME])
+
+    def test_lpar_that_has_a_slot_of_a_move_stays_off(self):
+        self.change(
+            slots=self.wanted.slots[:1], moved_slots=frozenset([base.NVME])
+        )
+        self.fail_at('ClientNetworkAdapter.create')
+
+        self.failed(exception.RestError, HARD, self.wanted)
+
+        self.assert_right(state=base.OFF)
+
+    def test_start_that_fails_too_does_not_hide_first_error(self):
+        self.fail_at('ClientNetworkAdapter.create')
+        self.control.plan_job('PowerOn', 'it is locked')
+
+        self.failed(
+            exception.GuestStaysOff,
+            HARD,
+            self.wanted,
+            'Injected by a test',
+            'it is locked',
+        )
+
+        self.assert_right(state=base.OFF)
+
+    def test_burn_that_placement_does_not_confirm_leaves_slot_free(self):
+        self.change(ports=(base.PORT,))
+        self.give(base.GPU, None)
+        self.placement.silent = {base.provider(base.GPU)}
+
+        self.failed(exception.ClaimFailed, HARD, self.wanted)
+
+        self.assert_lpar(base.OFF, slots=[base.NVME])
+        self.assertNotIn(base.DOCUMENT[1], self.trail())

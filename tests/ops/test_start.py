@@ -1,0 +1,317 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Starting, and starting at a host's boot: what is missing is made good."""
+
+import dataclasses
+
+import ddt
+
+from nova_powervm import exception
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import spec
+from nova_powervm.ops import power
+from nova_powervm.powervm import partitions
+from tests.ops import base
+
+START = operations.START
+OFF = 'off hard'
+
+
+class StartTestCase(base.HostTestCase):
+    """Has an LPAR with a slot and a port, in some state."""
+
+    def setUp(self):
+        super().setUp()
+        self.wanted = self.spawn(
+            slots=(base.slot(base.GPU, one_time_use=True),)
+        )
+
+    def start(self, state=base.OFF, **asked):
+        """Start the LPAR from a state."""
+        self.set_state(state)
+        self.run_plan(START, self.wanted, **asked)
+
+    def refuse_start(self, error, *words, state=base.OFF, **asked):
+        """Have the start refused; the LPAR stays as it is."""
+        self.set_state(state)
+        self.refused(error, START, self.wanted, *words, **asked)
+        self.assertEqual(state, self.lpar()['state'])
+
+
+@ddt.ddt
+class StateTest(StartTestCase):
+    @ddt.named_data(
+        ['off', base.OFF, ['on']],
+        ['running', base.RUNNING, []],
+        ['starting', 'starting', []],
+        ['failed', base.FAILED, [OFF, 'on']],
+    )
+    def test_start_depends_on_state(self, state, expected):
+        self.start(state)
+
+        self.assertEqual(expected, self.jobs)
+        if state != 'starting':
+            self.assert_lpar(slots=[base.GPU])
+
+    @ddt.data('suspended', 'not available', 'Unknown')
+    def test_start_is_refused(self, state):
+        self.refuse_start(
+            exception.PartitionNotStartable,
+            f'is in the state "{state}"',
+            state=state,
+        )
+
+    def test_instance_that_is_to_stay_off_is_not_started(self):
+        self.wanted = dataclasses.replace(self.wanted, power_on=False)
+
+        self.start()
+
+        self.assertEqual([], self.changes())
+
+    def test_missing_lpar_is_not_found(self):
+        self.removals.destroy(base.INSTANCE)
+
+        self.refused(exception.PartitionNotFound, START, self.wanted)
+
+    def test_start_changes_no_size_and_frees_no_slot(self):
+        self.wanted = dataclasses.replace(
+            self.wanted,
+            sizes=spec.FlavorSizes(2048, 2, 0.5),
+            slots=(),
+            moved_slots=frozenset([base.GPU]),
+        )
+
+        self.refuse_start(exception.SlotsDiffer)
+        self.assertEqual(1024, self.lpar()['memory'])
+
+    def test_start_leaves_sizes_that_somebody_set(self):
+        self.wanted = dataclasses.replace(
+            self.wanted, sizes=spec.FlavorSizes(2048, 2, 0.5)
+        )
+
+        self.start()
+
+        self.assertEqual(1024, self.lpar()['memory'])
+        self.assertNotIn('POST LogicalPartition.update', self.changes())
+
+
+@ddt.ddt
+class StopTest(StartTestCase):
+    @ddt.named_data(
+        ['running', base.RUNNING, ['off soft 60']],
+        ['failed', base.FAILED, [OFF]],
+        ['suspended', 'suspended', [OFF]],
+        ['off', base.OFF, []],
+    )
+    def test_power_off_depends_on_state(self, state, expected):
+        self.set_state(state)
+        self.forget()
+
+        power.power_off(self.partitions, self.wanted.lpar, 60)
+
+        self.assertEqual(expected, self.jobs)
+
+    def test_guest_that_ignores_the_request_is_stopped_hard(self):
+        self.control.plan_job('PowerOff', 'the guest does not listen')
+        self.forget()
+
+        power.power_off(self.partitions, self.wanted.lpar, 60)
+
+        self.assertEqual(['off soft 60', OFF], self.jobs)
+        self.assertEqual(base.OFF, self.lpar()['state'])
+
+
+class SlotTest(StartTestCase):
+    """What is missing comes back; what is too much is left, and refused."""
+
+    def test_missing_slot_is_assigned_and_burned_again(self):
+        self.give(base.GPU, None)
+
+        self.start()
+
+        self.assert_lpar(slots=[base.GPU])
+        self.assertEqual(
+            ['burn 21010020', base.DOCUMENT[1]], self.changes()[:2]
+        )
+
+    def test_slot_that_is_not_required_becomes_required(self):
+        self.give(base.GPU, None)
+        self.give(base.GPU, base.NAME)
+        self.assertEqual({base.GPU: False}, self.slots())
+
+        self.start()
+
+        self.assert_lpar(slots=[base.GPU])
+        # The LPAR had it before.
+        self.assertNotIn('burn 21010020', self.trail())
+
+    def test_failed_lpar_gets_its_slot_while_it_is_off(self):
+        self.give(base.GPU, None)
+
+        self.start(base.FAILED)
+
+        self.assert_lpar(slots=[base.GPU])
+        self.assertEqual(
+            ['PowerOff', 'burn 21010020', base.DOCUMENT[1], 'PowerOn'],
+            [n for n in self.changes() if n != 'DELETE Job.delete'],
+        )
+
+    def test_running_lpar_without_its_slot_is_left_running(self):
+        self.give(base.GPU, None)
+
+        self.refuse_start(
+            exception.SlotsMissing, '21010020', state=base.RUNNING
+        )
+
+    def test_slot_of_another_partition_is_refused(self):
+        self.give(base.GPU, 'archive')
+        self._others = self._state_of_others()
+
+        self.refuse_start(
+            exception.ClaimFailed,
+            'slot 21010020 was allocated to it but it cannot be used: it is '
+            'owned by partition archive',
+        )
+
+    def test_pulled_card_is_refused(self):
+        self.give(base.GPU, None)
+        self.control.pull(f'{base.GPU:08X}')
+
+        self.refuse_start(exception.ClaimFailed, 'the slot is empty')
+
+    def test_surplus_slot_is_refused_and_kept(self):
+        self.give(base.NVME)
+
+        self.refuse_start(
+            exception.SlotsDiffer, 'slot 21010030 was not asked for'
+        )
+        self.assertEqual({base.GPU, base.NVME}, set(self.slots()))
+
+    def test_host_that_does_not_assign_the_slot_is_noticed(self):
+        self.give(base.GPU, None)
+        self.set_state(base.OFF)
+
+        with base.unittest.mock.patch.object(
+            partitions.RestPartitions,
+            'write',
+            lambda found, wanted, burn, **_: found.find(wanted.uuid),
+        ):
+            self.failed(
+                exception.DevicesDiffer,
+                START,
+                self.wanted,
+                'slot 21010020 is missing',
+            )
+
+        self.assertEqual(base.OFF, self.lpar()['state'])
+
+
+class AdapterTest(StartTestCase):
+    """Adapters are fitted to the ports before the guest starts."""
+
+    def test_missing_adapter_is_created(self):
+        self.wanted = dataclasses.replace(
+            self.wanted, ports=(base.PORT, base.PORT2)
+        )
+
+        self.start()
+
+        self.assert_lpar(slots=[base.GPU], ports=[base.PORT, base.PORT2])
+
+    def test_surplus_adapter_is_removed(self):
+        self.wanted = dataclasses.replace(self.wanted, ports=())
+
+        self.start()
+
+        self.assert_lpar(slots=[base.GPU], ports=())
+
+    def test_adapter_of_another_vlan_is_replaced(self):
+        port = dataclasses.replace(base.PORT, vlan=200)
+        self.wanted = dataclasses.replace(self.wanted, ports=(port,))
+
+        self.start()
+
+        self.assertEqual([(port.mac, 200)], self.adapters())
+
+    def test_ports_that_nova_has_forgotten_are_asked_for(self):
+        ports = self.wanted.ports
+        self.wanted = dataclasses.replace(self.wanted, ports=())
+
+        self.start(ports=lambda: ports)
+
+        self.assert_lpar(slots=[base.GPU])
+
+    def test_unknown_ports_leave_adapters_alone(self):
+        self.wanted = dataclasses.replace(self.wanted, ports=None)
+
+        self.start(ports=self.fail)
+
+        self.assert_lpar(slots=[base.GPU])
+        self.assertEqual(['PowerOn', 'DELETE Job.delete'], self.changes())
+
+    def test_neutron_that_does_not_answer_refuses(self):
+        def ports():
+            raise UNKNOWN
+
+        self.wanted = dataclasses.replace(self.wanted, ports=())
+
+        self.refuse_start(exception.PortsUnknown, ports=ports)
+
+    def test_running_lpar_with_rmc_gets_missing_adapter(self):
+        self.wanted = dataclasses.replace(
+            self.wanted, ports=(base.PORT, base.PORT2)
+        )
+        self.set_state(base.RUNNING, rmc_state='active')
+
+        self.run_plan(START, self.wanted)
+
+        self.assert_lpar(slots=[base.GPU], ports=[base.PORT, base.PORT2])
+        self.assertEqual([], self.jobs)
+
+    def test_running_lpar_without_rmc_runs_on(self):
+        self.wanted = dataclasses.replace(
+            self.wanted, ports=(base.PORT, base.PORT2)
+        )
+
+        self.failed(exception.RestError, START, self.wanted, 'RMC')
+
+        self.assert_lpar(slots=[base.GPU])
+
+    def test_failed_change_of_adapters_leaves_lpar_off(self):
+        self.wanted = dataclasses.replace(
+            self.wanted, ports=(base.PORT, base.PORT2)
+        )
+        self.set_state(base.OFF)
+        self.control.add_fault(match='ClientNetworkAdapter.create', status=500)
+
+        self.failed(exception.RestError, START, self.wanted)
+
+        self.assert_lpar(base.OFF, slots=[base.GPU])
+
+
+class RequestTest(StartTestCase):
+    def test_start_with_device_sends_four_requests(self):
+        self.start()
+
+        self.assertEqual(
+            [
+                'GET LogicalPartition.read',
+                'GET ClientNetworkAdapter.feed',
+                'PowerOn',
+                'DELETE Job.delete',
+            ],
+            self.trail(),
+        )
+
+
+UNKNOWN = exception.PortsUnknown(instance=base.INSTANCE, reason='503')
