@@ -142,7 +142,8 @@ class _Planner:
             'there is none on this host; making one around the disks of the '
             "instance, from Nova's records."
         )
-        return [*self._making(), *self._growth()]
+        swap = [steps.FitSwap(wanted.swap)] if wanted.checks_swap else []
+        return [*self._making(), *self._growth(), *swap]
 
     def _creation(self) -> steps.Document:
         """Return the document of a new LPAR."""
@@ -248,19 +249,21 @@ class _Planner:
         :raises exception.SlotsDiffer: It has a slot that no move gave it.
         """
         power = lpar.power
-        self._refuse_state(lpar, power)
         if self._operation.stops is operations.Stop.NEVER_RUNNING and (
-            power in (Power.RUNNING, Power.SUSPENDED)
+            power not in (Power.OFF, Power.FAILED)
         ):
             self.remarks.append(f'it is {lpar.state}, and left as it is.')
             return []
+        self._refuse_state(lpar, power)
         self._refuse_additional_slots(lpar)
         if not self._operation.adds_slots:
             return self._departure(power)
         document = self._change(lpar)
         changes = (
             self._actual.adapters
-            if self._starts and self._wanted.ports is not None
+            if self._operation.adapters is operations.Adapters.FITTED
+            and self._starts
+            and self._wanted.ports is not None
             else network.Changes()
         )
         swap = self._swap(power)
@@ -367,14 +370,13 @@ class _Planner:
         )
         return steps.Document(
             spec=partition.PartitionSpec(
-                wanted.lpar, lpar.name, sizes, assigned
+                wanted.lpar, lpar.name, sizes, assigned, freed
             ),
             reason='; '.join(
                 different
                 + partition.slot_differences(lpar.slots, wanted.drc_indexes)
             ),
             added=tuple(slot.claim for slot in added),
-            freed=freed,
             burns=self._burns(added),
         )
 
@@ -450,13 +452,14 @@ class _Planner:
         :raises exception.DiskNotConnected: The root disk is not connected,
             and this operation does not connect it.
         """
-        if not (self._starts and power is Power.OFF and self._actual.has_pool):
+        maps = self._operation.disks is operations.Disks.MAPPED
+        if power is not Power.OFF or not self._actual.has_pool:
+            return []
+        if not (self._starts or maps):
             return []
         found = self._actual.disks
         stored_disks.check_unused(found)
-        if self._operation.disks is operations.Disks.MAPPED and (
-            self._wanted.pool_is_current
-        ):
+        if maps and self._wanted.pool_is_current:
             return self._mapped_disks(found)
         for known in found:
             name = known.stored.name

@@ -195,7 +195,6 @@ class Document(Step):
     :param reason: What differs from them.
     :param creates: Whether there is no LPAR yet.
     :param added: The slots that it gets.
-    :param freed: DRC indexes of the slots that it gives up, for a move.
     :param burns: Claims of the providers to burn, all of added slots.
     """
 
@@ -203,7 +202,6 @@ class Document(Step):
     reason: str
     creates: bool = False
     added: tuple[claims.Claim, ...] = ()
-    freed: frozenset[int] = frozenset()
     burns: tuple[claims.Claim, ...] = ()
 
     def __str__(self) -> str:
@@ -256,6 +254,7 @@ MAKING: tuple[type[Step], ...] = (
     CreateAdapters,
     Map,
     GrowRoot,
+    FitSwap,
     Start,
 )
 #: The order in which an LPAR is changed. Adapters and disks burn nothing, so

@@ -44,7 +44,7 @@ LOG = logging.getLogger(__name__)
 #: The steps within the context in which the ports of a new LPAR are plugged,
 #: and those after it.
 _PLUGGING = (steps.CreateAdapters, steps.Map)
-_AFTER_PLUGGING = (steps.GrowRoot, steps.Start)
+_AFTER_PLUGGING = (steps.GrowRoot, steps.FitSwap, steps.Start)
 
 
 class LparOps:
@@ -254,7 +254,7 @@ class _Execution:
         if self._plan.operation.failure is not operations.Failure.RESTART:
             return
         document = self._plan.document
-        if document and (document.added or document.freed):
+        if document and (document.added or document.spec.freed):
             return
         try:
             self._restore_swap()

@@ -30,6 +30,7 @@ from pypowervm.wrappers import base_partition
 from pypowervm.wrappers import logical_partition
 
 from nova_powervm import exception
+from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import system
@@ -229,6 +230,7 @@ class RestPartitions:
     def _set_slots(self, lpar: Any, spec: partition.PartitionSpec) -> None:
         """Leave an LPAR the slots of a spec only, all of them required."""
         owned = lpar.io_config.io_slots
+        self._refuse_others(lpar, spec)
         kept = {
             slot.drc_index
             for slot in owned
@@ -239,6 +241,21 @@ class RestPartitions:
         owned.extend(
             self._required(s for s in spec.slots if s.drc_index not in kept)
         )
+
+    def _refuse_others(self, lpar: Any, spec: partition.PartitionSpec) -> None:
+        """Refuse an LPAR that has got a slot since the change was planned.
+
+        Somebody assigned it deliberately, and would lose it.
+        """
+        others = {slot.drc_index for slot in lpar.io_config.io_slots}
+        others -= spec.drc_indexes | spec.freed
+        if others:
+            raise exception.RestError(
+                action=f'changing LPAR {spec.name}',
+                reason='somebody has assigned it the slots '
+                f'{slots.format_drc_indexes(others)} meanwhile. Nothing was '
+                'changed: remove them with pvmctl, and try again',
+            )
 
     @errors.retried
     def delete(self, uuid: str) -> None:

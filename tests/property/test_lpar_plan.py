@@ -364,7 +364,7 @@ class LparPlanTest(unittest.TestCase):
         if not row.adds_slots:
             self.assertFalse(document.added)
         if not row.frees_slots:
-            self.assertFalse(document.freed)
+            self.assertFalse(document.spec.freed)
         if not (row.sizes or document.creates):
             self.assertIsNone(document.spec.sizes)
 
@@ -401,8 +401,8 @@ class LparPlanTest(unittest.TestCase):
         row, wanted, host = situation
         made, _ = host.plan(row, wanted)
         if made.document:
-            self.assertLessEqual(made.document.freed, wanted.moved_slots)
-            self.assertFalse(made.document.freed & wanted.drc_indexes)
+            self.assertLessEqual(made.document.spec.freed, wanted.moved_slots)
+            self.assertFalse(made.document.spec.freed & wanted.drc_indexes)
             self.assertEqual(
                 wanted.drc_indexes, made.document.spec.drc_indexes
             )

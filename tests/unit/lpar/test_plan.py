@@ -161,7 +161,7 @@ class StopTest(unittest.TestCase):
             'start',
             '',
             'stop start',
-            REFUSED,
+            '',
         ],
         [
             'start starts it',
@@ -225,7 +225,7 @@ class StopTest(unittest.TestCase):
             'write start',
             '',
             'stop write start',
-            REFUSED,
+            '',
         ],
         [
             'start spares running guest',
@@ -274,7 +274,7 @@ class StopTest(unittest.TestCase):
             REFUSED,
         ],
         ['resize', operations.RESIZE, '', '', REFUSED, '', REFUSED],
-        ['return', operations.RETURN, '', '', '', '', REFUSED],
+        ['return', operations.RETURN, '', '', '', '', ''],
         ['start', operations.START, '', '', REFUSED, '', REFUSED],
     )
     def test_lpar_that_is_to_stay_off_is_not_started(self, row, *expected):
@@ -426,7 +426,7 @@ class FreedSlotsTest(unittest.TestCase):
 
         self.assertEqual(expected, words(made))
         if made.document:
-            self.assertEqual({MOVED}, made.document.freed)
+            self.assertEqual({MOVED}, made.document.spec.freed)
             self.assertEqual({GPU}, made.document.spec.drc_indexes)
             self.assertEqual((), made.document.added)
 
@@ -929,7 +929,7 @@ class CheckTest(unittest.TestCase):
         )
 
         self.assertEqual('stop write', words(made))
-        self.assertEqual({GPU}, made.document.freed)
+        self.assertEqual({GPU}, made.document.spec.freed)
 
 
 @ddt.ddt

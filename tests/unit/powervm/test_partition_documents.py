@@ -53,6 +53,7 @@ class DocumentTestCase(base.EmulatorTestCase):
             name='vm1',
             sizes=dataclasses.replace(SIZES, **sizes),
             slots=tuple(map(partition.SlotAssignment, slots)),
+            freed=frozenset(base.GPUS) - {*slots},
         )
 
     def change(self, *slots, before_write=lambda: None, **sizes):
@@ -204,6 +205,15 @@ class SlotsTest(DocumentTestCase):
         self.assertEqual(
             1, self.control.journal_counts()['POST LogicalPartition.update']
         )
+
+    def test_slot_assigned_meanwhile_is_not_taken_away(self):
+        spec = dataclasses.replace(self.spec([]), freed=frozenset())
+        before = self.document()
+        with self.assertRaisesRegex(exception.RestError, '21010020'):
+            self.partitions.write(
+                spec, lambda: self.fail('burned'), creates=False
+            )
+        self.assertEqual(before, self.document())
 
     def test_lpar_loses_all_slots(self):
         self.assertEqual({}, self.change().slots)
