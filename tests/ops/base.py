@@ -47,7 +47,6 @@ from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
-from nova_powervm.powervm import templates
 from nova_powervm.powervm import vif
 from nova_powervm.powervm.disk import localdisk
 from nova_powervm.powervm.disk import ssp
@@ -276,7 +275,7 @@ class HostTestCase(unittest.TestCase):
 
     def start_service(self, **settings):
         """Start a service that remembers nothing."""
-        self.adapter = templates.Adapter(_session())
+        self.adapter = session.Adapter(_session())
         server = _server(self.emulator)
         chosen = options.Settings(
             server, disk_driver=self.disk_driver, volume_group='image_pool'
