@@ -20,7 +20,6 @@ import fixtures
 from nova.compute import task_states
 from osc_placement.resources import allocation
 
-from nova_powervm.powervm import partitions
 from tests.functional import base
 from tests.functional import images
 
@@ -148,15 +147,6 @@ class MissingSlotTest(AttachedSlotsTestCase):
         self.assertEqual('not activated', lpar.state)
         self.assertEqual({}, lpar.slots)
 
-    def test_start_fails_if_card_was_pulled(self):
-        self._stop_server(self.server)
-        self.control().pull(f'{self.index:08X}')
-
-        self.request_action(**{'os-start': None})
-
-        self.wait_for_failed_action('start', 'start', 'the slot is empty')
-        self.assertEqual('not activated', self.lpar(self.server).state)
-
 
 class SurplusSlotTest(AttachedSlotsTestCase):
     """A slot that was added outside Nova is an error and is not offered."""
@@ -185,64 +175,6 @@ class SurplusSlotTest(AttachedSlotsTestCase):
         self.change_owner(spare)
         self._run_periodics()
         self.assertIn(spare, self.slot_providers())
-
-    def test_hard_reboot_leaves_server_with_surplus_slot_running(self):
-        self.change_owner(self.unused_slot(), self.lpar(self.server).uuid)
-        self.control().clear_journal()
-
-        self.request_action(reboot={'type': 'HARD'})
-        self._wait_for_state_change(self.server, 'ACTIVE')
-
-        self.assertIn('was not asked for', self.stdlog.logger.output)
-        self.assertEqual('running', self.lpar(self.server).state)
-        counts = self.control().journal_counts()
-        self.assertNotIn('PUT LogicalPartition.job', counts)
-
-
-class SlotCheckCostTest(base.PowerVMTestCase):
-    """The number of requests that the check of slots makes."""
-
-    def requests(self, server):
-        self.control().clear_journal()
-        self._reboot_server(server, hard=True)
-        return [
-            f'{record["method"]} {record["label"]}'
-            for record in self.control().journal()
-            # Polls for events are made at any time.
-            if 'quick' not in record['label']
-            and record['label'] != 'Event.feed'
-        ]
-
-    def test_hard_reboot_with_device_makes_no_extra_request(self):
-        self.start_host()
-        plain, whole = self.boot({}), self.boot(base.gpu_groups(1))
-        # Job templates are read once and then cached.
-        self.requests(plain)
-
-        first = self.requests(plain)
-
-        self.assertEqual(1, first.count('GET LogicalPartition.read'))
-        self.assertNotIn('GET ManagedSystem.read', first)
-        self.assertEqual(first, self.requests(whole))
-
-
-class UnassignedSlotTest(AttachedSlotsTestCase):
-    """An LPAR is not started unless the host confirms its slots."""
-
-    def test_start_fails_if_lost_slot_is_not_reassigned(self):
-        self._stop_server(self.server)
-        self.change_owner()
-        self.stub_out(
-            f'{partitions.__name__}.RestPartitions.write',
-            lambda found, spec, *_, **__: found.find(spec.uuid),
-        )
-
-        self.request_action(**{'os-start': None})
-
-        self.wait_for_failed_action(
-            'start', 'start', f'slot {self.index:08X} is missing'
-        )
-        self.assertEqual('not activated', self.lpar(self.server).state)
 
 
 class LostAllocationTest(AttachedSlotsTestCase):

@@ -308,49 +308,6 @@ class Qcow2ImageTest(DiskTestCase):
         disk = self.assert_boots_from(server, self.image_data)
         self.assertEqual('RAW', self.format_of(disk).upper())
 
-    def story_qcow2_larger_than_flavor_is_refused(self):
-        image = self.create_image(self.data, disk_format='qcow2')
-
-        message = self.refuse_boot(image=image, disk=1)
-
-        self.assertIn('needs a root disk of 2 GB', message)
-        self.assertIn('has 1 GB', message)
-
-    def story_qcow2_that_is_declared_raw_is_refused(self):
-        message = self.refuse_boot(image=self.create_image(self.data))
-
-        self.assertIn('says its format is raw', message)
-        self.assertIn('qcow2', message)
-
-    def story_raw_that_is_declared_qcow2_is_refused(self):
-        image = self.create_image(self.image_data, disk_format='qcow2')
-
-        message = self.refuse_boot(image=image)
-
-        self.assertIn('says its format is qcow2', message)
-        self.assertIn('bytes are raw', message)
-
-    def story_image_with_backing_file_is_refused(self):
-        image = self.create_image(
-            images.qcow2(GIB, backing=b'/etc/shadow'), disk_format='qcow2'
-        )
-
-        self.assertIn('backing_file', self.refuse_boot(image=image))
-
-    def story_image_with_data_file_is_refused(self):
-        image = self.create_image(
-            images.qcow2(GIB, features=images.DATA_FILE), disk_format='qcow2'
-        )
-
-        self.assertIn('data_file', self.refuse_boot(image=image))
-
-    def story_unknown_features_are_refused(self):
-        image = self.create_image(
-            images.qcow2(GIB, features=1 << 40), disk_format='qcow2'
-        )
-
-        self.assertIn('unknown_features', self.refuse_boot(image=image))
-
 
 class RefusedImageTest(DiskTestCase):
     """An image that is not what Glance says never becomes a disk."""
@@ -386,59 +343,6 @@ class RefusedImageTest(DiskTestCase):
         self.assertIn('Glance says 0000', message)
         self.assertEqual(1, self.downloads.count)
 
-    def story_wrong_size_is_refused(self):
-        size = len(self.image_data)
-        image = self.create_image(self.image_data, size=size + 1)
-
-        message = self.fail_boot(image=image)
-
-        self.assertIn(f'{size} bytes, but Glance says {size + 1}', message)
-
-    def story_missing_size_is_refused(self):
-        image = self.create_image(self.image_data, size=None)
-
-        self.assertIn(
-            'does not report its size', self.refuse_boot(image=image)
-        )
-        self.assertEqual(0, self.downloads.count)
-
-    def story_image_with_unknown_hash_algorithm_is_refused(self):
-        image = self.create_image(b'some', os_hash_algo='rot13')
-
-        self.assertIn(
-            "hash algorithm 'rot13' is not available",
-            self.refuse_boot(image=image),
-        )
-
-    def story_empty_image_is_refused(self):
-        message = self.refuse_boot(image=self.create_image(b''))
-
-        self.assertIn('it is empty', message)
-
-    def story_interrupted_download_is_tried_again(self):
-        self.downloads.meddle(1, lambda data, _: data.write(b'half'))
-
-        server = self.boot({})
-
-        self.assert_boots_from(server, self.image_data)
-        self.assertEqual(2, self.downloads.count)
-
-    def story_changed_bytes_leave_nothing(self):
-        for nth in range(1, 10):
-            self.downloads.meddle(
-                nth, lambda data, _: data.write(bytes(len(self.image_data)))
-            )
-
-        message = self.fail_boot()
-
-        self.assertIn('arrived damaged', message)
-
-    def story_changed_format_after_a_broken_upload_leaves_nothing(self):
-        self.break_off([1])
-        self.downloads.meddle(2, lambda data, _: data.write(images.qcow2(GIB)))
-
-        self.assertIn('its bytes are qcow2', self.fail_boot())
-
     def story_image_missing_in_glance_is_refused(self):
         def gone(_data, _download):
             raise nova_exception.ImageNotFound(image_id='it')
@@ -470,13 +374,6 @@ class RefusedImageTest(DiskTestCase):
         self.assertIn('could not be read from Glance', self.refuse_boot())
         self.assertEqual(2, self.downloads.count)
 
-    def story_glance_fails_half_way_through_the_look(self):
-        self.break_off(range(1, 10), 1000)
-
-        message = self.refuse_boot()
-
-        self.assertIn('Glance went away', message)
-
     def story_glance_fails_half_way_through_the_upload(self):
         self.break_off(range(1, 10))
 
@@ -484,15 +381,6 @@ class RefusedImageTest(DiskTestCase):
 
         self.assertIn('Glance went away', message)
         self.assertNotIn('REST server', message)
-
-    def story_glance_fails_twice(self):
-        self.break_off([1], 1000)
-        self.break_off([2])
-
-        server = self.boot({})
-
-        self.assert_boots_from(server, self.image_data)
-        self.assertEqual(3, self.downloads.count)
 
     def break_off(self, downloads, after=300000):
         """Let downloads fail as they do if the connection breaks."""
@@ -503,89 +391,6 @@ class RefusedImageTest(DiskTestCase):
 
         for nth in downloads:
             self.downloads.meddle(nth, broken)
-
-
-class UploadTest(DiskTestCase):
-    """The disk ends with the image's bytes, or there is none."""
-
-    def setUp(self):
-        super().setUp()
-        self.start_host()
-
-    def test_uploads_are_repeated_or_fail_build(self):
-        self.tell_stories()
-
-    def story_upload_logs_on_again_after_session_ended(self):
-        self.control().add_fault(match='File.upload', status=401)
-
-        server = self.boot({})
-
-        self.assert_boots_from(server, self.image_data)
-
-    def prepare(self):
-        """Let the image be one of which the beginning is not all."""
-        self.downloads.forget()
-        self.image_data = uuidutils.generate_uuid().encode() * 10000
-        self.image = self.create_image(self.image_data)
-
-    def story_sessions_that_end_between_look_and_upload(self):
-        def expire(data, _download):
-            data.write(self.image_data[:300000])
-            self.control().expire_sessions()
-            data.write(self.image_data[300000:])
-
-        self.downloads.meddle(1, expire)
-
-        server = self.boot({})
-
-        self.assert_boots_from(server, self.image_data)
-
-    def story_build_fails_if_session_ends_at_every_upload(self):
-        self.control().add_fault(match='File.upload', status=401, every=True)
-
-        self.assertIn('the session ended', self.fail_boot())
-
-    def story_upload_error_is_shown_in_server_fault(self):
-        self.control().add_fault(
-            match='File.upload', status=500, message='No more.'
-        )
-
-        self.assertIn('No more.', self.fail_boot())
-
-    def story_upload_is_tried_again_after_dropped_connection(self):
-        self.control().add_fault(match='File.upload', drop=True)
-
-        server = self.boot({})
-
-        self.assert_boots_from(server, self.image_data)
-
-    def story_build_fails_if_every_upload_connection_is_dropped(self):
-        self.control().add_fault(match='File.upload', drop=True, every=True)
-
-        self.assertIn('uploading', self.fail_boot())
-
-    def story_build_survives_lost_answers_of_disk_and_file_requests(self):
-        for request in ('VolumeGroup.update', 'File.create', 'File.upload'):
-            self.control().add_fault(match=request, drop=True, phase='after')
-
-        server = self.boot({})
-
-        self.assert_boots_from(server, self.image_data)
-
-    def story_build_survives_failed_removal_of_file_description(self):
-        self.control().add_fault(match='File.delete', status=500)
-
-        server = self.boot({})
-
-        self.assertEqual('ACTIVE', server['status'])
-        self.assertEqual(1, len(self.hosts['host1'].reader.files()))
-
-    def story_build_with_refused_mapping_leaves_nothing(self):
-        self.control().add_fault(
-            match='VirtualIOServer.update', status=500, message='No slot.'
-        )
-
-        self.assertIn('No slot.', self.fail_boot())
 
 
 class DiskSpaceTest(DiskTestCase):
@@ -845,36 +650,6 @@ class LeftoverDiskTest(DiskTestCase):
     def test_leftovers_of_builds(self):
         self.tell_stories()
 
-    def story_spawn_replaces_stopped_lpar_disk_medium_and_mappings(self):
-        server = self.boot({}, disk=1, request={'config_drive': True})
-        old = self.disks() + self.media()
-        self.control().set_partition(
-            self.lpar(server).uuid, state='not activated'
-        )
-
-        self.spawn_again(server)
-
-        (disk,), (medium,) = self.disks(), self.media()
-        self.assertEqual(self.image_data, self.contents(disk))
-        self.assertNotEqual(old[0]['udid'], disk['udid'])
-        self.assertEqual(
-            {disk['udid'], medium['udid']},
-            {mapping['udid'] for mapping in self.mappings()},
-        )
-        self.assertEqual('running', self.lpar(server).state)
-
-    def story_spawn_refuses_and_keeps_running_lpar(self):
-        server = self.boot({}, disk=1)
-        self.control().clear_journal()
-
-        error = self.assertRaises(
-            nova_exception.InstanceDeployFailure, self.spawn_again, server
-        )
-
-        self.assertIn('it exists and is running', str(error))
-        self.assertEqual([], self.changes())
-        self.assert_boots_from(server, self.image_data)
-
     def story_delete_removes_disk_without_lpar(self):
         server = self.boot({}, disk=1)
         self.delete_lpar(server)
@@ -883,16 +658,6 @@ class LeftoverDiskTest(DiskTestCase):
         self._delete_server(server)
 
         self.assert_nothing_left(server)
-
-    def story_spawn_replaces_disk_without_lpar(self):
-        server = self.boot({}, disk=1)
-        self.delete_lpar(server)
-        (old,) = self.disks()
-
-        self.spawn_again(server)
-
-        self.assertNotEqual(old['udid'], self.disks()[0]['udid'])
-        self.assert_boots_from(server, self.image_data)
 
     def story_leftovers_on_a_silent_host_go_in_a_later_cycle(self):
         server = self.boot({}, disk=1)

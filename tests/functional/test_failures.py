@@ -15,7 +15,6 @@
 import dataclasses
 import functools
 
-from nova import exception as nova_exception
 from nova.compute import task_states
 from nova.compute import vm_states
 from oslo_log import log as logging
@@ -85,25 +84,14 @@ FIRST_DELETE = [
 ]
 _TEMPLATE = FIRST_DELETE[1]
 DELETE = [request for request in FIRST_DELETE if request != _TEMPLATE]
-#: What a sweep gives if all that failed was made good.
-NONE = {'later': [], 'first': [], 'delete': []}
 _VLAN = 100
 
 
-def without_uploads(requests, *others):
-    """Return requests without uploads and some others."""
-    return [
-        request
-        for request in requests
-        if request not in others and 'PUT File' not in request
-    ]
+class KnownRequestsTest(complete_servers.CompleteServerTestCase):
+    """What a boot and a delete ask of the host.
 
-
-class FaultSweepTest(complete_servers.CompleteServerTestCase):
-    """Each request of a boot or a delete fails once.
-
-    The tests call the driver of a running nova-compute directly, which takes a
-    tenth of the time of a boot through Nova's API.
+    The test calls the driver of a running nova-compute directly. That each
+    of the requests may fail is tested in ``tests/ops/test_faults.py``.
     """
 
     def setUp(self):
@@ -126,93 +114,6 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
             if record['label'] != 'Event.feed'
         ]
 
-    def attempt(self, action, requests, number, fault):
-        """Inject a fault into a request; return whether the action failed."""
-        method, label = requests[number].split()
-        # Counted among its like: after a failure the driver asks anew for
-        # some of what it had remembered.
-        nth = requests[: number + 1].count(requests[number])
-        self.control().add_fault(method=method, match=label, nth=nth, **fault)
-        try:
-            action(self.server)
-        except nova_exception.NovaException:
-            failed = True
-        else:
-            failed = False
-        (applied,) = self.control().faults()
-        self.control().clear_faults()
-        self.assertEqual(1, applied['applied'], requests[number])
-        return failed
-
-    def failed_boots(self, requests, numbers, first, fault):
-        """Inject a fault into requests of boots; return those that failed.
-
-        :param first: Whether each boot is the first one of its service.
-        """
-        failed = []
-        for number in numbers:
-            self.other_tool.remove_vlan(_VLAN)
-            if first:
-                self.other_tool.delete_repository()
-                self.restart_host()
-            if self.attempt(self.spawn, requests, number, fault):
-                failed.append(requests[number])
-            else:
-                self.assert_complete(self.server, self.port)
-                self.destroy(self.server)
-            self.assert_nothing_left()
-            self.clear_uploads()
-        return failed
-
-    def clear_uploads(self):
-        """Let the next boot remove Files that could not be deleted."""
-        if self.hosts['host1'].reader.files():
-            self.spawn(self.server)
-            self.destroy(self.server)
-        self.assert_no_uploads()
-
-    def sweep(self, applies=lambda request: True, **fault):
-        """Inject a fault into each request once; return those that failed.
-
-        :param applies: Returns whether the fault applies to a request.
-        """
-        failed = {
-            'later': self.failed_boots(
-                LATER_BOOT,
-                [n for n, name in enumerate(LATER_BOOT) if applies(name)],
-                False,
-                fault,
-            ),
-            'first': self.failed_boots(
-                FIRST_BOOT,
-                [n for n in ONLY_FIRST if applies(FIRST_BOOT[n])],
-                True,
-                fault,
-            ),
-            'delete': self.failed_deletes(applies, fault),
-        }
-        self.spawn(self.server)
-        self.assert_complete(self.server, self.port)
-        LOG.info('What failed because of %s: %s', fault, failed)
-        return failed
-
-    def failed_deletes(self, applies, fault):
-        """Inject a fault into each request of a delete, then delete again."""
-        failed = []
-        for number, request in enumerate(FIRST_DELETE):
-            if not applies(request):
-                continue
-            if request == _TEMPLATE:
-                self.restart_host()
-            self.spawn(self.server)
-            if self.attempt(self.destroy, FIRST_DELETE, number, fault):
-                failed.append(request)
-                # An LPAR that was not deleted stays known.
-                self.assertIsNotNone(self.lpar(self.server))
-                self.destroy(self.server)
-            self.assert_nothing_left()
-        return failed
-
     def test_boot_and_delete_make_known_requests(self):
         boot = functools.partial(self.spawn, self.server)
         delete = functools.partial(self.destroy, self.server)
@@ -227,69 +128,6 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
         self.assertEqual(DELETE, self.requests_of(delete))
         # One reading of the bridges less, since the VLAN is there.
         self.assertEqual(16, len(self.requests_of(boot)))
-
-    def test_error_answer_to_any_request_leaves_nothing(self):
-        failed = self.sweep(status=500)
-
-        # A job and an upload that were carried out need no tidying up. An
-        # upload that failed may be tried once more.
-        tidying = ('DELETE Job.delete', 'DELETE File.delete')
-        self.assertEqual(
-            without_uploads(LATER_BOOT, *tidying),
-            without_uploads(failed['later']),
-        )
-        self.assertEqual(
-            [FIRST_BOOT[number] for number in ONLY_FIRST], failed['first']
-        )
-        self.assertEqual(
-            without_uploads(FIRST_DELETE, *tidying), failed['delete']
-        )
-
-    def test_loss_of_any_request_leaves_nothing(self):
-        failed = self.sweep(drop=True)
-
-        # Requests that may be repeated are; the others fail.
-        self.assertEqual(
-            {
-                'later': [
-                    'PUT LogicalPartition.create',
-                    'PUT LogicalPartition.job',
-                ],
-                'first': [],
-                'delete': ['PUT LogicalPartition.job'],
-            },
-            failed,
-        )
-
-    def test_loss_of_any_answer_is_recovered(self):
-        failed = self.sweep(drop=True, phase='after')
-
-        # A change whose answer was lost is found again.
-        self.assertEqual(NONE, failed)
-
-    def test_expired_session_of_any_request_is_recovered(self):
-        failed = self.sweep(status=401)
-
-        self.assertEqual(NONE, failed)
-
-    def test_outdated_etag_of_any_change_leaves_nothing(self):
-        failed = self.sweep(
-            lambda request: request.startswith(('PUT', 'POST')), status=412
-        )
-
-        # These have no ETag, so 412 is an ordinary error for them.
-        self.assertEqual(
-            {
-                'later': [
-                    'PUT LogicalPartition.create',
-                    'PUT ClientNetworkAdapter.create',
-                    'PUT LogicalPartition.job',
-                ],
-                'first': [],
-                'delete': ['PUT LogicalPartition.job'],
-            },
-            failed,
-        )
 
 
 class FailedBuildTest(base.PowerVMTestCase):
@@ -311,16 +149,6 @@ class FailedBuildTest(base.PowerVMTestCase):
         )
 
         self.assertIn('Not today.', message)
-
-    def test_failed_power_on_removes_lpar(self):
-        self.start_host()
-        self.control().plan_job('PowerOn', 'HSCL0000 no power')
-        self.flags(max_attempts=1, group='scheduler')
-
-        server = self.boot(base.gpu_groups(1), expected='ERROR')
-
-        self.assertIn('HSCL0000 no power', server['fault']['message'])
-        self.assertIsNone(self.lpar(server))
 
     def test_build_moves_to_other_host_after_failure(self):
         self.start_host('host1')
@@ -345,14 +173,6 @@ class FailedBuildTest(base.PowerVMTestCase):
         server = self.boot(base.gpu_groups(1), expected='ERROR')
 
         self.assertIn('owned by partition archive', server['fault']['message'])
-        self.assertIsNone(self.lpar(server))
-
-    def test_refused_memory_size_names_next_sizes(self):
-        self.start_host()
-
-        server = self.boot({}, memory_mb=1000, expected='ERROR')
-
-        self.assertIn('768 or 1024', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
 
     def test_spawn_fails_without_allocations(self):
@@ -419,39 +239,6 @@ class InterruptedBuildTest(complete_servers.CompleteServerTestCase):
             {}, self._get_allocations_by_server_uuid(self.server['id'])
         )
 
-    def test_failed_spawn_cleans_up_by_itself(self):
-        self.destroy(self.server)
-        self.control().plan_job('PowerOn', 'HSCL0000 no power')
-
-        self.assertRaises(
-            nova_exception.InstanceDeployFailure, self.spawn, self.server
-        )
-
-        self.assert_nothing_left()
-
-    def test_spawn_replaces_interrupted_build(self):
-        made = self.lpar(self.server)
-        self.control().set_partition(made.uuid, state='not activated')
-        (slot,) = self.allocated_slots(self.server)
-        self.control().set_owner(f'{slot:08X}', None)
-        disk, _ = self.storage_of(self.server)
-
-        self.spawn(self.server)
-
-        self.assert_complete(self.server, self.port)
-        anew, _ = self.storage_of(self.server)
-        self.assertNotEqual(disk['udid'], anew['udid'])
-
-    def test_spawn_leaves_running_lpar_alone(self):
-        before = self.host_state()
-
-        self.assertRaises(
-            nova_exception.InstanceDeployFailure, self.spawn, self.server
-        )
-
-        self.assertEqual(before, self.host_state())
-        self.assert_complete(self.server, self.port)
-
 
 class FailureThroughApiTest(complete_servers.CompleteServerTestCase):
     """Failures as users of Nova's API see them."""
@@ -484,30 +271,6 @@ class FailureThroughApiTest(complete_servers.CompleteServerTestCase):
                 self.assertIn('Injected by a test', self.fault(server))
                 self.assert_no_trace(server)
                 self._delete_server(server)
-
-    def test_lost_answers_do_not_fail_boot(self):
-        for label in (
-            'LogicalPartition.create',
-            'NetworkBridge.update',
-            'ClientNetworkAdapter.create',
-            'VolumeGroup.update',
-            'File.create',
-            'File.upload',
-            'VirtualIOServer.update',
-            'LogicalPartition.job',
-        ):
-            self.control().add_fault(match=label, drop=True, phase='after')
-
-        server, port = self.boot_complete_server()
-
-        self.assertEqual('ACTIVE', server['status'], server.get('fault'))
-        self.assertEqual(
-            [1] * 8, [fault['applied'] for fault in self.control().faults()]
-        )
-        self.assert_complete(server, port)
-        self.assert_no_uploads()
-        self._delete_server(server)
-        self.assert_no_trace(server)
 
     def test_delete_succeeds_after_failed_delete(self):
         for label in (

@@ -124,24 +124,6 @@ class BootWithPortsTest(networks.NetworkTestCase):
         self.assertNotIn(port['mac_address'], macs)
         self.assertEqual([], self.vlans())
 
-    def test_build_fails_if_foreign_lpar_has_mac_address(self):
-        self.flags(max_attempts=1, group='scheduler')
-        self.start_host(world=other_tool.world())
-        before = other_tool.resources_of_others(self.host_state())
-
-        server = self.boot_with(
-            self.make_port(mac_address=other_tool.MAC), expected='ERROR'
-        )
-
-        message = server['fault']['message']
-        self.assertIn('in use by the network adapter', message)
-        self.assertIn("'archive'", message)
-        state = self.host_state()
-        self.assertEqual(
-            other_tool.NO_RESOURCES, other_tool.resources_of_instances(state)
-        )
-        self.assertEqual(before, other_tool.resources_of_others(state))
-
     def test_device_metadata_lists_tagged_port(self):
         self.start_host()
         ports = [self.make_port() for _ in range(2)]
@@ -177,14 +159,6 @@ class BootWithPortsTest(networks.NetworkTestCase):
                 message = self.refused(port)
                 self.assertIn(words, message)
                 self.assertIn(port['id'], message)
-
-    def test_refused_second_port_leaves_nothing(self):
-        self.start_host()
-        bad = self.make_port(**{'binding:vif_type': 'ovs'})
-
-        message = self.refused(self.make_port(), bad)
-
-        self.assertIn(bad['id'], message)
 
 
 class BridgeChoiceTest(networks.NetworkTestCase):
@@ -510,20 +484,6 @@ class AttachInterfaceTest(networks.SharedTestCase):
 
         self.come_and_go()
 
-    def story_lost_answers_are_made_good(self):
-        self._stop_server(self.server)
-        for label in ('NetworkBridge.update', 'ClientNetworkAdapter.create'):
-            self.control().add_fault(match=label, drop=True, phase='after')
-        self.control().add_fault(
-            match='ClientNetworkAdapter.delete', drop=True, phase='after'
-        )
-
-        self.come_and_go()
-
-        self.assertEqual(
-            [1] * 3, [fault['applied'] for fault in self.control().faults()]
-        )
-
     def story_running_server_with_rmc_gets_and_loses_port(self):
         self.set_rmc('active')
 
@@ -575,15 +535,6 @@ class AttachInterfaceTest(networks.SharedTestCase):
         self.assertEqual([self.port['mac_address']], self.macs())
         self.assertEqual([self.port['id']], self.ports_of_nova())
 
-    def story_detach_succeeds_without_adapter(self):
-        self._stop_server(self.server)
-        self.remove_adapters()
-
-        self._detach_interface(self.server, self.port['id'])
-
-        self.assertEqual([], self.macs())
-        self.assertEqual([], self.ports_of_nova())
-
     def story_second_detach_fails_and_keeps_server_state(self):
         self._stop_server(self.server)
         self._detach_interface(self.server, self.port['id'])
@@ -600,27 +551,6 @@ class AttachInterfaceTest(networks.SharedTestCase):
     def remove_adapters(self):
         """Let another management tool take the server's adapters away."""
         self.other.delete_adapters(self.lpar(self.server).uuid)
-
-    def story_start_recreates_missing_adapter(self):
-        self._stop_server(self.server)
-        self.remove_adapters()
-        self.assertEqual([], self.macs())
-
-        self.restart_host()
-
-        self.assertEqual(
-            [(self.port['mac_address'], 100, SWITCH)],
-            self.connected(self.server),
-        )
-
-    def story_start_creates_no_adapter_that_exists(self):
-        self.control().clear_journal()
-
-        self.restart_host()
-
-        self.assertEqual(0, self.count('PUT ClientNetworkAdapter.create'))
-        self.assertEqual(0, self.count('GET NetworkBridge.feed'))
-        self.assertEqual([self.port['mac_address']], self.macs())
 
     def story_service_starts_with_running_server_without_rmc(self):
         self._stop_server(self.server)

@@ -105,13 +105,6 @@ class PowerTest(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(['PowerOn'], self.jobs())
 
-    def story_ignored_stop_becomes_hard_power_off(self):
-        self.control().plan_job('PowerOff', 'the guest does not listen')
-
-        self._stop_server(self.server)
-
-        self.assertEqual('not activated', self.lpar(self.server).state)
-
     def story_delete_of_stopped_server_runs_no_job(self):
         self._stop_server(self.server)
         self.control().clear_journal()

@@ -492,6 +492,17 @@ class RebuildCheckTest(BuildTestCase):
         self.assertTrue(plan.makes)
         self.assertIn('burn the one-time-use devices in 21010020', str(plan))
 
+    def test_check_refuses_device_that_placement_is_silent_about(self):
+        self.give(base.GPU, None)
+        self.placement.silent = {base.provider(base.GPU)}
+        with self.assertRaises(exception.ClaimFailed):
+            self.lpars.check(
+                SPAWN,
+                self.wanted,
+                base.survey.Askers(image=Glance(base.DATA)),
+            )
+        self.assertEqual([], self.changes())
+
     def test_check_reads_whole_image(self):
         # A service that has verified the image does not read it again.
         self.start_service()

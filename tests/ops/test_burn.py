@@ -67,6 +67,7 @@ class BurnOrderTest(base.HostTestCase):
             ],
             self.last_before(4, 'PUT LogicalPartition.create'),
         )
+        self.assertEqual(1, self.trail().count('GET allocations'))
 
     def test_change_looks_and_burns_directly_before_it_writes(self):
         wanted = self.spawn(slots=self.slots[:1])
@@ -89,6 +90,7 @@ class BurnOrderTest(base.HostTestCase):
         self.spawn(slots=(base.slot(base.GPU),))
 
         self.assertEqual([], [n for n in self.trail() if 'burn' in n])
+        self.assertNotIn('GET allocations', self.trail())
         self.assertEqual(set(), self.burned())
 
     def test_twins_of_one_device_are_burned_together(self):
@@ -189,7 +191,7 @@ class BurnTest(unittest.TestCase):
 
         self.assertEqual(['burn 21010020'], self.calls)
 
-    def test_one_device_costs_one_request(self):
+    def test_single_device_costs_one_request(self):
         self.ops.burn('i', self.claims[:1])
 
         self.assertEqual(['burn 21010020'], self.calls)
@@ -221,7 +223,7 @@ class BurnTest(unittest.TestCase):
 
         self.assertIn('release 21010020 21010021`', str(caught.exception))
 
-    def test_nothing_to_burn_asks_nothing(self):
+    def test_burn_of_nothing_asks_nothing(self):
         self.ops.burn('i', [])
 
         self.assertEqual([], self.calls)

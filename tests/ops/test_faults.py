@@ -29,6 +29,8 @@ LOST_REQUEST = {'drop': True}
 LOST_ANSWER = {'drop': True, 'phase': 'after'}
 EXPIRED = {'status': 401}
 OUTDATED = {'status': 412}
+#: A port of a VLAN that the bridge does not carry.
+NEW_VLAN = dataclasses.replace(base.PORT2, vlan=9)
 FAULTS = (ERROR, LOST_REQUEST, LOST_ANSWER, EXPIRED, OUTDATED)
 
 
@@ -142,13 +144,15 @@ class SpawnSweepTest(SweepTestCase):
     def spawn_first(self):
         """Have no LPAR."""
 
+    def world(self):
+        """Return a host with neither the VLAN nor a media repository."""
+        world = super().world()
+        del world['systems'][0]['network_bridges'][0]['vlans']
+        return world
+
     def disturb(self):
-        self.control.clear_faults()
-        if self.lpar() or self.stored():
-            self.removals.destroy(base.INSTANCE)
-        self.placement.burned.clear()
-        # Its first boot asks for what later ones remember.
-        self.start_service()
+        # The first boot of a service asks for what later ones remember.
+        self.begin()
 
     def recover(self):
         self.run_plan(operations.SPAWN, self.wanted)
@@ -360,13 +364,15 @@ class PortSweepTestCase(SweepTestCase):
     operation = operations.ATTACH_PORT
 
     def disturb(self):
-        self.wanted = dataclasses.replace(self.wanted, ports=(base.PORT2,))
+        self.wanted = dataclasses.replace(self.wanted, ports=(NEW_VLAN,))
         self.set_state(base.OFF)
-        self.networks.detach(self.wanted.lpar, base.PORT2)
+        self.networks.detach(self.wanted.lpar, NEW_VLAN)
+        # The VLAN that the attachment has added goes, too.
+        self.networks.clean_up()
 
     def assert_right(self):
         self.assert_lpar(
-            base.OFF, slots=[base.GPU], ports=[base.PORT, base.PORT2]
+            base.OFF, slots=[base.GPU], ports=[base.PORT, NEW_VLAN]
         )
 
     def recover(self):

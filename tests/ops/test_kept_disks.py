@@ -140,7 +140,7 @@ class ArrivalTest(KeptTestCase):
             self.arrive(blanks=(base.EPHEMERAL, storage.Disk(storage.SWAP, 1)))
 
         self.assertIn(
-            'Keeping the swap disk of 0.5 GB, although the flavor has one of '
+            'keeping the swap disk of 0.5 GB, although the flavor has one of '
             '1 GB.',
             logs.output[0],
         )
@@ -342,7 +342,9 @@ class LostMappingTest(KeptTestCase):
         self.assert_kept()
 
     @ddt.data(START, operations.SOFT_REBOOT)
-    def test_other_operations_refuse_lpar_without_root_disk(self, operation):
+    def test_start_and_soft_reboot_refuse_lpar_without_root_disk(
+        self, operation
+    ):
         self.refused(exception.DiskNotConnected, operation, self.wanted)
         self.assertEqual(base.OFF, self.lpar()['state'])
 

@@ -82,7 +82,7 @@ class AttachTest(PortsTestCase):
         )
         self.assert_ports(base.PORT)
 
-    def test_other_adapters_are_no_business_of_an_attachment(self):
+    def test_attachment_leaves_other_adapters_alone(self):
         self.set_state(base.OFF)
         self.make_adapter(base.NAME, base.PORT2)
         third = dataclasses.replace(
