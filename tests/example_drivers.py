@@ -152,7 +152,7 @@ class ExampleDisks:
             if swap is not None:
                 self.attach(lpar, [self.make_blank(lpar, swap)])
 
-    def attached(self, lpar):
+    def attached(self, lpar, *, by_all_paths=False):
         return set(self.made)
 
     def stems(self):

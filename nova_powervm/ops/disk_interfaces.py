@@ -226,10 +226,14 @@ class Disks(Protocol):
             connected that is to be replaced.
         """
 
-    def attached(self, lpar: str) -> Collection[str]:
+    def attached(
+        self, lpar: str, *, by_all_paths: bool = False
+    ) -> Collection[str]:
         """Return the names of the storage that is connected to an LPAR.
 
         :param lpar: Upper-case PowerVM uuid.
+        :param by_all_paths: Whether to leave out what is not connected by
+            each Virtual I/O Server that runs and should connect it.
         """
 
     def stems(self) -> Collection[str]:

@@ -167,7 +167,10 @@ class Survey:
             spec.Part.IMAGE: self._contents,
             spec.Part.MEDIUM: self._medium,
             spec.Part.DISKS: self._disks,
-            spec.Part.MAPPINGS: lambda: readers.disks.attached(uuid),
+            spec.Part.MAPPINGS: lambda: readers.disks.attached(
+                uuid,
+                by_all_paths=self._operation.disks is operations.Disks.MAPPED,
+            ),
             spec.Part.SWAP_FITS: lambda: readers.disks.swap_fits(
                 uuid, self._wanted.swap
             ),

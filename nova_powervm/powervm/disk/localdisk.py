@@ -269,7 +269,7 @@ class LocalDisk:
             )
             self.attach(lpar, [stored])
 
-    def attached(self, lpar: str) -> set[str]:
+    def attached(self, lpar: str, *, by_all_paths: bool = False) -> set[str]:
         """Return the names of the storage that is mapped to an LPAR."""
         return self._mappings.names(lpar)
 

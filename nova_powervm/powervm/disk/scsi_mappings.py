@@ -15,6 +15,7 @@
 import copy
 import itertools
 import threading
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
@@ -115,10 +116,12 @@ class ScsiMappings:
             return True
 
     @errors.retried
-    def names(self, lpar: str) -> set[str]:
+    def names(self, lpar: str, by_all: Collection[str] = ()) -> set[str]:
         """Return the names of the storage that is mapped to an LPAR.
 
         :param lpar: Upper-case PowerVM uuid.
+        :param by_all: Uuids of servers. A disk that one of them does not map
+            although it runs is left out; media are on one server only.
         :raises exception.RestError: None was found, but a server that does
             not run may have some.
         """
@@ -126,11 +129,7 @@ class ScsiMappings:
         with errors.translated(action):
             servers = _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP])
         found = {
-            storage.base_name(mapping.backing_storage.name or '')
-            for server in servers
-            for mapping in server.scsi_mappings
-            if mapping.backing_storage is not None
-            and _is_mapped_to(mapping, lpar)
+            name for server in servers for name in _mapped_names(server, lpar)
         }
         for server in servers:
             if not found and server.state != bp.LPARState.RUNNING:
@@ -139,6 +138,10 @@ class ScsiMappings:
                     reason=f'Virtual I/O Server {server.name} is '
                     f'{server.state}',
                 )
+        medium = storage.config_drive_name(lpar)
+        for server in servers:
+            if server.uuid in by_all and server.state == bp.LPARState.RUNNING:
+                found &= {medium, *_mapped_names(server, lpar)}
         return found
 
     def detach(self, lpar: str, name: str | None = None) -> set[str]:
@@ -201,6 +204,15 @@ class ScsiMappings:
 
     def _read(self, vios: str) -> virtual_io_server.VIOS:
         return _VIOS.get(self._adapter, uuid=vios, xag=[const.XAG.VIO_SMAP])
+
+
+def _mapped_names(server: virtual_io_server.VIOS, lpar: str) -> Iterator[str]:
+    """Yield the names of the storage that a server maps to an LPAR."""
+    for mapping in server.scsi_mappings:
+        if mapping.backing_storage is not None and _is_mapped_to(
+            mapping, lpar
+        ):
+            yield storage.base_name(mapping.backing_storage.name or '')
 
 
 def _free_slots(

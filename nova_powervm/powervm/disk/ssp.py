@@ -273,9 +273,10 @@ class SharedStoragePool:
         if swap is not None:
             self.attach(lpar, [fitting or self.make_blank(lpar, swap)])
 
-    def attached(self, lpar: str) -> set[str]:
+    def attached(self, lpar: str, *, by_all_paths: bool = False) -> set[str]:
         """Return the names of the storage that is mapped to an LPAR."""
-        return self._mappings.names(lpar)
+        servers = self._units.servers if by_all_paths else ()
+        return self._mappings.names(lpar, servers)
 
     def stems(self) -> frozenset[str]:
         """Return the stems of this host's own media and virtual disks.

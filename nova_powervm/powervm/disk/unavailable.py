@@ -129,7 +129,9 @@ class NoDisks:
         if swap is not None:
             raise self._refusal()
 
-    def attached(self, lpar: str) -> Collection[str]:
+    def attached(
+        self, lpar: str, *, by_all_paths: bool = False
+    ) -> Collection[str]:
         """Return nothing: nothing can be connected."""
         return ()
 

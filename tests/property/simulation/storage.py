@@ -156,7 +156,7 @@ class DiskServer:
 
         return self._ask(work)
 
-    def attached(self, lpar):
+    def attached(self, lpar, *, by_all_paths=False):
         return self._ask(
             lambda: {
                 self._stored(key).name
