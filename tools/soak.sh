@@ -56,6 +56,9 @@ soak_reports() { # 3 min: disturbs each write of a first report to Cyborg
     NOVA_POWERVM_TEST_ALL_WRITES=1 test_round \
         tests.functional.test_cyborg_driver.InterruptedReportTest
 }
+soak_requests() { # 4 min: disturbs each request of operations on LPARs
+    NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round tests.ops.test_faults
+}
 soak_moves() { # 3 min: disturbs some requests of a move
     test_round tests.soak.move_sweep
 }

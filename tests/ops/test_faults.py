@@ -17,6 +17,7 @@ what follows without a fault makes the LPAR right.
 """
 
 import dataclasses
+import os
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
@@ -31,7 +32,23 @@ EXPIRED = {'status': 401}
 OUTDATED = {'status': 412}
 #: A port of a VLAN that the bridge does not carry.
 NEW_VLAN = dataclasses.replace(base.PORT2, vlan=9)
+#: Whether readings meet each fault, too: ``tools/soak.sh requests``.
+ALL = bool(os.environ.get('NOVA_POWERVM_TEST_ALL_REQUESTS'))
 FAULTS = (ERROR, LOST_REQUEST, LOST_ANSWER, EXPIRED, OUTDATED)
+
+
+def _faults_of(number, request):
+    """Return the faults that a request of an operation meets.
+
+    It makes no difference to a reading whether its request or its answer is
+    lost. All readings are repeated by the same code, so a default run gives
+    most of them an error only.
+    """
+    if not request.startswith('GET'):
+        return FAULTS
+    if number and not ALL:
+        return (ERROR,)
+    return (ERROR, LOST_REQUEST, EXPIRED)
 
 
 class SweepTestCase(base.HostTestCase):
@@ -84,13 +101,10 @@ class SweepTestCase(base.HostTestCase):
         ]
 
     def sweep(self):
-        """Inject each fault into each request; return what failed."""
+        """Inject faults into each request; return what failed."""
         failed = {}
         for number, request in enumerate(self.requests):
-            for fault in FAULTS:
-                is_read = request.startswith('GET')
-                if is_read and fault in (OUTDATED, LOST_ANSWER):
-                    continue
+            for fault in _faults_of(number, request):
                 with self.subTest(number=number, request=request, **fault):
                     if self.attempt(number, fault):
                         failed.setdefault(str(fault), []).append(request)
@@ -432,14 +446,6 @@ class MappingSweepTest(SweepTestCase):
     """A hard reboot that connects lost disks, on two VIOSes."""
 
     disk_driver = 'ssp'
-
-    def mapped_disks(self):
-        """Return the roles that one VIOS at least has connected.
-
-        A disk that a failure left on one of two VIOSes counts as connected,
-        so the next hard reboot does not connect it by the other.
-        """
-        return ''.join(max(self.mapped().values(), key=len))
 
     def disturb(self):
         self.set_state(base.OFF)

@@ -1,0 +1,138 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Kills the service at each request of an operation.
+
+Nothing is undone: the thread sends no further request, and another service
+starts, which remembers nothing. What it finds hurts nobody, and one hard
+reboot, or the build of the instance again, makes it right.
+"""
+
+import unittest.mock
+
+from pypowervm import adapter as pvm_adapter
+
+from nova_powervm.lpar import operations
+from tests.ops import base
+
+
+class Killed(BaseException):
+    """The service ended here; no handler of an error sees this."""
+
+
+class KillSweepTestCase(base.HostTestCase):
+    """Runs an operation again and again, and kills it one request later."""
+
+    operation = operations.SPAWN
+
+    def setUp(self):
+        super().setUp()
+        self.wanted = self.describe(
+            slots=(
+                base.slot(base.GPU, one_time_use=True),
+                base.slot(base.GPU2),
+            )
+        )
+
+    def prepare(self):
+        """Have the host as it is before the operation."""
+
+    def recover(self):
+        """Do what Nova or an operator does afterwards."""
+        self.run_plan(operations.HARD_REBOOT, self.wanted)
+
+    def sweep(self):
+        """Kill the service before and after each request."""
+        number = 0
+        while True:
+            for after in (False, True):
+                with self.subTest(number=number, after=after):
+                    if not self.kill_at(number, after=after):
+                        return number
+            number += 1
+
+    def kill_at(self, number, *, after):
+        """Kill the service at a request; return whether it came that far."""
+        self.begin()
+        self.prepare()
+        send = pvm_adapter.Session.request
+        sent = 0
+
+        def die(session, *args, **options):
+            nonlocal sent
+            sent += 1
+            if sent > number + 1 or (sent == number + 1 and not after):
+                raise Killed
+            answer = send(session, *args, **options)
+            if sent == number + 1:
+                raise Killed
+            return answer
+
+        is_done = True
+        with unittest.mock.patch.object(
+            pvm_adapter.Session, 'request', new=die
+        ):
+            try:
+                self.run_plan(self.operation, self.wanted)
+            except Killed:
+                is_done = False
+        self.start_service()
+        self.assert_harmless()
+        self.recover()
+        self.assert_lpar(slots=[base.GPU, base.GPU2])
+        self.assertIn(base.GPU, self.burned())
+        return not is_done
+
+    def assert_harmless(self):
+        """Assert that a guest runs with all its slots only, and burned."""
+        if self.lpar() is None:
+            return
+        if base.GPU in self.slots():
+            self.assertIn(base.GPU, self.burned())
+        if self.lpar()['state'] == base.RUNNING:
+            self.assertEqual({base.GPU: True, base.GPU2: True}, self.slots())
+
+
+class SpawnKillTest(KillSweepTestCase):
+    def recover(self):
+        """Nova has the remains destroyed, and builds the instance again."""
+        self.removals.destroy(base.INSTANCE)
+        self.assert_nothing_left()
+        self.run_plan(operations.SPAWN, self.wanted)
+
+    def test_remains_of_killed_spawn_can_be_removed(self):
+        self.assertGreater(self.sweep(), 15)
+
+
+class HardRebootKillTest(KillSweepTestCase):
+    """A hard reboot that gives back slots and adapters."""
+
+    operation = operations.HARD_REBOOT
+
+    def prepare(self):
+        self.run_plan(operations.SPAWN, self.wanted)
+        self.set_state(base.OFF)
+        for index in (base.GPU, base.GPU2):
+            self.give(index, None)
+
+    def test_hard_reboot_ends_killed_hard_reboot(self):
+        self.assertGreater(self.sweep(), 5)
+
+
+class DepartureKillTest(KillSweepTestCase):
+    operation = operations.DEPARTURE
+
+    def prepare(self):
+        self.run_plan(operations.SPAWN, self.wanted)
+
+    def test_hard_reboot_ends_killed_departure(self):
+        self.assertGreater(self.sweep(), 2)
