@@ -259,7 +259,8 @@ MAKING: tuple[type[Step], ...] = (
     Start,
 )
 #: The order in which an LPAR is changed. Adapters and disks burn nothing, so
-#: they come before the document.
+#: they come before the document. If no disk is connected, the first one gets
+#: the address of the root disk, so the swap disk comes last.
 CHANGING: tuple[type[Step], ...] = (
     PrepareHost,
     Stop,
@@ -267,10 +268,10 @@ CHANGING: tuple[type[Step], ...] = (
     RemovePort,
     CreateAdapters,
     GrowRoot,
-    FitSwap,
     KeepDisks,
     MakeMedium,
     Map,
+    FitSwap,
     Document,
     Start,
     Restart,
