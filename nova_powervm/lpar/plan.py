@@ -145,7 +145,8 @@ class _Planner:
             'there is none on this host; making one around the disks of the '
             "instance, from Nova's records."
         )
-        return [*self._making(), *self._growth()]
+        swap = [steps.FitSwap(wanted.swap)] if wanted.checks_swap else []
+        return [*self._making(), *swap, *self._growth()]
 
     def _creation(self) -> steps.Document:
         """Return the document of a new LPAR."""
@@ -227,7 +228,9 @@ class _Planner:
         present = [k.disk for k in kept if k.disk.role == storage.SWAP]
         if not present:
             return [*found, steps.MakeBlank(wanted.swap)]
-        if not storage.is_same_size(present[0].size_gb, wanted.swap.size_gb):
+        if not wanted.checks_swap and not storage.is_same_size(
+            present[0].size_gb, wanted.swap.size_gb
+        ):
             self.remarks.append(
                 f'keeping the {present[0]}, although the flavor has one of '
                 f'{wanted.swap.size_gb:g} GB.'

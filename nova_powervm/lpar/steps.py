@@ -255,6 +255,7 @@ MAKING: tuple[type[Step], ...] = (
     Document,
     CreateAdapters,
     Map,
+    FitSwap,
     GrowRoot,
     Start,
 )

@@ -44,7 +44,7 @@ LOG = logging.getLogger(__name__)
 #: The steps within the context in which the ports of a new LPAR are plugged,
 #: and those after it.
 _PLUGGING = (steps.CreateAdapters, steps.Map)
-_AFTER_PLUGGING = (steps.GrowRoot, steps.Start)
+_AFTER_PLUGGING = (steps.FitSwap, steps.GrowRoot, steps.Start)
 
 
 class LparOps:
