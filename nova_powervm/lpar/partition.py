@@ -84,12 +84,15 @@ class PartitionSpec:
     :param sizes: None to leave those of an LPAR as they are.
     :param slots: The physical slots. Each is required, so PowerVM does not
         start the LPAR without it.
+    :param freed: DRC indexes of the slots that an LPAR gives up. It keeps all
+        others that it has, although they are not asked for.
     """
 
     uuid: str
     name: str
     sizes: Sizes | None
     slots: tuple[SlotAssignment, ...] = ()
+    freed: frozenset[int] = frozenset()
 
     @property
     def drc_indexes(self) -> frozenset[int]:

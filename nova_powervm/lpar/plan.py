@@ -374,14 +374,13 @@ class _Planner:
         )
         return steps.Document(
             spec=partition.PartitionSpec(
-                wanted.lpar, lpar.name, sizes, assigned
+                wanted.lpar, lpar.name, sizes, assigned, freed
             ),
             reason='; '.join(
                 different
                 + partition.slot_differences(lpar.slots, wanted.drc_indexes)
             ),
             added=tuple(slot.claim for slot in added),
-            freed=freed,
             burns=self._burns(added),
         )
 

@@ -195,7 +195,6 @@ class Document(Step):
     :param reason: What differs from them.
     :param creates: Whether there is no LPAR yet.
     :param added: The slots that it gets.
-    :param freed: DRC indexes of the slots that it gives up, for a move.
     :param burns: Claims of the providers to burn, all of added slots.
     """
 
@@ -203,8 +202,12 @@ class Document(Step):
     reason: str
     creates: bool = False
     added: tuple[claims.Claim, ...] = ()
-    freed: frozenset[int] = frozenset()
     burns: tuple[claims.Claim, ...] = ()
+
+    @property
+    def freed(self) -> frozenset[int]:
+        """DRC indexes of the slots that it gives up, for a move."""
+        return self.spec.freed
 
     def __str__(self) -> str:
         what = 'create it with' if self.creates else 'change it:'

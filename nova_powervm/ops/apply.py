@@ -248,6 +248,7 @@ class _Execution:
         """Start a guest again that was stopped for a change that failed.
 
         An LPAR without one of its slots, or with one of another's, stays off.
+        So does one that somebody else has changed at the same time.
 
         :raises exception.GuestStaysOff: It could not be started.
         """
@@ -255,6 +256,8 @@ class _Execution:
             return
         document = self._plan.document
         if document and (document.added or document.freed):
+            return
+        if isinstance(error, exception.DevicesDiffer):
             return
         try:
             if steps.FitSwap(None) in self._plan.steps:

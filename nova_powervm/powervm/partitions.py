@@ -165,7 +165,7 @@ class RestPartitions:
         spec: partition.PartitionSpec,
         before_write: Callable[[], None],
     ) -> partition.Partition:
-        """Give a stopped LPAR the sizes and exactly the slots of a spec.
+        """Give a stopped LPAR the sizes and slots of a spec.
 
         A size that does not change stays, with its limits. pypowervm's
         ``LPARBuilder.rebuild`` would replace all of it.
@@ -227,14 +227,18 @@ class RestPartitions:
         ]
 
     def _set_slots(self, lpar: Any, spec: partition.PartitionSpec) -> None:
-        """Leave an LPAR the slots of a spec only, all of them required."""
+        """Give an LPAR the slots of a spec, all of them required.
+
+        One that somebody has assigned since the spec was made stays.
+        """
         owned = lpar.io_config.io_slots
         kept = {
             slot.drc_index
             for slot in owned
             if slot.drc_index in spec.drc_indexes and slot.required
         }
-        for slot in [s for s in owned if s.drc_index not in kept]:
+        replaced = spec.freed | (spec.drc_indexes - kept)
+        for slot in [s for s in owned if s.drc_index in replaced]:
             owned.remove(slot)
         owned.extend(
             self._required(s for s in spec.slots if s.drc_index not in kept)

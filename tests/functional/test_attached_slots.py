@@ -199,6 +199,27 @@ class SurplusSlotTest(AttachedSlotsTestCase):
         self.assertNotIn('PUT LogicalPartition.job', counts)
 
 
+    def test_slot_that_is_added_during_reboot_is_not_lost(self):
+        spare = self.unused_slot()
+        self.change_owner()
+        real = partitions.RestPartitions.power_off
+
+        def stop_and_add(lpars, lpar, **options):
+            real(lpars, lpar, **options)
+            self.change_owner(spare, lpar.uuid)
+
+        self.stub_out(
+            f'{partitions.__name__}.RestPartitions.power_off', stop_and_add
+        )
+
+        self._reboot_server(self.server, hard=True, expected_state='ERROR')
+
+        lpar = self.lpar(self.server)
+        self.assertEqual('not activated', lpar.state)
+        self.assertEqual({self.index, spare}, set(lpar.slots))
+        self.assertIn('was not asked for', self.stdlog.logger.output)
+
+
 class SlotCheckCostTest(base.PowerVMTestCase):
     """The number of requests that the check of slots makes."""
 

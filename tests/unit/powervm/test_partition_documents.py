@@ -53,6 +53,7 @@ class DocumentTestCase(base.EmulatorTestCase):
             name='vm1',
             sizes=dataclasses.replace(SIZES, **sizes),
             slots=tuple(map(partition.SlotAssignment, slots)),
+            freed=frozenset(base.GPUS).difference(slots),
         )
 
     def change(self, *slots, before_write=lambda: None, **sizes):
@@ -203,6 +204,18 @@ class SlotsTest(DocumentTestCase):
         self.assertIsNone(self.slot(base.GPUS[0]).part_uuid)
         self.assertEqual(
             1, self.control.journal_counts()['POST LogicalPartition.update']
+        )
+
+    def test_slot_that_is_not_freed_stays(self):
+        spec = dataclasses.replace(
+            self.spec((base.GPUS[0], base.NVME)), freed=frozenset()
+        )
+
+        found = self.partitions.write(spec, lambda: None, creates=False)
+
+        self.assertEqual(
+            {base.GPUS[0]: True, base.GPUS[1]: False, base.NVME: True},
+            found.slots,
         )
 
     def test_lpar_loses_all_slots(self):
