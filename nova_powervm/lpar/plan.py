@@ -269,21 +269,15 @@ class _Planner:
             else network.Changes()
         )
         swap = self._swap(power)
-        is_running = power is Power.RUNNING
-        power_steps = self._power(
-            lpar, power, needs_stop=bool(document or swap), changes=changes
-        )
-        stays_on = is_running and not any(
-            isinstance(step, steps.Stop) for step in power_steps
-        )
-        disks = [] if stays_on else self._checked_disks(lpar, power)
         return [
-            *power_steps,
+            *self._power(
+                lpar, power, needs_stop=bool(document or swap), changes=changes
+            ),
             *_connect(changes.connections),
             *(steps.RemoveAdapter(adapter) for adapter in changes.surplus),
             *self._growth(),
             *swap,
-            *disks,
+            *self._checked_disks(lpar, power),
             *([document] if document else ()),
         ]
 
