@@ -332,7 +332,7 @@ class DevicesDiffer(PowerVMError):
 
     code = 'powervm.device.readback'
     message = (
-        'LPAR {name} was given the slots [{wanted}] but the host reports '
+        'LPAR {name} is to have the slots [{wanted}] but the host reports '
         '[{found}]: {reason}. Check the LPAR and the slots with pvmctl.'
     )
 

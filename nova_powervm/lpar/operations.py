@@ -87,6 +87,8 @@ class Failure(enum.StrEnum):
     RESTART = 'started as it was, where that is safe'
     #: It stays as it is, for a hard reboot.
     LEAVE = 'ERROR; hard reboot'
+    #: It stays as it is, and Nova shows the server as before.
+    NOTHING = 'as it was'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class Operation:
     sizes: bool = False
     adapters: Adapters = Adapters.NO
     disks: Disks = Disks.NO
-    failure: Failure = Failure.LEAVE
+    failure: Failure = Failure.NOTHING
     is_check: bool = False
 
     def __str__(self) -> str:
@@ -160,6 +162,7 @@ RESIZE = Operation(
     sizes=True,
     adapters=Adapters.FITTED,
     disks=Disks.STAY,
+    failure=Failure.LEAVE,
 )
 #: The end of a revert, on the host that gets the instance back.
 RETURN = Operation(
@@ -169,6 +172,7 @@ RETURN = Operation(
     adds_slots=True,
     adapters=Adapters.FITTED,
     disks=Disks.MAPPED,
+    failure=Failure.LEAVE,
 )
 START = Operation(
     'start',

@@ -226,7 +226,9 @@ class _Planner:
         present = [k.disk for k in kept if k.disk.role == storage.SWAP]
         if not present:
             return [*found, steps.MakeBlank(wanted.swap)]
-        if not storage.is_same_size(present[0].size_gb, wanted.swap.size_gb):
+        if not wanted.checks_swap and not storage.is_same_size(
+            present[0].size_gb, wanted.swap.size_gb
+        ):
             self.remarks.append(
                 f'keeping the {present[0]}, although the flavor has one of '
                 f'{wanted.swap.size_gb:g} GB.'

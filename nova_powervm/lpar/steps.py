@@ -204,6 +204,11 @@ class Document(Step):
     added: tuple[claims.Claim, ...] = ()
     burns: tuple[claims.Claim, ...] = ()
 
+    @property
+    def freed(self) -> frozenset[int]:
+        """DRC indexes of the slots that it gives up, for a move."""
+        return self.spec.freed
+
     def __str__(self) -> str:
         what = 'create it with' if self.creates else 'change it:'
         text = f'{what} {self.reason}'
@@ -253,8 +258,8 @@ MAKING: tuple[type[Step], ...] = (
     Document,
     CreateAdapters,
     Map,
-    GrowRoot,
     FitSwap,
+    GrowRoot,
     Start,
 )
 #: The order in which an LPAR is changed. Adapters and disks burn nothing, so

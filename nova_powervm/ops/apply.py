@@ -28,6 +28,7 @@ from oslo_utils import timeutils
 
 from nova_powervm import exception
 from nova_powervm.devices import slots
+from nova_powervm.lpar import lpar_state
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import plan as lpar_plan
@@ -109,12 +110,12 @@ class LparOps:
         operation: operations.Operation,
         wanted: spec.Wanted,
         askers: survey.Askers | None = None,
-        check: Callable[[spec.Actual], None] = lambda actual: None,
+        check: Callable[[], None] = lambda: None,
     ) -> 'Outcome':
         """Plan an operation, and carry it out.
 
         :param check: Raises what else refuses the operation; it is called
-            with what was read, just before the first change.
+            just before the first change.
         :returns: What was done.
         :raises exception.PowerVMError: The operation was refused before it
             changed anything; or it failed, and what is done then is in the
@@ -123,7 +124,7 @@ class LparOps:
         asked = askers or survey.Askers()
         with survey.Survey(self.readers, operation, wanted, asked) as found:
             planned = found.plan()
-            check(found.actual)
+            check()
             LOG.log(
                 logging.INFO if planned.steps else logging.DEBUG,
                 'Plan for LPAR %(lpar)s: %(plan)s.',
@@ -248,6 +249,7 @@ class _Execution:
         """Start a guest again that was stopped for a change that failed.
 
         An LPAR without one of its slots, or with one of another's, stays off.
+        So does one that somebody else has changed at the same time.
 
         :raises exception.GuestStaysOff: It could not be started.
         """
@@ -255,6 +257,8 @@ class _Execution:
             return
         document = self._plan.document
         if document and (document.added or document.spec.freed):
+            return
+        if isinstance(error, exception.DevicesDiffer):
             return
         try:
             self._restore_swap()
@@ -300,7 +304,7 @@ class _Execution:
         )
 
     def _stop(self, step: steps.Stop) -> None:
-        if self._lpar.power is lpar_plan.Power.RUNNING:
+        if self._lpar.power is lpar_state.Power.RUNNING:
             self._stopped = self._lpar
         power.stop(self._readers.partitions, self._lpar, step.timeout)
 

@@ -116,8 +116,9 @@ class Survey:
     def __enter__(self) -> 'Survey':
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
-        self._held.close()
+    def __exit__(self, *exc_info: Any) -> None:
+        # Some of what is held has to know of a failure.
+        self._held.__exit__(*exc_info)
 
     @property
     def actual(self) -> spec.Actual:

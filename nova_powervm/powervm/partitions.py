@@ -166,7 +166,7 @@ class RestPartitions:
         spec: partition.PartitionSpec,
         before_write: Callable[[], None],
     ) -> partition.Partition:
-        """Give a stopped LPAR the sizes and exactly the slots of a spec.
+        """Give a stopped LPAR the sizes and slots of a spec.
 
         A size that does not change stays, with its limits. pypowervm's
         ``LPARBuilder.rebuild`` would replace all of it.
@@ -236,7 +236,8 @@ class RestPartitions:
             for slot in owned
             if slot.drc_index in spec.drc_indexes and slot.required
         }
-        for slot in [s for s in owned if s.drc_index not in kept]:
+        replaced = spec.freed | (spec.drc_indexes - kept)
+        for slot in [s for s in owned if s.drc_index in replaced]:
             owned.remove(slot)
         owned.extend(
             self._required(s for s in spec.slots if s.drc_index not in kept)
@@ -247,14 +248,16 @@ class RestPartitions:
 
         Somebody assigned it deliberately, and would lose it.
         """
-        others = {slot.drc_index for slot in lpar.io_config.io_slots}
-        others -= spec.drc_indexes | spec.freed
+        found = {slot.drc_index for slot in lpar.io_config.io_slots}
+        others = found - spec.drc_indexes - spec.freed
         if others:
-            raise exception.RestError(
-                action=f'changing LPAR {spec.name}',
-                reason='somebody has assigned it the slots '
-                f'{slots.format_drc_indexes(others)} meanwhile. Nothing was '
-                'changed: remove them with pvmctl, and try again',
+            raise exception.DevicesDiffer(
+                name=lpar.name,
+                wanted=slots.format_drc_indexes(spec.drc_indexes),
+                found=slots.format_drc_indexes(found),
+                reason='somebody has assigned it '
+                f'{slots.format_drc_indexes(others)} meanwhile, so nothing '
+                'was changed',
             )
 
     @errors.retried

@@ -87,7 +87,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             self._services().lpars.run(
                 operations.DEPARTURE,
                 source,
-                check=lambda actual: self._check_move(
+                check=lambda: self._check_move(
                     context, instance, move, flavor
                 ),
             )

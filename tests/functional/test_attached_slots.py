@@ -20,6 +20,7 @@ import fixtures
 from nova.compute import task_states
 from osc_placement.resources import allocation
 
+from nova_powervm.powervm import partitions
 from tests.functional import base
 from tests.functional import images
 
@@ -175,6 +176,28 @@ class SurplusSlotTest(AttachedSlotsTestCase):
         self.change_owner(spare)
         self._run_periodics()
         self.assertIn(spare, self.slot_providers())
+
+    def test_slot_that_is_added_during_reboot_is_not_lost(self):
+        spare = self.unused_slot()
+        self.change_owner()
+        real = partitions.RestPartitions.power_off
+
+        def stop_and_add(lpars, lpar, **options):
+            real(lpars, lpar, **options)
+            self.change_owner(spare, lpar.uuid)
+
+        self.stub_out(
+            f'{partitions.__name__}.RestPartitions.power_off', stop_and_add
+        )
+
+        self._reboot_server(self.server, hard=True, expected_state='ERROR')
+
+        lpar = self.lpar(self.server)
+        self.assertEqual('not activated', lpar.state)
+        self.assertEqual({self.index, spare}, set(lpar.slots))
+        self.assertIn(
+            'meanwhile, so nothing was changed', self.stdlog.logger.output
+        )
 
 
 class LostAllocationTest(AttachedSlotsTestCase):

@@ -880,12 +880,12 @@ class FailureTest(unittest.TestCase):
         ['departure', operations.DEPARTURE, operations.Failure.RESTART],
         ['resize', operations.RESIZE, operations.Failure.LEAVE],
         ['return', operations.RETURN, operations.Failure.LEAVE],
-        ['start', operations.START, operations.Failure.LEAVE],
+        ['start', operations.START, operations.Failure.NOTHING],
         ['soft reboot', operations.SOFT_REBOOT, operations.Failure.RESTART],
         ['hard reboot', operations.HARD_REBOOT, operations.Failure.RESTART],
-        ['attachment', operations.ATTACH_PORT, operations.Failure.LEAVE],
-        ['detachment', operations.DETACH_PORT, operations.Failure.LEAVE],
-        ['plugging', operations.PLUG_PORTS, operations.Failure.LEAVE],
+        ['attachment', operations.ATTACH_PORT, operations.Failure.NOTHING],
+        ['detachment', operations.DETACH_PORT, operations.Failure.NOTHING],
+        ['plugging', operations.PLUG_PORTS, operations.Failure.NOTHING],
     )
     def test_row_says_what_follows_failure(self, row, expected):
         self.assertIs(expected, row.failure)

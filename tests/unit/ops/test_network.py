@@ -52,6 +52,13 @@ class VirtualEthernet:
             dataclasses.replace(found, vlans=found.vlans | set(vlans))
         ]
 
+    def withdraw(self, bridge, vlan):
+        (found,) = self.known
+        self.known = [dataclasses.replace(found, vlans=found.vlans - {vlan})]
+
+    def occupied(self):
+        return {('ETHERNET0', made.vlan) for made in self.made}
+
     def adapters(self, lpar):
         return self.made
 
@@ -66,6 +73,19 @@ class VirtualEthernet:
             for found in self.made
             if found.mac != mac or only not in (None, found)
         ]
+
+
+class Records:
+    """Nova's records of a host whose instances have no port."""
+
+    def marks(self):
+        return ()
+
+    def ports(self):
+        return ()
+
+    def remove_mark(self, mark):
+        pass
 
 
 class Partitions:
@@ -149,7 +169,9 @@ class NetworkOpsTest(unittest.TestCase):
         shared = sea.SeaVifDriver(
             self.networks,
             {},
-            vlans.ProvisionedVlans(self.networks, None, provision=provision),
+            vlans.ProvisionedVlans(
+                self.networks, Records(), provision=provision
+            ),
         )
         return network_ops.NetworkOps(
             {shared_ethernet.VIF_TYPE: shared, **others}
@@ -304,6 +326,22 @@ class NetworkOpsTest(unittest.TestCase):
         with self.assertRaises(exception.PartitionNotFound):
             self.attach(port())
         self.assertEqual(['bridges'], self.networks.asked)
+
+    def test_vlan_of_failed_attachment_is_removed(self):
+        # What has happened before the start was looked at.
+        for _ in range(2):
+            self.ops.clean_up()
+
+        def refuse(lpar, adapter):
+            raise exception.RestError(action='plugging', reason='no')
+
+        self.networks.plug = refuse
+        with self.assertRaises(exception.RestError):
+            self.attach(port())
+        self.ops.clean_up()
+
+        (bridge,) = self.networks.known
+        self.assertEqual({1, 50}, bridge.vlans)
 
     def test_detach_twice_is_fine(self):
         self.attach(port())

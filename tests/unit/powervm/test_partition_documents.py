@@ -209,7 +209,7 @@ class SlotsTest(DocumentTestCase):
     def test_slot_assigned_meanwhile_is_not_taken_away(self):
         spec = dataclasses.replace(self.spec([]), freed=frozenset())
         before = self.document()
-        with self.assertRaisesRegex(exception.RestError, '21010020'):
+        with self.assertRaisesRegex(exception.DevicesDiffer, 'meanwhile'):
             self.partitions.write(
                 spec, lambda: self.fail('burned'), creates=False
             )
