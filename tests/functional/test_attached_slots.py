@@ -164,7 +164,7 @@ class SurplusSlotTest(AttachedSlotsTestCase):
         )
         lpar = self.lpar(self.server)
         self.assertEqual('not activated', lpar.state)
-        self.assertEqual({spare}, set(lpar.slots))
+        self.assertEqual({self.index, spare}, set(lpar.slots))
 
         # A boot of the host does not start it either.
         self.after_host_boot()
