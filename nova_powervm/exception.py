@@ -342,8 +342,9 @@ class GuestStaysOff(PowerVMError):
 
     code = 'powervm.guest.off'
     message = (
-        '{reason}. Its guest may be off now, because it could not be started '
-        'again: {second}'
+        'The guest was stopped, and could not be started again: {second} '
+        'Start the server, or reboot it hard. It was stopped for an operation '
+        'that failed: {reason}'
     )
 
 

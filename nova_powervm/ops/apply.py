@@ -408,7 +408,12 @@ class _Execution:
             if found is None or found.differences(step.spec):
                 raise
             lpar = found
-        different = lpar.differences(step.spec)
+        # A host may round the sizes of a new LPAR.
+        different = (
+            partition.slot_differences(lpar.slots, step.spec.drc_indexes)
+            if step.creates
+            else lpar.differences(step.spec)
+        )
         if different:
             raise exception.DevicesDiffer(
                 name=lpar.name,
