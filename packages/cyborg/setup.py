@@ -25,9 +25,9 @@ from setuptools.command import build_py
 from setuptools.command import sdist
 
 CHECKOUT = '../..'
-PACKAGES = ('conf', 'cyborg', 'devices', 'instance', 'inventory_file')
+PACKAGES = ('conf', 'cyborg', 'devices', 'inventory_file', 'lpar')
 #: Of nova_powervm.powervm: what reads the host, and nothing that changes it.
-READING = ('__init__', 'errors', 'session', 'system', 'templates', 'views')
+READING = ('__init__', 'errors', 'session', 'system', 'views')
 
 
 def version():
