@@ -239,10 +239,12 @@ class PartsTest(unittest.TestCase):
     def test_swap_disk_that_may_differ(self, row, state, expected):
         self.check(row, wanted(checks_swap=True), lpar(state), expected)
 
-    @ddt.data(operations.RESIZE, operations.RETURN)
-    def test_lpar_that_stays_off_needs_no_adapters_and_disks(self, row):
-        expected = 'lpar rules' if row.sizes else 'lpar'
-
+    @ddt.named_data(
+        ['resize', operations.RESIZE, 'lpar rules'],
+        # Its disks are connected again, whether it starts or not.
+        ['return', operations.RETURN, 'lpar disks mappings'],
+    )
+    def test_lpar_that_stays_off_needs_no_adapters(self, row, expected):
         self.check(row, wanted(power_on=False), lpar(), expected)
 
     @ddt.named_data(
