@@ -181,12 +181,13 @@ class WriteTest(SilentTestCase):
         )
 
     def test_unanswered_write_is_not_repeated(self):
+        owned = frozenset(self.partitions.find(self.uuid).slots)
         for label, write in (
             ('LogicalPartition.delete', self.partitions.delete),
             (
                 'LogicalPartition.update',
                 lambda uuid: self.partitions.write(
-                    partition.PartitionSpec(uuid, 'it', sizes=None),
+                    partition.PartitionSpec(uuid, 'it', None, freed=owned),
                     lambda: None,
                     creates=False,
                 ),
