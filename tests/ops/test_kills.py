@@ -17,6 +17,7 @@ starts, which remembers nothing. What it finds hurts nobody, and one hard
 reboot, or the build of the instance again, makes it right.
 """
 
+import dataclasses
 import unittest.mock
 
 from pypowervm import adapter as pvm_adapter
@@ -125,6 +126,22 @@ class HardRebootKillTest(KillSweepTestCase):
             self.give(index, None)
 
     def test_hard_reboot_ends_killed_hard_reboot(self):
+        self.assertGreater(self.sweep(), 5)
+
+
+class ResizeKillTest(KillSweepTestCase):
+    """A resize within the host, to a flavor with one more device."""
+
+    operation = operations.RESIZE
+
+    def prepare(self):
+        kept = self.wanted.slots[1:]
+        self.run_plan(
+            operations.SPAWN, dataclasses.replace(self.wanted, slots=kept)
+        )
+        self.set_state(base.OFF)
+
+    def test_hard_reboot_ends_killed_resize(self):
         self.assertGreater(self.sweep(), 5)
 
 
