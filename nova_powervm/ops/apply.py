@@ -20,6 +20,7 @@ one undo.
 
 import contextlib
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
 
@@ -210,7 +211,7 @@ class _Execution:
                 raise
         return self._outcome
 
-    def _do_all(self, these: Any) -> None:
+    def _do_all(self, these: Iterable[steps.Step]) -> None:
         for step in these:
             self._do[type(step)](step)
 

@@ -82,22 +82,20 @@ class Builds(shared_storage.SharedStorage):
             requests = accelerator_requests.parse_requests(
                 instance, self._nodename(), accel_info
             )
-            wanted, askers = self._describe_build(
-                context,
-                instance,
-                None if keeps_disks else image_meta,
-                injected_files,
-                admin_password,
-                allocations,
-                network_info,
-                block_device_info,
-                requests,
-                power_on=power_on,
-            )
             self._services().lpars.run(
                 operations.ARRIVAL if keeps_disks else operations.SPAWN,
-                wanted,
-                askers,
+                *self._describe_build(
+                    context,
+                    instance,
+                    None if keeps_disks else image_meta,
+                    injected_files,
+                    admin_password,
+                    allocations,
+                    network_info,
+                    block_device_info,
+                    requests,
+                    power_on=power_on,
+                ),
             )
         except exception.PowerVMError as error:
             raise errors.build_error_to_nova(error, instance.uuid) from error
