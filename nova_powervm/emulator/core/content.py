@@ -20,6 +20,7 @@ Paths are element names joined by ``/`` and match in any namespace.
 """
 
 import copy as copy_module
+import functools
 import re
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -78,24 +79,25 @@ def parse(document: bytes | str) -> Element:
     return normalise(root)
 
 
-def normalise(element: Element, namespace: str | None = None) -> Element:
-    """Return a copy in which the element's own namespace is the default.
+def normalise(element: Element) -> Element:
+    """Return an element of which its own namespace is the default.
 
-    Whitespace between elements goes, hosts in REST hrefs go (the server puts
-    its own there), everything else stays as it was sent.
+    What is below the element moves to the result. Whitespace between elements
+    goes, hosts in REST hrefs go (the server puts its own there), everything
+    else stays as it was sent.
     """
-    namespace = namespace or etree.QName(element).namespace
+    namespace = etree.QName(element).namespace
     nsmap = {None: namespace} if namespace else None
-    result = etree.Element(element.tag, nsmap=nsmap)
-    for name, value in element.attrib.items():
-        if name == 'href':
-            value = _HREF_HOST.sub('', value)  # noqa: PLW2901
-        result.set(name, value)
-    children = [normalise(child, namespace) for child in element]
-    text = element.text
-    if not children or (text and text.strip()):
-        result.text = text
-    result.extend(children)
+    result = etree.Element(element.tag, dict(element.attrib), nsmap)
+    result.text = element.text
+    result.extend(list(element))
+    for node in result.iter():
+        node.tail = None
+        if len(node) and not (node.text or '').strip():
+            node.text = None
+    for node in result.xpath('descendant-or-self::*[@href]'):
+        node.set('href', _HREF_HOST.sub('', node.get('href')))
+    etree.cleanup_namespaces(result)
     return result
 
 
@@ -106,7 +108,13 @@ def copy(element: Element) -> Element:
 
 def local_name(element: Element) -> str:
     """Return the element's name without its namespace."""
-    return str(element.tag).rpartition('}')[2]
+    return _without_namespace(element.tag)
+
+
+# Clients can send any names.
+@functools.lru_cache(maxsize=10_000)
+def _without_namespace(tag: str) -> str:
+    return tag.rpartition('}')[2]
 
 
 def new(name: str, *children: Element, namespace: str = UOM_NS) -> Element:
@@ -266,7 +274,7 @@ def sort_children(element: Element, order: Sequence[str]) -> None:
 
 def namespace_of(element: Element) -> str:
     """Return the namespace that an element is in."""
-    return str(etree.QName(element).namespace)
+    return element.tag.rpartition('}')[0].removeprefix('{')
 
 
 def identify(element: Element, id_: str, created: int = 0) -> None:
@@ -287,6 +295,8 @@ def _seed(parent: Element, name: str) -> Element:
     return found
 
 
+# Clients can send any names.
+@functools.lru_cache(maxsize=10_000)
 def _wild(path: str) -> str:
     return '/'.join(
         part if part in ('.', '') else f'{{*}}{part}'

@@ -31,6 +31,7 @@ possible, with ``|`` between them.
 """
 
 import dataclasses
+import functools
 import importlib.resources
 import re
 from collections.abc import Iterator
@@ -134,12 +135,19 @@ CHILDREN, ORDERS = _read()
 def mark(element: content.Element) -> None:
     """Give the elements below one the marks that clients of a host see."""
     for parent in element.iter(etree.Element):
-        known = CHILDREN.get(content.local_name(parent), {})
-        for node in parent if known else ():
-            child = known.get(content.local_name(node))
-            if child is not None and child.kb and not node.get('kb'):
+        marked = _marked_children(content.local_name(parent))
+        for node in parent if marked else ():
+            child = marked.get(content.local_name(node))
+            if child is not None and not node.get('kb'):
                 node.set('kb', child.kb)
                 node.set('kxe', child.kxe)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _marked_children(name: str) -> Mapping[str, Child]:
+    """Return the children with marks that an element can have, by name."""
+    known = CHILDREN.get(name, {})
+    return {child.name: child for child in known.values() if child.kb}
 
 
 def sort(element: content.Element) -> None:
@@ -182,13 +190,14 @@ def check_values(
     :param old: what the element is to replace; its values are not refused.
     :raises errors.BadRequest: one is not.
     """
-    for child in CHILDREN[content.local_name(element)].values():
-        text = content.text(element, child.name)
-        if (
-            child.type
-            and content.find(element, child.name) is not None
-            and not child.is_possible(text)
-            and (old is None or text != content.text(old, child.name))
+    children = CHILDREN[content.local_name(element)]
+    for node in element:
+        child = children.get(content.local_name(node))
+        if child is None or not child.type:
+            continue
+        text = str(node.text or '').strip()
+        if not child.is_possible(text) and (
+            old is None or text != content.text(old, child.name)
         ):
             raise errors.BadRequest(
                 f'{text!r} is not {child.what} for {child.name}.'

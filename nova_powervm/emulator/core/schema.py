@@ -12,8 +12,6 @@
 
 """Checking the documents of clients against the tables of elements."""
 
-from lxml import etree
-
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import errors
@@ -33,14 +31,14 @@ def check(element: Element) -> None:
     seen: list[str] = []
     place = 0
     for child in element:
-        name = etree.QName(child)
-        if name.namespace != namespace:
+        name = content.local_name(child)
+        if content.namespace_of(child) != namespace:
             raise errors.BadRequest(
-                f'{kind} has no element {name.localname} of the namespace '
-                f'{name.namespace}.'
+                f'{kind} has no element {name} of the namespace '
+                f'{content.namespace_of(child)}.'
             )
-        place = _place(kind, name.localname, place, seen)
-        seen.append(name.localname)
+        place = _place(kind, name, place, seen)
+        seen.append(name)
         check(child)
 
 
