@@ -92,7 +92,9 @@ class Wanted:
     :param moved_slots: DRC indexes of slots that a move takes from the LPAR
         or gives to it.
     :param root: What to make the root disk from, if it is to be made.
-    :param blanks: Its disks beside the root disk, in the guest's order.
+    :param blanks: Its disks beside the root disk, in the guest's order. Their
+        virtual slots follow from their roles: see
+        :func:`.storage.virtual_slot`.
     :param checks_swap: Whether the swap disk may not be the one in ``blanks``.
     :param grow_root_gb: The size in GiB to enlarge the root disk to, if it is
         smaller; None to leave it.

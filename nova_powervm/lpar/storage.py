@@ -35,6 +35,19 @@ UNCOUNTED_ROOT = 'x'
 ROOTS = (ROOT, UNCOUNTED_ROOT)
 SWAP = 's'
 EPHEMERALS = '0123456789'
+#: What stands for the role in the name of a config drive's medium.
+_MEDIUM = '.iso'
+
+#: The virtual slots of an LPAR's client adapters for the storage of a Virtual
+#: I/O Server: of the first server those from this one on, of the next one the
+#: same number of slots below. An LPAR has 64, and the adapters of ports get the
+#: lowest free ones.
+_FIRST_SLOT = 48
+_SLOTS_OF_SERVER = 16
+_SERVERS = 2
+#: Roles in the order of their slots, which is the order that guests see; the
+#: medium of the config drive comes after them.
+_IN_ORDER = f'{ROOT}{EPHEMERALS}{SWAP}'
 
 #: Roles in the names of logical units.
 _UNIT_ROLES = {
@@ -147,7 +160,48 @@ def parse_unit_name(name: str) -> tuple[str, str] | None:
 
 def config_drive_name(lpar_uuid: str) -> str:
     """Name the medium of an LPAR's config drive."""
-    return stem(lpar_uuid) + '.iso'
+    return stem(lpar_uuid) + _MEDIUM
+
+
+def virtual_slots(server: int) -> range:
+    """Return the virtual slots for the storage of a Virtual I/O Server.
+
+    If a host has many servers, it chooses the slots of the last ones.
+
+    :param server: Which of the servers it is, counted from 0.
+    """
+    first = _FIRST_SLOT - server * _SLOTS_OF_SERVER
+    return range(first, first + _SLOTS_OF_SERVER * (server < _SERVERS))
+
+
+def virtual_slot(name: str, server: int) -> int | None:
+    """Return the virtual slot of a disk or medium of the driver's own.
+
+    It depends on the role only: the devices of a guest have the same addresses
+    on every host, whatever is connected, and in which order.
+
+    :param name: As the host reports it, with or without a path.
+    :param server: As in :func:`virtual_slots`.
+    :returns: The slot; None if the host is to choose one.
+    """
+    role = _role_of(name)
+    if role is None:
+        return None
+    offset = (
+        len(_IN_ORDER)
+        if role == _MEDIUM
+        else _IN_ORDER.index(ROOT if is_root(role) else role)
+    )
+    reserved = virtual_slots(server)
+    return reserved[offset] if reserved else None
+
+
+def _role_of(name: str) -> str | None:
+    unit = parse_unit_name(name)
+    if unit is not None:
+        return unit[1]
+    found = _OURS.match(base_name(name))
+    return found and found[1]
 
 
 def belongs_to(name: str, lpar_uuid: str) -> bool:
@@ -171,11 +225,7 @@ def is_counted(name: str) -> bool:
 
     :param name: Name of a virtual disk or logical unit.
     """
-    unit = parse_unit_name(name)
-    if unit is not None:
-        return unit[1] != UNCOUNTED_ROOT
-    found = _OURS.match(base_name(name))
-    return found is not None and found[1] not in (UNCOUNTED_ROOT, '.iso')
+    return _role_of(name) not in (None, UNCOUNTED_ROOT, _MEDIUM)
 
 
 def base_name(name: str) -> str:

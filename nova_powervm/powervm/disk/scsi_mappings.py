@@ -13,7 +13,6 @@
 """Virtual SCSI mappings: which LPAR sees which storage."""
 
 import copy
-import itertools
 import threading
 from collections.abc import Collection
 from collections.abc import Iterable
@@ -36,13 +35,6 @@ from nova_powervm.powervm import session
 LOG = logging.getLogger(__name__)
 
 _VIOS = virtual_io_server.VIOS
-
-#: Virtual slots of the client adapters for storage: of the first server those
-#: from this one on, of the next one the same number of slots below. An LPAR
-#: has 64, and the adapters of ports get the lowest free ones.
-_FIRST_SLOT = 48
-_SLOTS_OF_SERVER = 16
-_SERVERS = 2
 
 
 class ScsiMappings:
@@ -70,9 +62,9 @@ class ScsiMappings:
         """Map storage of a VIOS to an LPAR, unless it is mapped already.
 
         Each element is alone on its client adapter, and other mappings stay
-        as they are. If the LPAR has none, virtual slots depend only on the
-        parameters: then the devices of a guest have the same addresses on
-        every host.
+        as they are. It gets the virtual slot that
+        :func:`nova_powervm.lpar.storage.virtual_slot` gives it, unless
+        another adapter of the LPAR has that already.
 
         :param vios: Uuid of the server.
         :param lpar: Upper-case PowerVM uuid.
@@ -107,8 +99,8 @@ class ScsiMappings:
                     copy.deepcopy(element),
                     lpar_slot_num=slot,
                 )
-                for slot, element in zip(
-                    _free_slots(server, lpar, number), missing, strict=False
+                for element, slot in _choose_slots(
+                    server, lpar, number, missing
                 )
             )
             if missing:
@@ -215,32 +207,29 @@ def _mapped_names(server: virtual_io_server.VIOS, lpar: str) -> Iterator[str]:
             yield storage.base_name(mapping.backing_storage.name or '')
 
 
-def _free_slots(
-    server: virtual_io_server.VIOS, lpar: str, number: int
-) -> Iterator[int | None]:
-    """Yield the slots of :func:`_client_slots` that no adapter has."""
+def _choose_slots(
+    server: virtual_io_server.VIOS,
+    lpar: str,
+    number: int,
+    elements: Iterable[Any],
+) -> Iterator[tuple[Any, int | None]]:
+    """Yield storage with the virtual slots to map it at.
+
+    An adapter of an earlier version of the driver, or one that was made by
+    hand, may have the slot of another disk: then that gets the last free one.
+    """
     taken = {
         mapping.client_adapter.lpar_slot_num
         for mapping in server.scsi_mappings
         if mapping.client_adapter is not None and _is_mapped_to(mapping, lpar)
     }
-    for slot in _client_slots(number):
-        if slot is None or slot not in taken:
-            yield slot
-
-
-def _client_slots(number: int) -> Iterator[int | None]:
-    """Yield the virtual slots for storage of one server.
-
-    If a host has many servers, it chooses the slots for the storage of the
-    last ones.
-
-    :param number: Which of several servers this is, counted from 0.
-    """
-    for offset in itertools.count():
-        slot = _FIRST_SLOT - number * _SLOTS_OF_SERVER + offset
-        is_free = offset < _SLOTS_OF_SERVER and number < _SERVERS
-        yield slot if is_free else None
+    for element in elements:
+        slot = storage.virtual_slot(element.name or '', number)
+        if slot is None or slot in taken:
+            others = reversed(storage.virtual_slots(number))
+            slot = next((other for other in others if other not in taken), None)
+        taken.add(slot)
+        yield element, slot
 
 
 def _is_mapped_to(mapping: virtual_io_server.VSCSIMapping, lpar: str) -> bool:

@@ -49,6 +49,29 @@ class StorageNameTest(unittest.TestCase):
             self.assertTrue(storage.is_counted(name), name)
             self.assertTrue(storage.belongs_to(name, LPAR), name)
 
+    def test_virtual_slots_have_order_of_roles(self):
+        for make_name in (storage.disk_name, storage.unit_name):
+            slots = [
+                storage.virtual_slot(make_name(LPAR, role), 0)
+                for role in ('r', *storage.EPHEMERALS, 's')
+            ]
+            medium = storage.config_drive_name(LPAR)
+            slots.append(storage.virtual_slot(medium, 0))
+            self.assertEqual([*range(48, 61)], slots)
+            root = make_name(LPAR, storage.UNCOUNTED_ROOT)
+            self.assertEqual(48, storage.virtual_slot(root, 0))
+
+    def test_virtual_slots_of_second_server_are_16_below(self):
+        name = storage.disk_name(LPAR, storage.SWAP)
+        self.assertEqual(59, storage.virtual_slot(f'0300f8d6.3/{name}', 0))
+        self.assertEqual(43, storage.virtual_slot(name, 1))
+        self.assertEqual(range(32, 48), storage.virtual_slots(1))
+
+    def test_virtual_slots_of_others_are_left_to_host(self):
+        self.assertIsNone(storage.virtual_slot('lv01', 0))
+        name = storage.disk_name(LPAR, storage.SWAP)
+        self.assertIsNone(storage.virtual_slot(name, 2))
+
     def test_names_of_others_are_not_counted(self):
         for name in (
             'lv01',

@@ -205,11 +205,20 @@ class SwapTest(SizesTestCase):
         self.disks.fit_swap(self.lpar, SWAP)
         self.assertEqual(slots, self.slots())
 
-    def test_first_swap_disk_gets_free_slot(self):
+    def test_first_swap_disk_gets_slot_of_its_role(self):
         lpar = self.lpar_named('database')
         self.disks.attach(lpar, [self.make(DATA, lpar=lpar)])
         self.disks.fit_swap(lpar, SWAP)
-        self.assertEqual(49, self.slots()[storage.disk_name(lpar, 's')])
+        self.assertEqual(59, self.slots()[storage.disk_name(lpar, 's')])
+
+    def test_disk_whose_slot_is_taken_gets_last_free_one(self):
+        name = storage.disk_name(self.lpar, storage.UNCOUNTED_ROOT)
+        disk = storage.Disk(storage.UNCOUNTED_ROOT, 1)
+        self.disks.attach(
+            self.lpar, [self.disks.make_blank(self.lpar, disk)]
+        )
+        self.assertEqual(48, self.slots()[self.stored[0].name])
+        self.assertEqual(63, self.slots()[name])
 
     def test_missing_mapping_is_made(self):
         slots = self.slots()

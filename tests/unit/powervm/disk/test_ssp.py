@@ -132,7 +132,7 @@ class AttachTest(pool_host.DiskTestCase):
     def test_disks_are_mapped_by_each_server_of_cluster(self):
         self.disks.attach(self.lpar, self.stored)
         self.assertEqual(
-            {'vios1': [48, 49, 50], 'vios2': [32, 33], 'vios3': []},
+            {'vios1': [48, 59, 60], 'vios2': [32, 43], 'vios3': []},
             self.slots(),
         )
 

@@ -283,7 +283,7 @@ class SwapTest(pool_host.DiskTestCase):
         self.assertIn(self.name, self.slots()['vios1'])
         self.control.set_partition('vios2', state='running')
         self.disks.fit_swap(self.lpar, LARGER_SWAP)
-        self.assertEqual(33, self.slots()['vios2'][self.name])
+        self.assertEqual(43, self.slots()['vios2'][self.name])
 
 
 class OtherHostTest(pool_host.DiskTestCase):
