@@ -460,7 +460,7 @@ class DiskNotConnected(PowerVMError):
     elsewhere = False
     message = (
         'Disk {name} is not connected to LPAR {lpar}, so a guest could not '
-        'start. Reboot the server hard: that connects its disks.'
+        'start. {cure}.'
     )
 
 

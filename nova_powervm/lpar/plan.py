@@ -468,7 +468,15 @@ class _Planner:
             if storage.is_root(known.disk.role) and (
                 name not in self._actual.mappings
             ):
-                raise exception.DiskNotConnected(name=name, lpar=lpar.uuid)
+                raise exception.DiskNotConnected(
+                    name=name,
+                    lpar=lpar.uuid,
+                    cure='Nova records that the server used another pool '
+                    'last, so the driver does not connect it: connect the '
+                    'disks that the server used with pvmctl'
+                    if maps
+                    else 'Reboot the server hard: that connects its disks',
+                )
         return []
 
     def _mapped_disks(
@@ -571,8 +579,13 @@ class _Planner:
                 raise exception.ClaimFailed(
                     instance=self._wanted.instance,
                     reason=f'slot {slot.claim} has a one-time-use device that '
-                    'is not allocated to it in Placement. Build or evacuate '
-                    'it through the scheduler',
+                    'is not allocated to it in Placement. '
+                    + (
+                        'Build or evacuate it through the scheduler'
+                        if self.makes
+                        else 'Restore its allocations with `openstack '
+                        'resource provider allocation set`, and try again'
+                    ),
                 )
         return tuple(claim for slot in burning for claim in slot.burns)
 

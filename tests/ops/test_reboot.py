@@ -236,7 +236,7 @@ class HardRebootTest(RebootTestCase):
         self.give(base.GPU, None)
         self.placement.allocated = [base.provider(base.NVME)]
 
-        self.refuse(exception.ClaimFailed, 'not allocated to it')
+        self.refuse(exception.ClaimFailed, 'Restore its allocations with')
 
     def test_adapters_are_fitted_while_lpar_is_off(self):
         self.reboot(ports=(base.PORT2,))

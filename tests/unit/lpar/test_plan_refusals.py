@@ -285,6 +285,17 @@ class OtherRefusalTest(unittest.TestCase):
             ),
         )
 
+    def test_hard_reboot_does_not_advise_itself(self):
+        made = decide(
+            operations.HARD_REBOOT,
+            wanted(pool_is_current=False),
+            lpar(),
+            mappings=(),
+        )
+
+        self.assertIn('the server used another pool last', refusal(made))
+        self.assertNotIn('Reboot', refusal(made))
+
     def test_used_disk_is_named(self):
         made = decide(
             operations.START,
