@@ -190,7 +190,8 @@ class SlotRefusalTest(unittest.TestCase):
         self.assertEqual('ClaimFailed', words(made))
         self.assertIn(
             'slot 21010021 has a one-time-use device that is not allocated '
-            'to it in Placement. Build or evacuate it through the scheduler',
+            'to it in Placement. '
+            + ('Restore' if state else 'Build or evacuate it through'),
             refusal(made),
         )
 
