@@ -286,6 +286,12 @@ class RestartSweepTest(SweepTestCase):
         self.assertNotIn(str(LOST_ANSWER), failed)
 
 
+class SoftRebootSweepTest(HardRebootSweepTest):
+    """The same, if the user asks for a soft reboot."""
+
+    operation = operations.SOFT_REBOOT
+
+
 class StartSweepTest(SweepTestCase):
     """A start that fails leaves the LPAR off."""
 
@@ -422,6 +428,15 @@ class DetachSweepTest(PortSweepTestCase):
         self.sweep()
 
 
+class PlugSweepTest(PortSweepTestCase):
+    """The ports of a server are plugged while nova-compute starts."""
+
+    operation = operations.PLUG_PORTS
+
+    def test_plugging_is_completed_by_the_next_one(self):
+        self.sweep()
+
+
 class ArrivalSweepTest(SweepTestCase):
     """After each failure the disks are there, and the LPAR is not."""
 
@@ -445,6 +460,15 @@ class ArrivalSweepTest(SweepTestCase):
 
         self.assertNotIn(str(EXPIRED), failed)
         self.assertNotIn(str(LOST_ANSWER), failed)
+
+
+class LostReturnSweepTest(ArrivalSweepTest):
+    """The same on the source of a move that is reverted."""
+
+    operation = operations.RETURN
+
+    def recover(self):
+        self.run_plan(operations.HARD_REBOOT, self.wanted)
 
 
 class MappingSweepTest(SweepTestCase):

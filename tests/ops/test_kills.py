@@ -114,6 +114,27 @@ class SpawnKillTest(KillSweepTestCase):
         self.assertGreater(self.sweep(), 15)
 
 
+class ArrivalKillTest(KillSweepTestCase):
+    """An evacuation, whose disks another host has left in the pool."""
+
+    disk_driver = 'ssp'
+    operation = operations.ARRIVAL
+
+    def prepare(self):
+        self.run_plan(operations.SPAWN, self.wanted)
+        self.removals.destroy(base.INSTANCE, delete_disks=False)
+        self.placement.burned.clear()
+
+    def recover(self):
+        """Nova has the LPAR removed, and evacuates the instance again."""
+        self.removals.destroy(base.INSTANCE, delete_disks=False)
+        self.assertIsNone(self.lpar())
+        self.run_plan(operations.ARRIVAL, self.wanted)
+
+    def test_disks_survive_killed_arrival(self):
+        self.assertGreater(self.sweep(), 10)
+
+
 class HardRebootKillTest(KillSweepTestCase):
     """A hard reboot that gives back slots and adapters."""
 
