@@ -224,7 +224,7 @@ class ConfigDriveTest(base.PowerVMTestCase):
         self.assertFalse(reported.pop(PLAIN_SLOT))
         self.assertEqual([True], list(reported.values()))
 
-    def story_each_metadata_version_with_devices_lists_gpus(self):
+    def story_metadata_versions_with_devices_list_gpus(self):
         for path, data in self.read.files.items():
             if path.endswith('meta_data.json'):
                 devices = json.loads(data).get('devices')
