@@ -337,6 +337,7 @@ class VolumeGroupTest(BuildTestCase):
     def test_spawn_without_group_is_refused(self):
         self.start_service(volume_group=None)
 
+        self.assertEqual(0, self.disks.capacity().total_gb)
         self.refuse(exception.ConfigurationError, '[powervm]volume_group_name')
 
 
