@@ -24,6 +24,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
 from tests.functional import images
+from tests.functional import rest
 from tests.ops import base
 
 SPAWN = operations.SPAWN
@@ -67,6 +68,12 @@ def broken(after):
 class BuildTestCase(base.HostTestCase):
     """Spawns instances from images."""
 
+    def setUp(self):
+        super().setUp()
+        self.reader = rest.Host(
+            self.emulator.url, self.emulator.username, self.emulator.password
+        )
+
     def build(self, data=LONG, *, source=None, flavor_gb=1, **changes):
         """Spawn from an image; return its source.
 
@@ -104,6 +111,7 @@ class BuildTestCase(base.HostTestCase):
         source, wanted = self.prepare(data, source, **changes)
         self.failed(error, SPAWN, wanted, *words, image=source)
         self.assert_nothing_left()
+        self.assertEqual([], self.reader.files())
         self.assertEqual(source.opened, source.closed)
         return source
 
@@ -223,17 +231,18 @@ class Qcow2Test(BuildTestCase):
         self.assertEqual('RAW', self.format_of_disk())
 
     def format_of_disk(self):
-        """Return what the host was told of the format of the only disk."""
-        (path,) = {
-            record['path']
-            for record in self.control.journal()
-            if record['label'] == 'VolumeGroup.read'
-        }
-        group = storage_wrappers.VG.wrap(
-            self.adapter.read_by_path(path.partition('?')[0])
+        """Return what the host reports as the format of its only disk."""
+        (vios,) = (
+            p for p in self._system()['partitions'] if p.get('volume_groups')
         )
-        (disk,) = group.virtual_disks
-        return disk.file_format.upper()
+        (found,) = (
+            disk_format
+            for group in vios['volume_groups']
+            for disk_format in self.reader.disk_formats(
+                vios['uuid'], group['uuid']
+            ).values()
+        )
+        return found.upper()
 
     def test_virtual_size_is_rounded_up_to_whole_gigabytes(self):
         data = images.qcow2(GIB + 512)
