@@ -10,9 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Servers with disks in a shared storage pool are evacuated."""
+"""Servers with disks in a shared storage pool are evacuated.
+
+What could cost a server its disks, or run it twice, does not.
+"""
 
 import base64
+import contextlib
+from unittest import mock
 
 from nova import context as nova_context
 from nova import objects
@@ -20,107 +25,31 @@ from nova.compute import task_states
 from nova.compute import vm_states
 
 from nova_powervm.lpar import storage
+from nova_powervm.ops import removal
+from nova_powervm.powervm import partitions
 from tests.functional import base
 from tests.functional import one_time_use
 from tests.functional import pools
 
 INDEX = one_time_use.INDEX
-OTHER = 0x21010021
 WRITTEN = b'written by the guest'
 
 
-class PoolEvacuateTestCase(
-    one_time_use.OneTimeUseTestCase, pools.PoolTestCase
-):
-    """Two hosts with one pool and the same DRC indexes."""
+class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
+    """Two hosts with one pool and the same DRC indexes, and one without."""
 
     def setUp(self):
         super().setUp()
         self._lost = set()
         self.start_site()
+        self.start_host('host3')
 
-    def boot_on_first(self, groups=None, **options):
-        """Boot a server on the first host, whose guest writes to its disk."""
-        options = {'disk': 1} | options
-        server = self.boot(
-            groups or {},
-            request={'host': 'host1', **options.pop('request', {})},
-            **options,
-        )
-        self.control().write_disk(
-            self.disks_of(server)['root']['udid'],
-            base64.b64encode(WRITTEN).decode(),
-        )
-        return server
+    def test_servers_are_evacuated_with_their_disks(self):
+        self.tell_stories()
 
-    def lose_host(self, name='host1'):
-        """Power a host off, with its nova-compute."""
-        self.fail_host(name)
-        self.control(name).power_off_system()
+    # Evacuations that succeed
 
-    def regain_host(self, name='host1'):
-        """Power a host on and start its nova-compute."""
-        self.control(name).power_on_system()
-        self.recover_host(name)
-
-    def evacuate(self, server, **expected):
-        """Evacuate a server to the second host."""
-        return self._evacuate_server(
-            server, **{'expected_host': 'host2'} | expected
-        )
-
-    def refuse(self, server):
-        """Evacuate a server, which fails; return the message of its fault."""
-        self.evacuate(
-            server,
-            expected_host='host1',
-            expected_state='ERROR',
-            expected_migration_status='failed',
-        )
-        return self.fault(server)
-
-    def bytes_of(self, server, host='host2'):
-        """Return the first bytes of a server's root disk."""
-        udid = self.disks_of(server, host)['root']['udid']
-        return self.control(host).contents(udid)[: len(WRITTEN)]
-
-    def mapped(self, server, host):
-        """Return name, client slot and address of the disks of an LPAR."""
-        name = self.instance(server).name
-        return {
-            (mapping['name'], mapping['client_slot'], mapping['lua'])
-            for mapping in self.vios(host)['scsi_mappings']
-            if mapping['client'] == name
-        }
-
-    def media(self, host):
-        """Return the names of the media of a host."""
-        return {
-            medium['name']
-            for group in self.vios(host)['volume_groups']
-            for medium in (group['media_repository'] or {'media': ()})['media']
-        }
-
-    def forget(self):
-        """Let both hosts run, then delete the servers of a story."""
-        for name in sorted(self._lost):
-            self.regain_host(name)
-        super().forget()
-        self._run_periodics()
-
-    def fail_host(self, host):
-        """Stop a host's nova-compute; see the base class."""
-        self._lost.add(host)
-        super().fail_host(host)
-
-    def recover_host(self, host):
-        """Start a host's nova-compute; see the base class."""
-        super().recover_host(host)
-        self._lost.discard(host)
-
-
-class PoolEvacuateTest(PoolEvacuateTestCase):
-    def test_evacuated_server_keeps_disks_and_gets_other_device(self):
+    def story_evacuated_server_keeps_disks_and_gets_other_device(self):
         ports = [self.make_port() for _ in range(4)]
         server = self.boot_on_first(
             one_time_use.gpu_group(),
@@ -156,92 +85,38 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
 
         self.regain_host()
 
-        self.assertIsNone(self.lpar(server, 'host1'))
-        self.assertEqual([], self.vios('host1')['scsi_mappings'])
-        self.assertEqual(set(), self.media('host1'))
+        self.assert_absent(server, 'host1')
         self.assert_burned(INDEX, host='host1')
         self.assertIsNone(self.slot_owner(INDEX, 'host1'))
         self.assertEqual(mapped, self.mapped(server, 'host2'))
         self.assertEqual(WRITTEN, self.bytes_of(server))
+
+        self.notifier.reset()
+        self._rebuild_server(server, self.create_image(b'another image'))
+
+        self.assertTrue(self.bytes_of(server).startswith(b'another image'))
         self._delete_server(server)
         self.assertEqual({}, self.disks_of(server, 'host2'))
-        self.assertEqual(1, len(self.images('host2')))
-        self.assertEqual(set(), self.media('host2'))
+        self.assert_absent(server, 'host2')
+        for host in ('host1', 'host2'):
+            self.release(INDEX, host)
 
-    def ports_of(self, server, host):
-        """Return MAC address, virtual slot and VLAN of each adapter."""
-        return [
-            (adapter['mac'], adapter['slot'], adapter['vlan'])
-            for adapter in self.adapters(server, host)
-        ]
-
-    def test_server_that_runs_on_its_old_host_is_refused(self):
-        server = self.boot_on_first(one_time_use.gpu_group())
-        self.fail_host('host1')
-        before = self.host_state('host2')
-
-        fault = self.refuse(server)
-
-        name = storage.unit_name(self.lpar(server, 'host1').uuid, storage.ROOT)
-        self.assertIn(f'Disk {name} is in use by a running LPAR', fault)
-        self.assertEqual(before, self.host_state('host2'))
-        self.assertEqual('running', self.lpar(server, 'host1').state)
-        self.assertEqual(set(), self.burned('host2'))
-        self.control('host1').power_off_system()
-        # Nova frees the device of the failed evacuation in its next cycle.
-        self._run_periodics()
-        self.api.post_server_action(server['id'], {'evacuate': {}})
-        self._wait_for_server_parameter(
-            server, {'OS-EXT-SRV-ATTR:host': 'host2', 'status': 'ACTIVE'}
-        )
-        self.assertEqual(WRITTEN, self.bytes_of(server))
-
-
-class RepeatedEvacuationTest(PoolEvacuateTestCase):
-    def test_servers_are_evacuated_with_their_disks(self):
-        self.tell_stories()
-
-    def story_stopped_server_of_running_host_is_evacuated(self):
-        server = self.boot_on_first()
-        self._stop_server(server)
+    def story_source_keeps_disks_if_destination_does_not_answer(self):
+        server = self._stop_server(self.boot_on_first())
+        # It was off, so its host need not be.
         self.fail_host('host1')
         self.evacuate(server)
         self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.computes['host2'].stop()
+        self.flags(rpc_response_timeout=2)
+
         self.recover_host('host1')
-        self.assertIsNone(self.lpar(server, 'host1'))
-        self.assertEqual(WRITTEN, self.bytes_of(server))
 
-    def story_missing_disk_is_refused_before_anything_is_made(self):
-        server = self.boot_on_first(ephemeral=1)
-        self.lose_host()
-        ephemeral = self.disks_of(server, 'host2')['eph0']['udid']
-        disks = self.computes['host2'].manager.driver._services().disks
-        disks.pool.delete(
-            [
-                known
-                for known in disks.pool.disks()
-                if known.stored.handle.unit.udid == ephemeral
-            ]
-        )
-        before = self.host_state('host2')
-        fault = self.refuse(server)
-        self.assertIn('The ephemeral 1 disk of instance', fault)
-        self.assertEqual(before, self.host_state('host2'))
+        self.assert_absent(server, 'host1')
         self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.restart_host('host2')
 
-    def story_failed_evacuation_keeps_disks(self):
-        server = self.boot_on_first(
-            one_time_use.gpu_group(), request={'config_drive': True}
-        )
-        self.lose_host()
-        self.control('host2').plan_job('PowerOn', 'HSCL0000 No.')
-        self.refuse(server)
-        self.assertIsNone(self.lpar(server, 'host2'))
-        self.assertEqual([], self.vios('host2')['scsi_mappings'])
-        self.assertEqual(set(), self.media('host2'))
-        self.assertEqual(WRITTEN, self.bytes_of(server))
-
-    def story_evacuation_succeeds_even_if_final_stop_fails(self):
+    def story_server_deleted_elsewhere_is_removed_from_returning_host(self):
         server = self.boot_on_first()
         self.lose_host()
         self.control('host2').add_fault(
@@ -254,183 +129,140 @@ class RepeatedEvacuationTest(PoolEvacuateTestCase):
         self.computes['host2'].manager._sync_power_states(
             nova_context.get_admin_context()
         )
-        for _ in range(200):
-            if self.lpar(server, 'host2').state == 'not activated':
-                return
-            base.time.sleep(0.05)
-        self.fail('the LPAR still runs')
+        self.wait_until_off(server, 'host2')
 
-    def story_deleted_server_is_removed_from_returning_host(self):
-        server = self.boot_on_first()
-        self.lose_host()
-        self.evacuate(server)
         self._delete_server(server)
+
         self.assertEqual({}, self.disks_of(server, 'host2'))
         self.regain_host()
-        self.assertIsNone(self.lpar(server, 'host1'))
-        self.assertEqual([], self.vios('host1')['scsi_mappings'])
+        self.assert_absent(server, 'host1')
 
-    def story_disks_of_server_deleted_while_host_is_off_are_removed(self):
-        server = self.boot_on_first()
-        kept = self.boot_on_first()
-        self.lose_host()
-        self.api.delete_server(server['id'])
-        self._wait_until_deleted(server)
-        self.assertIn('root', self.disks_of(server, 'host2'))
-        self.clean('host2')
-        self.assertEqual({}, self.disks_of(server, 'host2'))
-        self.assertEqual({'root'}, set(self.disks_of(kept, 'host2')))
+    # Evacuations that fail
 
-    def story_disks_of_deleted_server_are_removed_at_start(self):
-        server = self.boot_on_first(request={'config_drive': True})
-        self.lose_host()
-        self.api.delete_server(server['id'])
-        self._wait_until_deleted(server)
-        self.restart_host('host2')
-        self.assertEqual({}, self.disks_of(server, 'host2'))
-        self.regain_host()
-        # A periodic task of Nova removes the LPAR.
-        self.computes['host1'].manager._cleanup_running_deleted_instances(
-            nova_context.get_admin_context()
+    def story_server_that_runs_on_its_old_host_is_refused(self):
+        port = self.make_port()
+        server = self.boot_on_first(
+            one_time_use.gpu_group(), networks=[{'port': port['id']}]
         )
-        self.assertIsNone(self.lpar(server, 'host1'))
-        self.assertEqual([], self.vios('host1')['scsi_mappings'])
-        self.assertEqual(set(), self.media('host1'))
+        binding = self.binding(port)
+        self.fail_host('host1')
+        before = self.host_state('host2')
 
-    def story_rebuild_after_evacuation_makes_new_disk(self):
-        server = self.boot_on_first()
-        self.lose_host()
-        self._start_server(self.evacuate(server))
-        self.notifier.reset()
-        self._rebuild_server(server, self.create_image(b'another image'))
-        data = self.bytes_of(server)
-        self.assertTrue(data.startswith(b'another image'), data)
+        fault = self.refuse(server)
+
+        name = storage.unit_name(self.lpar(server, 'host1').uuid, storage.ROOT)
+        self.assertIn(f'Disk {name} is in use by a running LPAR', fault)
+        self.assertEqual(before, self.host_state('host2'))
+        self.assertEqual('running', self.lpar(server, 'host1').state)
+        self.assertEqual(set(), self.burned('host2'))
+        self.assertEqual(binding, self.binding(port))
+        self.control('host1').power_off_system()
+        # Nova frees the device of the failed evacuation in its next cycle.
+        self._run_periodics()
+        self.evacuate(server, expected_state='ACTIVE')
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+        for host in ('host1', 'host2'):
+            self.release(INDEX, host)
 
     def story_server_whose_disks_are_lost_is_built_from_image(self):
-        server = self.boot_on_first()
+        server = self.boot_on_first(request={'config_drive': True})
         self.lose_host()
-        pool = self.computes['host2'].manager.driver._services().disks.pool
+        self.control('host2').plan_job('PowerOn', 'HSCL0000 No.')
+        self.refuse(server)
+        self.assert_absent(server, 'host2')
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+        pool = self.services('host2').disks.pool
         pool.delete(pool.disks(self.lpar_uuid(server)))
-        self.evacuate(server)
+
+        self.evacuate(server, expected_state='ACTIVE')
+
         unit = self.disks_of(server, 'host2')['root']
         self.assert_is_clone(unit, base.IMAGE, 'host2')
 
-    def clean(self, host):
-        """Let a driver clean its cache of images, as nova-compute does."""
-        self.computes[host].manager.driver.manage_image_cache(
-            nova_context.get_admin_context(), objects.InstanceList()
+    def story_server_is_not_started_while_another_lpar_has_its_disks(self):
+        server = self.boot_on_first(request={'config_drive': True})
+        self._stop_server(server)
+        self.fail_host('host1')
+        with self.killed_after_start():
+            self.refuse(server)
+        self.assertEqual('running', self.lpar(server, 'host2').state)
+        self.assertEqual(1, len(self.media('host2')))
+        self.recover_host('host1')
+        self.admin_api.post_server_action(
+            server['id'], {'os-resetState': {'state': 'active'}}
         )
 
-    def story_taken_device_is_refused_before_disks_are_touched(self):
-        server = self.boot_on_first(one_time_use.gpu_group(OTHER))
-        self.lose_host()
-        self.control('host2').set_owner(f'{OTHER:08X}', 'database')
-        before = self.host_state('host2')
-        self.api.microversion = '2.67'
-        self.admin_api.microversion = '2.67'
-        self._evacuate_server(
-            server,
-            extra_post_args={'host': 'host2', 'force': True},
-            expected_state='ACTIVE',
-            expected_host='host1',
-            expected_migration_status='error',
-        )
-        self.api.microversion = self.admin_api.microversion = 'latest'
-        self.assertEqual(before, self.host_state('host2'))
-        self.assertEqual(WRITTEN, self.bytes_of(server))
-        self.control('host2').set_owner(f'{OTHER:08X}', None)
+        self.api.post_server_action(server['id'], {'reboot': {'type': 'HARD'}})
 
-    def story_source_keeps_disks_if_destination_does_not_answer(self):
-        server = self.boot_on_first()
-        self.lose_host()
-        self.evacuate(server)
-        self.computes['host2'].stop()
-        self.flags(rpc_response_timeout=2)
-        self.regain_host()
-        self.assertIsNone(self.lpar(server, 'host1'))
-        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self._wait_for_server_parameter(
+            server, {'status': 'ERROR', 'OS-EXT-STS:task_state': None}
+        )
+        self.assertEqual('not activated', self.lpar(server, 'host1').state)
+        self.assertIn('is in use by a running LPAR', self.fault(server))
+        # An evacuation that is repeated finds what the first one left.
+        self.fail_host('host1')
         self.restart_host('host2')
-
-
-class OtherStorageTest(PoolEvacuateTestCase):
-    def setUp(self):
-        super().setUp()
-        self.start_host('host3')
-
-    def test_hosts_with_other_storage_share_nothing(self):
-        self.tell_stories()
-
-    def story_evacuation_to_other_storage_builds_from_image(self):
-        server = self.boot_on_first()
-        self.lose_host()
-        server = self.evacuate(
-            server,
-            extra_post_args={'host': 'host3'},
-            expected_host='host3',
-        )
-        self.assertEqual(1, len(self.disks('host3')))
-        self.assertIn(
-            'This host does not see the disks of the instance',
-            self.logged(),
-        )
-        # The disk in the pool is of no more use.
-        self.regain_host()
-        self.assertEqual({}, self.disks_of(server, 'host2'))
-
-    def story_wrong_claim_of_shared_storage_is_refused(self):
-        server = self.boot_on_first()
-        self.lose_host()
-        driver = self.computes['host3'].manager.driver
-        instance = self.instance(server)
-        self.assertFalse(driver.instance_on_disk(instance))
-        self.assertRaises(
-            NotImplementedError,
-            driver.check_instance_shared_storage_local,
-            nova_context.get_admin_context(),
-            instance,
-        )
-        second = self.computes['host2'].manager.driver
-        data = second.check_instance_shared_storage_local(
-            nova_context.get_admin_context(), instance
-        )
-        for host, is_shared in (('host2', True), ('host3', False)):
-            self.assertEqual(
-                is_shared,
-                self.computes[
-                    host
-                ].manager.driver.check_instance_shared_storage_remote(
-                    nova_context.get_admin_context(), data
-                ),
-            )
-
-
-class KilledDestinationTest(PoolEvacuateTestCase):
-    def test_evacuation_with_killed_destination_can_be_repeated(self):
-        server = self.boot_on_first(
-            one_time_use.gpu_group(), request={'config_drive': True}
-        )
-        before = self.allocated(server)
-        self.lose_host()
-        self.interrupt_evacuation(server)
-        self.assertIsNotNone(self.lpar(server, 'host2'))
-
-        self.restart_host('host2')
-
-        self.assertIn('ended during the evacuation', self.fault(server))
-        self.assertIsNone(self.instance(server).migration_context)
-        self.assertEqual(before, self.allocated(server))
-        self.assertIsNone(self.lpar(server, 'host2'))
-        self.assertEqual([], self.vios('host2')['scsi_mappings'])
-        self.assertEqual(set(), self.media('host2'))
-        self.release(INDEX, 'host2')
+        self.assert_absent(server, 'host2')
         self.evacuate(server, expected_state='ACTIVE')
         self.assertEqual(WRITTEN, self.bytes_of(server))
 
-    def test_newer_evacuation_to_other_host_goes_on(self):
-        server = self.boot_on_first()
+    @contextlib.contextmanager
+    def killed_after_start(self):
+        """Let builds fail after their LPARs were started, which remain."""
+        real = partitions.RestPartitions.power_on
+
+        def start_and_fail(lpars, lpar):
+            real(lpars, lpar)
+            raise RuntimeError('the process was killed')
+
+        with (
+            mock.patch.object(
+                partitions.RestPartitions, 'power_on', start_and_fail
+            ),
+            mock.patch.object(removal.RemovalOps, 'remove_failed_build'),
+        ):
+            yield
+
+    def story_killed_destination_gives_evacuations_up_at_start(self):
+        options = {'request': {'config_drive': True}}
+        repeated = self.boot_on_first(one_time_use.gpu_group(), **options)
+        newer, deleted = (self.boot_on_first(**options) for _ in range(2))
+        before = self.allocated(repeated)
         self.lose_host()
-        self.interrupt_evacuation(server)
-        newer = objects.Migration(
+        for server in (repeated, newer, deleted):
+            self.interrupt_evacuation(server)
+            self.assertIsNotNone(self.lpar(server, 'host2'))
+        self.assertNotEqual(before, self.allocated(repeated))
+        migration = self.evacuate_elsewhere(newer)
+        self.api.delete_server(deleted['id'])
+        self._wait_until_deleted(deleted)
+
+        self.restart_host('host2')
+
+        for server in (repeated, newer, deleted):
+            self.assert_absent(server, 'host2')
+        self.assertEqual(set(), self.media('host2'))
+        self.assertIn('ended during the evacuation', self.fault(repeated))
+        self.assertIsNone(self.instance(repeated).migration_context)
+        self.assertEqual(before, self.allocated(repeated))
+        self.release(INDEX, 'host2')
+        self.evacuate(repeated, expected_state='ACTIVE')
+        self.assertEqual(WRITTEN, self.bytes_of(repeated))
+        # The newer evacuation to another host goes on.
+        migration = objects.Migration.get_by_id(
+            nova_context.get_admin_context(), migration.id
+        )
+        self.assertEqual('pre-migrating', migration.status)
+        instance = self.instance(newer)
+        self.assertEqual(task_states.REBUILD_SPAWNING, instance.task_state)
+        migration.status = 'failed'
+        migration.save()
+        for host in ('host1', 'host2'):
+            self.release(INDEX, host)
+
+    def evacuate_elsewhere(self, server):
+        """Record that a server is evacuated to another host meanwhile."""
+        migration = objects.Migration(
             nova_context.get_admin_context(),
             instance_uuid=server['id'],
             source_compute='host1',
@@ -438,30 +270,8 @@ class KilledDestinationTest(PoolEvacuateTestCase):
             migration_type='evacuation',
             status='pre-migrating',
         )
-        newer.create()
-
-        self.restart_host('host2')
-
-        newer = objects.Migration.get_by_id(
-            nova_context.get_admin_context(), newer.id
-        )
-        self.assertEqual('pre-migrating', newer.status)
-        instance = self.instance(server)
-        self.assertEqual(task_states.REBUILD_SPAWNING, instance.task_state)
-        self.assertIsNone(self.lpar(server, 'host2'))
-
-    def test_server_deleted_after_killed_evacuation_leaves_nothing(self):
-        server = self.boot_on_first(request={'config_drive': True})
-        self.lose_host()
-        self.interrupt_evacuation(server)
-        self.api.delete_server(server['id'])
-        self._wait_until_deleted(server)
-
-        self.restart_host('host2')
-
-        self.assertIsNone(self.lpar(server, 'host2'))
-        self.assertEqual([], self.vios('host2')['scsi_mappings'])
-        self.assertEqual(set(), self.media('host2'))
+        migration.create()
+        return migration
 
     def allocated(self, server):
         """Return the resources of a server, by provider."""
@@ -495,3 +305,223 @@ class KilledDestinationTest(PoolEvacuateTestCase):
         instance.save()
         migration.status = 'pre-migrating'
         migration.save()
+
+    # Deleted servers, and other storage
+
+    def story_disks_of_servers_deleted_while_host_is_off_are_removed(self):
+        servers = [
+            self.boot_on_first(request={'config_drive': True})
+            for _ in range(2)
+        ]
+        self.lose_host()
+        first, second = servers
+        self.delete_lost(first)
+        self.assertIn('root', self.disks_of(first, 'host2'))
+
+        # Nova-compute cleans the cache of images now and then.
+        self.computes['host2'].manager.driver.manage_image_cache(
+            nova_context.get_admin_context(), objects.InstanceList()
+        )
+
+        self.assertEqual({}, self.disks_of(first, 'host2'))
+        self.assertEqual({'root'}, set(self.disks_of(second, 'host2')))
+        self.delete_lost(second)
+        self.restart_host('host2')
+        self.assertEqual({}, self.disks_of(second, 'host2'))
+        self.regain_host()
+        # A periodic task of Nova removes the LPARs.
+        self.computes['host1'].manager._cleanup_running_deleted_instances(
+            nova_context.get_admin_context()
+        )
+        for server in servers:
+            self.assert_absent(server, 'host1')
+        self.assertEqual(set(), self.media('host1'))
+
+    def delete_lost(self, server):
+        """Delete a server whose host is off."""
+        self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+
+    def story_evacuation_to_other_storage_builds_from_image(self):
+        server = self.boot_on_first()
+        self.lose_host()
+        self.assert_sees_no_disks('host3', server)
+
+        server = self.evacuate(server, 'host3')
+
+        self.assertEqual(1, len(self.disks('host3')))
+        self.assertIn(
+            'This host does not see the disks of the instance',
+            self.logged(),
+        )
+        # The disk in the pool is of no more use.
+        self.regain_host()
+        self.assertEqual({}, self.disks_of(server, 'host2'))
+
+    def assert_sees_no_disks(self, host, server):
+        """Assert that a host refuses to take a server's disks for shared."""
+        context, instance = (
+            nova_context.get_admin_context(),
+            self.instance(server),
+        )
+        drivers = {
+            name: compute.manager.driver
+            for name, compute in self.computes.items()
+        }
+        self.assertFalse(drivers[host].instance_on_disk(instance))
+        self.assertRaises(
+            NotImplementedError,
+            drivers[host].check_instance_shared_storage_local,
+            context,
+            instance,
+        )
+        data = drivers['host2'].check_instance_shared_storage_local(
+            context, instance
+        )
+        self.assertEqual(
+            {'host2': True, host: False},
+            {
+                name: drivers[name].check_instance_shared_storage_remote(
+                    context, data
+                )
+                for name in ('host2', host)
+            },
+        )
+
+    def story_returning_host_keeps_disks_that_server_has_again(self):
+        self.flags(rpc_response_timeout=2)
+        server = self.boot_on_first()
+        self.lose_host('host1')
+        server = self.evacuate(server, 'host3')
+        self.lose_host('host3')
+        server = self.evacuate(server, 'host2')
+        # Not the old disk, which was still in the pool.
+        self.assertEqual(base.IMAGE[:4], self.bytes_of(server)[:4])
+        before = self.disks_of(server, 'host2')
+        # Asked by the first host, it says that it shares nothing with it.
+        self.regain_host('host3')
+        self.lose_host('host2')
+
+        self.regain_host('host1')
+
+        self.assertIsNone(self.lpar(server, 'host1'))
+        after = self.disks_of(server, 'host1')
+        self.assertEqual(before['root']['udid'], after['root']['udid'])
+
+    # What stories do
+
+    def boot_on_first(self, groups=None, **options):
+        """Boot a server on the first host, whose guest writes to its disk."""
+        options = {'disk': 1} | options
+        server = self.boot(
+            groups or {},
+            request={'host': 'host1', **options.pop('request', {})},
+            **options,
+        )
+        self.control().write_disk(
+            self.disks_of(server)['root']['udid'],
+            base64.b64encode(WRITTEN).decode(),
+        )
+        return server
+
+    def lose_host(self, name='host1'):
+        """Power a host off, with its nova-compute."""
+        self.fail_host(name)
+        self.control(name).power_off_system()
+
+    def regain_host(self, name='host1'):
+        """Power a host on and start its nova-compute."""
+        self.control(name).power_on_system()
+        self.recover_host(name)
+
+    def evacuate(self, server, host='host2', **expected):
+        """Evacuate a server to a host."""
+        return self._evacuate_server(
+            server,
+            extra_post_args={'host': host},
+            **{'expected_host': host} | expected,
+        )
+
+    def refuse(self, server):
+        """Evacuate a server, which fails; return the message of its fault."""
+        self.evacuate(
+            server,
+            expected_host='host1',
+            expected_state='ERROR',
+            expected_migration_status='failed',
+        )
+        return self.fault(server)
+
+    def forget(self):
+        """Let both hosts run, then delete the servers of a story."""
+        for name in sorted(self._lost):
+            self.regain_host(name)
+        super().forget()
+        self._run_periodics()
+
+    def fail_host(self, host):
+        """Stop a host's nova-compute; see the base class."""
+        self._lost.add(host)
+        super().fail_host(host)
+
+    def recover_host(self, host):
+        """Start a host's nova-compute; see the base class."""
+        super().recover_host(host)
+        self._lost.discard(host)
+
+    def services(self, host):
+        """Return the operations of a host's driver."""
+        return self.computes[host].manager.driver._services()
+
+    def wait_until_off(self, server, host):
+        """Wait until a server's LPAR is off."""
+        for _ in range(200):
+            if self.lpar(server, host).state == 'not activated':
+                return
+            base.time.sleep(0.05)
+        self.fail('the LPAR still runs')
+
+    # What they see
+
+    def bytes_of(self, server, host='host2'):
+        """Return the first bytes of a server's root disk."""
+        udid = self.disks_of(server, host)['root']['udid']
+        return self.control(host).contents(udid)[: len(WRITTEN)]
+
+    def mapped(self, server, host):
+        """Return name, client slot and address of the disks of an LPAR."""
+        name = self.instance(server).name
+        return {
+            (mapping['name'], mapping['client_slot'], mapping['lua'])
+            for mapping in self.vios(host)['scsi_mappings']
+            if mapping['client'] == name
+        }
+
+    def media(self, host):
+        """Return the names of the media of a host."""
+        return {
+            medium['name']
+            for group in self.vios(host)['volume_groups']
+            for medium in (group['media_repository'] or {'media': ()})['media']
+        }
+
+    def ports_of(self, server, host):
+        """Return MAC address, virtual slot and VLAN of each adapter."""
+        return [
+            (adapter['mac'], adapter['slot'], adapter['vlan'])
+            for adapter in self.adapters(server, host)
+        ]
+
+    def binding(self, port):
+        """Return the host that a port is bound to."""
+        found = self.neutron.show_port(port['id'])['port']
+        return found['binding:host_id']
+
+    def assert_absent(self, server, host):
+        """Assert that a host has neither LPAR nor storage of a server."""
+        self.assertIsNone(self.lpar(server, host))
+        stem = storage.stem(self.lpar_uuid(server))
+        self.assertEqual([], self.vios(host)['scsi_mappings'])
+        self.assertEqual(
+            [], [name for name in self.media(host) if name.startswith(stem)]
+        )

@@ -16,6 +16,7 @@ import dataclasses
 import hashlib
 
 import ddt
+from pypowervm.wrappers import storage as storage_wrappers
 
 from nova_powervm import exception
 from nova_powervm.lpar import image
@@ -23,6 +24,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
 from tests.functional import images
+from tests.functional import rest
 from tests.ops import base
 
 SPAWN = operations.SPAWN
@@ -66,6 +68,12 @@ def broken(after):
 class BuildTestCase(base.HostTestCase):
     """Spawns instances from images."""
 
+    def setUp(self):
+        super().setUp()
+        self.reader = rest.Host(
+            self.emulator.url, self.emulator.username, self.emulator.password
+        )
+
     def build(self, data=LONG, *, source=None, flavor_gb=1, **changes):
         """Spawn from an image; return its source.
 
@@ -103,6 +111,7 @@ class BuildTestCase(base.HostTestCase):
         source, wanted = self.prepare(data, source, **changes)
         self.failed(error, SPAWN, wanted, *words, image=source)
         self.assert_nothing_left()
+        self.assertEqual([], self.reader.files())
         self.assertEqual(source.opened, source.closed)
         return source
 
@@ -177,6 +186,33 @@ class RootDiskTest(BuildTestCase):
 
 
 @ddt.ddt
+class BlankDiskTest(BuildTestCase):
+    @ddt.data(1, 2, 3, 4)
+    def test_refused_disk_leaves_nothing(self, nth):
+        self.control.add_fault(
+            match='VolumeGroup.update',
+            nth=nth,
+            status=500,
+            message='No more.',
+        )
+
+        self.failed(
+            exception.RestError,
+            SPAWN,
+            self.describe(
+                blanks=(
+                    base.EPHEMERAL,
+                    storage.Disk(storage.EPHEMERALS[1], 1),
+                    base.SWAP,
+                )
+            ),
+            'No more.',
+        )
+
+        self.assert_nothing_left()
+
+
+@ddt.ddt
 class Qcow2Test(BuildTestCase):
     """The host unpacks qcow2 images; they are sent as they are."""
 
@@ -187,6 +223,34 @@ class Qcow2Test(BuildTestCase):
 
         self.assert_boots_from(data)
         self.assertEqual(2, self.stored()['r']['capacity'])
+        self.assertEqual('QCOW2', self.format_of_disk())
+
+    def test_raw_image_is_sent_as_raw(self):
+        self.build()
+
+        self.assertEqual('RAW', self.format_of_disk())
+
+    def format_of_disk(self):
+        """Return what the host reports as the format of its only disk."""
+        (vios,) = (
+            p for p in self._system()['partitions'] if p.get('volume_groups')
+        )
+        (found,) = (
+            disk_format
+            for group in vios['volume_groups']
+            for disk_format in self.reader.disk_formats(
+                vios['uuid'], group['uuid']
+            ).values()
+        )
+        return found.upper()
+
+    def test_virtual_size_is_rounded_up_to_whole_gigabytes(self):
+        data = images.qcow2(GIB + 512)
+
+        self.build(data, disk_format='qcow2', flavor_gb=0)
+
+        self.assert_boots_from(data, storage.UNCOUNTED_ROOT)
+        self.assertEqual(2, self.stored()['x']['capacity'])
 
     def test_qcow2_larger_than_flavor_is_refused(self):
         self.refuse(
@@ -209,6 +273,81 @@ class Qcow2Test(BuildTestCase):
             data=images.qcow2(GIB, **options),
             disk_format='qcow2',
         )
+
+
+class VolumeGroupTest(BuildTestCase):
+    """Two servers have a volume group of the same name."""
+
+    #: What is different about the group of the first.
+    group = {  # noqa: RUF012 - not changed
+        'capacity': 100,
+        'free': 70.5,
+        'disks': [
+            {'name': 'database', 'capacity': 20},
+            {'name': 'nv-not-ours', 'capacity': 5},
+        ],
+    }
+
+    def world(self):
+        """Return a world with two servers."""
+        world = super().world()
+        servers = world['systems'][0]['virtual_io_servers']
+        groups = servers[0]['volume_groups']
+        servers.append(
+            servers[0]
+            | {
+                'name': 'vios2',
+                'id': 9,
+                'volume_groups': [
+                    {'name': 'rootvg', 'capacity': 100},
+                    {'name': 'image_pool', 'capacity': 99.9},
+                ],
+            }
+        )
+        for group in groups:
+            if group['name'] == 'image_pool':
+                group.update(self.group)
+        return world
+
+    def test_name_of_two_groups_is_refused(self):
+        with self.assertRaises(exception.ConfigurationError) as caught:
+            self.disks.capacity()
+
+        self.assertIn(
+            'vios1/image_pool, vios2/image_pool', str(caught.exception)
+        )
+
+    def test_disks_of_others_are_reserved(self):
+        self.start_service(volume_group='vios1/image_pool')
+
+        found = self.disks.capacity()
+
+        self.assertEqual((100, 30), (found.total_gb, found.reserved_gb))
+
+    def test_fraction_of_a_gigabyte_is_not_offered(self):
+        self.start_service(volume_group='vios2/image_pool')
+
+        found = self.disks.capacity()
+
+        self.assertEqual((99, 0), (found.total_gb, found.reserved_gb))
+
+    def test_server_of_group_is_chosen_by_its_name(self):
+        self.start_service(volume_group='vios2/image_pool')
+
+        self.build()
+
+        self.assertEqual({'vios1': [], 'vios2': ['r']}, self.mapped())
+        self.assertEqual(
+            hashlib.sha256(LONG).hexdigest(), self.stored()['r']['sha256']
+        )
+        self.removals.destroy(base.INSTANCE)
+        self.assert_nothing_left()
+
+    def test_spawn_without_group_is_refused(self):
+        self.start_service(volume_group=None)
+
+        self.assertEqual(0, self.disks.capacity().total_gb)
+        self.refuse(exception.ConfigurationError, '[powervm]volume_group_name')
 
 
 class RefusedImageTest(BuildTestCase):
@@ -443,6 +582,74 @@ class PoolTest(BuildTestCase):
 
         self.assertEqual((0, []), (source.opened, self.changes()))
 
+    def fill(self, size_gb):
+        """Make a thick logical unit that is not the driver's."""
+        storage_wrappers.LUEnt.bld(
+            self.adapter, 'filler', size_gb, thin=False
+        ).create(parent=self.disks._units.tier)
+
+    def fail_for_lack_of_room(self, *words, flavor_gb=1, **changes):
+        """Have a build fail that leaves nothing but its image."""
+        source, wanted = self.prepare(LONG, flavor_gb=flavor_gb)
+        wanted = dataclasses.replace(wanted, **changes)
+
+        self.failed(exception.NoRoom, SPAWN, wanted, *words, image=source)
+
+        self.assert_nothing_left()
+        self.assertEqual(source.opened, source.closed)
+
+    def test_disk_that_does_not_fit_is_refused(self):
+        self.fill(18.5)
+
+        self.fail_for_lack_of_room(
+            'has 1.5 GB free, but 2 GB are needed',
+            'root disk of 2 GB',
+            flavor_gb=2,
+        )
+
+        self.assertEqual(['filler'], list(self.units()))
+
+    def test_blank_disk_that_does_not_fit_is_refused(self):
+        self.fill(18.5)
+
+        self.fail_for_lack_of_room(
+            'ephemeral 1 disk of 3 GB', blanks=(base.EPHEMERAL,)
+        )
+
+    def test_overcommitment_divides_what_has_to_be_free(self):
+        self.start_service(disk_overcommitment=4.0)
+        self.fill(18.5)
+        self.build(flavor_gb=3)
+        self.assert_boots_from(LONG)
+        self.removals.destroy(base.INSTANCE)
+        self.fill(1)
+
+        self.fail_for_lack_of_room(
+            '0.75 GB are needed for root disk of 3 GB', flavor_gb=3
+        )
+
+    def test_image_that_does_not_fit_is_refused(self):
+        self.start_service(disk_overcommitment=100.0)
+        self.fill(20)
+
+        self.refuse(
+            exception.NoRoom,
+            '0 GB free, but 0.04 GB are needed for the image',
+            data=bytes(40 * 1024**2),
+        )
+
+    def test_rebuild_without_room_is_refused(self):
+        self.build(flavor_gb=12)
+        self.fill(10)
+        source, wanted = self.prepare(LONG, flavor_gb=12)
+        self.forget()
+
+        with self.assertRaises(exception.NoRoom) as caught:
+            self.lpars.check(SPAWN, wanted, base.survey.Askers(image=source))
+
+        self.assertIn('12 GB are needed', str(caught.exception))
+        self.assertEqual([], self.changes())
+
     def test_rebuild_from_unknown_image_caches_it_and_no_more(self):
         wanted = self.spawn()
         source, other = self.prepare(LONG)
@@ -508,6 +715,20 @@ class RebuildCheckTest(BuildTestCase):
         self.start_service()
         with self.assertRaises(exception.ImageDamaged):
             self.check(source=Glance(bytes(len(base.DATA))))
+
+    def rebuild(self, data):
+        """Check and rebuild; return how often the image was read."""
+        source, wanted = self.prepare(data)
+        self.check(source=source, root=wanted.root)
+        self.removals.destroy(base.INSTANCE)
+        self.run_plan(SPAWN, wanted, image=source)
+        return source.opened
+
+    def test_rebuild_reads_unknown_image_twice(self):
+        self.assertEqual(2, self.rebuild(LONG))
+
+    def test_rebuild_reads_known_image_once(self):
+        self.assertEqual(1, self.rebuild(base.DATA))
 
     def test_check_refuses_disks_without_room(self):
         root = dataclasses.replace(self.wanted.root, flavor_gb=10**4)

@@ -18,10 +18,12 @@ import hashlib
 import unittest.mock
 
 import ddt
+from pypowervm.wrappers import storage as storage_wrappers
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import storage
+from nova_powervm.powervm.disk import pools
 from tests.ops import base
 
 ARRIVAL, HARD = operations.ARRIVAL, operations.HARD_REBOOT
@@ -247,6 +249,18 @@ class ArrivalAgainTest(KeptTestCase):
             self.assertIn(f'is {state}', str(caught.exception))
         self.assertEqual([], self.changes())
 
+    def test_check_of_arrival_refuses_slot_of_another(self):
+        self.lose_lpar()
+        self.give(base.GPU, 'archive')
+        self._others = self._state_of_others()
+        self.forget()
+
+        with self.assertRaises(exception.ClaimFailed) as caught:
+            self.lpars.check(ARRIVAL, self.wanted)
+
+        self.assertIn('owned by partition archive', str(caught.exception))
+        self.assertEqual([], self.changes())
+
     def test_check_of_arrival_accepts_stopped_lpar(self):
         self.set_state(base.OFF)
         self.give(base.GPU, base.NAME)
@@ -255,6 +269,60 @@ class ArrivalAgainTest(KeptTestCase):
         self.lpars.check(ARRIVAL, self.wanted)
 
         self.assertEqual([], self.changes())
+
+
+class TwinTest(KeptTestCase):
+    def test_disk_is_not_guessed_among_those_of_same_name(self):
+        self.lose_lpar()
+        name = storage.unit_name(self.wanted.lpar, storage.ROOT)
+        storage_wrappers.LUEnt.bld(
+            self.adapter, name, 1, typ=pools.DISK
+        ).create(parent=self.disks._units.tier)
+
+        self.refused(
+            exception.DiskAmbiguous,
+            ARRIVAL,
+            self.wanted,
+            'has 2 logical units that may be the root disk',
+        )
+
+
+class TierTest(KeptTestCase):
+    """The service is restarted with another tier."""
+
+    def world(self):
+        """Return a world whose pool has two tiers."""
+        world = super().world()
+        (cluster,) = world['clusters']
+        cluster['pool'] |= {
+            'tiers': [
+                {'name': 'SYSTEM', 'capacity': 10, 'default': True},
+                {'name': 'fast', 'capacity': 10},
+            ]
+        }
+        return world
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual('SYSTEM', self.stored()['r']['tier'])
+        self.start_service(tier_name='fast')
+
+    def test_disks_are_found_in_their_former_tier(self):
+        self.lose_lpar()
+
+        self.run_plan(ARRIVAL, self.wanted, image=self.fail)
+
+        self.assert_kept()
+        self.assertEqual('SYSTEM', self.stored()['r']['tier'])
+
+    def test_root_disk_grows_in_its_former_tier(self):
+        self.change(grow_root_gb=3)
+
+        self.assertTrue(self.run_plan(HARD, self.wanted).has_grown)
+
+        root = self.stored()['r']
+        self.assertEqual(('SYSTEM', 3), (root['tier'], root['capacity']))
+        self.assert_kept()
 
 
 class LocalArrivalTest(base.HostTestCase):
@@ -275,6 +343,19 @@ class LostLparTest(KeptTestCase):
         self.run_plan(operation, self.wanted, image=self.fail)
 
         self.assert_kept()
+
+    def test_return_makes_former_swap_disk_for_lost_lpar(self):
+        # That of the flavor that the move was to.
+        self.delete_disk('s')
+        self.disks.make_blank(self.wanted.lpar, storage.Disk(storage.SWAP, 1))
+
+        self.run_plan(
+            RETURN, dataclasses.replace(self.wanted, checks_swap=True)
+        )
+
+        # It is connected last, in the slot of the one before.
+        self.assert_kept(disks='r0is')
+        self.assertEqual(0.5, self.stored()['s']['capacity'])
 
     def test_ports_of_lost_lpar_are_bound_anew(self):
         self.change(ports=())
@@ -353,6 +434,22 @@ class LostMappingTest(KeptTestCase):
         self.use_disk('r')
 
         self.refused(exception.DiskInUse, operation, self.wanted)
+
+    def test_unknown_mappings_refuse_hard_reboot(self):
+        before = self.lpar()
+        names = list(self.mapped())
+        for name in names:
+            self.control.set_partition(name, base.OFF)
+
+        self.failed(
+            exception.PowerVMError, HARD, self.wanted, 'Virtual I/O Server'
+        )
+
+        self.assertEqual(before, self.lpar())
+        for name in names:
+            self.control.set_partition(name, base.RUNNING)
+        self.run_plan(HARD, self.wanted)
+        self.assert_kept()
 
     def test_disks_of_years_ago_are_not_connected(self):
         self.change(pool_is_current=False)

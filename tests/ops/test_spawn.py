@@ -258,16 +258,28 @@ class RemainsTest(base.HostTestCase):
         self.assert_lpar(slots=[base.GPU], disks='rsi')
         self.assertNotEqual(before[1], self.stored()['r']['udid'])
 
-    def test_spawn_replaces_disk_without_lpar(self):
-        wanted = self.spawn(slots=(base.slot(base.GPU),))
+    def test_spawn_replaces_disks_without_lpar(self):
+        wanted = self.spawn(
+            slots=(base.slot(base.GPU),), blanks=(base.EPHEMERAL, base.SWAP)
+        )
         self.set_state(base.OFF)
         self.partitions.delete(wanted.lpar)
-        before = self.stored()['r']['udid']
+        before = self.stored()
 
         self.run_plan(SPAWN, wanted)
 
-        self.assert_lpar(slots=[base.GPU])
-        self.assertNotEqual(before, self.stored()['r']['udid'])
+        self.assert_lpar(slots=[base.GPU], disks='r0s')
+        for role, disk in self.stored().items():
+            self.assertNotEqual(before[role]['udid'], disk['udid'])
+
+    def test_disks_without_lpar_are_removed_with_their_instance(self):
+        wanted = self.spawn(blanks=(base.EPHEMERAL, base.SWAP))
+        self.set_state(base.OFF)
+        self.partitions.delete(wanted.lpar)
+
+        self.removals.destroy(base.INSTANCE)
+
+        self.assert_nothing_left()
 
     def test_lpar_that_the_plan_found_off_and_that_lost_its_slot(self):
         wanted = self.spawn(slots=(base.slot(base.GPU),))
