@@ -138,9 +138,10 @@ class VlanTest(base.HostTestCase):
         self.networks.clean_up()
         self.assertEqual([base.VLAN], self.carried())
 
-    def test_detached_port_gives_up_its_vlan_in_the_next_cycle(self):
+    def test_restarted_service_removes_vlan_of_detached_port_in_a_cycle(self):
         self.build(base.PORT, OTHER)
         self.set_state(base.OFF)
+        self.start_service()
 
         self.run_plan(
             operations.DETACH_PORT,
