@@ -202,6 +202,26 @@ class HardRebootTest(RebootTestCase):
             [*stop, 'burn 21010020', base.DOCUMENT[1], 'PowerOn'], done
         )
 
+    def test_slot_that_is_added_meanwhile_is_not_lost(self):
+        self.give(base.GPU, None)
+        stop = self.partitions.power_off
+
+        def stop_and_add(lpar, **options):
+            stop(lpar, **options)
+            self.give(base.GPU2)
+
+        self.partitions.power_off = stop_and_add
+
+        self.failed(
+            exception.PowerVMError,
+            HARD,
+            self.wanted,
+            'meanwhile, so nothing was changed',
+        )
+
+        self.assertEqual(base.OFF, self.lpar()['state'])
+        self.assertEqual({base.NVME, base.GPU2}, set(self.slots()))
+
     def test_slot_that_a_move_left_is_freed(self):
         self.reboot(
             slots=self.wanted.slots[:1], moved_slots=frozenset([base.NVME])
