@@ -115,20 +115,6 @@ class CompleteServerTestCase(base.PowerVMTestCase):
 
     # The driver, called as nova-compute calls it
 
-    def spawn(self, server):
-        """Call the driver's spawn for a server that Nova has built before."""
-        context, instance = self._loaded(server)
-        self.computes['host1'].manager.driver.spawn(
-            context,
-            instance,
-            instance.image_meta,
-            [],
-            None,
-            self._get_allocations_by_server_uuid(server['id']),
-            network_info=instance.get_network_info(),
-            block_device_info={},
-        )
-
     def destroy(self, server):
         """Call the driver's destroy for a server."""
         context, instance = self._loaded(server)

@@ -88,17 +88,16 @@ class NetworkTestCase(base.PowerVMTestCase):
             time.sleep(0.05)
         self.fail('it never came true')
 
-
-class SharedTestCase(NetworkTestCase):
-    """Provides one host whose bridge another tool manages as well."""
-
-    def setUp(self):
-        super().setUp()
-        self.start_host()
+    def start_shared_host(self, **options):
+        """Start a host whose bridges another tool manages as well."""
+        self.start_host(**options)
         self.other = other_tool.Client(self.hosts['host1'].emulator)
         self.addCleanup(self.other.close)
 
-    def prepare(self):
-        """Remove all VLANs from the bridge."""
-        for vlan in self.vlans():
-            self.other.remove_vlan(vlan)
+    def marks(self, server):
+        """Return the VLANs that Nova's record of a server is marked with."""
+        return sorted(
+            int(key.rpartition(':')[2].partition('@')[0])
+            for key in self.instance(server).system_metadata
+            if key.startswith('powervm_vlan:')
+        )

@@ -181,13 +181,6 @@ class Client:
 
         self._change(self._group, edit)
 
-    def delete_repository(self):
-        """Delete the media repository, if there is one."""
-        for group in self._groups():
-            if group.vmedia_repos:
-                group.vmedia_repos = []
-                group.update()
-
     def map_disk(self, name):
         """Map a disk to the tool's own LPAR."""
         (client,) = logical_partition.LPAR.search(self._adapter, name=_CLIENT)

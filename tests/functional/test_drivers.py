@@ -24,19 +24,23 @@ class InstalledDriversTest(networks.NetworkTestCase):
 
     def setUp(self):
         super().setUp()
+        self.flags(max_attempts=1, group='scheduler')
         self.useFixture(example_drivers.InstalledDrivers())
         self.start_host(disk_driver='example', volume_group_name=None)
         self.disk_driver = example_drivers.ExampleDisks.last
         self.vif_driver = example_drivers.ExampleVifDriver.last
 
-    def test_capacity_is_published_without_volume_group(self):
+    def test_installed_drivers_serve_servers(self):
+        self.tell_stories()
+
+    def story_capacity_is_published_without_volume_group(self):
         root = self._get_provider_uuid_by_host('host1')
 
         inventory = self._get_provider_inventory(root)
 
         self.assertEqual(100, inventory['DISK_GB']['total'])
 
-    def test_server_has_its_disk_and_ports_of_both_types(self):
+    def story_server_has_its_disk_and_ports_of_both_types(self):
         own, shared = self.make_port(**EXAMPLE), self.make_port(vlan=100)
 
         server = self.boot_with(own, shared, disk=1)
@@ -46,10 +50,25 @@ class InstalledDriversTest(networks.NetworkTestCase):
         self.assertEqual(self.glance.show(None, self.image)['size'], size)
         self.assertEqual([name], self.disk_driver.attached[lpar])
         self.assertEqual([], self.disks())
-        self.assertEqual([own['mac_address']], self.vif_driver.macs(lpar))
+        self.assert_ports(lpar, [own])
         self.assertEqual(
             [(shared['mac_address'], 100, SWITCH)], self.connected(server)
         )
+
+        self._stop_server(server)
+        self.vif_driver.made.clear()
+        self._start_server(server)
+
+        self.assert_ports(lpar, [own])
+        self.assertEqual(1, len(self.connected(server)))
+
+        self._stop_server(server)
+        more = self.make_port(**EXAMPLE)
+        self._attach_interface(server, more['id'])
+        self.assert_ports(lpar, [own, more])
+        self._detach_interface(server, own['id'])
+        self.assert_ports(lpar, [more])
+        self.assertEqual(1, len(self.connected(server)))
 
         self._delete_server(server)
 
@@ -57,36 +76,14 @@ class InstalledDriversTest(networks.NetworkTestCase):
         self.assertEqual([], self.vlans())
         self.assertIn('release', self.vif_driver.called)
 
-    def test_ports_of_each_type_are_attached_and_detached(self):
-        server = self.boot({}, disk=1)
-        self._stop_server(server)
-        lpar = self.lpar_uuid(server)
-        own, shared = self.make_port(**EXAMPLE), self.make_port(vlan=100)
-
-        for port in (own, shared):
-            self._attach_interface(server, port['id'])
-        self.assertEqual([own['mac_address']], self.vif_driver.macs(lpar))
+    def assert_ports(self, lpar, ports):
+        """Assert which ports the example's adapters of an LPAR are for."""
         self.assertEqual(
-            [(shared['mac_address'], 100, SWITCH)], self.connected(server)
+            sorted(port['mac_address'] for port in ports),
+            sorted(self.vif_driver.macs(lpar)),
         )
 
-        self._detach_interface(server, own['id'])
-        self.assertEqual([], self.vif_driver.macs(lpar))
-        self.assertEqual(1, len(self.connected(server)))
-
-    def test_start_restores_adapters_of_each_type(self):
-        own, shared = self.make_port(**EXAMPLE), self.make_port(vlan=100)
-        server = self.boot_with(own, shared, disk=1)
-        self._stop_server(server)
-        lpar = self.lpar_uuid(server)
-        self.vif_driver.made.clear()
-
-        self._start_server(server)
-
-        self.assertEqual([own['mac_address']], self.vif_driver.macs(lpar))
-        self.assertEqual(1, len(self.connected(server)))
-
-    def test_port_of_unknown_type_is_refused_with_known_types(self):
+    def story_port_of_unknown_type_is_refused_with_known_types(self):
         port = self.make_port(**{'binding:vif_type': 'ovs'})
 
         message = self.refused(port)

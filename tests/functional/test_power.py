@@ -22,78 +22,43 @@ from tests.functional import base
 
 
 class PowerTest(base.PowerVMTestCase):
-    """Stop, start, reboot and delete through Nova's API."""
+    """One server with a device for all stories, and what Nova knows of it."""
 
     def setUp(self):
         super().setUp()
-        self.start_host()
+        self.driver = self.start_host().manager.driver
+        self.server = self.boot(base.gpu_groups(1))
+        # Keep the server for all stories.
+        self._booted.clear()
 
     def prepare(self):
-        """Boot a server with a device."""
-        self.server = self.boot(base.gpu_groups(1))
+        """Have the server run."""
+        if self.lpar(self.server).state != 'running':
+            self._start_server(self.server)
         self.control().clear_journal()
 
     def test_power_actions_reach_expected_state(self):
         self.tell_stories()
 
+    def assert_state(self, state, server=None):
+        """Assert the state of a server's LPAR."""
+        self.assertEqual(state, self.lpar(server or self.server).state)
+
     def story_stop_and_start_keep_slots(self):
         slots = self.lpar(self.server).slots
 
         self._stop_server(self.server)
-        self.assertEqual('not activated', self.lpar(self.server).state)
+        self.assert_state('not activated')
         self.assertEqual(slots, self.lpar(self.server).slots)
 
         self._start_server(self.server)
-        self.assertEqual('running', self.lpar(self.server).state)
+        self.assert_state('running')
         self.assertEqual(slots, self.lpar(self.server).slots)
-
-    def story_guest_that_shuts_down_is_shown_as_stopped(self):
-        self.stub_out(f'{stopped_lpars.__name__}.SETTLE_SECONDS', 0.3)
-        name = self.lpar(self.server).name
-
-        self.control().set_partition(name, state='not activated')
-
-        self._wait_for_state_change(self.server, 'SHUTOFF')
-        self.assertEqual('not activated', self.lpar(self.server).state)
-
-    def story_guest_that_restarts_keeps_running(self):
-        self.stub_out(f'{stopped_lpars.__name__}.SETTLE_SECONDS', 1.0)
-        name = self.lpar(self.server).name
-
-        self.control().set_partition(name, state='not activated')
-        self.wait_until_read('LogicalPartition.feed')
-        self.control().set_partition(name, state='running')
-
-        time.sleep(1.5)
-        self.assertEqual('running', self.lpar(self.server).state)
-        server = self.api.get_server(self.server['id'])
-        self.assertEqual('ACTIVE', server['status'])
-
-    def wait_until_read(self, label):
-        for _ in range(500):
-            if any(r['label'] == label for r in self.control().journal()):
-                return
-            time.sleep(0.02)
-        self.fail(f'{label} was not read')
 
     def story_soft_reboot_is_one_job(self):
         self._reboot_server(self.server)
 
-        self.assertEqual('running', self.lpar(self.server).state)
-        self.assertEqual(['PowerOff'], self.jobs())
-
-    def story_failed_soft_reboot_becomes_hard_reboot(self):
-        self.control().plan_job('PowerOff', 'the guest does not listen')
-
-        self._reboot_server(self.server)
-
-        self.assertEqual('running', self.lpar(self.server).state)
-        self.assertEqual(['PowerOff', 'PowerOff'], self.jobs())
-
-    def story_hard_reboot_of_running_server_is_one_job(self):
-        self._reboot_server(self.server, hard=True)
-
-        self.assertEqual('running', self.lpar(self.server).state)
+        self.assert_state('running')
         self.assertEqual(['PowerOff'], self.jobs())
 
     def story_hard_reboot_of_stopped_server_starts_it(self):
@@ -102,43 +67,28 @@ class PowerTest(base.PowerVMTestCase):
 
         self._reboot_server(self.server, hard=True)
 
-        self.assertEqual('running', self.lpar(self.server).state)
+        self.assert_state('running')
         self.assertEqual(['PowerOn'], self.jobs())
 
-    def story_delete_of_stopped_server_runs_no_job(self):
-        self._stop_server(self.server)
-        self.control().clear_journal()
+    def story_guest_that_shuts_down_is_shown_as_stopped(self):
+        self.stub_out(f'{stopped_lpars.__name__}.SETTLE_SECONDS', 0.3)
+        name = self.lpar(self.server).name
 
-        self._delete_server(self.server)
+        self.control().set_partition(name, state='not activated')
 
-        self.assertIsNone(self.lpar(self.server))
-        self.assertEqual([], self.jobs())
+        self._wait_for_state_change(self.server, 'SHUTOFF')
+        self.assert_state('not activated')
 
     def story_soft_deleted_server_is_off_until_restored(self):
         with self.flagged(reclaim_instance_interval=3600):
             self.api.delete_server(self.server['id'])
             self._wait_for_state_change(self.server, 'SOFT_DELETED')
-            self.assertEqual('not activated', self.lpar(self.server).state)
+            self.assert_state('not activated')
 
             self.api.post_server_action(self.server['id'], {'restore': {}})
 
             self._wait_for_state_change(self.server, 'ACTIVE')
-        self.assertEqual('running', self.lpar(self.server).state)
-
-    def story_cleanup_stops_lpar_of_deleted_record(self):
-        # Nova deletes the record while the host can't be reached.
-        self.instance(self.server).destroy()
-        context = nova_context.get_admin_context()
-        manager = self.computes['host1'].manager
-
-        with self.flagged(
-            running_deleted_instance_action='shutdown',
-            running_deleted_instance_timeout=0,
-        ):
-            manager._cleanup_running_deleted_instances(context)
-
-        self.assertEqual('not activated', self.lpar(self.server).state)
-        self.assertNotIn('Failed to power off instance', self.logged())
+        self.assert_state('running')
 
     def story_power_sync_stops_lpar_recorded_as_stopped(self):
         instance = self.instance(self.server)
@@ -151,55 +101,48 @@ class PowerTest(base.PowerVMTestCase):
         self.wait_until_off()
 
     def wait_until_off(self):
+        """Wait until the server's LPAR is off."""
         for _ in range(300):
             if self.lpar(self.server).state == 'not activated':
                 return
             time.sleep(0.05)
-        self.assertEqual('not activated', self.lpar(self.server).state)
+        self.assert_state('not activated')
 
-
-class InstanceRecordsTest(base.PowerVMTestCase):
-    """Instances and host details that the driver reports."""
-
-    def setUp(self):
-        super().setUp()
-        self.compute = self.start_host()
-        self.driver = self.compute.manager.driver
-
-    def test_driver_lists_instances_of_nova_records(self):
-        servers = [self.boot({}) for _ in range(3)]
-
-        self.assertEqual(
-            sorted(server['id'] for server in servers),
-            self.driver.list_instance_uuids(),
-        )
-        self.assertEqual(3, self.driver.get_num_instances())
-        self.assertEqual(
-            {server['OS-EXT-SRV-ATTR:instance_name'] for server in servers},
-            set(self.driver.list_instances()),
-        )
-
-    def test_lpar_of_deleted_record_stays_known(self):
+    def story_lpar_of_deleted_record_stays_known_until_it_is_removed(self):
         server = self.boot({})
+        instance = self.instance(server)
+        servers = [self.server, server]
         # Nova deletes the record while the host can't be reached.
         self.instance(server).destroy()
 
-        self.assertEqual([server['id']], self.driver.list_instance_uuids())
+        self.assertEqual(
+            sorted(each['id'] for each in servers),
+            self.driver.list_instance_uuids(),
+        )
+        self.assertEqual(2, self.driver.get_num_instances())
+        self.assertEqual(
+            {each['OS-EXT-SRV-ATTR:instance_name'] for each in servers},
+            set(self.driver.list_instances()),
+        )
+        with self.flagged(
+            running_deleted_instance_action='shutdown',
+            running_deleted_instance_timeout=0,
+        ):
+            self.computes['host1'].manager._cleanup_running_deleted_instances(
+                nova_context.get_admin_context()
+            )
+        self.assert_state('not activated', server)
+        self.assertNotIn('Failed to power off instance', self.logged())
 
-    def test_instance_exists_while_its_lpar_does(self):
-        server = self.boot({})
-        instance = self.instance(server)
         self.assertTrue(self.driver.instance_exists(instance))
-
         self.driver.destroy(None, instance, [])
-
         self.assertFalse(self.driver.instance_exists(instance))
 
-    def test_hypervisor_details_show_host_capacity(self):
-        self.boot({}, memory_mb=1024)
+    def story_hypervisor_details_show_capacity_and_uptime_of_host(self):
         self._run_periodics()
 
-        with self.microversion_of_details():
+        # Later microversions omit the numbers.
+        with utils.temporary_mutation(self.api, microversion='2.87'):
             (hypervisor,) = self.api.api_get('/os-hypervisors/detail').body[
                 'hypervisors'
             ]
@@ -208,15 +151,9 @@ class InstanceRecordsTest(base.PowerVMTestCase):
         self.assertEqual('phyp', hypervisor['hypervisor_type'])
         self.assertEqual(32, hypervisor['vcpus'])
         self.assertEqual(262144, hypervisor['memory_mb'])
-
-    def test_uptime_is_that_of_management_partition(self):
         self.assertRegex(
             self.driver.get_host_uptime(),
             # The openstack client parses this form.
             r'^(.+)\sup\s+12 days,  3:06,\s+(.+)\susers?,'
             r'\s+load average:\s(.+),\s(.+),\s(.+)$',
         )
-
-    def microversion_of_details(self):
-        # Later microversions omit the numbers.
-        return utils.temporary_mutation(self.api, microversion='2.87')

@@ -28,13 +28,29 @@ from tests.functional import one_time_use
 
 #: Slots with further GPUs.
 MORE = ('21010038', '21010039')
+_ONCE = 'CUSTOM_ONCE'
+_FILE = (
+    base.GPUS
+    + """once:
+  identification: {drc_index: "21010030"}
+  resource_class: CUSTOM_ONCE
+  one_time_use: true
+"""
+)
 
 
 class ResizeTest(moving.MovingTestCase):
-    """One host with local disks."""
+    """One host with local disks.
+
+    The devices of each kind of move are in ``test_move_table``.
+    """
+
+    inventory = _FILE
 
     def setUp(self):
         super().setUp()
+        # The scheduler leaves the check of free space to the driver.
+        self.flags(disk_allocation_ratio=10.0)
         self.start_host()
         for index in MORE:
             self.plug_gpu(index)
@@ -46,23 +62,13 @@ class ResizeTest(moving.MovingTestCase):
     def test_server_is_resized_within_host(self):
         self.tell_stories()
 
-    def test_cold_migration_of_local_disks_is_refused(self):
-        server = self.boot(base.gpu_groups(1), disk=1)
-        self.start_host('host2')
-        before = self.host_state()
-        reason = self.refuse_move(server, 'migrate')
-        self.assertIn('not in a shared storage pool', reason)
-        self.assertEqual(before, self.host_state())
-
-    def story_device_is_exchanged_and_back(self):
-        server = self.boot(base.gpu_groups(1), disk=1)
+    def story_sizes_devices_and_disks_change_and_go_back(self):
+        server = self.boot(base.gpu_groups(1), disk=1, ephemeral=1, swap=1024)
         (old,) = self.owned(server)
-        before = self.document(server)
-        bytes_before = self.disk_of(server)
+        before, disks = self.document(server), self.disks()
+        bigger = {'ephemeral': 1, 'memory_mb': 1024, 'vcpu': 2}
 
-        server = self.resize(
-            server, base.gpu_groups(1), memory_mb=1024, vcpu=2
-        )
+        server = self.resize(server, base.gpu_groups(1), swap=2048, **bigger)
 
         (new,) = self.owned(server)
         self.assertNotEqual(old, new)
@@ -71,6 +77,7 @@ class ResizeTest(moving.MovingTestCase):
         lpar = self.lpar(server)
         self.assertEqual('running', lpar.state)
         self.assertEqual((1024, 2), (lpar.memory_mb, lpar.vcpus))
+        self.assertEqual([1.0, 1.0, 2.0], self.disk_sizes())
         self._run_periodics()
         self.assertEqual({new}, self.owned(server))
 
@@ -79,35 +86,92 @@ class ResizeTest(moving.MovingTestCase):
         self.assertEqual({old}, self.owned(server))
         self.assertEqual({old}, self.slots_of(server['id']))
         self.assertEqual(before, self.document(server))
-        self.assertEqual(bytes_before, self.disk_of(server))
-        self.assertEqual('running', self.lpar(server).state)
+        self.assertEqual(self.kept(disks), self.kept(self.disks()))
+        self.assertEqual([1.0, 1.0, 1.0], self.disk_sizes())
+        self.assertEqual(3, len(self.mappings()))
 
-    def story_resize_to_two_devices_is_confirmed(self):
-        server = self.boot(base.gpu_groups(1), disk=1)
-        (old,) = self.owned(server)
         server = self.resize(
             server,
             base.gpu_groups(1) | base.gpu_groups(2) | {'group_policy': 'none'},
             disk=3,
+            ephemeral=1,
         )
         self.assertEqual(2, len(self.owned(server)))
-        self.assertNotIn(old, self.owned(server))
-        (disk,) = self.disks()
-        self.assertEqual(1, float(disk['capacity']))
+        # The root disk grows once nobody can go back.
+        self.assertEqual([1.0, 1.0], self.disk_sizes())
         server = self.confirm(server)
         self.assertEqual(2, len(self.owned(server)))
         self.assertEqual(self.owned(server), self.slots_of(server['id']))
         self.assertIsNone(self.slot_owner(old))
-        (disk,) = self.disks()
-        self.assertEqual(3, float(disk['capacity']))
+        self.assertEqual([1.0, 3.0], self.disk_sizes())
+        self.assertEqual(2, len(self.mappings()))
 
-    def story_device_is_added_and_removed(self):
-        server = self.boot({}, disk=1)
-        server = self.confirm(self.resize(server, base.gpu_groups(1)))
-        self.assertEqual(1, len(self.owned(server)))
-        server = self.confirm(self.resize(server))
+        server = self.resize(server, disk=3, ephemeral=1)
         self.assertEqual(set(), self.owned(server))
-        self.assertEqual('running', self.lpar(server).state)
+        migration = self.migration_uuid(server)
+        self._delete_server(server)
+        self.assertIsNone(self.lpar(server))
+        self.assertEqual([], self.disks())
+        self.assertEqual(set(), self.slots_of(migration))
+
+    def kept(self, disks):
+        """Return what a revert keeps of disks: all but the swap disk."""
+        return sorted(
+            (disk['name'], disk['udid'], disk['capacity'], disk['sha256'])
+            for disk in disks
+            if not disk['name'].endswith('s')
+        )
+
+    def story_stopped_server_is_resized_and_stays_stopped(self):
+        server = self._stop_server(self.boot({}, disk=1))
+        server = self.resize(server, base.gpu_groups(1), memory_mb=1024)
+        server = self.revert(server, 'SHUTOFF')
+        self.assertEqual(set(), self.owned(server))
+        self.assertEqual('not activated', self.lpar(server).state)
+        server = self.resize(server, base.gpu_groups(1), memory_mb=1024)
+        self.assertEqual('not activated', self.lpar(server).state)
+        server = self.confirm(server, 'SHUTOFF')
+        self.assertEqual('not activated', self.lpar(server).state)
+        server = self._start_server(server)
+        self.assertEqual(1024, self.lpar(server).memory_mb)
+        self.assertEqual(self.owned(server), self.slots_of(server['id']))
+        self.assertEqual(1, len(self.owned(server)))
+
+    def story_refused_resize_changes_nothing(self):
+        server = self.boot({}, disk=1)
+        before = self.host_state()
+        capacity = int(float(self.volume_group()['capacity']))
+        for sizes, words in (
+            ({'ephemeral': 1}, 'ephemeral disks cannot change'),
+            ({'disk': capacity}, f'to {capacity} GB'),
+        ):
+            reason = self.refuse_move(
+                server,
+                'resize',
+                flavorRef=self.make_flavor(
+                    {f'resources1:{_ONCE}': '1'}, **sizes
+                ),
+            )
+            self.assertIn(words, reason)
+            self.assertEqual(before, self.host_state())
+            # Nova keeps its claim on the slot until the next cycle.
+            self._run_periodics()
+        provider = self.slot_providers()[0x21010030]['uuid']
+        inventory = self._get_provider_inventory(provider)
+        self.assertEqual(0, inventory[_ONCE]['reserved'])
+
+    def story_disks_of_one_host_are_not_migrated(self):
+        server = self.boot(base.gpu_groups(1), disk=1)
+        self.start_host('host2')
+        before = self.host_state()
+        reason = self.refuse_move(server, 'migrate')
+        self.assertIn('not in a shared storage pool', reason)
+        self.assertEqual(before, self.host_state())
+        (service,) = self.admin_api.get_services(
+            binary='nova-compute', host='host2'
+        )
+        self.admin_api.put_service(service['id'], {'status': 'disabled'})
+        self.computes.pop('host2').stop()
 
     def story_revert_that_fails_at_once_frees_the_old_device_in_the_end(self):
         server = self.boot(base.gpu_groups(1), disk=1)
@@ -160,12 +224,9 @@ class ResizeTest(moving.MovingTestCase):
         server = self.revert(server, 'ERROR')
         (old,) = self.owned(server)
         self._run_periodics()
-        free = self.slot_providers().keys() - {old}
-        others = [self.boot(base.gpu_groups(1)) for _ in free]
-        self.assertEqual(
-            free, set().union(*(self.owned(other) for other in others))
-        )
-        self.assertIn(new, free)
+        self.assertNotEqual(old, new)
+        other = self.boot(one_time_use.gpu_group(new))
+        self.assertEqual({new}, self.owned(other))
 
     def story_allocations_that_placement_kept_back_are_returned(self):
         server = self.boot({}, disk=1, memory_mb=512)
@@ -198,45 +259,6 @@ class ResizeTest(moving.MovingTestCase):
             self._get_allocations_by_server_uuid(self.migration_uuid(server)),
         )
 
-    def story_stopped_server_is_resized_and_stays_stopped(self):
-        server = self._stop_server(self.boot(base.gpu_groups(1), disk=1))
-        server = self.resize(server, base.gpu_groups(1), memory_mb=1024)
-        self.assertEqual('not activated', self.lpar(server).state)
-        server = self.confirm(server, 'SHUTOFF')
-        self.assertEqual('not activated', self.lpar(server).state)
-        server = self._start_server(server)
-        self.assertEqual(1024, self.lpar(server).memory_mb)
-
-    def story_stopped_server_is_reverted_to_stopped(self):
-        server = self._stop_server(self.boot(base.gpu_groups(1), disk=1))
-        (old,) = self.owned(server)
-        server = self.resize(server, base.gpu_groups(1), memory_mb=1024)
-        server = self.revert(server, 'SHUTOFF')
-        self.assertEqual({old}, self.owned(server))
-        self.assertEqual('not activated', self.lpar(server).state)
-
-    def story_swap_disk_is_resized_and_reverted(self):
-        server = self.boot({}, disk=1, ephemeral=1, swap=1024)
-        sizes = self.disk_sizes()
-        server = self.resize(server, disk=1, ephemeral=1, swap=2048)
-        self.assertEqual(sorted([1.0, 1.0, 2.0]), self.disk_sizes())
-        self.assertEqual(3, len(self.mappings()))
-        server = self.revert(server)
-        self.assertEqual(sizes, self.disk_sizes())
-        self.assertEqual(3, len(self.mappings()))
-        server = self.confirm(self.resize(server, disk=1, ephemeral=1))
-        self.assertEqual([1.0, 1.0], self.disk_sizes())
-        self.assertEqual(2, len(self.mappings()))
-
-    def story_server_is_deleted_while_it_waits_for_confirmation(self):
-        server = self.boot(base.gpu_groups(1), disk=1)
-        server = self.resize(server, base.gpu_groups(1))
-        migration = self.migration_uuid(server)
-        self._delete_server(server)
-        self.assertIsNone(self.lpar(server))
-        self.assertEqual([], self.disks())
-        self.assertEqual(set(), self.slots_of(migration))
-
     def story_hard_reboot_grows_disk_after_a_deletion_was_forgotten(self):
         server = self.boot({}, disk=1)
         server = self.resize(server, disk=2)
@@ -259,102 +281,10 @@ class ResizeTest(moving.MovingTestCase):
         self.reboot_hard(server)
         self.assertEqual([2.0], self.disk_sizes())
 
-    def story_smaller_root_disk_is_refused(self):
-        server = self.boot(base.gpu_groups(1), disk=1)
-        # Nova's API refuses a size below that of the first flavor.
-        server = self.confirm(self.resize(server, base.gpu_groups(1), disk=2))
-        before = self.host_state()
-        reason = self.refuse_move(
-            server, 'resize', flavorRef=self.make_flavor(disk=1)
-        )
-        self.assertIn('root disk of 2 GB cannot shrink to 1 GB', reason)
-        self.assertEqual(before, self.host_state())
-        self._run_periodics()
-
-    def story_root_disk_of_image_size_gets_no_other_size(self):
-        # Nova's API refuses the reverse.
-        server = self.boot({}, disk=0)
-        before = self.host_state()
-        reason = self.refuse_move(
-            server, 'resize', flavorRef=self.make_flavor(disk=1)
-        )
-        self.assertIn('has the size of its image', reason)
-        self.assertEqual(before, self.host_state())
-
-    def story_missing_space_is_refused(self):
-        server = self.boot({}, disk=1)
-        self.boot({}, disk=2)
-        self.flags(disk_allocation_ratio=10.0)
-        self._run_periodics()
-        before = self.host_state()
-        capacity = int(float(self.volume_group()['capacity']))
-        reason = self.refuse_move(
-            server, 'resize', flavorRef=self.make_flavor(disk=capacity)
-        )
-        self.assertIn('GB', reason)
-        self.assertEqual(before, self.host_state())
-
-    def story_changed_ephemeral_disk_is_refused(self):
-        server = self.boot({}, disk=1)
-        reason = self.refuse_move(
-            server, 'resize', flavorRef=self.make_flavor(ephemeral=1)
-        )
-        self.assertIn('ephemeral disks cannot change', reason)
-
     def disk_sizes(self):
         """Return the sizes of all disks in GB."""
         return sorted(float(disk['capacity']) for disk in self.disks())
 
-    def disk_of(self, server):
-        """Return size and contents of a server's only disk."""
-        (disk,) = self.disks()
-        return disk['capacity'], disk['sha256']
-
     def document(self, server):
         """Return what the host reports of a server's LPAR."""
         return self._partition(server['OS-EXT-SRV-ATTR:instance_name'])
-
-
-class OneTimeUseResizeTest(
-    one_time_use.OneTimeUseTestCase, moving.MovingTestCase
-):
-    def setUp(self):
-        super().setUp()
-        self.start_host()
-
-    def test_resizes_burn_each_device_once(self):
-        self.tell_stories()
-
-    def story_revert_keeps_both_devices_burned(self):
-        server = self.boot(base.gpu_groups(1), disk=1)
-        old = self.owned(server)
-        server = self.resize(server, base.gpu_groups(1))
-        new = self.owned(server)
-        self.assert_burned(*old, *new)
-        server = self.revert(server)
-        self._run_periodics()
-        self.assertEqual(old, self.owned(server))
-        self.assert_burned(*old, *new)
-
-    def story_refused_resize_burns_nothing(self):
-        server = self.boot(base.gpu_groups(1), disk=1)
-        before = self.host_state()
-        burned = self.burned()
-        flavor = self.make_flavor(base.gpu_groups(1), ephemeral=1)
-        self.refuse_move(server, 'resize', flavorRef=flavor)
-        self.assertEqual(before, self.host_state())
-        # Nova keeps its claim on the slot until the next cycle, and a second
-        # attempt that gets the same slot sets the server to ERROR.
-        self.api.post_server_action(
-            server['id'], {'resize': {'flavorRef': flavor}}
-        )
-        server = self._wait_for_server_parameter(
-            server, {'status': 'ERROR', 'OS-EXT-STS:task_state': None}
-        )
-        self.assertIn('0 are available', self.fault(server))
-        self.assertEqual(before, self.host_state())
-        server = self.reboot_hard(server)
-        self.assertEqual(burned, self.burned())
-        self._run_periodics()
-        self.refuse_move(server, 'resize', flavorRef=flavor)
-        self.assertEqual(burned, self.burned())

@@ -320,6 +320,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assertIn('active RMC connection. Stop it first', words)
         self.assert_logged_once(f'PowerVM: {reason}')
         found = self.neutron.show_port(port['id'])['port']
+        self.assertFalse(found.get('binding:host_id'))
         self.assertFalse(found['device_id'])
         self.assert_unchanged()
 

@@ -288,7 +288,7 @@ class HostTestCase(unittest.TestCase):
         self.disks = driver.load(
             disk_drivers.Context(self.adapter, self.managed, chosen)
         )
-        records = Records()
+        records = self.records()
         self.partitions = partitions.RestPartitions(self.adapter, self.managed)
         self.networks = network_ops.NetworkOps(
             {
@@ -314,6 +314,10 @@ class HostTestCase(unittest.TestCase):
             burn.BurnOps(self.placement),
             self.removals,
         )
+
+    def records(self):
+        """Return the records of Nova for a service."""
+        return Records()
 
     def _run_job(self):
         """Return what notes the options of a job before it runs it."""

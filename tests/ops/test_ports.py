@@ -12,6 +12,7 @@
 
 """Ports that are attached, detached, and plugged as a service starts."""
 
+import contextlib
 import dataclasses
 
 import ddt
@@ -151,6 +152,26 @@ class PlugTest(PortsTestCase):
             self.run_plan(PLUG, self.wanted())
 
         self.assertIn('belongs to no port of its instance', logged.output[0])
+        self.assert_ports(base.PORT)
+
+    def test_running_lpar_without_rmc_gets_no_adapter(self):
+        self.failed(
+            exception.RestError, PLUG, self.wanted(base.PORT, base.PORT2)
+        )
+
+        self.assert_ports(base.PORT)
+
+    def test_cached_port_gets_no_adapter_that_neutron_does_not_tell(self):
+        def ports():
+            raise exception.PortsUnknown(instance=base.INSTANCE, reason='503')
+
+        for answer in (lambda: (base.PORT,), ports):
+            with contextlib.suppress(exception.PortsUnknown):
+                self.run_plan(
+                    PLUG, self.wanted(base.PORT, base.PORT2), ports=answer
+                )
+
+        self.assertEqual([], self.changes())
         self.assert_ports(base.PORT)
 
     def test_guest_gets_no_second_adapter_with_an_address(self):

@@ -202,6 +202,26 @@ class HardRebootTest(RebootTestCase):
             [*stop, 'burn 21010020', base.DOCUMENT[1], 'PowerOn'], done
         )
 
+    def test_slot_that_is_added_meanwhile_is_not_lost(self):
+        self.give(base.GPU, None)
+        stop = self.partitions.power_off
+
+        def stop_and_add(lpar, **options):
+            stop(lpar, **options)
+            self.give(base.GPU2)
+
+        self.partitions.power_off = stop_and_add
+
+        self.failed(
+            exception.PowerVMError,
+            HARD,
+            self.wanted,
+            'meanwhile, so nothing was changed',
+        )
+
+        self.assertEqual(base.OFF, self.lpar()['state'])
+        self.assertEqual({base.NVME, base.GPU2}, set(self.slots()))
+
     def test_slot_that_a_move_left_is_freed(self):
         self.reboot(
             slots=self.wanted.slots[:1], moved_slots=frozenset([base.NVME])
@@ -243,6 +263,23 @@ class HardRebootTest(RebootTestCase):
 
         self.assertEqual([OFF_HARD, ON], self.jobs)
         self.assert_right(ports=[base.PORT2])
+
+    def test_port_without_driver_is_refused_while_the_guest_runs_on(self):
+        port = dataclasses.replace(base.PORT2, vif_type='ovs')
+        self.change(ports=(base.PORT, port))
+
+        self.refuse(exception.PortRefused, "its VIF type is 'ovs'")
+
+    def test_neutron_that_does_not_answer_refuses(self):
+        def ports():
+            raise exception.PortsUnknown(instance=base.INSTANCE, reason='503')
+
+        self.change(ports=())
+
+        self.refused(
+            exception.PortsUnknown, HARD, self.wanted, '503', ports=ports
+        )
+        self.assert_right()
 
     def test_root_disk_is_grown_that_a_confirm_left_small(self):
         self.reboot(grow_root_gb=2)
@@ -296,6 +333,24 @@ class FailedChangeTest(RebootTestCase):
 
         self.assertEqual([OFF_HARD, ON], self.jobs)
         self.assert_right()
+
+    def test_next_reboot_finishes_change_of_adapters(self):
+        port = dataclasses.replace(base.PORT2, vlan=9)
+        self.change(ports=(port,))
+        for label in (
+            'NetworkBridge.update',
+            'ClientNetworkAdapter.delete',
+            'ClientNetworkAdapter.create',
+        ):
+            # From here on the host answers nothing, as after a kill.
+            self.fail_at(label)
+            self.failed(exception.RestError, HARD, self.wanted, 'Injected')
+            self.assertEqual(base.RUNNING, self.lpar()['state'])
+            self.control.clear_faults()
+
+        self.reboot()
+
+        self.assert_right(ports=[port])
 
     def test_lpar_that_is_off_stays_off(self):
         self.set_state(base.OFF)

@@ -163,6 +163,13 @@ class ResizeTest(MoveTestCase):
 
         self.assertEqual(before, self.stored()['r'])
 
+    def test_root_disk_without_room_to_grow_is_refused(self):
+        self.disks.check_growth(self.old.lpar, 3)
+        with self.assertRaises(exception.PowerVMError) as caught:
+            self.disks.check_growth(self.old.lpar, 10**5)
+
+        self.assertIn('to 100000 GB', str(caught.exception))
+
     def test_missing_lpar_is_not_found(self):
         self.removals.destroy(base.INSTANCE)
 

@@ -130,6 +130,17 @@ class StopTest(StartTestCase):
         self.assertEqual(['off soft 60', OFF], self.jobs)
         self.assertEqual(base.OFF, self.lpar()['state'])
 
+    def test_removal_stops_running_lpar_only(self):
+        for state, jobs in ((base.RUNNING, [OFF]), (base.OFF, [])):
+            self.set_state(state)
+            self.forget()
+
+            self.removals.destroy(base.INSTANCE)
+
+            self.assertEqual(jobs, self.jobs)
+            self.assert_nothing_left()
+            self.run_plan(operations.SPAWN, self.wanted)
+
 
 class SlotTest(StartTestCase):
     """What is missing comes back; what is too much is left, and refused."""

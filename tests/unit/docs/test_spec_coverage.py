@@ -291,9 +291,9 @@ class SpecCoverageCheckTest(unittest.TestCase):
 
     def test_runs_rejects_stories_and_beginnings_of_names(self):
         for name in (
-            'tests.functional.test_devices.SingleDeviceTest.'
-            'story_boot_assigns_allocated_slot',
-            'tests.functional.test_devices.SingleDeviceTest.test_server',
+            'tests.functional.test_devices.DevicesTest.'
+            'story_server_keeps_its_slot_until_it_is_deleted',
+            'tests.functional.test_devices.DevicesTest.test_servers',
             self.WITH_INPUTS,
             f'{self.MODULE}.Nobody',
             f'{self.id()}.more',

@@ -10,14 +10,19 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import contextlib
 import types
 import unittest
 
+import nova.conf
+from nova import exception as nova_exception
 from nova.network import model
 
 from nova_powervm import exception
 from nova_powervm.lpar import network
 from nova_powervm.virt import vifs
+
+CONF = nova.conf.CONF
 
 
 def vif(details=None, meta=None, **changes):
@@ -111,3 +116,48 @@ class AwaitAllocationTest(unittest.TestCase):
     def test_allocated_networks_are_accepted(self):
         vifs.await_allocation(self.INSTANCE, model.NetworkInfo())
         vifs.await_allocation(self.INSTANCE, None)
+
+
+class PluggingTest(unittest.TestCase):
+    """What Nova's options say about ports that Neutron has not plugged."""
+
+    def setUp(self):
+        super().setUp()
+        self.asked = []
+        for name in ('vif_plugging_timeout', 'vif_plugging_is_fatal'):
+            self.addCleanup(CONF.clear_override, name)
+        CONF.set_override('vif_plugging_is_fatal', False)
+
+    def wait_for_instance_event(self, instance, events, **options):
+        """Give up waiting, as Nova's VirtAPI does after the timeout."""
+        self.asked += events
+        return self.give_up()
+
+    @contextlib.contextmanager
+    def give_up(self):
+        yield
+        raise nova_exception.InstanceEventTimeout()
+
+    def wait(self, *ports):
+        """Wait for ports to be plugged."""
+        with vifs.wait_for_plugging(self, None, ports):
+            pass
+
+    def test_missing_event_is_logged_if_it_is_not_fatal(self):
+        with self.assertLogs('nova_powervm.virt.vifs', 'WARNING') as logs:
+            self.wait({'id': 'a', 'active': False})
+
+        self.assertIn('port(s) a', logs.output[0])
+        self.assertIn('started nevertheless', logs.output[0])
+
+    def test_ports_that_are_active_are_not_waited_for(self):
+        self.wait({'id': 'a', 'active': True}, {'id': 'b'})
+
+        self.assertEqual([], self.asked)
+
+    def test_build_does_not_wait_without_a_timeout(self):
+        CONF.set_override('vif_plugging_timeout', 0)
+
+        self.wait({'id': 'a', 'active': False})
+
+        self.assertEqual([], self.asked)

@@ -77,9 +77,7 @@ class DiskRequestTest(test.NoDBTestCase):
     def test_image_without_id_is_accepted_for_kept_disks_only(self):
         self.image = objects.ImageMeta(properties=objects.ImageMetaProps())
         self.check(keeps_disks=True)
-        self.assertIn(
-            'no other host shares the storage of this one', self.refuse()
-        )
+        self.assertIn('Nova does not tell its image', self.refuse())
 
     def test_boot_from_volume_is_refused_for_one_reason(self):
         self.instance.image_ref = ''
@@ -93,3 +91,9 @@ class DiskRequestTest(test.NoDBTestCase):
     def test_preserved_ephemeral_disk_is_refused(self):
         message = self.refuse({'size': 1}, preserve_ephemeral=True)
         self.assertIn('asks to preserve ephemeral disks', message)
+
+    def test_injected_files_need_config_drive(self):
+        message = self.refuse(injected_files=[('/etc/motd', b'welcome')])
+        self.assertIn('requires a config drive', message)
+        self.instance.config_drive = 'True'
+        self.check(injected_files=[('/etc/motd', b'welcome')])
