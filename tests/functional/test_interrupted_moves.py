@@ -129,22 +129,26 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
             )
 
     def forget(self):
-        """Let Nova free what a story's server has held, if it moved."""
-        shown = self.api.get_servers()
-        if [each['status'] for each in shown] == ['ACTIVE'] and (
-            shown[0]['OS-EXT-SRV-ATTR:host'] == 'host1'
-        ):
-            self._booted.clear()
-        else:
-            self.server = None
+        """Hand the server on, or let Nova free what it has held."""
+        kept = []
+        for found in self.api.get_servers():
+            if (found['status'], found['OS-EXT-SRV-ATTR:host']) == (
+                'ACTIVE',
+                'host1',
+            ):
+                kept.append(found['id'])
+        self._booted[:] = {*self._booted} - {*kept}
         super().forget()
-        if self.server is None:
-            self._run_periodics()
+        self._booted += kept
+        if not kept:
+            self.server = None
+        self._run_periodics()
 
     def standing(self):
-        """Leave out the server's LPAR and slot."""
+        """Leave out what the server has, which stories hand on."""
         return {
-            host: {each for each in found if f'{INDEX:08X}' not in each}
+            host: {each for each in found if each.startswith('slot')}
+            - {each for each in found if f'{INDEX:08X}' in each}
             for host, found in super().standing().items()
         }
 
