@@ -19,7 +19,6 @@ from nova import context as nova_context
 
 from nova_powervm.virt.provider_tree import free_provider_reads
 from tests.functional import base
-from tests.functional import pools
 from tests.functional import requests_seen
 
 ALLOCATIONS = 'GET /resource_providers/{}/allocations'
@@ -27,6 +26,24 @@ ROOM = 'GET /resource_providers?in_tree={}&resources=CUSTOM_GPU:1'
 #: An idle cycle asks the host this.
 UNCHANGED = [('ManagedSystem.read', 304), ('VolumeGroup.read', 304)]
 TREE = 'GET /resource_providers?in_tree={}'
+
+
+#: The boot of a server, the disk of which is in a volume group, asks this.
+BOOT = [
+    'LogicalPartition.read',
+    'VolumeGroup.update',
+    'File.create',
+    'File.upload',
+    'File.delete',
+    'LogicalPartition.create',
+    'VirtualIOServer.read',
+    'VirtualIOServer.update',
+    'LogicalPartition.job',
+    'Job.delete',
+    'LogicalPartition.quick',
+]
+#: What the events of servers that were booted before may lead to.
+_LISTENING = ('Event.feed', 'LogicalPartition.feed')
 
 
 class CostTestCase(base.PowerVMTestCase):
@@ -92,6 +109,18 @@ class CycleCostTest(CostTestCase):
         # Whether the device is still allocated.
         self.assertEqual(
             free.count(ALLOCATIONS) + 1, sent.count(ALLOCATIONS), sent
+        )
+
+    def story_boot_makes_eleven_requests(self):
+        self.boot({}, disk=1)
+        self.control().clear_journal()
+
+        self.boot({}, disk=1)
+
+        # From an image in a pool: tests.ops.test_build_disks.
+        asked = [record['label'] for record in self.control().journal()]
+        self.assertEqual(
+            BOOT, [label for label in asked if label not in _LISTENING]
         )
 
     def story_change_is_published_in_next_cycle(self):
@@ -160,61 +189,6 @@ class CycleCostTest(CostTestCase):
         self.assertIn(TREE, sent)
         self.assertIn(0x21010020, self.slot_providers())
         self.assertNotIn(TREE, self.cycle()[1])
-
-
-#: What the boot of a server asks the host apart from its disk.
-_BEFORE = ['LogicalPartition.read']
-_AFTER = [
-    'LogicalPartition.create',
-    'VirtualIOServer.read',
-    'VirtualIOServer.update',
-    'LogicalPartition.job',
-    'Job.delete',
-    'LogicalPartition.quick',
-]
-
-
-#: What the events of servers that were booted before may lead to.
-_LISTENING = ('Event.feed', 'LogicalPartition.feed')
-
-
-class BuildCostTest(pools.PoolTestCase):
-    def boot_and_count(self):
-        """Boot a server; return the labels of its requests to the host."""
-        self.control().clear_journal()
-        self.boot({}, disk=1)
-        return [
-            record['label']
-            for record in self.control().journal()
-            if record['label'] not in _LISTENING
-        ]
-
-    def test_boot_on_volume_group_makes_eleven_requests(self):
-        self.start_host()
-        self.boot({}, disk=1)
-        disk = [
-            'VolumeGroup.update',
-            'File.create',
-            'File.upload',
-            'File.delete',
-        ]
-        self.assertEqual([*_BEFORE, *disk, *_AFTER], self.boot_and_count())
-
-    def test_boot_from_image_in_pool_makes_twelve_requests(self):
-        self.start_pool_host()
-        self.boot({}, disk=1)
-        self.assertEqual(
-            [
-                *_BEFORE,
-                'LogicalUnit.feed',
-                'LogicalUnit.feed',
-                'SharedStoragePool.read',
-                'LogicalUnit.create',
-                'LogicalUnit.read',
-                *_AFTER,
-            ],
-            self.boot_and_count(),
-        )
 
 
 class SkipFreeReadsTest(CostTestCase):

@@ -86,10 +86,6 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
 
         # The leftovers on the old host are removed when it is back.
         self.assertIsNotNone(self.lpar(server, 'host1'))
-        self.fail_to_recover('host1', server)
-        self.assertLess(
-            providers, set(self._get_allocations_by_server_uuid(server['id']))
-        )
         self.recover_host('host1')
 
         self.assertIsNone(self.lpar(server, 'host1'))
@@ -158,9 +154,15 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
         self.assert_burned(INDEX, host='host2')
         self.recover_host('host1')
 
-    def fail_to_recover(self, host, server):
-        """Restart a host where the LPAR of a server cannot be removed."""
-        self.control(host).add_fault(
+    def story_restart_fails_until_evacuated_lpar_is_removed(self):
+        server = self.boot_on('host1', one_time_use.gpu_group())
+        self.fail_host('host1')
+        self._evacuate_server(server, expected_host='host2')
+        held = {
+            self.slot_providers(host)[INDEX]['uuid']
+            for host in ('host1', 'host2')
+        }
+        self.control('host1').add_fault(
             match='LogicalPartition.delete', status=500, every=True
         )
 
@@ -168,21 +170,28 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
         started = []
         init_host = driver.PowerVMDriver.init_host
 
-        def init_and_remember(virt, name):
+        def init_and_remember(virt, host):
             started.append(virt)
-            init_host(virt, name)
+            init_host(virt, host)
 
         with fixtures.MockPatchObject(
             driver.PowerVMDriver, 'init_host', init_and_remember
         ):
             error = self.assertRaises(
-                nova_exception.NovaException, self.recover_host, host
+                nova_exception.NovaException, self.recover_host, 'host1'
             )
         # A real process would have ended.
-        started[0].cleanup_host(host)
+        started[0].cleanup_host('host1')
 
-        self.assertIn(self.lpar(server, host).uuid, str(error))
-        self.control(host).clear_faults()
+        self.assertIn(self.lpar(server, 'host1').uuid, str(error))
+        self.assertLess(
+            held, set(self._get_allocations_by_server_uuid(server['id']))
+        )
+        self.control('host1').clear_faults()
+        self.recover_host('host1')
+        self.assertIsNone(self.lpar(server, 'host1'))
+        self.assert_burned(INDEX, host='host1')
+        self.assertEqual({INDEX: True}, self.lpar(server, 'host2').slots)
 
     @contextlib.contextmanager
     def microversion_used(self, version):

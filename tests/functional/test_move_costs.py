@@ -92,12 +92,18 @@ RETURN = [
 ]
 
 
-class MoveCostTestCase(moving.MovingTestCase):
+class MoveCostTestCase(one_time_use.OneTimeUseTestCase, moving.MovingTestCase):
     def setUp(self):
         super().setUp()
         self.recorder = self.useFixture(
             requests_seen.Recorder(self.placement.fixture)
         )
+
+    def mark_devices(self):
+        """Make the devices of all hosts one-time-use devices."""
+        for host in self.hosts:
+            self.restart_host(host, inventory=self.inventory)
+        self._run_periodics()
 
     def measure(self, work, *arguments, **options):
         """Do something; return its requests to each host and to Placement.
@@ -120,11 +126,18 @@ class MoveCostTestCase(moving.MovingTestCase):
 
 
 class ResizeCostTest(MoveCostTestCase):
-    """One host with four devices for repeated use."""
+    """One host with four devices."""
 
-    def test_requests_of_resize_in_place(self):
-        self.start_host()
+    def test_requests_of_resizes_in_place(self):
+        self.start_host(inventory=base.GPUS)
         self._run_periodics()
+        with self.subTest('without device'):
+            self.resize_without_device()
+        self.mark_devices()
+        with self.subTest('with device'):
+            self.resize_with_device()
+
+    def resize_without_device(self):
         server = self.boot({}, disk=1)
 
         asked, sent = self.measure(self.resize, server, memory_mb=1024)
@@ -139,15 +152,7 @@ class ResizeCostTest(MoveCostTestCase):
         self.assertEqual({'host1': IN_PLACE_REVERT}, asked)
         self.assertEqual(11, sent)
 
-
-class OneTimeUseResizeCostTest(
-    one_time_use.OneTimeUseTestCase, MoveCostTestCase
-):
-    """One host with four one-time-use devices."""
-
-    def test_requests_of_resize_in_place_with_device(self):
-        self.start_host()
-        self._run_periodics()
+    def resize_with_device(self):
         server = self.boot(base.gpu_groups(1), disk=1)
 
         asked, sent = self.measure(self.resize, server, base.gpu_groups(1))
@@ -163,15 +168,20 @@ class OneTimeUseResizeCostTest(
         self.assertEqual(13, sent)
 
 
-class MigrationCostTest(
-    one_time_use.OneTimeUseTestCase, MoveCostTestCase, pools.PoolTestCase
-):
-    """Two hosts with a pool and four one-time-use devices each."""
+class MigrationCostTest(MoveCostTestCase, pools.PoolTestCase):
+    """Two hosts with a pool and four devices each."""
 
-    def test_requests_of_migration_with_device(self):
+    def test_requests_of_migrations(self):
         self.flags(allow_resize_to_same_host=False)
-        self.start_site()
+        self.start_site(inventory=base.GPUS)
         self._run_periodics()
+        with self.subTest('without device'):
+            self.migrate_without_device()
+        self.mark_devices()
+        with self.subTest('with device'):
+            self.migrate_with_device()
+
+    def migrate_with_device(self):
         server = self.boot(
             base.gpu_groups(1), disk=1, request={'host': 'host1'}
         )
@@ -188,14 +198,7 @@ class MigrationCostTest(
         self.assertEqual({'host1': CLEAN_TARGET, 'host2': RETURN}, asked)
         self.assertEqual(14, sent)
 
-
-class PlainMigrationCostTest(MoveCostTestCase, pools.PoolTestCase):
-    """Two hosts with a pool and four devices for repeated use each."""
-
-    def test_requests_of_migration_without_device(self):
-        self.flags(allow_resize_to_same_host=False)
-        self.start_site()
-        self._run_periodics()
+    def migrate_without_device(self):
         server = self.boot({}, disk=1, request={'host': 'host1'})
 
         asked, sent = self.measure(self.migrate, server)
@@ -247,11 +250,9 @@ class LibvirtMoveCostTest(libvirt_base.ServersTestBase):
             self.measure(self._revert_resize, self.moved),
         )
 
-    def start(self, *hosts):
-        for host in hosts:
-            self.start_compute(hostname=host)
+    def start(self, host):
+        self.start_compute(hostname=host)
         self._run_periodics()
-        self.moved = self._create_server(host='host1', networks='none')
 
     def resize(self):
         self.moved = self._resize_server(
@@ -263,14 +264,12 @@ class LibvirtMoveCostTest(libvirt_base.ServersTestBase):
         self.moved = self._migrate_server(self.moved)
         return self.moved
 
-    def test_requests_of_resize_in_place(self):
-        self.flags(allow_resize_to_same_host=True)
+    def test_requests_of_resize_in_place_and_of_migration(self):
         self.start('host1')
-
+        self.moved = self._create_server(host='host1', networks='none')
+        self.flags(allow_resize_to_same_host=True)
         self.assertEqual((12, 5, 7), self.measure_moves(self.resize))
 
-    def test_requests_of_migration(self):
+        self.start('host2')
         self.flags(allow_resize_to_same_host=False)
-        self.start('host1', 'host2')
-
         self.assertEqual((12, 4, 6), self.measure_moves(self.migrate))
