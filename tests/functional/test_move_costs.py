@@ -92,18 +92,12 @@ RETURN = [
 ]
 
 
-class MoveCostTestCase(one_time_use.OneTimeUseTestCase, moving.MovingTestCase):
+class MoveCostTestCase(moving.MovingTestCase):
     def setUp(self):
         super().setUp()
         self.recorder = self.useFixture(
             requests_seen.Recorder(self.placement.fixture)
         )
-
-    def mark_devices(self):
-        """Make the devices of all hosts one-time-use devices."""
-        for host in self.hosts:
-            self.restart_host(host, inventory=self.inventory)
-        self._run_periodics()
 
     def measure(self, work, *arguments, **options):
         """Do something; return its requests to each host and to Placement.
@@ -126,18 +120,11 @@ class MoveCostTestCase(one_time_use.OneTimeUseTestCase, moving.MovingTestCase):
 
 
 class ResizeCostTest(MoveCostTestCase):
-    """One host with four devices."""
+    """One host with four devices for repeated use."""
 
-    def test_requests_of_resizes_in_place(self):
-        self.start_host(inventory=base.GPUS)
+    def test_requests_of_resize_in_place(self):
+        self.start_host()
         self._run_periodics()
-        with self.subTest('without device'):
-            self.resize_without_device()
-        self.mark_devices()
-        with self.subTest('with device'):
-            self.resize_with_device()
-
-    def resize_without_device(self):
         server = self.boot({}, disk=1)
 
         asked, sent = self.measure(self.resize, server, memory_mb=1024)
@@ -152,7 +139,15 @@ class ResizeCostTest(MoveCostTestCase):
         self.assertEqual({'host1': IN_PLACE_REVERT}, asked)
         self.assertEqual(11, sent)
 
-    def resize_with_device(self):
+
+class OneTimeUseResizeCostTest(
+    one_time_use.OneTimeUseTestCase, MoveCostTestCase
+):
+    """One host with four one-time-use devices."""
+
+    def test_requests_of_resize_in_place_with_device(self):
+        self.start_host()
+        self._run_periodics()
         server = self.boot(base.gpu_groups(1), disk=1)
 
         asked, sent = self.measure(self.resize, server, base.gpu_groups(1))
@@ -168,20 +163,15 @@ class ResizeCostTest(MoveCostTestCase):
         self.assertEqual(13, sent)
 
 
-class MigrationCostTest(MoveCostTestCase, pools.PoolTestCase):
-    """Two hosts with a pool and four devices each."""
+class MigrationCostTest(
+    one_time_use.OneTimeUseTestCase, MoveCostTestCase, pools.PoolTestCase
+):
+    """Two hosts with a pool and four one-time-use devices each."""
 
-    def test_requests_of_migrations(self):
+    def test_requests_of_migration_with_device(self):
         self.flags(allow_resize_to_same_host=False)
-        self.start_site(inventory=base.GPUS)
+        self.start_site()
         self._run_periodics()
-        with self.subTest('without device'):
-            self.migrate_without_device()
-        self.mark_devices()
-        with self.subTest('with device'):
-            self.migrate_with_device()
-
-    def migrate_with_device(self):
         server = self.boot(
             base.gpu_groups(1), disk=1, request={'host': 'host1'}
         )
@@ -198,7 +188,14 @@ class MigrationCostTest(MoveCostTestCase, pools.PoolTestCase):
         self.assertEqual({'host1': CLEAN_TARGET, 'host2': RETURN}, asked)
         self.assertEqual(14, sent)
 
-    def migrate_without_device(self):
+
+class PlainMigrationCostTest(MoveCostTestCase, pools.PoolTestCase):
+    """Two hosts with a pool and four devices for repeated use each."""
+
+    def test_requests_of_migration_without_device(self):
+        self.flags(allow_resize_to_same_host=False)
+        self.start_site()
+        self._run_periodics()
         server = self.boot({}, disk=1, request={'host': 'host1'})
 
         asked, sent = self.measure(self.migrate, server)
