@@ -168,10 +168,11 @@ class CommandsTest(CommandTestCase):
         for provider in self.slot_providers().values():
             if self.reserved(provider['uuid']):
                 self.reserve(provider['uuid'], 'CUSTOM_GPU', 0)
-        self.computes['host1'].manager.reportclient.clear_provider_cache()
         for _ in range(2):
             self._run_periodics()
         super().forget()
+        # A slot may have been withheld because an LPAR had it.
+        self._run_periodics()
 
     # Differences
 
@@ -268,6 +269,38 @@ class CommandsTest(CommandTestCase):
         fixture = self.placement.fixture
         answer = fixture._fake_delete(None, f'/resource_providers/{uuid}')
         self.assertEqual(204, answer.status_code, answer.text)
+
+    # What is there
+
+    def story_show_tells_which_instance_has_a_device(self):
+        server = self.boot(base.gpu_groups(1))
+        (index,) = self.allocated_slots(server)
+
+        _, listed = self.rows('show')
+
+        by_slot = {row['Slot']: row for row in listed}
+        used = by_slot.pop(f'{index:08X}')
+        self.assertEqual([server['id']], used['Consumers'])
+        self.assertEqual(1, used['Used'])
+        self.assertIs(True, used['Offered'])
+        self.assertEqual(
+            server['OS-EXT-SRV-ATTR:instance_name'], used['Instance']
+        )
+        self.assertEqual(f'PowerVM IOSlot host1 {index:08X}', used['Provider'])
+        self.assertEqual(
+            ['free'] * 3,
+            [r['State'] for r in by_slot.values() if r['Offered']],
+        )
+
+        code, tree, err = self.run_command('show', '--tree')
+        self.assertEqual((0, ''), (code, err))
+        self.assertIn(f'allocated to {used["Instance"]}', tree)
+        self.assertEqual(4, tree.count('PowerVM IOSlot host1'))
+
+        # Made anew, the file has the device of the instance, too.
+        code, generated, err = self.run_command('generate')
+        self.assertEqual((0, ''), (code, err))
+        self.assertIn('# 4 x 3D Controller', generated)
 
     # Flavors
 
