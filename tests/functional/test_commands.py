@@ -15,6 +15,8 @@
 import io
 import json
 import os
+import tempfile
+import unittest
 from unittest import mock
 
 import fixtures
@@ -32,6 +34,12 @@ from nova_powervm.tool.inventory import release
 from tests.functional import base
 
 ONE_TIME = 'HW_PCI_ONE_TIME_USE'
+
+
+#: Reads service versions as the conductor does: from the records.
+ask_records = mock.patch.object(
+    nova_service_versions.rpcapi, 'ConductorAPI', new=lambda: None
+)
 
 
 class CommandTestCase(base.PowerVMTestCase):
@@ -145,13 +153,34 @@ class CommandTestCase(base.PowerVMTestCase):
         self.assertEqual(200, answer.status, answer.body)
 
 
-class DiffTest(CommandTestCase):
+class CommandsTest(CommandTestCase):
+    """A host with four GPUs."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+
+    def test_commands_tell_and_change_what_the_cloud_has(self):
+        self.tell_stories()
+
+    def forget(self):
+        """Have the driver publish its providers as before."""
+        for provider in self.slot_providers().values():
+            if self.reserved(provider['uuid']):
+                self.reserve(provider['uuid'], 'CUSTOM_GPU', 0)
+        for _ in range(2):
+            self._run_periodics()
+        super().forget()
+        # A slot may have been withheld because an LPAR had it.
+        self._run_periodics()
+
+    # Differences
+
     def kinds(self, **options):
         code, rows = self.rows('diff', **options)
         return code, [(row['Kind'], row['Slot']) for row in rows]
 
-    def test_diff_reports_each_kind_of_difference(self):
-        self.start_host()
+    def story_diff_reports_each_kind_of_difference(self):
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
         providers = self.slot_providers()
@@ -221,8 +250,7 @@ class DiffTest(CommandTestCase):
         _, kinds = self.kinds()
         self.assertIn(('missing', f'{free[0]:08X}'), kinds)
 
-    def test_diff_compares_traits_of_file_without_those_added_by_nova(self):
-        self.start_host()
+    def story_diff_compares_traits_of_file_without_those_added_by_nova(self):
         path = self.inventory_path('host1')
         with open(path) as file:
             text = file.read()
@@ -242,10 +270,41 @@ class DiffTest(CommandTestCase):
         answer = fixture._fake_delete(None, f'/resource_providers/{uuid}')
         self.assertEqual(204, answer.status_code, answer.text)
 
+    # What is there
 
-class FlavorTest(CommandTestCase):
-    def test_flavor_made_by_flavor_create_gets_devices(self):
-        self.start_host()
+    def story_show_tells_which_instance_has_a_device(self):
+        server = self.boot(base.gpu_groups(1))
+        (index,) = self.allocated_slots(server)
+
+        _, listed = self.rows('show')
+
+        by_slot = {row['Slot']: row for row in listed}
+        used = by_slot.pop(f'{index:08X}')
+        self.assertEqual([server['id']], used['Consumers'])
+        self.assertEqual(1, used['Used'])
+        self.assertIs(True, used['Offered'])
+        self.assertEqual(
+            server['OS-EXT-SRV-ATTR:instance_name'], used['Instance']
+        )
+        self.assertEqual(f'PowerVM IOSlot host1 {index:08X}', used['Provider'])
+        self.assertEqual(
+            ['free'] * 3,
+            [r['State'] for r in by_slot.values() if r['Offered']],
+        )
+
+        code, tree, err = self.run_command('show', '--tree')
+        self.assertEqual((0, ''), (code, err))
+        self.assertIn(f'allocated to {used["Instance"]}', tree)
+        self.assertEqual(4, tree.count('PowerVM IOSlot host1'))
+
+        # Made anew, the file has the device of the instance, too.
+        code, generated, err = self.run_command('generate')
+        self.assertEqual((0, ''), (code, err))
+        self.assertIn('# 4 x 3D Controller', generated)
+
+    # Flavors
+
+    def story_flavor_made_by_flavor_create_gets_devices(self):
         self.compute_api()
         flavor = self._create_flavor(
             name='gpu.two', memory_mb=512, vcpu=1, disk=0, ephemeral=0
@@ -262,6 +321,7 @@ class FlavorTest(CommandTestCase):
             image_uuid=self.image, flavor_id=flavor, networks='none'
         )
         server = self.api.post_server({'server': body})
+        self._booted.append(server['id'])
         server = self._wait_until_built(server['id'])
         self.assertEqual('ACTIVE', server['status'], server.get('fault'))
         self.assertEqual(2, len(self.allocated_slots(server)))
@@ -289,8 +349,8 @@ class FlavorTest(CommandTestCase):
             [row['Problem'] for row in rows if row['Severity'] == 'error'],
         )
 
+    # Releases
 
-class ReleaseTest(CommandTestCase):
     def burn(self, index):
         uuid = self.slot_providers()[index]['uuid']
         traits = set(self._get_provider_traits(uuid)) | {ONE_TIME}
@@ -301,8 +361,7 @@ class ReleaseTest(CommandTestCase):
     def reserved(self, uuid):
         return self._get_provider_inventory(uuid)['CUSTOM_GPU']['reserved']
 
-    def test_release_sets_reserved_of_used_device_to_zero(self):
-        self.start_host()
+    def story_release_sets_reserved_of_used_device_to_zero(self):
         server = self.boot(base.gpu_groups(1))
         (used,) = self.allocated_slots(server)
         first, *others = sorted(set(self.slot_providers()) - {used})
@@ -349,8 +408,7 @@ class ReleaseTest(CommandTestCase):
         self.assertIn('it is not burned', err)
         self.assertEqual(1, self.reserved(allocated))
 
-    def test_release_refuses_device_that_guest_has_without_allocation(self):
-        self.start_host()
+    def story_release_refuses_device_that_guest_has_without_allocation(self):
         server = self.boot(base.gpu_groups(1))
         (index,) = self.allocated_slots(server)
         burned = self.burn(index)
@@ -375,8 +433,7 @@ class ReleaseTest(CommandTestCase):
         self.assertEqual((0, 'released'), (code, rows[0]['State']))
         self.assertEqual(0, self.reserved(burned))
 
-    def test_release_changes_nothing_without_answer_of_host(self):
-        self.start_host()
+    def story_release_changes_nothing_without_answer_of_host(self):
         first = min(self.slot_providers())
         burned = self.burn(first)
         deaf = self.nova_conf(
@@ -398,9 +455,9 @@ class ReleaseTest(CommandTestCase):
         self.assertEqual(2, code)
         self.assertIn('does not report its slot', err)
         self.assertEqual(1, self.reserved(burned))
+        self.control().reset()
 
-    def test_release_names_all_refused_slots_and_changes_none(self):
-        self.start_host()
+    def story_release_names_all_refused_slots_and_changes_none(self):
         first, second, third, _ = sorted(self.slot_providers())
         burned = self.burn(first)
 
@@ -416,8 +473,7 @@ class ReleaseTest(CommandTestCase):
         self.assertEqual(1, self.reserved(burned))
         self.assertNotIn(' released', out.replace('not released', ''))
 
-    def test_release_reports_result_per_slot_if_one_fails(self):
-        self.start_host()
+    def story_release_reports_result_per_slot_if_one_fails(self):
         first, second, *_ = sorted(self.slot_providers())
         burned = {self.burn(first): 0, self.burn(second): 1}
         failing = list(burned)[1]
@@ -445,8 +501,7 @@ class ReleaseTest(CommandTestCase):
         for uuid, reserved in burned.items():
             self.assertEqual(reserved, self.reserved(uuid))
 
-    def test_release_checks_again_a_device_changed_meanwhile(self):
-        self.start_host()
+    def story_release_checks_again_a_device_changed_meanwhile(self):
         index = min(self.slot_providers())
         uuid = self.burn(index)
         write = release.placement_client.PlacementClient.write_inventory
@@ -468,10 +523,9 @@ class ReleaseTest(CommandTestCase):
         self.assertEqual(0, code, err)
         self.assertEqual(0, self.reserved(uuid))
 
+    # Errors
 
-class CloudErrorsTest(CommandTestCase):
-    def test_unreachable_placement_is_reported_with_its_cure(self):
-        self.start_host()
+    def story_unreachable_placement_is_reported_with_its_cure(self):
         good = {
             'auth_type': 'admin_token',
             'endpoint': self.placement.fixture.endpoint,
@@ -493,8 +547,8 @@ class CloudErrorsTest(CommandTestCase):
         self.assertEqual(4, code)
         self.assertIn("no provider named 'host9'", err)
 
+    # Checks before an upgrade
 
-class StatusTest(CommandTestCase):
     def check(self, conf):
         """Run the checks; give exit code and code and details by check."""
         out = self.useFixture(fixtures.StringStream('out')).stream
@@ -508,56 +562,46 @@ class StatusTest(CommandTestCase):
             for check in json.loads(out.read())['checks']
         }
 
-    def ask_records(self):
-        """Read service versions as the conductor does: from the records."""
-        self.useFixture(
-            fixtures.MockPatchObject(
-                nova_service_versions.rpcapi, 'ConductorAPI', lambda: None
-            )
-        )
-
     def results(self, conf):
         """Run the checks; give the names of those that are not a success."""
         _, found = self.check(conf)
         return {name: code for name, (code, _) in found.items() if code}
 
-    def test_unreachable_conductor_is_a_warning(self):
-        self.start_host()
+    def story_unreachable_conductor_is_a_warning(self):
         # The conductor of these tests serves one cell, on a queue that only
         # the cell's own services know.
         code, found = self.check(self.nova_conf())
         self.assertEqual(1, code)
         self.assertIn('cannot be asked', found['Nova service versions'][1])
 
-    def test_ready_host_passes_all_checks(self):
-        self.start_host()
-        self.ask_records()
+    @ask_records
+    def story_ready_host_passes_all_checks(self):
         code, found = self.check(self.nova_conf())
         self.assertEqual((0, {0}), (code, {c for c, _ in found.values()}))
         self.assertIn('is 74', found['Nova service versions'][1])
         self.assertIn('installed here', found['Placement'][1])
 
-    def test_short_provider_name_is_a_warning(self):
-        self.start_host()
-        self.ask_records()
+    @ask_records
+    def story_short_provider_name_is_a_warning(self):
         # As an earlier release of the driver may have left it
         root = self._get_provider_uuid_by_host('host1')
+        provider = uuidutils.generate_uuid()
         self.placement.post(
             '/resource_providers',
             {
                 'name': 'PowerVM IOSlot 21010099',
                 'parent_provider_uuid': root,
-                'uuid': uuidutils.generate_uuid(),
+                'uuid': provider,
             },
             version='1.20',
         )
         code, found = self.check(self.nova_conf())
         self.assertEqual((1, 1), (code, found['Names of providers'][0]))
         self.assertIn('IOSlot 21010099', found['Names of providers'][1])
+        self._delete_provider(provider)
 
-    def test_failure_is_reported_by_the_check_of_its_cause_only(self):
-        self.start_host()
-        self.ask_records()
+    @ask_records
+    def story_failure_is_reported_by_the_check_of_its_cause_only(self):
         good = self.nova_conf()
         self.assertEqual({}, self.results(good))
         powervm = {
@@ -619,10 +663,11 @@ class StatusTest(CommandTestCase):
                 conf = self.nova_conf(**changes)
                 self.assertEqual(expected, self.results(conf))
 
+
+class UnusableConfigurationTest(unittest.TestCase):
     def test_unusable_configuration_file_is_named_and_ends_with_255(self):
-        path = os.path.join(
-            self.useFixture(fixtures.TempDir()).path, 'nova.conf'
-        )
+        directory = self.enterContext(tempfile.TemporaryDirectory())
+        path = os.path.join(directory, 'nova.conf')
         with open(path, 'wb') as file:
             file.write(b'# \xe9\n')
         for name in ('/nowhere', path):

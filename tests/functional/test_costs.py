@@ -19,7 +19,6 @@ from nova import context as nova_context
 
 from nova_powervm.virt.provider_tree import free_provider_reads
 from tests.functional import base
-from tests.functional import pools
 from tests.functional import requests_seen
 
 ALLOCATIONS = 'GET /resource_providers/{}/allocations'
@@ -27,6 +26,24 @@ ROOM = 'GET /resource_providers?in_tree={}&resources=CUSTOM_GPU:1'
 #: An idle cycle asks the host this.
 UNCHANGED = [('ManagedSystem.read', 304), ('VolumeGroup.read', 304)]
 TREE = 'GET /resource_providers?in_tree={}'
+
+
+#: The boot of a server, the disk of which is in a volume group, asks this.
+BOOT = [
+    'LogicalPartition.read',
+    'VolumeGroup.update',
+    'File.create',
+    'File.upload',
+    'File.delete',
+    'LogicalPartition.create',
+    'VirtualIOServer.read',
+    'VirtualIOServer.update',
+    'LogicalPartition.job',
+    'Job.delete',
+    'LogicalPartition.quick',
+]
+#: What the events of servers that were booted before may lead to.
+_LISTENING = ('Event.feed', 'LogicalPartition.feed')
 
 
 class CostTestCase(base.PowerVMTestCase):
@@ -55,9 +72,22 @@ class CostTestCase(base.PowerVMTestCase):
         return self.computes[name].manager.driver
 
 
-class IdleCycleTest(CostTestCase):
-    def test_unchanged_host_answers_two_conditional_requests(self):
+class CycleCostTest(CostTestCase):
+    """A host whose free providers Nova reads one by one."""
+
+    def setUp(self):
+        super().setUp()
         self.start_host(skip_free_provider_reads=False)
+
+    def test_cycle_makes_few_requests(self):
+        self.tell_stories()
+
+    def forget(self):
+        """Let a cycle see what a story has freed."""
+        super().forget()
+        self._run_periodics()
+
+    def story_unchanged_host_answers_two_conditional_requests(self):
         view = self.driver()._running.host.last_or_read().view
 
         asked, sent = self.cycle()
@@ -68,8 +98,7 @@ class IdleCycleTest(CostTestCase):
         # Nothing was parsed again.
         self.assertIs(view, self.driver()._running.host.last_or_read().view)
 
-    def test_device_in_use_costs_one_more_request_to_placement(self):
-        self.start_host(skip_free_provider_reads=False)
+    def story_device_in_use_costs_one_more_request_to_placement(self):
         _, free = self.cycle()
         self.boot(base.gpu_groups(1))
         self.cycle()
@@ -82,8 +111,19 @@ class IdleCycleTest(CostTestCase):
             free.count(ALLOCATIONS) + 1, sent.count(ALLOCATIONS), sent
         )
 
-    def test_change_is_published_in_next_cycle(self):
-        self.start_host()
+    def story_boot_makes_eleven_requests(self):
+        self.boot({}, disk=1)
+        self.control().clear_journal()
+
+        self.boot({}, disk=1)
+
+        # From an image in a pool: tests.ops.test_build_disks.
+        asked = [record['label'] for record in self.control().journal()]
+        self.assertEqual(
+            BOOT, [label for label in asked if label not in _LISTENING]
+        )
+
+    def story_change_is_published_in_next_cycle(self):
         self.plug_gpu('21010040')
 
         self.cycle()
@@ -93,99 +133,41 @@ class IdleCycleTest(CostTestCase):
         self.cycle()
         self.assertNotIn(0x21010040, self.slot_providers())
         self.assertEqual(UNCHANGED, self.cycle()[0])
+        self.control().set_owner('21010040', None)
+        self.control().pull('21010040')
 
-    def test_traits_changed_in_placement_are_restored(self):
-        self.flags(resource_provider_association_refresh=1, group='compute')
-        self.start_host()
+    def story_traits_changed_in_placement_are_restored(self):
         provider = self.slot_providers()[0x21010020]['uuid']
         traits = set(self._get_provider_traits(provider))
         self._create_trait('CUSTOM_BY_HAND')
         self._set_provider_traits(
             provider, ['CUSTOM_BY_HAND', os_traits.OWNER_NOVA]
         )
+        self.flags(resource_provider_association_refresh=1, group='compute')
         base.time.sleep(1.1)
 
         self.cycle()
 
         self.assertEqual(traits, set(self._get_provider_traits(provider)))
 
-
-#: What the boot of a server asks the host apart from its disk.
-_BEFORE = ['LogicalPartition.read']
-_AFTER = [
-    'LogicalPartition.create',
-    'VirtualIOServer.read',
-    'VirtualIOServer.update',
-    'LogicalPartition.job',
-    'Job.delete',
-    'LogicalPartition.quick',
-]
-
-
-#: What the events of servers that were booted before may lead to.
-_LISTENING = ('Event.feed', 'LogicalPartition.feed')
-
-
-class BuildCostTest(pools.PoolTestCase):
-    def boot_and_count(self):
-        """Boot a server; return the labels of its requests to the host."""
-        self.control().clear_journal()
-        self.boot({}, disk=1)
-        return [
-            record['label']
-            for record in self.control().journal()
-            if record['label'] not in _LISTENING
-        ]
-
-    def test_boot_on_volume_group_makes_eleven_requests(self):
-        self.start_host()
-        self.boot({}, disk=1)
-        disk = [
-            'VolumeGroup.update',
-            'File.create',
-            'File.upload',
-            'File.delete',
-        ]
-        self.assertEqual([*_BEFORE, *disk, *_AFTER], self.boot_and_count())
-
-    def test_boot_from_image_in_pool_makes_twelve_requests(self):
-        self.start_pool_host()
-        self.boot({}, disk=1)
-        self.assertEqual(
-            [
-                *_BEFORE,
-                'LogicalUnit.feed',
-                'LogicalUnit.feed',
-                'SharedStoragePool.read',
-                'LogicalUnit.create',
-                'LogicalUnit.read',
-                *_AFTER,
-            ],
-            self.boot_and_count(),
-        )
-
-
-class RestartCostTest(CostTestCase):
-    def test_restart_creates_no_traits_or_classes(self):
-        self.start_host()
+    def story_restart_creates_no_traits_or_classes(self):
         self.recorder.take()
 
-        self.restart_host()
+        self.restart_host(skip_free_provider_reads=False)
 
         sent = self.recorder.take()
         self.assertEqual([], [r for r in sent if not r.startswith('GET')])
         self.assertEqual([], [r for r in sent if '/traits?' in r])
 
-    def test_stopped_service_leaves_no_thread(self):
-        before = self.threads()
-        self.start_host()
-        (thread,) = self.threads() - before
+    def story_stopped_service_leaves_no_thread(self):
+        (thread,) = self.threads()
 
         self.computes['host1'].stop()
 
         # Nova's fixture does not wait for the end of a service.
         thread.join(10)
         self.assertFalse(thread.is_alive())
+        self.restart_host(skip_free_provider_reads=False)
 
     @staticmethod
     def threads():
@@ -195,10 +177,7 @@ class RestartCostTest(CostTestCase):
             if thread.name == 'powervm-events'
         }
 
-
-class DeletedProviderTest(CostTestCase):
-    def test_deleted_provider_is_recreated_after_a_failed_cycle(self):
-        self.start_host(skip_free_provider_reads=False)
+    def story_deleted_provider_is_recreated_after_a_failed_cycle(self):
         uuid = self.slot_providers()[0x21010020]['uuid']
         self.placement.delete(f'/resource_providers/{uuid}')
 
@@ -211,10 +190,143 @@ class DeletedProviderTest(CostTestCase):
         self.assertIn(0x21010020, self.slot_providers())
         self.assertNotIn(TREE, self.cycle()[1])
 
-    def test_deleted_provider_is_recreated_with_skipping(self):
+
+class SkipFreeReadsTest(CostTestCase):
+    """A host whose free providers are not read."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host(skip_free_provider_reads=True)
+
+    def test_free_providers_are_not_read(self):
+        self.tell_stories()
+
+    def forget(self):
+        """Let a cycle see what a story has freed."""
+        super().forget()
+        self._run_periodics()
+
+    def client(self):
+        return self.computes['host1'].manager.reportclient
+
+    def original_and_replacement(self):
+        """Return the allocations as nova reads them and as the option does."""
+        context = nova_context.get_admin_context()
+        original = type(self.client()).get_allocations_for_provider_tree
+        return (
+            original(self.client(), context, 'host1'),
+            self.client().get_allocations_for_provider_tree(context, 'host1'),
+        )
+
+    def story_cycle_sends_three_requests_for_any_number_of_devices(self):
+
+        asked, sent = self.cycle()
+
+        self.assertEqual(UNCHANGED, asked)
+        self.assertEqual([ALLOCATIONS, ROOM, ALLOCATIONS], sent)
+
+    def story_allocations_equal_those_nova_reads(self):
+        requested = self.start_boot(base.gpu_groups(1)), self.start_boot({})
+        for server in requested:
+            self._wait_until_built(server['id'])
+        self.cycle()
+
+        theirs, ours = self.original_and_replacement()
+
+        self.assertEqual(2, len(theirs))
+        self.assertEqual(theirs, ours)
+
+    def story_withdrawn_and_reserved_providers_are_read(self):
+        server = self.boot(base.gpu_groups(1))
+        (used,) = (
+            int(provider['name'][-8:], 16)
+            for provider in self.slot_providers().values()
+            if provider['uuid']
+            in self._get_allocations_by_server_uuid(server['id'])
+        )
+        self.control().pull(f'{used:08X}')
+        self.cycle()
+
+        theirs, ours = self.original_and_replacement()
+
+        self.assertIn(server['id'], ours)
+        self.assertEqual(theirs, ours)
+        self._delete_server(server)
+        self.plug_gpu(f'{used:08X}')
+
+    def story_provider_with_another_class_is_read(self):
+        uuid = self.slot_providers()[0x21010020]['uuid']
+        # Nova's copy of the provider is older than this.
+        self.placement.put('/resource_classes/CUSTOM_OTHER', {}, version='1.7')
+        generation = self.placement.get(f'/resource_providers/{uuid}').body[
+            'generation'
+        ]
+        self.placement.post(
+            f'/resource_providers/{uuid}/inventories',
+            {
+                'resource_class': 'CUSTOM_OTHER',
+                'total': 1,
+                'resource_provider_generation': generation,
+            },
+        )
+        consumer = base.uuidutils.generate_uuid()
+        self.placement.put(
+            f'/allocations/{consumer}',
+            {
+                'allocations': {uuid: {'resources': {'CUSTOM_OTHER': 1}}},
+                'project_id': 'p',
+                'user_id': 'u',
+                'consumer_generation': None,
+            },
+            version='1.28',
+        )
+
+        theirs, ours = self.original_and_replacement()
+
+        self.assertEqual(1, len(ours))
+        self.assertEqual(theirs, ours)
+        self.placement.delete(f'/allocations/{consumer}')
+        self.client().clear_provider_cache()
+
+    def story_option_is_ignored_with_pci_in_placement(self):
+        self.flags(report_in_placement=True, group='pci')
+        self.restart_host(skip_free_provider_reads=True)
+
+        self.assertNotIn(
+            'get_allocations_for_provider_tree', vars(self.client())
+        )
+        self.assertIn(
+            'skip_free_provider_reads is off: [pci]report_in_placement',
+            self.logged(),
+        )
+        self.flags(report_in_placement=False, group='pci')
+        self.restart_host(skip_free_provider_reads=True)
+
+    def story_option_is_ignored_with_untested_nova(self):
+        with base.fixtures.MockPatchObject(
+            free_provider_reads, 'TESTED', ('33.0',)
+        ):
+            self.restart_host(skip_free_provider_reads=True)
+
+        self.assertNotIn(
+            'get_allocations_for_provider_tree', vars(self.client())
+        )
+        self.assertIn('this is nova 34.', self.logged())
+        self.restart_host(skip_free_provider_reads=True)
+
+    def story_stop_restores_report_client(self):
+        self.assertIn('get_allocations_for_provider_tree', vars(self.client()))
+
+        self.computes['host1'].stop()
+
+        self.assertNotIn(
+            'get_allocations_for_provider_tree', vars(self.client())
+        )
+        self.restart_host(skip_free_provider_reads=True)
+
+    def story_deleted_provider_is_recreated(self):
         # A free provider is not read, so only one that was used is missed
         # before Nova's refresh.
-        self.start_host(skip_free_provider_reads=True)
         server = self.boot(base.gpu_groups(1))
         (used,) = [
             uuid
@@ -230,120 +342,3 @@ class DeletedProviderTest(CostTestCase):
         self.cycle()
 
         self.assertEqual(4, len(self.slot_providers()))
-
-
-class SkipFreeReadsTest(CostTestCase):
-    def client(self):
-        return self.computes['host1'].manager.reportclient
-
-    def original_and_replacement(self):
-        """Return the allocations as nova reads them and as the option does."""
-        context = nova_context.get_admin_context()
-        original = type(self.client()).get_allocations_for_provider_tree
-        return (
-            original(self.client(), context, 'host1'),
-            self.client().get_allocations_for_provider_tree(context, 'host1'),
-        )
-
-    def test_cycle_sends_three_requests_for_any_number_of_devices(self):
-        self.start_host(skip_free_provider_reads=True)
-
-        asked, sent = self.cycle()
-
-        self.assertEqual(UNCHANGED, asked)
-        self.assertEqual([ALLOCATIONS, ROOM, ALLOCATIONS], sent)
-
-    def test_allocations_equal_those_nova_reads(self):
-        self.start_host(skip_free_provider_reads=True)
-        self.boot(base.gpu_groups(1) | {'group_policy': 'none'})
-        self.boot({})
-        self.cycle()
-
-        theirs, ours = self.original_and_replacement()
-
-        self.assertEqual(2, len(theirs))
-        self.assertEqual(theirs, ours)
-
-    def test_withdrawn_and_reserved_providers_are_read(self):
-        self.start_host(skip_free_provider_reads=True)
-        server = self.boot(base.gpu_groups(1))
-        (used,) = (
-            int(provider['name'][-8:], 16)
-            for provider in self.slot_providers().values()
-            if provider['uuid']
-            in self._get_allocations_by_server_uuid(server['id'])
-        )
-        self.control().pull(f'{used:08X}')
-        self.cycle()
-
-        theirs, ours = self.original_and_replacement()
-
-        self.assertIn(server['id'], ours)
-        self.assertEqual(theirs, ours)
-
-    def test_provider_with_another_class_is_read(self):
-        self.start_host(skip_free_provider_reads=True)
-        uuid = self.slot_providers()[0x21010020]['uuid']
-        # Nova's copy of the provider is older than this.
-        self.placement.put('/resource_classes/CUSTOM_OTHER', {}, version='1.7')
-        generation = self.placement.get(f'/resource_providers/{uuid}').body[
-            'generation'
-        ]
-        self.placement.post(
-            f'/resource_providers/{uuid}/inventories',
-            {
-                'resource_class': 'CUSTOM_OTHER',
-                'total': 1,
-                'resource_provider_generation': generation,
-            },
-        )
-        self.placement.put(
-            f'/allocations/{base.uuidutils.generate_uuid()}',
-            {
-                'allocations': {uuid: {'resources': {'CUSTOM_OTHER': 1}}},
-                'project_id': 'p',
-                'user_id': 'u',
-                'consumer_generation': None,
-            },
-            version='1.28',
-        )
-
-        theirs, ours = self.original_and_replacement()
-
-        self.assertEqual(1, len(ours))
-        self.assertEqual(theirs, ours)
-
-    def test_option_is_ignored_with_pci_in_placement(self):
-        self.flags(report_in_placement=True, group='pci')
-        self.start_host(skip_free_provider_reads=True)
-
-        self.assertNotIn(
-            'get_allocations_for_provider_tree', vars(self.client())
-        )
-        self.assertIn(
-            'skip_free_provider_reads is off: [pci]report_in_placement',
-            self.stdlog.logger.output,
-        )
-
-    def test_option_is_ignored_with_untested_nova(self):
-        self.useFixture(
-            base.fixtures.MockPatchObject(
-                free_provider_reads, 'TESTED', ('33.0',)
-            )
-        )
-        self.start_host(skip_free_provider_reads=True)
-
-        self.assertNotIn(
-            'get_allocations_for_provider_tree', vars(self.client())
-        )
-        self.assertIn('this is nova 34.', self.stdlog.logger.output)
-
-    def test_stop_restores_report_client(self):
-        self.start_host(skip_free_provider_reads=True)
-        self.assertIn('get_allocations_for_provider_tree', vars(self.client()))
-
-        self.computes['host1'].stop()
-
-        self.assertNotIn(
-            'get_allocations_for_provider_tree', vars(self.client())
-        )

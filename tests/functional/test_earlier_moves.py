@@ -24,7 +24,7 @@ class EarlierMoveTest(test_pool_moves.PoolMoveTestCase):
         super().setUp()
         self.prepare()
 
-    def test_confirmation_of_earlier_move_spares_server_that_is_back(self):
+    def test_confirmation_of_earlier_move_spares_server_and_frees_source(self):
         server, earlier, later = self.move_there_and_back()
         before = self.host_state('host1')
 
@@ -42,15 +42,15 @@ class EarlierMoveTest(test_pool_moves.PoolMoveTestCase):
         self.assertEqual(
             base.CONF.reserved_host_memory_mb + 512, self.memory_used('host1')
         )
+        self.free_source_as_guide_says(server, later)
         server = self.reboot_hard(server)
         self.assertEqual('running', self.lpar(server).state)
         self.assertEqual(
             test_pool_moves.WRITTEN, self.bytes_of(server, 'host1')
         )
 
-    def test_source_of_later_move_is_freed_as_guide_says(self):
-        server, _, later = self.move_there_and_back()
-        server = self.confirm(server)
+    def free_source_as_guide_says(self, server, later):
+        """Free what a later move holds on the host that it left."""
         left = self.owned(server, 'host2')
         self.assertEqual(left, self.slots_of(later, 'host2'))
 

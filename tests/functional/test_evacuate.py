@@ -12,6 +12,8 @@
 
 """Servers of a failed host are evacuated to another one."""
 
+import contextlib
+
 import fixtures
 from nova import context as nova_context
 from nova import exception as nova_exception
@@ -35,7 +37,18 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
         """Boot a server on a host."""
         return self.boot(groups, request={'host': host}, **options)
 
-    def test_evacuate_burns_new_device_and_keeps_old_one_burned(self):
+    def test_servers_of_failed_host_are_evacuated(self):
+        self.tell_stories()
+
+    def forget(self):
+        """Release what a story has burned."""
+        super().forget()
+        for host in self.hosts:
+            for index in self.burned(host):
+                self.release(index, host)
+        self._run_periodics()
+
+    def story_evacuate_burns_new_device_and_keeps_old_one_burned(self):
         port = self.make_port()
         server = self.boot_on(
             'host1',
@@ -93,7 +106,7 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
         self.assertIsNone(self.lpar(server, 'host2'))
         self.assert_burned(INDEX, host='host2')
 
-    def test_evacuate_to_burned_device_changes_nothing(self):
+    def story_evacuate_to_burned_device_changes_nothing(self):
         used = self.boot_on('host2', one_time_use.gpu_group())
         self._delete_server(used)
         self.assert_burned(INDEX, host='host2')
@@ -109,14 +122,13 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
             server['id'], {'os-resetState': {'state': 'active'}}
         )
         # Past the scheduler, which old microversions still allow.
-        self.api.microversion = '2.67'
-        self.admin_api.microversion = '2.67'
-        self._evacuate_server(
-            server,
-            extra_post_args={'host': 'host2', 'force': True},
-            expected_state='ACTIVE',
-            expected_migration_status='error',
-        )
+        with self.microversion_used('2.67'):
+            self._evacuate_server(
+                server,
+                extra_post_args={'host': 'host2', 'force': True},
+                expected_state='ACTIVE',
+                expected_migration_status='error',
+            )
         # Past Nova's checks: the driver, called as nova-compute does.
         provider = self.slot_providers('host2')[INDEX]['uuid']
         allocations = self._get_allocations_by_server_uuid(server['id'])
@@ -140,8 +152,9 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
         self.assertIsNone(self.lpar(server, 'host2'))
         self.assertEqual(before, self.host_state('host2'))
         self.assert_burned(INDEX, host='host2')
+        self.recover_host('host1')
 
-    def test_restart_fails_until_evacuated_lpar_is_removed(self):
+    def story_restart_fails_until_evacuated_lpar_is_removed(self):
         server = self.boot_on('host1', one_time_use.gpu_group())
         self.fail_host('host1')
         self._evacuate_server(server, expected_host='host2')
@@ -179,6 +192,17 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
         self.assertIsNone(self.lpar(server, 'host1'))
         self.assert_burned(INDEX, host='host1')
         self.assertEqual({INDEX: True}, self.lpar(server, 'host2').slots)
+
+    @contextlib.contextmanager
+    def microversion_used(self, version):
+        """Return a context in which requests are of an earlier API."""
+        apis = self.api, self.admin_api
+        before = [api.microversion for api in apis]
+        for api in apis:
+            api.microversion = version
+        yield
+        for api, latest in zip(apis, before, strict=True):
+            api.microversion = latest
 
     def spawn(self, host, server, allocations):
         """Call the driver's spawn as nova-compute does."""

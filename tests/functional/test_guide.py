@@ -72,8 +72,6 @@ _CYBORG = re.compile(
     ' --cyborg| --accelerators| handover |CUSTOM_POWERVM_CYBORG|crypto1'
 )
 
-DEVICE = one_time_use.gpu_group() | {'trait1:OWNER_NOVA': 'required'}
-
 
 class GuideTestCase(test_commands.CommandTestCase):
     """An operator's terminal with the openstack command."""
@@ -152,10 +150,10 @@ class GuideTestCase(test_commands.CommandTestCase):
     def prepare_for(self, line):
         """Set up what an example needs."""
         if ' release' in line and one_time_use.INDEX not in self.waiting():
+            # As a server leaves it that is deleted.
             self.delete_all()
-            # One of those may have had it.
-            if one_time_use.INDEX not in self.waiting():
-                self._delete_server(self.boot(DEVICE))
+            provider = self.slot_providers()[one_time_use.INDEX]
+            self.reserve(provider['uuid'], 'CUSTOM_GPU', 1)
         if line.startswith('nova-powervm-inventory generate'):
             # Another page may have had it written.
             pathlib.Path(self.directory, 'new.yaml').unlink(missing_ok=True)

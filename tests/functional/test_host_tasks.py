@@ -41,8 +41,6 @@ class HostTaskTest(base.PowerVMTestCase):
 
     def prepare(self):
         """Boot a server with a GPU."""
-        self.flags(resume_guests_state_on_host_boot=False)
-        self.restart_host(inventory=base.GPUS)
         self.server = self.boot(base.gpu_groups(1))
         (self.slot,) = self.allocated_slots(self.server)
         self.index = f'{self.slot:08X}'
@@ -67,7 +65,7 @@ class HostTaskTest(base.PowerVMTestCase):
         self._run_periodics()
         self.assertNotIn('CUSTOM_POWERVM_WITHDRAWN', self.traits())
 
-    def story_server_gets_any_card_in_its_slot(self):
+        # The card need not be of the same kind.
         self._stop_server(self.server)
         self.control().pull(self.index)
         self.control().plug(self.index, _NVME)
@@ -107,18 +105,16 @@ class HostTaskTest(base.PowerVMTestCase):
         self._run_periodics()
         self.assertNotIn(self.slot, self.slot_providers())
         self.control().set_owner(self.index, None)
+        self.restart_host(inventory=base.GPUS)
 
     def story_servers_are_stopped_after_boot_of_host(self):
         self.turn_off_and_on()
-
         self.restart_host()
-
         self.assert_stopped_by_nova()
 
-    def story_servers_are_stopped_under_running_nova_compute(self):
+        # While nova-compute runs, the option makes no difference.
         self.flags(resume_guests_state_on_host_boot=True)
         self.turn_off_and_on()
-
         self.assert_stopped_by_nova()
 
     def traits(self):

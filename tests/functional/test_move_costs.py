@@ -247,11 +247,9 @@ class LibvirtMoveCostTest(libvirt_base.ServersTestBase):
             self.measure(self._revert_resize, self.moved),
         )
 
-    def start(self, *hosts):
-        for host in hosts:
-            self.start_compute(hostname=host)
+    def start(self, host):
+        self.start_compute(hostname=host)
         self._run_periodics()
-        self.moved = self._create_server(host='host1', networks='none')
 
     def resize(self):
         self.moved = self._resize_server(
@@ -263,14 +261,12 @@ class LibvirtMoveCostTest(libvirt_base.ServersTestBase):
         self.moved = self._migrate_server(self.moved)
         return self.moved
 
-    def test_requests_of_resize_in_place(self):
-        self.flags(allow_resize_to_same_host=True)
+    def test_requests_of_resize_in_place_and_of_migration(self):
         self.start('host1')
-
+        self.moved = self._create_server(host='host1', networks='none')
+        self.flags(allow_resize_to_same_host=True)
         self.assertEqual((12, 5, 7), self.measure_moves(self.resize))
 
-    def test_requests_of_migration(self):
+        self.start('host2')
         self.flags(allow_resize_to_same_host=False)
-        self.start('host1', 'host2')
-
         self.assertEqual((12, 4, 6), self.measure_moves(self.migrate))

@@ -11,8 +11,9 @@
 # under the License.
 """The cells of the table of moves: each operation with each kind of device.
 
-The table is in the page on moves. Each story stands for a row, and has a
-server of each kind.
+The table is in the page on moves. Each story stands for a row. Its server has
+a device of each kind; where a server without devices takes another way through
+Nova or the driver, there is one of those, too.
 """
 
 from nova.tests.functional.api import client as api_client
@@ -43,10 +44,11 @@ _FILE = (
 #: Extra specs of the flavor of each kind of server.
 KINDS = {
     'no device': {},
-    'device': base.gpu_groups(1),
-    'one-time-use device': {
-        'resources1:CUSTOM_ONCE': '1',
-        'trait1:OWNER_NOVA': 'required',
+    'devices': base.gpu_groups(1)
+    | {
+        'resources2:CUSTOM_ONCE': '1',
+        'trait2:OWNER_NOVA': 'required',
+        'group_policy': 'none',
     },
 }
 
@@ -70,7 +72,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
     # Rows
 
     def story_resize_within_host_is_confirmed(self):
-        self.boot_each(within_host=True)
+        self.boot_each(*KINDS, within_host=True)
         self.each(self.enlarge)
         self.assert_moved('host1', memory_mb=1024)
         self.each(self.confirm)
@@ -78,7 +80,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.finish(burns=2)
 
     def story_resize_within_host_is_reverted(self):
-        self.boot_each(within_host=True)
+        self.boot_each(*KINDS, within_host=True)
         self.each(self.enlarge)
         self.each(self.revert)
         for kind, server in self.servers.items():
@@ -88,7 +90,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.finish(burns=2)
 
     def story_resize_to_other_host_is_confirmed(self):
-        self.boot_each()
+        self.boot_each('devices')
         self.each(self.enlarge)
         self.assert_moved('host2', memory_mb=1024)
         self.each(self.confirm)
@@ -96,7 +98,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.finish(burns=2)
 
     def story_cold_migration_is_confirmed(self):
-        self.boot_each()
+        self.boot_each(*KINDS)
         self.each(self.migrate)
         self.assert_moved('host2')
         self.each(self.confirm)
@@ -104,7 +106,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.finish(burns=2)
 
     def story_move_to_other_host_is_reverted(self):
-        self.boot_each()
+        self.boot_each(*KINDS)
         self.each(self.migrate)
         self.each(self.revert)
         for kind, server in self.servers.items():
@@ -113,7 +115,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.finish(burns=2)
 
     def story_stopped_server_moves_and_stays_stopped(self):
-        self.boot_each()
+        self.boot_each('devices')
         self.each(self._stop_server)
         self.each(self.migrate)
         self.assert_moved('host2', state='not activated')
@@ -122,12 +124,12 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.finish(burns=2)
 
     def story_deletion_before_confirmation_leaves_nothing(self):
-        self.boot_each()
+        self.boot_each('devices')
         self.each(self.migrate)
         self.finish(burns=2)
 
     def story_move_that_the_destination_refuses_changes_nothing(self):
-        self.boot_each()
+        self.boot_each('devices')
         before = self.host_state('host1'), self.host_state('host2')
         for kind, server in self.servers.items():
             reason = self.refuse_move(
@@ -144,7 +146,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.finish(burns=1)
 
     def story_failed_move_is_repaired_by_hard_reboot(self):
-        self.boot_each()
+        self.boot_each('devices')
         self.each(self.fail_to_migrate)
         self.each(self.reboot_hard)
         self.assert_settled('host2')
@@ -158,8 +160,8 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
 
     # Steps
 
-    def boot_each(self, *, within_host=False):
-        """Boot a server on the first host with each kind of device.
+    def boot_each(self, *kinds, within_host=False):
+        """Boot a server of each of some kinds on the first host.
 
         :param within_host: Whether they are to be moved within this host.
         """
@@ -171,9 +173,15 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             service['id'],
             {'status': 'disabled' if within_host else 'enabled'},
         )
+        requested = {
+            kind: self.start_boot(
+                KINDS[kind], disk=1, request={'host': 'host1'}
+            )
+            for kind in kinds
+        }
         self.servers = {
-            kind: self.boot(specs, disk=1, request={'host': 'host1'})
-            for kind, specs in KINDS.items()
+            kind: self._wait_until_built(server['id'])
+            for kind, server in requested.items()
         }
         self.old = {
             kind: self.owned(server) for kind, server in self.servers.items()
@@ -208,7 +216,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             self.assertEqual(
                 expected, {name: getattr(lpar, name) for name in expected}
             )
-            self.assertEqual(1 if KINDS[kind] else 0, len(lpar.slots))
+            self.assertEqual(2 if KINDS[kind] else 0, len(lpar.slots))
             slots = set(lpar.slots)
             self.assertEqual(slots, self.slots_of(server['id'], host))
             self.assertEqual(old, self.slots_of(self.migration_uuid(server)))
@@ -226,7 +234,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             self.assertEqual(host, server['OS-EXT-SRV-ATTR:host'])
             lpar = self.lpar(server, host)
             self.assertEqual(state, lpar.state)
-            self.assertEqual(1 if KINDS[kind] else 0, len(lpar.slots))
+            self.assertEqual(2 if KINDS[kind] else 0, len(lpar.slots))
             for name in self.hosts:
                 owned = set(lpar.slots) if name == host else set()
                 self.assertEqual(owned, self.slots_of(server['id'], name))
@@ -262,8 +270,11 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         """Release all burned devices of a host; return how many."""
         count = 0
         for provider in self.slot_providers(host).values():
-            record = self._get_provider_inventory(provider['uuid'])
-            if ONCE in record and record[ONCE]['reserved']:
+            ((name, record),) = self._get_provider_inventory(
+                provider['uuid']
+            ).items()
+            if record['reserved']:
+                self.assertEqual(ONCE, name)
                 self.reserve(provider['uuid'], ONCE, 0)
                 count += 1
         return count

@@ -17,7 +17,6 @@ from keystoneauth1 import exceptions as keystone
 from nova import context as nova_context
 from oslo_utils import uuidutils
 
-from nova_powervm.powervm.disk import localdisk
 from tests.functional import base
 from tests.functional import one_time_use
 from tests.unit.tools import test_clean_and_release as clean
@@ -25,16 +24,41 @@ from tests.unit.tools import test_clean_and_release as clean
 INDEX = one_time_use.INDEX
 
 
-class OneTimeUseLifeCycleTest(one_time_use.OneTimeUseTestCase):
-    """A one-time-use device from boot to release."""
+class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
+    """A host with one-time-use devices, none of which is burned."""
 
-    def test_delete_leaves_device_burned_until_operator_releases_it(self):
+    def setUp(self):
+        super().setUp()
         self.start_host()
+
+    def test_one_time_use_devices_are_burned_when_used(self):
+        self.tell_stories()
+
+    def forget(self):
+        """Release what a story has burned."""
+        super().forget()
+        for index in self.burned():
+            self.release(index)
+        self._run_periodics()
+
+    def boot_with_device(self, **options):
+        """Boot a server with the first device."""
+        return self.boot(one_time_use.gpu_group(), **options)
+
+    def rebuild(self, server):
+        """Rebuild a server, which keeps its device."""
+        self._rebuild_server(server, self.create_image(b'another image'))
+        self.assert_burned(INDEX)
+        self.assertEqual({INDEX: True}, self.lpar(server).slots)
+
+    # From boot to release
+
+    def story_delete_leaves_device_burned_until_operator_releases_it(self):
         everything = set(self.slot_providers())
         self.assertEqual(everything, self.marked())
         self.assertEqual(set(), self.burned())
 
-        server = self.boot(one_time_use.gpu_group())
+        server = self.boot_with_device()
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
         self.assert_burned(INDEX)
         self._run_periodics()
@@ -48,9 +72,16 @@ class OneTimeUseLifeCycleTest(one_time_use.OneTimeUseTestCase):
         self.assert_burned(INDEX)
         self.assertIsNone(self.slot_owner(INDEX))
         self.assert_the_sample_takes_the_deletion_of(server)
-        refused = self.boot(one_time_use.gpu_group(), expected='ERROR')
+        refused = self.boot_with_device(expected='ERROR')
         self.assertIn('No valid host', refused['fault']['message'])
 
+        # Nova's copy of the provider still says that it is reserved.
+        self.release()
+        server = self.boot_with_device()
+        self.assertEqual({INDEX: True}, self.lpar(server).slots)
+        self.assert_burned(INDEX)
+
+        self._delete_server(server)
         self.release()
         self._run_periodics()
         self.assertEqual(set(), self.burned())
@@ -66,62 +97,45 @@ class OneTimeUseLifeCycleTest(one_time_use.OneTimeUseTestCase):
         ]
         self.assertEqual([server['id']], taken)
 
-    def test_device_is_burned_before_lpar_is_created(self):
-        self.start_host()
-        self.control().add_fault(
-            match='LogicalPartition.create', every=True, status=500
-        )
-
-        server = self.boot(one_time_use.gpu_group(), expected='ERROR')
-
-        self.assertIsNone(self.lpar(server))
-        self.assert_burned(INDEX)
-
-    def test_device_released_between_cycles_is_burned_by_next_boot(self):
-        self.start_host()
-        self._delete_server(self.boot(one_time_use.gpu_group()))
-        self.assert_burned(INDEX)
-
-        # Nova's copy of the provider still says that it is reserved.
-        self.release()
-        server = self.boot(one_time_use.gpu_group())
-
-        self.assertEqual({INDEX: True}, self.lpar(server).slots)
-        self.assert_burned(INDEX)
-
-    def test_rebuild_keeps_device_and_burns_nothing(self):
-        self.start_host()
-        server = self.boot(one_time_use.gpu_group())
+    def story_device_in_use_stays_burned(self):
+        server = self.boot_with_device()
         before = self.generation(self.slot_providers()[INDEX]['uuid'])
 
-        self._rebuild_server(server, self.create_image(b'another image'))
+        # A rebuild burns nothing ...
+        self.rebuild(server)
+        uuid = self.slot_providers()[INDEX]['uuid']
+        self.assertEqual(before, self.generation(uuid))
 
-        self.assertEqual({INDEX: True}, self.lpar(server).slots)
-        self.assert_burned(INDEX)
-        self.assertEqual(
-            before, self.generation(self.slot_providers()[INDEX]['uuid'])
-        )
-
-    def test_released_device_in_use_is_burned_again(self):
-        self.start_host()
-        server = self.boot(one_time_use.gpu_group())
+        # ... but what was released, and does not wait for the next cycle.
         self.release()
-        self._run_periodics()
-        self.assert_burned(INDEX)
-
-        # A rebuild does not wait for the next cycle.
-        self.release()
-        self._rebuild_server(server, self.create_image(b'another image'))
-        self.assert_burned(INDEX)
-        self.assertEqual({INDEX: True}, self.lpar(server).slots)
+        self.rebuild(server)
         self.assertIn('Burned the one-time-use device in', self.logged())
 
+        self.release()
         self._run_periodics()
         self.assert_burned(INDEX)
 
-    def test_device_in_use_is_burned_once_its_paragraph_is_marked(self):
-        self.start_host(inventory=base.GPUS)
-        server = self.boot(one_time_use.gpu_group())
+        # Placement takes what is left out for 0.
+        self.set_inventory(uuid, {'CUSTOM_GPU': {'total': 1, 'max_unit': 1}})
+        self.assertEqual(set(), self.burned())
+        self._run_periodics()
+        self.assert_burned(INDEX)
+
+        # The driver's own updates never leave it out.
+        self.control().pull(f'{INDEX:08X}')
+        self._run_periodics()
+        self.assert_burned(INDEX)
+        self.restart_host()
+        self.assert_burned(INDEX)
+        self._delete_server(server)
+        self._run_periodics()
+        self.assert_burned(INDEX)
+        self.plug_gpu(f'{INDEX:08X}')
+
+    def story_device_in_use_is_burned_once_its_paragraph_is_marked(self):
+        self.restart_host(inventory=base.GPUS)
+        self._run_periodics()
+        server = self.boot_with_device()
         self.assertEqual(set(), self.burned())
 
         self.restart_host(inventory=one_time_use.ONE_TIME_USE_GPUS)
@@ -139,68 +153,13 @@ class OneTimeUseLifeCycleTest(one_time_use.OneTimeUseTestCase):
         self._run_periodics()
         self._run_periodics()
         self.assertEqual(set(), self.marked())
+        self.restart_host(inventory=one_time_use.ONE_TIME_USE_GPUS)
 
+    # Concurrent changes
 
-class OneTimeUseRaceTest(one_time_use.OneTimeUseTestCase):
-    """Concurrent changes that must not lose a burn."""
-
-    def used(self):
-        """Boot and delete a server, which leaves its device burned."""
-        self._delete_server(self.boot(one_time_use.gpu_group()))
+    def story_burn_survives_all_but_deletion_of_provider(self):
+        self._delete_server(self.boot_with_device())
         self.assert_burned(INDEX)
-
-    def delete_provider(self, index=INDEX):
-        uuid = self.slot_providers()[index]['uuid']
-        answer = self.placement.delete(f'/resource_providers/{uuid}')
-        self.assertEqual(204, answer.status, answer.body)
-        return uuid
-
-    def test_update_without_reserved_does_not_release_device(self):
-        self.start_host()
-        server = self.boot(one_time_use.gpu_group())
-        uuid = self.slot_providers()[INDEX]['uuid']
-
-        # Placement takes what is left out for 0.
-        self.set_inventory(uuid, {'CUSTOM_GPU': {'total': 1, 'max_unit': 1}})
-        self.assertEqual(set(), self.burned())
-        self._run_periodics()
-        self.assert_burned(INDEX)
-
-        # The driver's own updates never leave it out.
-        self.control().pull(f'{INDEX:08X}')
-        self._run_periodics()
-        self.assert_burned(INDEX)
-        self.restart_host()
-        self.assert_burned(INDEX)
-        self._delete_server(server)
-        self._run_periodics()
-        self.assert_burned(INDEX)
-
-    def test_deleted_provider_is_recreated_clean_unless_device_is_in_use(self):
-        self.start_host()
-        self.used()
-        before = self.delete_provider()
-
-        # In the first cycle Nova fails before it calls the driver.
-        self._run_periodics()
-        self._run_periodics()
-        self.assertNotEqual(before, self.slot_providers()[INDEX]['uuid'])
-        self.assertEqual(set(), self.burned())
-
-        # ... unless an instance uses the device.
-        server = self.boot(one_time_use.gpu_group())
-        answer = self.placement.delete(f'/allocations/{server["id"]}')
-        self.assertEqual(204, answer.status, answer.body)
-        self.delete_provider()
-        self._run_periodics()
-        self._run_periodics()
-        self.assertTrue(
-            INDEX not in self.slot_providers() or INDEX in self.burned()
-        )
-
-    def test_burn_survives_absence_of_slot_and_paragraph(self):
-        self.start_host()
-        self.used()
         self.control().pull(f'{INDEX:08X}')
         self._run_periodics()
         self.assert_burned(INDEX)
@@ -215,35 +174,52 @@ class OneTimeUseRaceTest(one_time_use.OneTimeUseTestCase):
         self.restart_host(inventory=one_time_use.ONE_TIME_USE_GPUS)
         self.assert_burned(INDEX)
 
-    def test_move_takes_allocation_of_burned_provider(self):
-        self.start_host()
-        server = self.boot(one_time_use.gpu_group())
+        before = self.delete_provider()
+        # In the first cycle Nova fails before it calls the driver.
+        self._run_periodics()
+        self._run_periodics()
+        self.assertNotEqual(before, self.slot_providers()[INDEX]['uuid'])
+        self.assertEqual(set(), self.burned())
+
+        # ... unless an instance uses the device.
+        server = self.boot_with_device()
+        answer = self.placement.delete(f'/allocations/{server["id"]}')
+        self.assertEqual(204, answer.status, answer.body)
+        self.delete_provider()
+        self._run_periodics()
+        self._run_periodics()
+        self.assertTrue(
+            INDEX not in self.slot_providers() or INDEX in self.burned()
+        )
+        self._delete_server(server)
+        self._run_periodics()
+
+    def delete_provider(self):
+        """Delete the device's provider; return its uuid."""
+        uuid = self.slot_providers()[INDEX]['uuid']
+        answer = self.placement.delete(f'/resource_providers/{uuid}')
+        self.assertEqual(204, answer.status, answer.body)
+        return uuid
+
+    def story_move_takes_allocation_of_burned_provider(self):
+        server = self.boot_with_device()
         provider = self.slot_providers()[INDEX]['uuid']
         migration = uuidutils.generate_uuid()
         client = self.computes['host1'].manager.reportclient
         context = nova_context.get_admin_context()
 
-        self.assertTrue(
-            client.move_allocations(context, server['id'], migration)
-        )
-        self.assertIn(
-            provider, self._get_allocations_by_server_uuid(migration)
-        )
-        self._run_periodics()
-        self.assert_burned(INDEX)
+        for giver, taker in (
+            (server['id'], migration),
+            (migration, server['id']),
+        ):
+            self.assertTrue(client.move_allocations(context, giver, taker))
+            self.assertIn(
+                provider, self._get_allocations_by_server_uuid(taker)
+            )
+            self._run_periodics()
+            self.assert_burned(INDEX)
 
-        self.assertTrue(
-            client.move_allocations(context, migration, server['id'])
-        )
-        self.assertIn(
-            provider, self._get_allocations_by_server_uuid(server['id'])
-        )
-        self._run_periodics()
-        self.assert_burned(INDEX)
-
-
-class OneTimeUseWithoutPlacementTest(one_time_use.OneTimeUseTestCase):
-    """Builds and updates fail while burns can't be read or written."""
+    # Without answers of Placement
 
     def cut_off(self, part):
         """Let the driver's requests to Placement fail, but not Nova's."""
@@ -257,11 +233,10 @@ class OneTimeUseWithoutPlacementTest(one_time_use.OneTimeUseTestCase):
 
         return fixtures.MockPatchObject(client, 'get', fail_or_get)
 
-    def test_update_and_build_fail_while_placement_does_not_answer(self):
-        self.start_host()
+    def story_update_and_build_fail_while_placement_does_not_answer(self):
         with self.cut_off('in_tree'):
             self._run_periodics()
-        log = self.stdlog.logger.output
+        log = self.logged()
         self.assertIn(
             'Error updating resources for node host1: Placement did not '
             'answer',
@@ -270,7 +245,7 @@ class OneTimeUseWithoutPlacementTest(one_time_use.OneTimeUseTestCase):
         self.assertNotIn('Error updating resources for node host1.', log)
         for part in ('in_tree', '/allocations/', '/inventories'):
             with self.cut_off(part):
-                server = self.boot(one_time_use.gpu_group(), expected='ERROR')
+                server = self.boot_with_device(expected='ERROR')
                 self.assertIsNone(self.lpar(server))
                 self.assertEqual([], self.disks())
                 self.wait_until_unallocated(server)
@@ -279,17 +254,16 @@ class OneTimeUseWithoutPlacementTest(one_time_use.OneTimeUseTestCase):
             # Nova keeps a claim whose update failed until its next cycle.
             self._run_periodics()
 
-        server = self.boot(one_time_use.gpu_group())
+        server = self.boot_with_device()
         self.assert_burned(INDEX)
         image = self.create_image(b'another image')
         with self.cut_off('/inventories'):
             self.refuse_rebuild(server, image)
         # Nova's event shows the failure of the update that followed.
-        self.assertIn('cannot be reserved', self.stdlog.logger.output)
+        self.assertIn('cannot be reserved', self.logged())
         self.assertEqual('running', self.lpar(server).state)
 
-    def test_spawn_reads_burn_back_after_lost_answer(self):
-        self.start_host()
+    def story_spawn_reads_burn_back_after_lost_answer(self):
         client = self.computes['host1'].manager.reportclient
         put = client.put
         lost = []
@@ -302,49 +276,29 @@ class OneTimeUseWithoutPlacementTest(one_time_use.OneTimeUseTestCase):
             return answer
 
         with fixtures.MockPatchObject(client, 'put', put_and_lose):
-            server = self.boot(one_time_use.gpu_group())
+            server = self.boot_with_device()
         self.assertTrue(lost)
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
         self.assert_burned(INDEX)
 
+    # Builds that fail; tests.ops has one for each request
 
-class RefusedBuildTest(one_time_use.OneTimeUseTestCase):
-    """A build that fails before its LPAR gets the device burns nothing."""
-
-    def test_failed_build_burns_no_device(self):
-        self.start_host()
-        self.tell_stories()
-
-    def forget(self):
-        super().forget()
+    def story_build_that_fails_before_the_lpar_burns_no_device(self):
+        self.boot_with_device(expected='ERROR', memory_mb=300)
         self.assertEqual(set(), self.burned())
-
-    def story_invalid_memory_size_burns_no_device(self):
-        self.boot(one_time_use.gpu_group(), expected='ERROR', memory_mb=300)
-
-    def story_failed_ephemeral_disk_burns_no_device(self):
-        self.control().add_fault(match='VolumeGroup.update', nth=2, status=500)
-        self.boot(one_time_use.gpu_group(), expected='ERROR', ephemeral=1)
-
-    def story_damaged_image_burns_no_device(self):
-        image = self.create_image(b'an image', os_hash_value='00' * 64)
-        self.boot(one_time_use.gpu_group(), expected='ERROR', image=image)
-
-    def story_failed_root_disk_burns_no_device(self):
         self.control().add_fault(
             match='VolumeGroup.update', every=True, status=500
         )
-        self.boot(one_time_use.gpu_group(), expected='ERROR')
+        self.boot_with_device(expected='ERROR')
+        self.assertEqual(set(), self.burned())
 
-    def story_card_pulled_during_build_is_not_burned(self):
-        make_root = localdisk.LocalDisk.make_root
+    def story_device_is_burned_before_lpar_is_created(self):
+        self.control().add_fault(
+            match='LogicalPartition.create', every=True, status=500
+        )
 
-        def pull_and_make(disks, *args):
-            self.control().pull(f'{INDEX:08X}')
-            return make_root(disks, *args)
+        server = self.boot_with_device(expected='ERROR')
 
-        with fixtures.MockPatchObject(
-            localdisk.LocalDisk, 'make_root', pull_and_make
-        ):
-            self.boot(one_time_use.gpu_group(), expected='ERROR')
-        self.plug_gpu(f'{INDEX:08X}')
+        self.assertIsNone(self.lpar(server))
+        self.assert_burned(INDEX)
+        self.wait_until_unallocated(server)

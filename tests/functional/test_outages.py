@@ -37,10 +37,10 @@ class OutageTest(base.PowerVMTestCase):
         super().setUp()
         self.compute = self.start_host()
         self.context = nova_context.get_admin_context()
-
-    def prepare(self):
         self.server = self.boot(base.gpu_groups(1))
         self.name = self.server['OS-EXT-SRV-ATTR:instance_name']
+        # All stories have it.
+        self._booted.clear()
 
     def test_instances_and_devices_survive_outages(self):
         self.tell_stories()
@@ -104,6 +104,8 @@ class OutageTest(base.PowerVMTestCase):
                     {'OS-EXT-STS:task_state': None, 'status': 'SHUTOFF'},
                 )
                 self.assertEqual([], self.jobs())
+        self.become('not activated')
+        self._start_server(self.server)
 
     def story_ignored_soft_reboot_becomes_hard_reboot(self):
         self.control().set_job_mode('manual')
@@ -122,7 +124,7 @@ class OutageTest(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(self.server).state)
         self.control().set_job_mode('immediate')
 
-    def story_allocated_slot_is_withdrawn_after_all_slots_vanish(self):
+    def test_allocated_slot_is_withdrawn_after_all_slots_vanish(self):
         (used,) = self.allocated_slots(self.server)
         before = self.slot_providers()
         (found,) = self.control().state()['systems']

@@ -59,10 +59,11 @@ class ParallelMovesTest(test_pool_moves.PoolMoveTestCase):
 
     def boot_pair(self, host):
         """Boot a server with a GPU and one without, whose guests write."""
-        pair = [
-            self.boot(groups, disk=1, request={'host': host})
+        requested = [
+            self.start_boot(groups, disk=1, request={'host': host})
             for groups in (base.gpu_groups(1), {})
         ]
+        pair = [self._wait_until_built(each['id']) for each in requested]
         for server in pair:
             self.control(host).write_disk(
                 self.disks_of(server)['root']['udid'],

@@ -38,11 +38,67 @@ GPU_SLOTS = {0x21010020, 0x21010021, 0x21010022, 0x21020024}
 
 
 class ProviderTreeTest(base.PowerVMTestCase):
-    """Each slot that the file allows has a nested provider."""
+    """A host whose file allows its GPUs, unless a story has another one."""
 
-    def test_slot_provider_is_child_of_compute_node(self):
+    def setUp(self):
+        super().setUp()
         self.start_host()
 
+    def test_provider_tree_follows_host_and_file(self):
+        self.tell_stories()
+
+    def prepare(self):
+        self.use(base.GPUS)
+
+    def use(self, inventory):
+        """Restart nova-compute with a file, unless it has this one."""
+        if self._inventories['host1'] != inventory:
+            self.restart_host(inventory=inventory)
+
+    def load_world(self, **changes):
+        """Replace the host by one with some changes."""
+        world = worlds.default()
+        world['systems'][0].update(changes)
+        self.control().load_world(world)
+
+    def root_inventory(self):
+        """Return the inventory of the compute node."""
+        root = self._get_provider_uuid_by_host('host1')
+        return self._get_provider_inventory(root)
+
+    def pull(self):
+        """Pull a card."""
+        self.control().pull('21010021')
+        self._run_periodics()
+
+    def plug(self):
+        """Plug the card that was pulled."""
+        self.plug_gpu('21010021')
+        self._run_periodics()
+
+    def add_child(self, name, traits=(), parent=None):
+        """Create a provider as somebody else does; return its uuid."""
+        root = self._get_provider_uuid_by_host('host1')
+        provider = self.placement.post(
+            '/resource_providers',
+            {'name': name, 'parent_provider_uuid': parent or root},
+            version='1.20',
+        ).body
+        if traits:
+            self._set_provider_traits(provider['uuid'], list(traits))
+        return provider['uuid']
+
+    def delete_providers(self, *uuids):
+        """Delete providers, and let nova-compute forget them."""
+        for uuid in uuids:
+            answer = self.placement.delete(f'/resource_providers/{uuid}')
+            self.assertEqual(204, answer.status, answer.body)
+        self.computes['host1'].manager.reportclient.clear_provider_cache()
+        self._run_periodics()
+
+    # What is published
+
+    def story_slot_provider_is_child_of_compute_node(self):
         root = self._get_provider_uuid_by_host('host1')
         children = self.slot_providers()
         self.assertEqual(GPU_SLOTS, set(children))
@@ -53,8 +109,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
             self.assertEqual(root, provider['parent_provider_uuid'])
             self.assertEqual(root, provider['root_provider_uuid'])
 
-    def test_whole_tree_is_found_from_any_child(self):
-        self.start_host()
+    def story_whole_tree_is_found_from_any_child(self):
         child = self.slot_providers()[0x21010020]['uuid']
 
         tree = set(self._get_all_rp_uuids_in_a_tree(child))
@@ -63,9 +118,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
         expected.add(self._get_provider_uuid_by_host('host1'))
         self.assertEqual(expected, tree)
 
-    def test_inventory_is_one_whole_device(self):
-        self.start_host()
-
+    def story_inventory_is_one_whole_device(self):
         for provider in self.slot_providers().values():
             inventory = self._get_provider_inventory(provider['uuid'])
             self.assertEqual(
@@ -82,9 +135,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
                 inventory,
             )
 
-    def test_slot_provider_has_traits_of_its_properties(self):
-        self.start_host()
-
+    def story_slot_provider_has_traits_of_its_properties(self):
         provider = self.slot_providers()[0x21010020]
         prefix = 'CUSTOM_POWERVM_IOSLOT_'
         self.assertEqual(
@@ -103,48 +154,26 @@ class ProviderTreeTest(base.PowerVMTestCase):
             set(self._get_provider_traits(provider['uuid'])),
         )
 
-    def test_unreported_property_gives_no_trait(self):
-        self.start_host()
-
+    def story_unreported_property_gives_no_trait(self):
         provider = self.slot_providers()[0x21020024]
         traits = self._get_provider_traits(provider['uuid'])
         self.assertEqual([], [t for t in traits if 'SUBSYS' in t])
 
-    def test_unusable_slots_are_not_offered(self):
-        self.start_host(inventory=EVERYTHING)
+    def story_second_update_changes_nothing(self):
+        before = self.generations()
 
-        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
-        log = self.stdlog.logger.output
-        self.assertIn('it is owned by VIOS vios1', log)
-        self.assertIn('it is owned by partition database', log)
-        self.assertIn('in SR-IOV mode', log)
-        self.assertIn('the slot is empty', log)
+        self._run_periodics()
 
-    def test_host_without_file_offers_no_device(self):
-        self.start_host(inventory=False)
+        self.assertEqual(before, self.generations())
 
-        self.assertEqual({}, self.slot_providers())
-
-    def test_default_resource_class_is_ioslot(self):
-        self.start_host(inventory='nvme:\n  identification: {class: "0108"}\n')
-
-        classes = {
-            name
-            for provider in self.slot_providers().values()
-            for name in self._get_provider_inventory(provider['uuid'])
-        }
-        self.assertEqual({'CUSTOM_IOSLOT'}, classes)
-
-    def test_root_provider_has_host_resources_and_nova_options(self):
-        self.flags(
+    def story_root_provider_has_host_resources_and_nova_options(self):
+        with self.flagged(
             reserved_host_memory_mb=1024,
             reserved_host_cpus=1,
             cpu_allocation_ratio=2.0,
-        )
-        self.start_host()
-
-        root = self._get_provider_uuid_by_host('host1')
-        inventory = self._get_provider_inventory(root)
+        ):
+            self._run_periodics()
+            inventory = self.root_inventory()
         self.assertEqual(
             (32, 1, 2.0),
             (
@@ -156,55 +185,41 @@ class ProviderTreeTest(base.PowerVMTestCase):
         self.assertEqual(262144, inventory['MEMORY_MB']['total'])
         self.assertEqual(1024, inventory['MEMORY_MB']['reserved'])
         self.assertEqual(2048, inventory['DISK_GB']['total'])
-
-    def test_host_without_volume_group_offers_no_disk(self):
-        self.start_host(volume_group_name=None)
-
-        root = self._get_provider_uuid_by_host('host1')
-        self.assertNotIn('DISK_GB', self._get_provider_inventory(root))
-        self.assertIn('This host has no DISK_GB', self.stdlog.logger.output)
-
-    def test_second_update_changes_nothing(self):
-        self.start_host()
-        before = self.generations()
-
         self._run_periodics()
 
-        self.assertEqual(before, self.generations())
-
-
-class RestartTest(base.PowerVMTestCase):
-    """A restarted nova-compute keeps its providers."""
-
-    def test_restart_keeps_provider_uuids(self):
-        self.start_host()
-        server = self.boot(base.gpu_groups(1))
-        before = {i: p['uuid'] for i, p in self.slot_providers().items()}
+    def story_host_without_volume_group_offers_no_disk(self):
+        self.restart_host(volume_group_name=None)
+        self.assertNotIn('DISK_GB', self.root_inventory())
+        self.assertIn('This host has no DISK_GB', self.logged())
 
         self.restart_host()
+        self.assertIn('DISK_GB', self.root_inventory())
 
-        after = {i: p['uuid'] for i, p in self.slot_providers().items()}
-        self.assertEqual(before, after)
-        # They would stay the same after an update that failed, too.
-        self.assertNotIn('Error updating', self.stdlog.logger.output)
-        self.assertEqual('running', self.lpar(server).state)
+    # Files
 
-    def test_restart_allows_build_and_delete(self):
-        self.start_host()
-        old = self.boot(base.gpu_groups(1))
-        self.restart_host()
+    def story_file_decides_which_slots_are_offered(self):
+        self.use(EVERYTHING)
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+        log = self.logged()
+        self.assertIn('it is owned by VIOS vios1', log)
+        self.assertIn('it is owned by partition database', log)
+        self.assertIn('in SR-IOV mode', log)
+        self.assertIn('the slot is empty', log)
 
-        new = self.boot(base.gpu_groups(1))
+        # Without a file; the providers of the earlier process go.
+        self.use(False)
+        self.assertEqual({}, self.slot_providers())
 
-        self.assertNotEqual(
-            self.allocated_slots(old), self.allocated_slots(new)
+        # A class need not be named.
+        self.use('nvme:\n  identification: {class: "0108"}\n')
+        self.assertEqual(
+            {('CUSTOM_IOSLOT',)}, {*map(tuple, self.slot_classes().values())}
         )
-        self._delete_server(old)
-        self.assertIsNone(self.lpar(old))
 
-    def test_provider_with_short_name_is_adopted(self):
+    def story_provider_with_short_name_is_adopted(self):
+        self.use(NOTHING)
         self.flags(provider_names='spec', group='powervm')
-        self.start_host()
+        self.use(base.GPUS)
         before = self.slot_providers()
         self.assertEqual(
             {f'PowerVM IOSlot {index:08X}' for index in GPU_SLOTS},
@@ -218,25 +233,34 @@ class RestartTest(base.PowerVMTestCase):
         for index, provider in before.items():
             self.assertEqual(provider['uuid'], after[index]['uuid'])
             self.assertEqual(provider['name'], after[index]['name'])
+        self.use(NOTHING)
 
+    # Servers
 
-class OrphanProviderTest(base.PowerVMTestCase):
-    """Providers whose slot is no longer offered."""
+    def story_restart_keeps_provider_uuids(self):
+        server = self.boot(base.gpu_groups(1))
+        before = {i: p['uuid'] for i, p in self.slot_providers().items()}
 
-    def test_free_orphan_of_earlier_process_is_deleted(self):
-        self.start_host()
-        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+        self.restart_host()
 
-        self.restart_host(inventory=NOTHING)
+        after = {i: p['uuid'] for i, p in self.slot_providers().items()}
+        self.assertEqual(before, after)
+        # They would stay the same after an update that failed, too.
+        self.assertNotIn('Error updating', self.logged())
+        self.assertEqual('running', self.lpar(server).state)
 
-        self.assertEqual({}, self.slot_providers())
+        new = self.boot(base.gpu_groups(1))
+        self.assertNotEqual(
+            self.allocated_slots(server), self.allocated_slots(new)
+        )
+        self._delete_server(server)
+        self.assertIsNone(self.lpar(server))
 
-    def test_allocated_orphan_is_withdrawn_until_it_is_free(self):
-        self.start_host()
+    def story_allocated_orphan_is_withdrawn_until_it_is_free(self):
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
 
-        self.restart_host(inventory=NOTHING)
+        self.use(NOTHING)
 
         (kept,) = self.slot_providers().items()
         self.assertEqual(slot, kept[0])
@@ -245,59 +269,35 @@ class OrphanProviderTest(base.PowerVMTestCase):
         inventory = self._get_provider_inventory(uuid)
         self.assertEqual(0, inventory['CUSTOM_GPU']['reserved'])
         self._run_periodics()
-        inventory = self._get_provider_inventory(uuid)
-        self.assertEqual(1, inventory['CUSTOM_GPU']['reserved'])
-        traits = self._get_provider_traits(uuid)
-        self.assertIn('CUSTOM_POWERVM_WITHDRAWN', traits)
-        self.assertIn(server['id'], self.stdlog.logger.output)
+        self.assert_withdrawn(uuid, reserved=1)
+        self.assertIn(server['id'], self.logged())
 
+        # Offered again
+        self.use(base.GPUS)
+        self.assertEqual(uuid, self.slot_providers()[slot]['uuid'])
+        self.assert_withdrawn(uuid, reserved=0)
+
+        self.use(NOTHING)
         self._delete_server(server)
         self._run_periodics()
 
         self.assertEqual({}, self.slot_providers())
 
-    def test_provider_offered_again_loses_withdrawal(self):
-        self.start_host()
-        server = self.boot(base.gpu_groups(1))
-        (slot,) = self.allocated_slots(server)
-        self.restart_host(inventory=NOTHING)
-        self._run_periodics()
+    def assert_withdrawn(self, uuid, reserved):
+        """Assert that a provider is withdrawn, or that it is not.
 
-        self.restart_host(inventory=base.GPUS)
-
-        uuid = self.slot_providers()[slot]['uuid']
+        :param reserved: How much of it is reserved.
+        """
         inventory = self._get_provider_inventory(uuid)
-        self.assertEqual(0, inventory['CUSTOM_GPU']['reserved'])
-        self.assertNotIn(
-            'CUSTOM_POWERVM_WITHDRAWN', self._get_provider_traits(uuid)
-        )
+        self.assertEqual(reserved, inventory['CUSTOM_GPU']['reserved'])
+        traits = self._get_provider_traits(uuid)
+        self.assertEqual(bool(reserved), 'CUSTOM_POWERVM_WITHDRAWN' in traits)
 
-    def test_pulled_card_loses_provider_until_plugged_again(self):
-        self.start_host()
-        self.control().pull('21010021')
-
-        self._run_periodics()
-        self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
-
-        self.plug_gpu('21010021')
-        self._run_periodics()
-        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
-
-    def test_slot_taken_by_other_partition_is_not_offered(self):
-        self.start_host()
-        self.control().set_owner('21010021', self.lpar_named('archive').uuid)
-
-        self._run_periodics()
-
-        self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
-
-    def test_allocated_slot_keeps_resource_class_until_it_is_free(self):
-        self.start_host()
+    def story_allocated_slot_keeps_resource_class_until_it_is_free(self):
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
-        renamed = base.GPUS.replace('CUSTOM_GPU', 'PGPU')
 
-        self.restart_host(inventory=renamed)
+        self.use(base.GPUS.replace('CUSTOM_GPU', 'PGPU'))
 
         self.assertEqual(
             {
@@ -314,34 +314,92 @@ class OrphanProviderTest(base.PowerVMTestCase):
             {index: {'PGPU'} for index in GPU_SLOTS}, self.slot_classes()
         )
 
+    # Changes on the host
 
-class ForeignProviderTest(base.PowerVMTestCase):
-    """Providers of others below the compute node are left alone."""
+    def story_pulled_card_loses_provider_until_plugged_again(self):
+        self.pull()
+        self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
 
-    def add_child(self, name, traits=()):
-        root = self._get_provider_uuid_by_host('host1')
-        provider = self.placement.post(
-            '/resource_providers',
-            {'name': name, 'parent_provider_uuid': root},
-            version='1.20',
-        ).body
-        if traits:
-            self._set_provider_traits(provider['uuid'], list(traits))
-        return provider['uuid']
+        self.plug()
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
 
-    def test_provider_with_another_name_is_kept(self):
-        self.start_host(inventory=NOTHING)
+    def story_slot_taken_by_other_partition_is_not_offered(self):
+        self.control().set_owner('21010021', self.lpar_named('archive').uuid)
+
+        self._run_periodics()
+        self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
+
+        self.control().set_owner('21010021', None)
+        self._run_periodics()
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+
+    def story_owners_are_read_from_profiles_if_system_omits_them(self):
+        self.load_world(reports_slot_owners=False)
+        self.use(EVERYTHING)
+        self.assertIsNone(self.slot_owner(0x21010011))
+
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+
+        server = self.boot(base.gpu_groups(1))
+        self._run_periodics()
+
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+        self._delete_server(server)
+        self.load_world()
+
+    def story_host_that_stops_reporting_slots_loses_no_provider(self):
+        indexes = [slot['drc_index'] for slot in self.host_state()['slots']]
+        for index in indexes:
+            self.control().pull(index, remove=True)
+
+        self._run_periodics()
+
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+        self.assertIn('any of its 14 I/O slots', self.logged())
+        self.load_world()
+        self.restart_host()
+
+    def story_slots_are_updated_while_storage_is_down(self):
+        self.control().add_fault(match='VolumeGroup', status=500, every=True)
+        self.pull()
+
+        self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
+        self.assertEqual(2048, self.root_inventory()['DISK_GB']['total'])
+        self.control().clear_faults()
+        self.plug()
+
+    # Changes of others in Placement
+
+    def story_reservation_of_operator_survives_restart_and_pulled_card(self):
+        uuid = self.slot_providers()[0x21010021]['uuid']
+        self.reserve(uuid, 'CUSTOM_GPU', 1)
+
+        self.restart_host()
+        self._run_periodics()
+        inventory = self._get_provider_inventory(uuid)
+        self.assertEqual(1, inventory['CUSTOM_GPU']['reserved'])
+
+        self.pull()
+        self.plug()
+        self.assertEqual(uuid, self.slot_providers()[0x21010021]['uuid'])
+        inventory = self._get_provider_inventory(uuid)
+        self.assertEqual(1, inventory['CUSTOM_GPU']['reserved'])
+        self.reserve(uuid, 'CUSTOM_GPU', 0)
+        self._run_periodics()
+
+    def story_provider_with_another_name_is_kept(self):
         uuid = self.add_child('somebody else', ['HW_GPU_API_VULKAN'])
         self.set_inventory(uuid, {'FPGA': {'total': 4, 'reserved': 1}})
         root = self._get_provider_uuid_by_host('host1')
         before = self.content(uuid)
 
-        for inventory in (NOTHING, base.GPUS, NOTHING):
-            self.restart_host(inventory=inventory)
+        for inventory in (NOTHING, base.GPUS):
+            self.use(inventory)
             self._run_periodics()
 
             self.assertIn(uuid, self._get_all_rp_uuids_in_a_tree(root))
             self.assertEqual(before, self.content(uuid))
+        self.delete_providers(uuid)
 
     def content(self, uuid):
         """Return a provider with its generation, inventory and traits."""
@@ -351,53 +409,37 @@ class ForeignProviderTest(base.PowerVMTestCase):
             self._get_provider_traits(uuid),
         )
 
-    def test_update_keeps_reservation_of_operator(self):
-        self.start_host()
-        uuid = self.slot_providers()[0x21010020]['uuid']
-        self.reserve(uuid, 'CUSTOM_GPU', 1)
+    def story_spawn_refuses_providers_of_cyborg_and_of_unknown_owner(self):
+        devices = {
+            'CUSTOM_GPU': self.add_child('cyborg', [os_traits.OWNER_CYBORG]),
+            'FPGA': self.add_child('a device'),
+        }
+        for name, uuid in devices.items():
+            self.set_inventory(uuid, {name: {'total': 1}})
+        self.use(NOTHING)
 
-        self.restart_host()
-        self._run_periodics()
+        requested = [
+            self.start_boot({f'resources1:{name}': '1'}) for name in devices
+        ]
 
-        inventory = self._get_provider_inventory(uuid)
-        self.assertEqual(1, inventory['CUSTOM_GPU']['reserved'])
+        for name, each in zip(devices, requested, strict=True):
+            server = self._wait_until_built(each['id'])
+            self.assertEqual('ERROR', server['status'])
+            reason = server['fault']['message']
+            self.assertEqual(name == 'CUSTOM_GPU', 'Cyborg' in reason, reason)
+            self.assertIn('OWNER_NOVA', reason)
+            self.assertIsNone(self.lpar(server))
+            self.wait_until_unallocated(server)
+        self.delete_providers(*devices.values())
 
-    def test_spawn_refuses_provider_of_cyborg(self):
-        self.start_host(inventory=NOTHING)
-        uuid = self.add_child('cyborg device', [os_traits.OWNER_CYBORG])
-        self._create_resource_class('CUSTOM_GPU')
-        self.set_inventory(uuid, {'CUSTOM_GPU': {'total': 1}})
-        self.restart_host(inventory=NOTHING)
-
-        server = self.boot({'resources1:CUSTOM_GPU': '1'}, expected='ERROR')
-
-        self.assertIn('Cyborg', server['fault']['message'])
-        self.assertIn('OWNER_NOVA', server['fault']['message'])
-        self.assertIsNone(self.lpar(server))
-
-    def test_spawn_refuses_provider_of_unknown_owner(self):
-        self.start_host(inventory=NOTHING)
-        uuid = self.add_child('a device')
-        self.set_inventory(uuid, {'FPGA': {'total': 1}})
-        self.restart_host()
-
-        server = self.boot({'resources1:FPGA': '1'}, expected='ERROR')
-
-        self.assertIn('OWNER_NOVA', server['fault']['message'])
-        self.assertIsNone(self.lpar(server))
-
-    def test_grandchild_with_name_of_slot_withholds_that_slot_only(self):
-        self.start_host(inventory=NOTHING)
-        self.placement.post(
-            '/resource_providers',
-            {
-                'name': 'PowerVM IOSlot host1 21010020',
-                'parent_provider_uuid': self.add_child('somebody'),
-            },
-            version='1.20',
+    def story_grandchild_with_name_of_slot_withholds_that_slot_only(self):
+        self.use(NOTHING)
+        other = self.add_child('somebody')
+        grandchild = self.add_child(
+            'PowerVM IOSlot host1 21010020', parent=other
         )
 
-        self.restart_host(inventory=base.GPUS)
+        self.use(base.GPUS)
 
         root = self._get_provider_uuid_by_host('host1')
         self.assertEqual(
@@ -408,70 +450,8 @@ class ForeignProviderTest(base.PowerVMTestCase):
                 if provider['parent_provider_uuid'] == root
             },
         )
-        self.assertIn('no direct child', self.stdlog.logger.output)
-
-
-class UnusualHostTest(base.PowerVMTestCase):
-    """Hosts that report less than others or have partial failures."""
-
-    def world(self, **changes):
-        world = worlds.default()
-        world['systems'][0].update(changes)
-        return world
-
-    def test_owners_are_read_from_profiles_if_system_omits_them(self):
-        self.start_host(
-            world=self.world(reports_slot_owners=False), inventory=EVERYTHING
-        )
-        self.assertIsNone(self.slot_owner(0x21010011))
-
-        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
-
-        server = self.boot(base.gpu_groups(1))
-        self._run_periodics()
-
-        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
-        self._delete_server(server)
-
-    def test_host_that_stops_reporting_slots_loses_no_provider(self):
-        self.start_host()
-        indexes = [
-            slot['drc_index']
-            for slot in self.control().state()['systems'][0]['slots']
-        ]
-        for index in indexes:
-            self.control().pull(index, remove=True)
-
-        self._run_periodics()
-
-        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
-        self.assertIn('any of its 14 I/O slots', self.stdlog.logger.output)
-
-    def test_slots_are_updated_while_storage_is_down(self):
-        self.start_host()
-        self.control().add_fault(match='VolumeGroup', status=500, every=True)
-        self.control().pull('21010021')
-
-        self._run_periodics()
-
-        self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
-        root = self._get_provider_uuid_by_host('host1')
-        inventory = self._get_provider_inventory(root)
-        self.assertEqual(2048, inventory['DISK_GB']['total'])
-
-    def test_reservation_of_operator_survives_pulled_card(self):
-        self.start_host()
-        uuid = self.slot_providers()[0x21010021]['uuid']
-        self.reserve(uuid, 'CUSTOM_GPU', 1)
-        self.control().pull('21010021')
-        self._run_periodics()
-
-        self.plug_gpu('21010021')
-        self._run_periodics()
-
-        self.assertEqual(uuid, self.slot_providers()[0x21010021]['uuid'])
-        inventory = self._get_provider_inventory(uuid)
-        self.assertEqual(1, inventory['CUSTOM_GPU']['reserved'])
+        self.assertIn('no direct child', self.logged())
+        self.delete_providers(grandchild, other)
 
 
 class IdenticalHostsTest(base.PowerVMTestCase):
@@ -482,7 +462,10 @@ class IdenticalHostsTest(base.PowerVMTestCase):
         self.start_host('host1')
         self.start_host('host2')
 
-    def test_identical_hosts_publish_all_their_slots(self):
+    def test_identical_hosts_have_trees_of_their_own(self):
+        self.tell_stories()
+
+    def story_identical_hosts_publish_all_their_slots(self):
         for host in ('host1', 'host2'):
             providers = self.slot_providers(host)
             self.assertEqual(GPU_SLOTS, set(providers))
@@ -491,42 +474,29 @@ class IdenticalHostsTest(base.PowerVMTestCase):
                 {provider['name'] for provider in providers.values()},
             )
 
-    def test_server_gets_slot_of_its_own_host_only(self):
-        groups = {
-            'resources1:CUSTOM_GPU': '1',
-            'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020': 'required',
-        }
-        first, second = self.boot(groups), self.boot(groups)
-
-        hosts = {server['OS-EXT-SRV-ATTR:host'] for server in (first, second)}
-        self.assertEqual({'host1', 'host2'}, hosts)
-        for server in (first, second):
-            host = server['OS-EXT-SRV-ATTR:host']
-            lpar = self.lpar(server, host)
-            self.assertEqual({0x21010020: True}, lpar.slots)
-            self.assertEqual(lpar.uuid, self.slot_owner(0x21010020, host))
-
-    def test_file_of_one_host_leaves_other_host_unchanged(self):
+    def story_file_of_one_host_leaves_other_host_unchanged(self):
         self.restart_host('host1', inventory=NOTHING)
         self._run_periodics()
 
         self.assertEqual({}, self.slot_providers('host1'))
         self.assertEqual(GPU_SLOTS, set(self.slot_providers('host2')))
+        self.restart_host('host1', inventory=base.GPUS)
 
-    def test_actions_on_one_host_leave_other_host_unchanged(self):
+    def story_actions_on_one_host_leave_other_host_unchanged(self):
         groups = {
             'resources1:CUSTOM_GPU': '1',
             'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020': 'required',
         }
-        servers = {
-            server['OS-EXT-SRV-ATTR:host']: server
-            for server in (self.boot(groups), self.boot(groups))
-        }
+        requested = [self.start_boot(groups) for _ in self.hosts]
+        built = [self._wait_until_built(each['id']) for each in requested]
+        servers = {server['OS-EXT-SRV-ATTR:host']: server for server in built}
+        self.assertEqual({'host1', 'host2'}, set(servers))
+        for host, server in servers.items():
+            lpar = self.lpar(server, host)
+            self.assertEqual({0x21010020: True}, lpar.slots)
+            self.assertEqual(lpar.uuid, self.slot_owner(0x21010020, host))
         kept = servers['host2']
-        before = {
-            index: (provider['uuid'], provider['generation'])
-            for index, provider in self.slot_providers('host2').items()
-        }
+        before = self.generations_of_slots('host2')
         slots = self.hosts['host2'].reader.slots()
 
         self._reboot_server(servers['host1'], hard=True)
@@ -536,15 +506,18 @@ class IdenticalHostsTest(base.PowerVMTestCase):
         self._run_periodics()
 
         self.assertIsNone(self.slot_owner(0x21010020, 'host1'))
-        self.assertEqual(
-            before,
-            {
-                index: (provider['uuid'], provider['generation'])
-                for index, provider in self.slot_providers('host2').items()
-            },
-        )
+        self.assertEqual(before, self.generations_of_slots('host2'))
         self.assertEqual(slots, self.hosts['host2'].reader.slots())
         lpar = self.lpar(kept, 'host2')
         self.assertEqual(
             ('running', {0x21010020: True}), (lpar.state, lpar.slots)
         )
+        self.plug_gpu('21010021')
+        self._run_periodics()
+
+    def generations_of_slots(self, host):
+        """Return uuid and generation of the provider of each slot."""
+        return {
+            index: (provider['uuid'], provider['generation'])
+            for index, provider in self.slot_providers(host).items()
+        }

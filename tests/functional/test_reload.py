@@ -35,6 +35,16 @@ in C3:
 in C4:
   identification: {drc_name: U78D2.001.EMU0001-P1-C4}
 """
+OF_CLASS = base.GPUS.replace('"1DB6"', '"1DB*"')
+DENIED = """\
+not in the first places:
+  identification: {drc_name: 'U78D2.*-P1-C[3-4]'}
+  allow: false
+not these:
+  identification: {drc_name: '*-P1-C?', drc_index: '2101002?'}
+  allow: false
+"""
+UNMATCHED = 'others:\n  identification: {vendor_id: ABCD}\n'
 FIRST_GPU = {
     'resources1:CUSTOM_GPU': '1',
     'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020': 'required',
@@ -48,6 +58,14 @@ class ReloadTestCase(base.PowerVMTestCase):
     def setUp(self):
         super().setUp()
         self.read = 0
+
+    def begin(self, inventory):
+        """Start the host, or restart its nova-compute, with a file."""
+        self.forget_log()
+        if self.hosts:
+            self.restart_host(inventory=inventory)
+        else:
+            self.start_host(inventory=inventory)
 
     @property
     def path(self):
@@ -99,8 +117,11 @@ class ReloadTestCase(base.PowerVMTestCase):
 class ReloadFileTest(ReloadTestCase):
     """A valid file is applied; an invalid one keeps the last one in force."""
 
-    def test_invalid_file_keeps_last_valid_one_in_force(self):
-        self.start_host(inventory=False)
+    def test_changed_files_are_applied(self):
+        self.tell_stories()
+
+    def story_invalid_file_keeps_last_valid_one_in_force(self):
+        self.begin(False)
         self.assertEqual({}, self.slot_providers())
         self.assertIn(
             f'Offering no device: {self.path} (no such file) has no paragraph',
@@ -150,8 +171,8 @@ class ReloadFileTest(ReloadTestCase):
         self.write(base.GPUS)
         self.path.chmod(0o646)
 
-    def test_new_traits_and_classes_are_applied(self):
-        self.start_host()
+    def story_new_traits_and_classes_are_applied(self):
+        self.begin(base.GPUS)
         server = self.boot(FIRST_GPU)
 
         more = base.GPUS.replace('[', '[CUSTOM_NEW, ')
@@ -190,36 +211,25 @@ class ReloadFileTest(ReloadTestCase):
         self._delete_server(server)
         self.cycles(1)
         self.assertEqual({0x21010038, 0x21030039}, set(self.slot_providers()))
+        self.control().pull('21010040')
 
+    # Denying paragraphs and wildcards.
 
-class DenyingParagraphTest(ReloadTestCase):
-    """Denying paragraphs and wildcards."""
-
-    inventory = base.GPUS.replace('"1DB6"', '"1DB*"')
-    deny = """\
-not in the first places:
-  identification: {drc_name: 'U78D2.*-P1-C[3-4]'}
-  allow: false
-not these:
-  identification: {drc_name: '*-P1-C?', drc_index: '2101002?'}
-  allow: false
-"""
-
-    def test_denying_paragraphs_override_allowing_ones(self):
+    def story_denying_paragraphs_override_allowing_ones(self):
         # Order does not matter, and brackets are not special.
-        self.start_host(inventory=self.deny + self.inventory)
+        self.begin(DENIED + OF_CLASS)
         self.assertEqual({0x21020024}, set(self.slot_providers()))
         self.assertIn(
             "paragraph 'not these' (line 4) of", ' '.join(self.log('INFO'))
         )
 
-        self.change(self.inventory)
+        self.change(OF_CLASS)
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
         server = self.boot(FIRST_GPU)
 
         # Free providers are deleted, the allocated one is withdrawn.
         self.forget_log()
-        self.change(self.inventory + self.deny)
+        self.change(OF_CLASS + DENIED)
         self.cycles(1)
         self.assertEqual({0x21010020, 0x21020024}, set(self.slot_providers()))
         self.assertEqual({'CUSTOM_GPU': 1}, self.reserved(0x21010020))
@@ -240,12 +250,10 @@ not these:
         self.assertEqual({}, self.slot_providers())
         self.assertEqual([], self.log('ERROR'))
 
+    # A device that two paragraphs identify is withheld.
 
-class ConflictingParagraphsTest(ReloadTestCase):
-    """A device that two paragraphs identify is withheld."""
-
-    def test_conflict_by_new_file_withholds_device(self):
-        self.start_host()
+    def story_conflict_by_new_file_withholds_device(self):
+        self.begin(base.GPUS)
         server = self.boot(FIRST_GPU)
         owner = self.slot_owner(0x21010020)
 
@@ -277,11 +285,10 @@ class ConflictingParagraphsTest(ReloadTestCase):
         self.assertEqual(set(), self.providers_with(WITHDRAWN))
         self.assertEqual([], self.log('ERROR'))
 
-    def test_conflict_by_new_card_withholds_device(self):
+    def story_conflict_by_new_card_withholds_device(self):
         # An empty slot is no device, so two paragraphs may identify it.
-        self.start_host(
-            inventory=base.GPUS
-            + 'spare:\n  identification: {drc_index: "21010040"}\n'
+        self.begin(
+            base.GPUS + 'spare:\n  identification: {drc_index: "21010040"}\n'
         )
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
         self.assertIn("paragraph 'spare' (line 7)", ' '.join(self.log('INFO')))
@@ -299,24 +306,19 @@ class ConflictingParagraphsTest(ReloadTestCase):
         self.cycles(1)
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
 
-
-class UnmatchedFileTest(ReloadTestCase):
-    """A file without matching paragraph does not stop nova-compute."""
-
-    inventory = 'others:\n  identification: {vendor_id: ABCD}\n'
-
-    def test_unmatched_file_warns_at_start_and_at_each_change(self):
-        self.start_host()
+    # A file without matching paragraph does not stop nova-compute.
+    def story_unmatched_file_warns_at_start_and_at_each_change(self):
+        self.begin(UNMATCHED)
         self.assertEqual({}, self.slot_providers())
         self.assertEqual(1, self.warnings())
         self.cycles(2)
         self.assertEqual(1, self.warnings())
 
-        self.change(self.inventory.replace('ABCD', 'ABCE'))
+        self.change(UNMATCHED.replace('ABCD', 'ABCE'))
         self.assertEqual(2, self.warnings())
 
         # One matching paragraph is enough; the other is logged at INFO.
-        self.change(self.inventory + base.GPUS)
+        self.change(UNMATCHED + base.GPUS)
         self.assertEqual(2, self.warnings())
         self.assertIn(
             "paragraph 'others' (line 1)", ' '.join(self.log('INFO'))

@@ -22,7 +22,6 @@ from nova.scheduler.client import report
 from nova.virt import node as virt_node
 
 from nova_powervm.emulator import worlds
-from nova_powervm.ops import stopped_lpars
 from nova_powervm.virt import driver
 from tests.functional import base
 
@@ -35,13 +34,25 @@ def session_config(session):
 class RefusedStartTest(base.PowerVMTestCase):
     """Invalid configuration stops nova-compute."""
 
-    def refused(self, **options):
-        error = self.assertRaises(
-            nova_exception.InvalidConfiguration, self.start_host, **options
-        )
-        return str(error)
+    def setUp(self):
+        super().setUp()
+        self.hosts['host1'] = self.useFixture(base.EmulatedHost('host1'))
 
-    def test_start_refuses_unknown_key_and_names_its_line(self):
+    def test_start_is_refused(self):
+        self.tell_stories()
+
+    def refused(
+        self,
+        inventory=base.GPUS,
+        error=nova_exception.InvalidConfiguration,
+        **options,
+    ):
+        """Assert that nova-compute does not start; return the message."""
+        self.configure('host1', inventory, **options)
+        refusal = self.assertRaises(error, self._start_compute, 'host1')
+        return str(refusal)
+
+    def story_start_refuses_unknown_key_and_names_its_line(self):
         message = self.refused(
             inventory=base.GPUS.replace('device_id', 'product_id')
         )
@@ -50,7 +61,7 @@ class RefusedStartTest(base.PowerVMTestCase):
         self.assertIn('product_id', message)
         self.assertIn('did you mean device_id', message)
 
-    def test_start_refuses_duplicate_key_and_names_its_line(self):
+    def story_start_refuses_duplicate_key_and_names_its_line(self):
         message = self.refused(
             inventory=base.GPUS.replace('device_id', 'vendor_id')
         )
@@ -58,7 +69,7 @@ class RefusedStartTest(base.PowerVMTestCase):
         self.assertIn('line 4', message)
         self.assertIn('vendor_id', message)
 
-    def test_start_refuses_generated_trait(self):
+    def story_start_refuses_generated_trait(self):
         trait = 'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE'
 
         message = self.refused(
@@ -68,7 +79,7 @@ class RefusedStartTest(base.PowerVMTestCase):
         self.assertIn('line 6', message)
         self.assertIn(f'trait {trait} belongs to the driver', message)
 
-    def test_start_refuses_device_of_two_paragraphs(self):
+    def story_start_refuses_device_of_two_paragraphs(self):
         message = self.refused(
             inventory=base.GPUS
             + 'again:\n  identification: {drc_index: "21010020"}\n'
@@ -78,86 +89,96 @@ class RefusedStartTest(base.PowerVMTestCase):
         self.assertIn("paragraph 'gpus' (line 1)", message)
         self.assertIn("paragraph 'again'", message)
 
-    def test_start_refuses_world_writable_file(self):
+    def story_start_refuses_world_writable_file(self):
         message = self.refused(mode=0o666)
 
         self.assertIn('chmod o-w', message)
 
-    def test_start_refuses_url_without_credentials(self):
+    def story_start_refuses_url_without_credentials(self):
         message = self.refused(rest_username=None)
 
         self.assertIn('rest_username', message)
 
-    def test_start_refuses_malformed_url(self):
+    def story_start_refuses_malformed_url(self):
         message = self.refused(rest_url='novalink:12443')
 
         self.assertIn('rest_url', message)
 
-    def test_start_refuses_wrong_password_and_hides_it(self):
+    def story_start_refuses_wrong_password_and_hides_it(self):
         message = self.refused(rest_password='wrong')
 
         self.assertIn('refused the login', message)
         self.assertNotIn('wrong', message)
 
-    def test_start_refuses_unknown_volume_group(self):
+    def story_start_refuses_unknown_volume_group(self):
         message = self.refused(volume_group_name='nowhere')
 
         self.assertIn('nowhere', message)
 
-    def test_start_refuses_host_with_several_systems(self):
+    def story_start_refuses_host_with_several_systems(self):
         second = {'name': 'other', 'uuid': 'random'}
         world = worlds.default()
         world['systems'].append(second)
 
-        message = self.refused(world=world)
+        self.control().load_world(world)
+
+        message = self.refused()
 
         self.assertIn('manages 2 systems', message)
         self.assertIn('other', message)
+        self.control().load_world(worlds.default())
 
-    def test_start_fails_if_rest_server_does_not_answer(self):
-        error = self.assertRaises(
-            nova_exception.HypervisorUnavailable,
-            self.start_host,
+    def story_start_fails_if_rest_server_does_not_answer(self):
+        message = self.refused(
+            error=nova_exception.HypervisorUnavailable,
             rest_url='http://127.0.0.1:1',
         )
 
-        self.assertIn('http://127.0.0.1:1', str(error))
-        self.assertIn('does not answer', str(error))
+        self.assertIn('http://127.0.0.1:1', message)
+        self.assertIn('does not answer', message)
 
 
 class StartTest(base.PowerVMTestCase):
     """Conditions that nova-compute starts with."""
 
-    def test_start_waits_for_starting_host(self):
-        self.hosts['host1'] = self.useFixture(base.EmulatedHost('host1'))
-        self.configure('host1', rest_connect_timeout=30)
-        self.control().add_fault(match='ManagedSystem', status=503, nth=1)
-        for number in (2, 3):
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+
+    def test_nova_compute_starts(self):
+        self.tell_stories()
+
+    def patch(self, name, value):
+        """Return a context in which a name of the driver has a value."""
+        return fixtures.MockPatch(f'nova_powervm.{name}', new=value)
+
+    def story_start_waits_for_starting_host(self):
+        for number in (1, 2, 3):
             self.control().add_fault(
                 match='ManagedSystem', status=503, nth=number
             )
 
-        self._start_compute('host1')
+        self.restart_host(inventory='# nothing', rest_connect_timeout=30)
 
+        self.assertEqual({}, self.slot_providers())
+        self.restart_host(inventory=base.GPUS)
         self.assertNotEqual({}, self.slot_providers())
 
-    def test_init_host_does_not_write_lost_node_identity(self):
+    def story_init_host_does_not_write_lost_node_identity(self):
         # Nova refuses to start an existing service without one, after
         # init_host; asking for it would write a new one.
-        self.hosts['host1'] = self.useFixture(base.EmulatedHost('host1'))
-        self.configure('host1')
         virt_node.LOCAL_NODE_UUID = None
         loaded = driver.PowerVMDriver(
             types.SimpleNamespace(reportclient=report.SchedulerReportClient())
         )
 
         loaded.init_host('host1')
-        self.addCleanup(loaded.cleanup_host, 'host1')
+        loaded.cleanup_host('host1')
 
         self.assertIsNone(virt_node.LOCAL_NODE_UUID)
+        self.configure('host1')
 
-    def test_start_keeps_servers_whose_power_state_is_unknown(self):
-        self.start_host()
+    def story_start_keeps_servers_whose_power_state_is_unknown(self):
         server = self.boot({})
         self.control().add_fault(
             match='LogicalPartition.quick', status=500, every=True
@@ -168,11 +189,10 @@ class StartTest(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(server).state)
         self.assertEqual('ACTIVE', self.api.get_server(server['id'])['status'])
 
-    def test_start_resumes_each_guest_however_long_others_take(self):
+    def story_start_resumes_each_guest_however_long_others_take(self):
         self.flags(resume_guests_state_on_host_boot=True)
-        self.stub_out(f'{stopped_lpars.__name__}.SETTLE_SECONDS', 0.3)
-        self.start_host()
-        servers = [self.boot({}) for _ in range(3)]
+        requested = [self.start_boot({}) for _ in range(3)]
+        servers = [self._wait_until_built(each['id']) for each in requested]
         self.computes['host1'].stop()
         for server in servers:
             self.control().set_partition(
@@ -185,14 +205,17 @@ class StartTest(base.PowerVMTestCase):
             time.sleep(1)
             return resume(*args, **kwargs)
 
-        self.stub_out(
-            f'{driver.__name__}.PowerVMDriver.resume_state_on_host_boot',
-            resume_slowly,
-        )
+        with (
+            self.patch('ops.stopped_lpars.SETTLE_SECONDS', 0.3),
+            fixtures.MockPatchObject(
+                driver.PowerVMDriver,
+                'resume_state_on_host_boot',
+                resume_slowly,
+            ),
+        ):
+            self.restart_host()
+            time.sleep(2)
 
-        self.restart_host()
-
-        time.sleep(2)
         for server in servers:
             self.assertEqual('running', self.lpar(server).state)
             found = self.api.get_server(server['id'])
@@ -201,20 +224,15 @@ class StartTest(base.PowerVMTestCase):
                 (found['status'], found['OS-EXT-STS:task_state']),
             )
 
-    def test_start_resumes_guests_after_host_boot(self):
+    def story_start_resumes_guests_after_host_boot(self):
         self.flags(resume_guests_state_on_host_boot=True)
-        self.start_host()
         server = self.boot({})
         name = server['OS-EXT-SRV-ATTR:instance_name']
-        self.stub_out('nova_powervm.powervm.session._POLL_SECONDS', 0)
 
         def come_up(*_):
             self.control().clear_faults()
             self.control().set_partition(name, 'not activated')
 
-        self.stub_out(
-            'nova_powervm.powervm.session._MinuteLog.__call__', come_up
-        )
         for state, fault in (
             ('not available', None),
             ('not activated', {'status': 503}),
@@ -227,21 +245,25 @@ class StartTest(base.PowerVMTestCase):
                         match='LogicalPartition.quick', every=True, **fault
                     )
 
-                self.restart_host(rest_connect_timeout=60)
+                with (
+                    self.patch('powervm.session._POLL_SECONDS', 0),
+                    self.patch('powervm.session._MinuteLog.__call__', come_up),
+                ):
+                    self.restart_host(rest_connect_timeout=60)
 
                 self.assertEqual('running', self.lpar(server).state)
                 server = self.api.get_server(server['id'])
                 self.assertEqual('ACTIVE', server['status'])
 
-    def test_refused_logon_is_repeated_after_pause(self):
-        compute = self.start_host()
+    def story_refused_logon_is_repeated_after_pause(self):
+        compute = self.computes['host1']
         password = self.hosts['host1'].emulator.password
         self.control().set_password('changed')
         self.control().expire_sessions()
         # End the current poll, so that the next one is refused.
         self.control().emit_event('CACHE_CLEARED')
         self._run_periodics()
-        self.assertIn('was refused', self.stdlog.logger.output)
+        self.assertIn('was refused', self.logged())
         self.control().set_password(password)
 
         # A wrong password must not lock the account: no retry at once ...
@@ -250,27 +272,25 @@ class StartTest(base.PowerVMTestCase):
         self.assertNotIn('PUT Logon.create', self.control().journal_counts())
 
         # ... but after a pause.
-        self.stub_out('nova_powervm.powervm.session._PAUSE_SECONDS', 0)
-        self._run_periodics()
+        with self.patch('powervm.session._PAUSE_SECONDS', 0):
+            self._run_periodics()
         self.assertIn('PUT Logon.create', self.control().journal_counts())
         self.assertIsNotNone(compute.manager.driver.get_host_uptime())
 
-    def test_start_logs_no_password(self):
-        self.start_host()
+    def story_start_logs_no_password(self):
+        self.restart_host()
 
         password = self.hosts['host1'].emulator.password
         self.assertNotIn(password, self.stdlog.logger.output)
 
-    def test_start_warns_of_overcommitted_processing_units(self):
+    def story_start_warns_of_overcommitted_processing_units(self):
         self.flags(proc_units_factor=1.0, group='powervm')
         self.flags(cpu_allocation_ratio=4.0)
-        self.start_host()
+        self.restart_host()
 
-        self.assertIn(
-            'promise 128.0 processing units', self.stdlog.logger.output
-        )
+        self.assertIn('promise 128.0 processing units', self.logged())
 
-    def test_start_accepts_local_session_by_file(self):
+    def story_start_accepts_local_session_by_file(self):
         # A local session is for port 12080 of this machine. pypowervm's own
         # hook lets the emulator stand there.
         directory = self.useFixture(fixtures.TempDir()).path
@@ -278,17 +298,18 @@ class StartTest(base.PowerVMTestCase):
         emulated = self.useFixture(base.EmulatedHost('local'))
         with open(hook, 'w') as file:
             file.write(HOOK.format(url=emulated.emulator.url))
-        self.useFixture(
-            fixtures.EnvironmentVariable('PYPOWERVM_SESSION_CONFIG', hook)
-        )
-        self.start_host(rest_url=None, rest_username=None, rest_password=None)
+        with fixtures.EnvironmentVariable('PYPOWERVM_SESSION_CONFIG', hook):
+            self.restart_host(
+                rest_url=None, rest_username=None, rest_password=None
+            )
+            self._run_periodics()
 
-        self.assertNotEqual({}, self.slot_providers())
         requests = emulated.emulator.control.journal_counts()
         self.assertGreater(requests['GET ManagedSystem.feed'], 0)
+        self.restart_host()
 
-    def test_foreign_partitions_are_not_instances(self):
-        compute = self.start_host()
+    def story_foreign_partitions_are_not_instances(self):
+        compute = self.computes['host1']
 
         self.assertEqual([], compute.manager.driver.list_instance_uuids())
         self.assertEqual([], compute.manager.driver.list_instances())

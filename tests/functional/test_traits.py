@@ -41,10 +41,11 @@ def gpus(*traits):
     return re.sub(r'  traits: .*\n', line, base.GPUS)
 
 
-class TraitsTestCase(test_reload.ReloadTestCase):
+class TraitsTest(test_reload.ReloadTestCase):
     """Checks traits in Placement."""
 
-    inventory = gpus('CUSTOM_A')
+    def test_driver_decides_traits(self):
+        self.tell_stories()
 
     def add_trait(self, trait, index=INDEX):
         """Add a trait to a provider, as an operator does."""
@@ -77,10 +78,10 @@ class TraitsTestCase(test_reload.ReloadTestCase):
         """Clear Nova's cache of providers."""
         self.computes['host1'].manager.reportclient.clear_provider_cache()
 
+    # Traits of the file
 
-class CustomTraitsTest(TraitsTestCase):
-    def test_provider_traits_follow_inventory_file(self):
-        self.start_host()
+    def story_provider_traits_follow_inventory_file(self):
+        self.begin(gpus('CUSTOM_A'))
         self.assertEqual(ALL, self.providers_with('CUSTOM_A'))
 
         self.add_trait('CUSTOM_HELD')
@@ -109,8 +110,8 @@ class CustomTraitsTest(TraitsTestCase):
         self.assertEqual(set(), self.providers_with('CUSTOM_HELD'))
         self.assertEqual(ALL, self.providers_with('CUSTOM_C'))
 
-    def test_orphan_keeps_its_traits_until_it_is_offered_again(self):
-        self.start_host()
+    def story_orphan_keeps_its_traits_until_it_is_offered_again(self):
+        self.begin(gpus('CUSTOM_A'))
         server = self.boot(test_reload.FIRST_GPU)
         self.change(re.sub('traits: .*', 'traits: [CUSTOM_B]', DENY))
         self.add_trait('CUSTOM_HELD')
@@ -127,11 +128,7 @@ class CustomTraitsTest(TraitsTestCase):
         self.assertEqual(set(), self.providers_with('CUSTOM_HELD'))
         self._delete_server(server)
 
-
-class WithdrawnTraitTest(TraitsTestCase):
-    """A withdrawn device is offered again, whichever write failed."""
-
-    inventory = base.GPUS
+    # A withdrawn device is offered again, whichever write failed.
 
     def fail(self, what, failure):
         """Let each write of a provider's traits or inventories fail.
@@ -158,8 +155,8 @@ class WithdrawnTraitTest(TraitsTestCase):
             report.SchedulerReportClient, 'put', fail_or_put
         )
 
-    def test_withdrawn_device_is_offered_again_after_failed_write(self):
-        self.start_host()
+    def story_withdrawn_device_is_offered_again_after_failed_write(self):
+        self.begin(base.GPUS)
         self.boot(test_reload.FIRST_GPU)
         for what in ('traits', 'inventories'):
             for failure in ('refused', 'conflict', 'killed'):
@@ -184,7 +181,7 @@ class WithdrawnTraitTest(TraitsTestCase):
         self.assertEqual(set(), self.providers_with(test_reload.WITHDRAWN))
 
 
-class AdditionalTraitsTest(TraitsTestCase):
+class AdditionalTraitsTest(test_reload.ReloadTestCase):
     """Nova's provider.yaml adds an inventory and a trait to a slot."""
 
     added = textwrap.dedent("""\

@@ -664,6 +664,42 @@ class PoolTest(BuildTestCase):
         self.assertEqual(wanted.instance, other.instance)
 
 
+class PoolCostTest(BuildTestCase):
+    """A pool of one VIOS, and an image that it has."""
+
+    disk_driver = 'ssp'
+
+    def world(self):
+        world = super().world()
+        world['systems'][0]['virtual_io_servers'].pop()
+        world['clusters'][0]['nodes'].pop()
+        return world
+
+    def test_boot_from_cached_image_makes_eleven_requests(self):
+        # Nova reads the power state afterwards, which makes twelve.
+        self.build()
+        self.removals.destroy(base.INSTANCE)
+
+        self.spawn(ports=(), root=self.prepare(LONG)[1].root)
+
+        self.assertEqual(
+            [
+                'GET LogicalPartition.read',
+                'GET LogicalUnit.feed',
+                'GET LogicalUnit.feed',
+                'GET SharedStoragePool.read',
+                'PUT LogicalUnit.create',
+                'GET LogicalUnit.read',
+                'PUT LogicalPartition.create',
+                'GET VirtualIOServer.read',
+                'POST VirtualIOServer.update',
+                'PowerOn',
+                'DELETE Job.delete',
+            ],
+            self.trail(),
+        )
+
+
 @ddt.ddt
 class RebuildCheckTest(BuildTestCase):
     """What would refuse a rebuild is found out while the guest runs."""
@@ -743,6 +779,15 @@ class RebuildCheckTest(BuildTestCase):
                 root=dataclasses.replace(self.wanted.root, flavor_gb=1990),
                 blanks=(storage.Disk(storage.SWAP, 500),),
             )
+
+    @ddt.data('VolumeGroup', 'ManagedSystem')
+    def test_check_fails_without_answer_of_host(self, label):
+        self.start_service()
+        self.control.add_fault(
+            match=label, every=True, status=500, message='No.'
+        )
+        with self.assertRaisesRegex(exception.RestError, 'No.'):
+            self.check(blanks=(base.EPHEMERAL, base.SWAP))
 
     def test_check_refuses_slot_of_another(self):
         with self.assertRaises(exception.ClaimFailed):
