@@ -56,6 +56,10 @@ soak_reports() { # 3 min: disturbs each write of a first report to Cyborg
     NOVA_POWERVM_TEST_ALL_WRITES=1 test_round \
         tests.functional.test_cyborg_driver.InterruptedReportTest
 }
+soak_request-states() { # 4 min: does each operation in each state of requests
+    NOVA_POWERVM_TEST_ALL_STATES=1 test_round \
+        tests.functional.test_request_states
+}
 soak_requests() { # 4 min: disturbs each request of operations on LPARs
     NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round tests.ops.test_faults
 }
