@@ -53,8 +53,12 @@ soak_cyborg() { # 3 min: walks over hosts and services of Nova and Cyborg
     NOVA_POWERVM_TEST_STEPS=125 test_round tests.soak.cyborg_walk
 }
 soak_reports() { # 3 min: disturbs each write of a first report to Cyborg
-    NOVA_POWERVM_TEST_ALL_WRITES=1 test_round \
-        tests.functional.test_cyborg_driver.InterruptedReportTest
+    NOVA_POWERVM_TEST_ALL_WRITES=1 NOVA_POWERVM_TEST_STORIES='ma[dk]e_good' \
+        test_round tests.functional.test_cyborg_driver
+}
+soak_request-states() { # 4 min: does each operation in each state of requests
+    NOVA_POWERVM_TEST_ALL_STATES=1 test_round \
+        tests.functional.test_request_states
 }
 soak_requests() { # 4 min: disturbs each request of operations on LPARs
     NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round tests.ops.test_faults

@@ -89,9 +89,11 @@ class RealCyborg(fixtures.Fixture):
                 _make_context,
             )
         )
-        self._configure_nova()
+        self.addCleanup(service_auth.reset_globals)
+        self.configure_nova()
 
-    def _configure_nova(self):
+    def configure_nova(self):
+        """Tell Nova where Cyborg's API is; a new process is elsewhere."""
         for option in loading.get_auth_plugin_conf_options('admin_token'):
             CONF.register_opt(option, group='service_user')
         self._test.flags(
@@ -105,7 +107,6 @@ class RealCyborg(fixtures.Fixture):
             group='cyborg', endpoint_override=f'{self._services.url}/v2'
         )
         service_auth.reset_globals()
-        self.addCleanup(service_auth.reset_globals)
 
     def call(self, command, **arguments):
         """Run a command of the child process; see Services.call."""
@@ -128,7 +129,7 @@ class RealCyborg(fixtures.Fixture):
     def restart(self):
         """Start Cyborg's services again, with the same database and hosts."""
         self._services.restart()
-        self._configure_nova()
+        self.configure_nova()
         for host, options in self._hosts.items():
             self.call('configure', host=host, options=options)
 

@@ -12,8 +12,9 @@
 
 """What an operation does to a server whose request has some state.
 
-The page doc/source/admin/cyborg.rst shows this table, and the tests of
-test_request_states go through it.
+The page doc/source/admin/cyborg.rst shows this table. The functional tests of
+test_request_states tell the cells of TOLD on real services; the unit tests of
+test_accelerator_requests tell what the driver decides in every state.
 """
 
 import enum
@@ -93,4 +94,19 @@ TABLE = {
         deleting=Result.OFF,
         fewer=Result.OFF,
     ),
+}
+
+#: Operation -> states in which it is done on real Nova and Cyborg. Who reads
+#: the requests finds the same in Initial and BindStarted, in BindFailed and
+#: Deleting, and in UnbindFailed and while Cyborg does not answer.
+TOLD = {
+    SPAWN: (INITIAL, BIND_FAILED, NO_ANSWER, BOUND),
+    RESCHEDULE: (UNBOUND, DELETING, BOUND),
+    SOFT_REBOOT: (DELETING, UNBIND_FAILED, BOUND),
+    HARD_REBOOT: (INITIAL, BIND_FAILED, UNBOUND, FEWER, NO_ANSWER, BOUND),
+    START: (FEWER, NO_ANSWER, BOUND),
+    REBUILD: (BIND_STARTED, FEWER, UNBIND_FAILED, BOUND),
+    EVACUATE: (BIND_FAILED, NO_ANSWER, BOUND),
+    # While Cyborg does not answer: see test_accelerators.
+    HOST_BOOT: (INITIAL, BIND_FAILED, UNBOUND, FEWER, BOUND),
 }

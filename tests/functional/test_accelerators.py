@@ -41,15 +41,62 @@ _GROUP_OF_NOVA = {
 
 
 class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
-    """An LPAR gets the slots of its instance's accelerator requests."""
+    """An LPAR gets the slots of its instance's accelerator requests.
+
+    One server with such a slot stands for all stories. The results of all
+    operations while its request is not bound are in test_request_states.
+    """
+
+    THIRD = 'third:\n  identification: {drc_index: "21020024"}\n'
+    FIRST = """\
+first:
+  identification: {drc_index: "21010020"}
+  resource_class: PGPU
+"""
+    TRAIT = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{:08X}'
+
+    def setUp(self):
+        # Services that are restarted again and again report to Nova too late.
+        self.flags(service_down_time=24 * 3600)
+        super().setUp()
+        self.flags(
+            resume_guests_state_on_host_boot=False, arq_binding_timeout=5
+        )
+        self.server = self.accelerated('FPGA')
+        (self.arq,) = self.cyborg.requests(self.server)
+        # It stays when a story ends.
+        self._booted.clear()
+
+    def forget(self):
+        """Make Cyborg answer again, with the files that it had."""
+        self.cyborg.call('plan')
+        self.cyborg.call('come_back')
+        super().forget()
+
+    def new_requests(self):
+        """Return the requests that the standing server does not have."""
+        return [
+            arq
+            for arq in self.cyborg.requests()
+            if arq['uuid'] != self.arq['uuid']
+        ]
+
+    def assert_nothing_made(self, server):
+        """Assert that a failed build has left nothing and made no LPAR."""
+        self.wait_until_unallocated(server)
+        self.assertEqual([], self.new_requests())
+        self.assertIsNone(self.lpar(server))
+        self.assertNotIn(
+            'PUT LogicalPartition.create', self.control().journal_counts()
+        )
 
     def test_lpar_has_slots_of_accelerator_requests(self):
         self.tell_stories()
 
     def story_lpar_keeps_accelerator_slot_until_delete(self):
-        server = self.accelerated('FPGA')
-        self.assert_has(server, NVME)
-        self.assertIn('21010030 (ACCELERATOR)', self.logged())
+        server = self.accelerated('PGPU')
+        self.assert_has(server, GPU)
+        self.assertIn('21020024 (ACCELERATOR)', self.logged())
 
         for action, jobs in (
             (lambda: self._reboot_server(server), ['PowerOff']),
@@ -60,13 +107,15 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
             self.control().clear_journal()
             action()
             self.assertEqual(jobs, self.jobs())
-            self.assert_has(server, NVME)
+            self.assert_has(server, GPU)
 
         self._delete_server(server)
-        self.assertIsNone(self.slot_owner(NVME))
-        self.assertEqual([], self.cyborg.requests())
+        self.assertIsNone(self.slot_owner(GPU))
+        self.assertEqual([], self.new_requests())
         handles = self.cyborg.call('tables')['attach_handles']
-        self.assertEqual([0, 0, 0], [handle['in_use'] for handle in handles])
+        self.assertEqual(
+            [0, 0, 1], sorted(handle['in_use'] for handle in handles)
+        )
 
     def _stop_and_start(self, server):
         self._stop_server(server)
@@ -77,50 +126,49 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
 
     def story_lpar_gets_accelerator_slots_beside_slot_of_nova(self):
         server = self.accelerated(
-            'FPGA', 'PGPU', 'CUSTOM_CRYPTO', extra=_GROUP_OF_NOVA
+            'PGPU', 'CUSTOM_CRYPTO', extra=_GROUP_OF_NOVA
         )
 
         (own,) = self.allocated_slots(server)
         self.assertIn(own, OURS)
-        self.assert_has(server, own, CRYPTO, GPU, NVME)
+        self.assert_has(server, own, CRYPTO, GPU)
         log = self.logged()
         self.assertIn(f'{own:08X} (COMPUTE)', log)
-        for other in (CRYPTO, GPU, NVME):
+        for other in (CRYPTO, GPU):
             self.assertIn(f'{other:08X} (ACCELERATOR)', log)
-        self.assertEqual(3, len(self.cyborg.requests(server)))
+        self.assertEqual(2, len(self.cyborg.requests(server)))
 
         self.control().clear_journal()
         self._reboot_server(server, hard=True)
         self.assertEqual(['PowerOff'], self.jobs())
-        self.assert_has(server, own, CRYPTO, GPU, NVME)
+        self.assert_has(server, own, CRYPTO, GPU)
 
     def story_hard_reboot_reassigns_lost_accelerator_slot(self):
-        server = self.accelerated('FPGA')
         self.control().set_owner('21010030', None)
 
-        self._reboot_server(server, hard=True)
+        self._reboot_server(self.server, hard=True)
 
-        self.assert_has(server, NVME)
+        self.assert_has(self.server, NVME)
 
     def story_failed_spawn_frees_bound_slot(self):
         self.control().plan_job('PowerOn', 'no power')
 
-        server = self.accelerated('FPGA', expected='ERROR')
+        server = self.accelerated('PGPU', expected='ERROR')
 
         self.wait_until_unallocated(server)
         self.assertIsNone(self.lpar(server))
-        self.assertEqual([], self.cyborg.requests())
-        self.assertIsNone(self.slot_owner(NVME))
-        self.assert_has(self.accelerated('FPGA'), NVME)
+        self.assertEqual([], self.new_requests())
+        self.assertIsNone(self.slot_owner(GPU))
+        self.assert_has(self.accelerated('PGPU'), GPU)
 
     def story_group_of_two_units_finds_no_host(self):
         # Each slot is a provider of its own; Cyborg would bind both units to
         # one.
         self.control().clear_journal()
-        server = self.accelerated(('FPGA', 2), expected='ERROR')
+        server = self.accelerated(('PGPU', 2), expected='ERROR')
 
         self.assertIn('No valid host', server['fault']['message'])
-        self.assertEqual([], self.cyborg.requests())
+        self.assertEqual([], self.new_requests())
         self.assertEqual({}, self.control().journal_counts())
 
     # Neutron's ports may have a device profile, too.
@@ -129,7 +177,7 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
         """Boot a server with such a port."""
         port = self.make_port(
             **{
-                'device_profile': self.create_profile('FPGA'),
+                'device_profile': self.create_profile('PGPU'),
                 'binding:vnic_type': vnic_type,
             }
         )
@@ -147,34 +195,25 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
     def story_nova_ignores_device_profile_of_normal_port(self):
         server = self.boot_with_port('normal', 'ACTIVE')
 
-        self.assertEqual([], self.cyborg.requests())
+        self.assertEqual([], self.new_requests())
         self.assert_has(server)
 
+    def story_spawn_ignores_test_pci_handle(self):
+        self.drivers = ('powervm', 'fake_driver')
+        self.report()
 
-class FakeDriverTest(accelerated_servers.AcceleratorTestCase):
-    """Cyborg's fake driver in the same agent."""
-
-    drivers = ('powervm', 'fake_driver')
-
-    def test_spawn_ignores_test_pci_handle(self):
         server = self.accelerated('FPGA', mark='CUSTOM_FAKE_DEVICE')
 
         (arq,) = self.cyborg.requests(server)
         self.assertEqual('TEST_PCI', arq['attach_handle_type'])
         self.assert_has(server)
-        self.assert_has(self.accelerated('FPGA'), NVME)
+        self.assert_has(self.accelerated('PGPU'), GPU)
+        self.drivers = type(self).drivers
+        self._delete_server(server)
+        self.report()
 
-
-class UnmarkedProfileTest(accelerated_servers.AcceleratorTestCase):
-    """A device profile without a mark is allocated a device of Nova."""
-
-    accelerators = """\
-nvme:
-  identification: {drc_index: "21010030"}
-  resource_class: PGPU
-"""
-
-    def test_cyborg_does_not_bind_device_of_nova(self):
+    def story_cyborg_does_not_bind_device_of_nova(self):
+        """A device profile without a mark is allocated a device of Nova."""
         self.control().clear_journal()
 
         server = self.accelerated('CUSTOM_GPU', mark=None, expected='ERROR')
@@ -182,36 +221,14 @@ nvme:
         self.assertIn(
             'Failed to bind accelerator requests', server['fault']['message']
         )
-        self.assertEqual([], self.cyborg.requests())
+        self.assertEqual([], self.new_requests())
         self.assertIsNone(self.lpar(server))
         # Nova keeps the device of such a server until it is deleted.
         self.assertTrue(self._get_allocations_by_server_uuid(server['id']))
         self._delete_server(server)
         self.wait_until_unallocated(server)
 
-
-class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
-    """While Cyborg is down, no slot is detached and no LPAR started.
-
-    The results of all operations are in test_request_states.
-    """
-
-    def test_server_keeps_its_slot_and_does_not_start_without_cyborg(self):
-        self.tell_stories()
-
-    def prepare(self):
-        """Boot a server with an accelerator of Cyborg."""
-        self.flags(
-            resume_guests_state_on_host_boot=False, arq_binding_timeout=5
-        )
-        self.server = self.accelerated('FPGA')
-        (self.arq,) = self.cyborg.requests(self.server)
-
-    def forget(self):
-        """Make Cyborg answer again, and delete the server."""
-        self.cyborg.call('plan')
-        self.cyborg.call('come_back')
-        super().forget()
+    # While Cyborg is down, no slot is detached and no LPAR started.
 
     def set_state(self, state):
         """Set the state of the request."""
@@ -221,7 +238,6 @@ class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
         self._stop_server(self.server)
         for action, reads in (
             (lambda: self._start_server(self.server), 2),
-            (lambda: self._reboot_server(self.server, hard=True), 2),
             # Nova's conductor reads, too.
             (lambda: self._rebuild_server(self.server, self.image), 2),
         ):
@@ -275,6 +291,7 @@ class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
 
         self.assertRegex(self.logged(), 'ERROR.*The instance cannot be start')
         self._assert_off_with_fault('no power')
+        self._reboot_server(self.server, hard=True)
 
     def story_late_refusal_sets_server_to_error(self):
         self.cyborg.call('go_away')
@@ -318,33 +335,18 @@ class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
         self.assert_has(self.server, NVME)
 
     def story_start_records_slots_of_server_without_record(self):
-        instance = self.instance(self.server)
-        del instance.system_metadata[accelerator_requests.SLOTS_KEY]
-        instance.save()
         for act in (
             self._after_host_boot,
             lambda: self._reboot_server(self.server, hard=True),
         ):
-            act()
-            found = self.instance(self.server).system_metadata
-            self.assertEqual(
-                f'{NVME:08X}', found.pop(accelerator_requests.SLOTS_KEY)
-            )
             instance = self.instance(self.server)
             del instance.system_metadata[accelerator_requests.SLOTS_KEY]
             instance.save()
-
-    def story_host_boot_does_not_wait_for_unbound_request(self):
-        # All other instances and nova-compute itself would wait, too.
-        self.flags(arq_binding_timeout=300)
-        for state in ('Initial', 'BindStarted'):
-            self.set_state(state)
-            self._after_host_boot()
-            self.assertIn('it is still binding them', self.logged())
-            self._assert_off_but_active()
-            self.set_state('Bound')
-            self._run_periodics()
-            self.assert_has(self.server, NVME)
+            act()
+            found = self.instance(self.server).system_metadata
+            self.assertEqual(
+                f'{NVME:08X}', found[accelerator_requests.SLOTS_KEY]
+            )
 
     def use_roles(self, *roles):
         """Give the service user roles."""
@@ -392,20 +394,13 @@ class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
         self.assertEqual('not activated', lpar.state)
         self.assertEqual({NVME: True}, lpar.slots)
 
+    # A device profile is deleted while a server uses it.
 
-class DeletedProfileTest(accelerated_servers.AcceleratorTestCase):
-    """A device profile is deleted while a server uses it."""
+    def story_database_keeps_profile_that_requests_refer_to(self):
+        name = self.arq['device_profile_name']
 
-    def setUp(self):
-        super().setUp()
-        self.flags(resume_guests_state_on_host_boot=True)
-        self.server = self.accelerated('FPGA')
-        (self.arq,) = self.cyborg.requests(self.server)
-        self.profile = self.arq['device_profile_name']
-
-    def test_database_keeps_profile_that_requests_refer_to(self):
         answer = self.cyborg.request(
-            'DELETE', f'/device_profiles?value={self.profile}'
+            'DELETE', f'/device_profiles?value={name}'
         )
 
         self.assertEqual(500, answer.status_code)
@@ -413,7 +408,9 @@ class DeletedProfileTest(accelerated_servers.AcceleratorTestCase):
         self._reboot_server(self.server, hard=True)
         self.assert_has(self.server, NVME)
 
-    def test_statement_of_page_repairs_requests_without_profile(self):
+    def story_statement_of_page_repairs_requests_without_profile(self):
+        self.flags(resume_guests_state_on_host_boot=True)
+        self.profile = self.arq['device_profile_name']
         # SQLite would give its number to the next profile.
         self.create_profile('PGPU')
         self.cyborg.call('delete_profile_unchecked', name=self.profile)
@@ -430,7 +427,8 @@ class DeletedProfileTest(accelerated_servers.AcceleratorTestCase):
             self.server['id'], {'os-resetState': {'state': 'active'}}
         )
 
-        self.accelerated('PGPU', expected='ERROR')
+        # Nova would keep its device until it is deleted.
+        self._delete_server(self.accelerated('PGPU', expected='ERROR'))
         self._turn_host_off_and_on()
         self._repair()
         self._run_periodics()
@@ -494,34 +492,30 @@ class DeletedProfileTest(accelerated_servers.AcceleratorTestCase):
             ),
         )
 
+    # A slot that both Nova and Cyborg manage is withheld. The providers of
+    # other drivers are made by hand: the driver looks at Placement only.
 
-class CyborgConflictTest(accelerated_servers.AcceleratorTestCase):
-    """A slot that both Nova and Cyborg manage is withheld.
-
-    The providers of other drivers are made by hand: the driver looks at
-    Placement only.
-    """
-
-    TRAIT = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{:08X}'
-
-    def offered(self):
+    def own_slots(self):
         """Return the slots that have a provider of this driver."""
         # One of Cyborg's may have the same DRC index in its name.
-        root = self._get_provider_uuid_by_host('host1')
         return {
             int(provider['name'][-8:], 16)
-            for provider in self._get_all_rps_in_a_tree(root)
+            for provider in self._providers()
             if provider['name'].startswith('PowerVM IOSlot host1 ')
         }
 
-    def test_slot_with_cyborg_provider_is_not_offered(self):
-        self.assertEqual(OURS, self.offered())
+    def _providers(self):
+        root = self._get_provider_uuid_by_host('host1')
+        return self._get_all_rps_in_a_tree(root)
+
+    def story_slot_with_cyborg_provider_is_not_offered(self):
+        self.assertEqual(OURS, self.own_slots())
         uuid = add_device(
             self, 'host1_gpu', [self.TRAIT.format(0x21010020)], total=1
         )
 
-        self.assertEqual({0x21010021}, self.offered())
-        log = self.stdlog.logger.output
+        self.assertEqual({0x21010021}, self.own_slots())
+        log = self.logged()
         self.assertRegex(log, r'ERROR.*21010020.*inventory.yaml.*host1_gpu')
         traits = self._get_provider_traits(uuid)
         self.assertIn(os_traits.OWNER_CYBORG, traits)
@@ -529,7 +523,7 @@ class CyborgConflictTest(accelerated_servers.AcceleratorTestCase):
 
         # The name alone does not make it a provider of this driver.
         named = add_device(self, 'PowerVM IOSlot cyborg 21010021', total=1)
-        self.assertEqual(set(), self.offered())
+        self.assertEqual(set(), self.own_slots())
         self.assertEqual(
             {os_traits.OWNER_CYBORG, OTHER_MARK},
             set(self._get_provider_traits(named)),
@@ -539,21 +533,23 @@ class CyborgConflictTest(accelerated_servers.AcceleratorTestCase):
 
         # A free device does not stop the service ...
         self.restart_host()
-        self.assertEqual({0x21010021}, self.offered())
+        self.assertEqual({0x21010021}, self.own_slots())
 
         # ... and is offered again once Cyborg gives it up.
         self._delete_provider(uuid)
         self.forget_tree()
-        self.assertEqual(OURS, self.offered())
+        self.assertEqual(OURS, self.own_slots())
 
     def _delete_provider(self, uuid):
         answer = self.placement.delete(f'/resource_providers/{uuid}')
         self.assertEqual(204, answer.status)
 
-    def test_allocated_slot_with_cyborg_provider_stops_starting_service(self):
+    def story_allocated_slot_with_cyborg_provider_stops_starting_service(self):
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
-        add_device(self, 'host1_gpu', [self.TRAIT.format(slot)], total=1)
+        uuid = add_device(
+            self, 'host1_gpu', [self.TRAIT.format(slot)], total=1
+        )
 
         # A running service marks it, and reserves it in the next cycle ...
         self._run_periodics()
@@ -570,50 +566,47 @@ class CyborgConflictTest(accelerated_servers.AcceleratorTestCase):
         self.assertIn(f'{slot:08X}', str(error))
         self.assertIn('host1_gpu', str(error))
         self.assertIn(server['id'], str(error))
+        self._delete_provider(uuid)
+        self.restart_host()
+        self.forget_tree()
+        self.assertEqual(OURS, self.own_slots())
 
-
-class BothFilesTest(accelerated_servers.AcceleratorTestCase):
-    """A slot that both files identify stays with the server that has it."""
-
-    THIRD = 'third:\n  identification: {drc_index: "21010030"}\n'
-    FIRST = """\
-first:
-  identification: {drc_index: "21010020"}
-  resource_class: PGPU
-"""
+    # A slot that both files identify stays with the server that has it.
 
     def offered(self, trait=os_traits.OWNER_NOVA):
         """Return the slots whose provider has a trait."""
-        root = self._get_provider_uuid_by_host('host1')
         return {
             int(provider['name'][-8:], 16)
-            for provider in self._get_all_rps_in_a_tree(root)
-            if provider['uuid'] != root
+            for provider in self._providers()
+            if provider['name'] != 'host1'
             and trait in self._get_provider_traits(provider['uuid'])
         }
 
-    def test_slot_of_bound_request_is_not_offered(self):
-        holder = self.accelerated('FPGA')
-        self.restart_host(inventory=self.inventory + self.THIRD)
+    def story_slot_of_bound_request_is_not_offered(self):
+        third = self.THIRD.replace(f'{GPU:08X}', f'{NVME:08X}')
+        self.restart_host(inventory=self.inventory + third)
         self.assertEqual(OURS, self.offered())
         self.assertRegex(
-            self.stdlog.logger.output,
+            self.logged(),
             'ERROR.*21010030.*inventory.yaml.*PowerVM Cyborg IOSlot host1',
         )
 
         for _ in range(2):
-            self._reboot_server(holder, hard=True)
+            self._reboot_server(self.server, hard=True)
             self.forget_tree()
             self.assertEqual(OURS, self.offered())
-            self.assert_has(holder, NVME)
+            self.assert_has(self.server, NVME)
 
         # Cyborg withholds it, too, but keeps it for the server.
         self.report()
         self.assertNotIn(NVME, self.offered(real_cyborg.MARK))
-        self._rebuild_server(holder, self.image)
-        self.assert_has(holder, NVME)
+        self._rebuild_server(self.server, self.image)
+        self.assert_has(self.server, NVME)
+        self.restart_host(inventory=self.inventory)
+        self.report()
+        self.assertIn(NVME, self.offered(real_cyborg.MARK))
 
-    def test_slot_of_server_of_nova_stays_with_it(self):
+    def story_slot_of_server_of_nova_stays_with_it(self):
         holder = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(holder)
         other = f'first:\n  identification: {{drc_index: "{slot:08X}"}}\n'
@@ -623,8 +616,10 @@ first:
         self.assertEqual(set(), self.offered(real_cyborg.MARK))
         self._reboot_server(holder, hard=True)
         self.assert_has(holder, slot)
+        self.report()
+        self.assertEqual({CRYPTO, GPU, NVME}, self.offered(real_cyborg.MARK))
 
-    def test_free_slot_is_withheld_by_both_until_a_file_is_corrected(self):
+    def story_free_slot_is_withheld_by_both_until_a_file_is_corrected(self):
         self.report(accelerated_servers.FILE + self.FIRST)
         self.report(accelerated_servers.FILE + self.FIRST)
 
@@ -633,11 +628,15 @@ first:
         self.forget_tree()
         self.report()
         self.forget_tree()
-        self.assertNotIn(NVME, self.offered())
-        self.assertEqual({CRYPTO, GPU}, self.offered(real_cyborg.MARK))
+        self.assertNotIn(GPU, self.offered())
+        self.assertEqual({CRYPTO, NVME}, self.offered(real_cyborg.MARK))
 
         self.restart_host(inventory=self.inventory)
         self.forget_tree()
         self.report()
         self.assertEqual({CRYPTO, GPU, NVME}, self.offered(real_cyborg.MARK))
-        self.assert_has(self.accelerated('FPGA'), NVME)
+        self.assert_has(self.accelerated('PGPU'), GPU)
+        for _ in range(3):
+            self.cyborg.report()
+        self.forget_tree()
+        self.assertEqual(OURS, self.own_slots())

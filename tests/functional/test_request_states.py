@@ -13,7 +13,11 @@
 """The table "request's state x operation -> result", with real Cyborg."""
 
 import functools
+import os
 import time
+
+from nova import context
+from nova import objects
 
 from nova_powervm.virt import accelerator_requests
 from tests.functional import base
@@ -21,6 +25,7 @@ from tests.functional import real_cyborg
 from tests.functional import request_states as table
 from tests.functional.request_states import Result
 
+#: Slots of the servers that stories boot, on each host.
 SLOTS = (0x21010022, 0x21010030)
 FILE = """\
 nvme:
@@ -30,10 +35,13 @@ crypto:
   identification: {drc_index: "21010022"}
   resource_class: FPGA
 """
-SPECS = {
-    'accel:device_profile': real_cyborg.PROFILE,
-    'group_policy': 'none',
-}
+#: Slots of the server that all stories share.
+STANDING_SLOTS = (0x21010038, 0x21030039)
+STANDING_FILE = """\
+standing:
+  identification: {vendor_id: "1014", device_id: "0634"}
+  resource_class: CUSTOM_CRYPTO
+"""
 
 #: What the child process calls the states that no request has in its table.
 _ACTIONS = {table.UNBOUND: 'unbind', table.NO_ANSWER: 'away'}
@@ -56,45 +64,84 @@ _WAITED = 'Failure getting accelerator re'
 _STILL_BINDING = 'it is still binding them'
 
 
-class RequestStatesTestCase(base.PowerVMTestCase):
-    """Provides two hosts whose slots Cyborg has, and a profile for two."""
+class RequestStatesTest(base.PowerVMTestCase):
+    """The cells of the table that are told on real services.
+
+    With the environment variable ``NOVA_POWERVM_TEST_ALL_STATES`` all are.
+    """
 
     inventory = """\
 gpus:
   identification: {drc_index: "21010020"}
   resource_class: CUSTOM_GPU
 """
-    host_names = ('host1',)
 
     def setUp(self):
+        # A service reports first after five seconds. One that is started
+        # again and again never does, and would count as down in the end.
+        self.flags(service_down_time=24 * 3600)
         super().setUp()
         self.flags(max_attempts=1, group='scheduler')
+        # The scheduler prefers the host with more free memory, host2,
+        # whatever failed there before.
+        self.flags(
+            build_failure_weight_multiplier=0.0, group='filter_scheduler'
+        )
         self.flags(arq_binding_timeout=1)
         self.cyborg = self.useFixture(real_cyborg.RealCyborg(self))
-        for host in self.host_names:
+        for host, file in (('host1', FILE + STANDING_FILE), ('host2', FILE)):
             self.start_host(host)
-            self.cyborg.configure(host, FILE)
+            self.cyborg.configure(host, file)
             self.cyborg.report(host)
+        self._create_profile(real_cyborg.PROFILE, 'PGPU', 'FPGA')
+        self._create_profile('standing', 'CUSTOM_CRYPTO', 'CUSTOM_CRYPTO')
+        self.new_image = self.create_image(b'new')
+        #: It has requests of the profile 'standing'.
+        self.server = self.boot_accelerated(
+            'ACTIVE', 'host1', profile='standing', memory_mb=2048
+        )
+        # It stays when a story ends.
+        self._booted.clear()
+
+    def _create_profile(self, name, *classes):
         self.cyborg.create_profile(
             *(
                 {
-                    f'resources:{name}': '1',
+                    f'resources:{each}': '1',
                     f'trait:{real_cyborg.MARK}': 'required',
                 }
-                for name in ('PGPU', 'FPGA')
-            )
+                for each in classes
+            ),
+            name=name,
         )
 
-    def cells(self, operation, test):
-        """Return a story for each cell of an operation.
+    def test_operations_give_results_of_table(self):
+        self.tell_stories()
 
-        The last one shows that the refusals before it have changed nothing.
-        """
-        row = table.TABLE[operation]
-        return {
-            f'{operation}: {state}': functools.partial(test, state, row[state])
-            for state in sorted(table.STATES, key=lambda s: s == table.BOUND)
-        }
+    def stories(self):
+        """Return the cells, and what the table does not have."""
+        stories = super().stories()
+        for operation, check in (
+            (table.SPAWN, self._check_spawn),
+            (table.RESCHEDULE, self._check_reschedule),
+            (table.SOFT_REBOOT, self._acting({'reboot': {'type': 'SOFT'}})),
+            (table.HARD_REBOOT, self._acting({'reboot': {'type': 'HARD'}})),
+            (table.START, self._acting({'os-start': None})),
+            (
+                table.REBUILD,
+                self._acting({'rebuild': {'imageRef': self.new_image}}),
+            ),
+            (table.HOST_BOOT, self._check_host_boot),
+        ):
+            row = table.TABLE[operation]
+            for state in _told(operation):
+                stories[f'{operation}: {state}'] = functools.partial(
+                    check, state, row[state]
+                )
+        return stories
+
+    def _acting(self, action):
+        return functools.partial(self._check_action, action)
 
     def forget(self):
         """Let Cyborg work again."""
@@ -102,10 +149,20 @@ gpus:
         self.cyborg.call('come_back')
         super().forget()
 
-    def boot_accelerated(self, expected='ACTIVE', host='host1', **options):
-        """Boot a server with two accelerators."""
-        request = {'host': host} if host else {}
-        return self.boot(SPECS, expected, request=request, **options)
+    def boot_accelerated(
+        self, expected, host, profile=real_cyborg.PROFILE, **options
+    ):
+        """Boot a server with two accelerators.
+
+        :param expected: As in :meth:`boot`.
+        :param host: Its host; None for the one that the scheduler prefers.
+        """
+        return self.boot(
+            {'accel:device_profile': profile, 'group_policy': 'none'},
+            expected,
+            request={'host': host} if host else {},
+            **options,
+        )
 
     # States
 
@@ -117,9 +174,9 @@ gpus:
             action = _ACTIONS.get(state, state)
             self.cyborg.call('plan', action=action, skip=skip)
 
-    def disturb(self, server, state):
-        """Give the requests of a server a state."""
-        self.arqs = self.cyborg.requests(server)
+    def disturb(self, state):
+        """Give the requests of the standing server a state."""
+        self.arqs = self.cyborg.requests(self.server)
         self.assertEqual(2, len(self.arqs))
         if state == table.NO_ANSWER:
             self.cyborg.call('go_away')
@@ -145,15 +202,20 @@ gpus:
         self.cyborg.call('come_back')
         if state == table.UNBIND_FAILED:
             rows = self.cyborg.call('tables')['extended_accelerator_requests']
-            self._set_states(rows, table.BOUND)
+            bound = [row for row in rows if row['instance_uuid']]
+            self._set_states(bound, table.BOUND)
 
     def _set_states(self, arqs, state):
         for arq in arqs:
             self.cyborg.call('set_state', uuid=arq['uuid'], state=state)
 
     def assert_no_requests(self):
-        """Assert that no request has an instance; delete the others."""
-        left = self.cyborg.requests()
+        """Assert that no request has another server; delete idle ones."""
+        left = [
+            arq
+            for arq in self.cyborg.requests()
+            if arq['instance_uuid'] != self.server['id']
+        ]
         self.assertEqual([], [arq for arq in left if arq['instance_uuid']])
         if left:
             self.cyborg.delete(left)
@@ -166,79 +228,69 @@ gpus:
         :param ends: Beginnings of the names of events, one of which has to
             end. An error of any event is an end.
         """
-        before = len(self.admin_api.get_instance_actions(server['id']))
+        before = len(self._actions(server))
         self.api.post_server_action(server['id'], action)
-        for _ in range(200):
-            actions = self.admin_api.get_instance_actions(server['id'])
-            events = len(actions) > before and self._events(server, actions[0])
-            for event in events or ():
-                if event['result'] == 'Error':
-                    return event['details']
-            ended = [e['event'] for e in events or () if e['finish_time']]
-            if any(e.startswith(ends) for e in ended):
+        for _ in range(600):
+            newest, *others = self._actions(server)
+            events = self._events(newest) if len(others) == before else ()
+            for event in events:
+                if event.result == 'Error':
+                    return event.details
+            ended = [event.event for event in events if event.finish_time]
+            if any(name.startswith(ends) for name in ended):
                 return None
             time.sleep(0.1)
         self.fail(f'{action} of {server["id"]} has no end')
 
-    def _events(self, server, action):
-        return self.admin_api.get_instance_action_details(
-            server['id'], action['request_id']
-        )['events']
+    @staticmethod
+    def _actions(server):
+        # Nova's API would take ten times as long.
+        return objects.InstanceActionList.get_by_instance_uuid(
+            context.get_admin_context(), server['id']
+        )
 
-    def settled(self, server):
-        """Return a server once it has no task, or a task that stays."""
-        for _ in range(20):
-            found = self.api.get_server(server['id'])
-            if found['OS-EXT-STS:task_state'] is None:
-                break
-            time.sleep(0.05)
-        return found
+    @staticmethod
+    def _events(action):
+        return objects.InstanceActionEventList.get_by_action(
+            context.get_admin_context(), action.id
+        )
+
+    def wait_for_status(self, server, status):
+        """Return a server that has a status once it has no task.
+
+        Nova sets the task after the event that :meth:`act` waits for.
+        """
+        # What is stuck keeps its task, and so this status.
+        task = 'rebuilding' if status == 'REBUILD' else None
+        return self._wait_for_server_parameter(
+            server, {'status': status, 'OS-EXT-STS:task_state': task}
+        )
 
     def assert_state(self, server, status, lpar_state, host='host1'):
         """Assert status and LPAR of a server; it has both of its slots."""
-        self.assertEqual(status, self.settled(server)['status'])
+        self.wait_for_status(server, status)
         lpar = self.lpar(server, host)
         self.assertEqual(lpar_state, lpar.state)
-        self.assertEqual(dict.fromkeys(SLOTS, True), lpar.slots)
+        self.assert_slots(server, host)
+
+    def assert_slots(self, server, host):
+        """Assert that the LPAR of a server has the slots of its requests."""
+        slots = STANDING_SLOTS if server is self.server else SLOTS
+        self.assertEqual(
+            dict.fromkeys(slots, True), self.lpar(server, host).slots
+        )
 
     def assert_running(self, server, host='host1'):
         """Assert that a server runs with both of its slots."""
         self.assert_state(server, 'ACTIVE', 'running', host)
-
-
-class OperationStatesTest(RequestStatesTestCase):
-    """Operations on a server that exists, one after the other."""
-
-    def setUp(self):
-        super().setUp()
-        self.server = self.boot_accelerated()
-        # It stays when a story ends.
-        self._booted.clear()
-
-    def test_operations_give_results_of_table(self):
-        self.tell_stories()
-
-    def stories(self):
-        """Return the cells, and what the table does not have."""
-        image = self.create_image(b'new')
-        stories = super().stories()
-        for operation, action in (
-            (table.SOFT_REBOOT, {'reboot': {'type': 'SOFT'}}),
-            (table.HARD_REBOOT, {'reboot': {'type': 'HARD'}}),
-            (table.START, {'os-start': None}),
-            (table.REBUILD, {'rebuild': {'imageRef': image}}),
-        ):
-            check = functools.partial(self._check_action, action)
-            stories |= self.cells(operation, check)
-        return stories | self.cells(table.HOST_BOOT, self._check_host_boot)
 
     def story_rebuild_misses_request_of_server_without_record(self):
         # An earlier version of the driver built it.
         instance = self.instance(self.server)
         del instance.system_metadata[accelerator_requests.SLOTS_KEY]
         instance.save()
-        action = {'rebuild': {'imageRef': self.create_image(b'new')}}
-        self.disturb(self.server, table.FEWER)
+        action = {'rebuild': {'imageRef': self.new_image}}
+        self.disturb(table.FEWER)
 
         self.assertIn(_OF_DRIVER[table.FEWER], self.act(self.server, action))
 
@@ -256,7 +308,7 @@ class OperationStatesTest(RequestStatesTestCase):
         if 'os-start' in action:
             before = ('SHUTOFF', 'not activated')
             self._stop_server(self.server)
-        self.disturb(self.server, state)
+        self.disturb(state)
         logged = len(self.logged())
         self.control().clear_journal()
 
@@ -284,8 +336,11 @@ class OperationStatesTest(RequestStatesTestCase):
         self.assert_running(self.server)
 
     def _check_host_boot(self, state, result):
-        self.flags(resume_guests_state_on_host_boot=True)
-        self.disturb(self.server, state)
+        # All other instances and nova-compute itself would wait, too.
+        self.flags(
+            resume_guests_state_on_host_boot=True, arq_binding_timeout=300
+        )
+        self.disturb(state)
         self.control().set_partition(
             self.lpar(self.server).uuid, state='not activated'
         )
@@ -311,127 +366,91 @@ class OperationStatesTest(RequestStatesTestCase):
             self._reboot_server(self.server, hard=True)
         self.assert_running(self.server)
 
+    def _check_spawn(self, state, result):
+        self.plan(state)
+        server = self.boot_accelerated(None, 'host2')
+        self._check_build(server, state, result, 'host2')
 
-class BuildTestCase(RequestStatesTestCase):
-    """Builds, whose requests change between their binding and the spawn."""
+    def _check_reschedule(self, state, result):
+        self.flags(max_attempts=2, group='scheduler')
+        # The other host has less free memory.
+        self.control('host2').plan_job('PowerOn', 'no power')
+        self.plan(state, skip=1)
 
-    def assert_built(self, server, state, result, host='host1'):
+        server = self.boot_accelerated(None, None)
+
+        self.assertEqual(['PowerOn'], self.jobs('host2'))
+        self._check_build(server, state, result, 'host1')
+
+    def _check_build(self, server, state, result, host):
         """Assert that a build ended as it should, and delete the server."""
         if result is Result.WORKS:
             self.assert_running(server, host)
         else:
             self.assertEqual('ERROR', server['status'])
-            self.assertIn(words_of_build(state), server['fault']['message'])
-            for name in self.hosts:
-                self.assertIsNone(self.lpar(server, name))
+            self.assertIn(_words_of_build(state), server['fault']['message'])
             self.wait_until_unallocated(server)
+        for name in self.hosts:
+            if result is not Result.WORKS or name != host:
+                self.assertIsNone(self.lpar(server, name))
         self.heal_planned(state)
         self._delete_server({'id': server['id'], 'status': 'ERROR'})
         self.assert_no_requests()
-        for slot in SLOTS:
-            self.assertIsNone(self.slot_owner(slot, host))
+        for name in self.hosts:
+            for slot in SLOTS:
+                self.assertIsNone(self.slot_owner(slot, name))
+
+    def story_evacuations_give_results_of_table(self):
+        """Nova makes and binds new requests for each of them."""
+        server = self.boot_accelerated('ACTIVE', 'host2')
+        self.computes['host2'].stop()
+        (service,) = self.admin_api.get_services(
+            binary='nova-compute', host='host2'
+        )
+        self.admin_api.put_service_force_down(service['id'], True)
+        row = table.TABLE[table.EVACUATE]
+
+        # Each goes on where the one before failed; the last one works.
+        for state in _told(table.EVACUATE):
+            with self.subTest(state):
+                self._check_evacuate(server, state, row[state])
+
+        self.restart_host('host2')
+        self.admin_api.put_service_force_down(service['id'], False)
+        self.assertIsNone(self.lpar(server, 'host2'))
+        self._delete_server({'id': server['id'], 'status': 'ERROR'})
+        self.assert_no_requests()
+
+    def _check_evacuate(self, server, state, result):
+        self.plan(state)
+        details = self.act(server, {'evacuate': {}}, ('compute_rebuild',))
+        if result is Result.WORKS:
+            self.assertIsNone(details)
+            self.wait_for_status(server, 'ACTIVE')
+            self.assertEqual('host1', self.instance(server).host)
+            self.assert_slots(server, 'host1')
+            return
+        self.assertIn(_words_of_build(state), details)
+        found = self.wait_for_status(server, 'ERROR')
+        self.assertIn(_words_of_build(state), found['fault']['message'])
+        self.assertEqual('host2', self.instance(server).host)
+        self.assertIsNone(self.lpar(server, 'host1'))
+        self.heal_planned(state)
 
 
-def words_of_build(state):
+def _told(operation):
+    """Return the states to do an operation in.
+
+    The last one shows that the refusals before it have changed nothing.
+    """
+    states = table.TOLD[operation]
+    if os.environ.get('NOVA_POWERVM_TEST_ALL_STATES'):
+        states = table.STATES
+    return sorted(states, key=lambda state: state == table.BOUND)
+
+
+def _words_of_build(state):
     """Return what a build says that fails because of a state."""
     if state in (table.BIND_FAILED, table.DELETING):
         return _OF_DRIVER[state]
     return _WAITED
-
-
-class BuildStatesTest(BuildTestCase):
-    """Builds on the first host."""
-
-    def test_spawn_gives_result_of_table(self):
-        self.tell_stories()
-
-    def stories(self):
-        """Return the cells of a build."""
-        return self.cells(table.SPAWN, self._check_spawn)
-
-    def _check_spawn(self, state, result):
-        self.plan(state)
-        server = self.boot_accelerated(expected=None)
-        self.assert_built(server, state, result)
-
-
-class ReschedulingStatesTest(BuildTestCase):
-    """Builds that fail on one host and are tried on another one."""
-
-    host_names = ('host1', 'host2')
-
-    def setUp(self):
-        super().setUp()
-        self.flags(max_attempts=2, group='scheduler')
-        # The scheduler prefers the host with more free memory, whatever
-        # failed there before.
-        self.flags(
-            build_failure_weight_multiplier=0.0, group='filter_scheduler'
-        )
-        self.boot({}, memory_mb=2048, request={'host': 'host2'})
-        # It stays when a story ends.
-        self._booted.clear()
-
-    def test_reschedule_gives_result_of_table(self):
-        self.tell_stories()
-
-    def stories(self):
-        """Return the cells of a build on a second host."""
-        return self.cells(table.RESCHEDULE, self._check_reschedule)
-
-    def _check_reschedule(self, state, result):
-        self.control('host1').plan_job('PowerOn', 'no power')
-        self.control('host1').clear_journal()
-        self.plan(state, skip=1)
-
-        server = self.boot_accelerated(expected=None, host=None)
-
-        self.assertEqual(['PowerOn'], self.jobs('host1'))
-        self.assert_built(server, state, result, 'host2')
-        for slot in SLOTS:
-            self.assertIsNone(self.slot_owner(slot, 'host1'))
-
-
-class EvacuationStatesTest(RequestStatesTestCase):
-    """Evacuations, for which Nova makes and binds new requests."""
-
-    host_names = ('host1', 'host2')
-
-    def test_evacuate_gives_result_of_table(self):
-        self.tell_stories()
-
-    def stories(self):
-        """Return the cells of an evacuation."""
-        return self.cells(table.EVACUATE, self._check_evacuate)
-
-    def _check_evacuate(self, state, result):
-        server = self.boot_accelerated()
-        self.computes['host1'].stop()
-        (service,) = self.admin_api.get_services(
-            binary='nova-compute', host='host1'
-        )
-        self.admin_api.put_service_force_down(service['id'], True)
-        self.plan(state)
-
-        details = self._evacuate(server)
-
-        if result is not Result.WORKS:
-            self.assertIn(words_of_build(state), details)
-            found = self.settled(server)
-            self.assertEqual('ERROR', found['status'])
-            self.assertIn(words_of_build(state), found['fault']['message'])
-            self.assertEqual('host1', self.instance(server).host)
-            self.assertIsNone(self.lpar(server, 'host2'))
-            self.heal_planned(state)
-            self.assertIsNone(self._evacuate(server))
-        self.assertEqual('host2', self.instance(server).host)
-        slots = self.lpar(server, 'host2').slots
-        self.assertEqual(dict.fromkeys(SLOTS, True), slots)
-        self.restart_host('host1')
-        self.admin_api.put_service_force_down(service['id'], False)
-        self.assertIsNone(self.lpar(server, 'host1'))
-        self._delete_server({'id': server['id'], 'status': 'ERROR'})
-        self.assert_no_requests()
-
-    def _evacuate(self, server):
-        return self.act(server, {'evacuate': {}}, ('compute_rebuild',))

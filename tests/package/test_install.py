@@ -31,34 +31,33 @@ import urllib.request
 import zipfile
 from importlib import metadata
 
+import build
+import build.env
+import pyproject_hooks
 from packaging import requirements
 from packaging import utils
 
 ROOT = pathlib.Path(__file__).parents[2]
 
+#: Loads the filter as nova-scheduler finds those that its nova.conf names,
+#: and then the driver as nova-compute does.
 LOAD = textwrap.dedent("""
     import nova.cmd.compute
     from nova import config
     config.parse_args(['nova-compute', '--config-file', 'nova.conf'])
-    from nova.virt import driver
-    loaded = driver.load_compute_driver(None)
-    assert 'eventlet' not in __import__('sys').modules
-    from nova_powervm.inventory_file import schema
-    built = schema.format_schema(schema.build_schema())
-    assert schema.read_shipped_schema() == built
-    print(type(loaded).__module__, type(loaded).__name__)
-    """)
-
-#: As nova-scheduler finds the filters that its nova.conf names.
-LOAD_FILTER = textwrap.dedent("""
-    from nova import config
-    config.parse_args(['nova-scheduler', '--config-file', 'nova.conf'])
     import sys
     from nova.scheduler import filters
     found = filters.HostFilterHandler().get_matching_classes(
         config.CONF.filter_scheduler.available_filters)
     assert 'nova_powervm.virt' not in sys.modules
     print(len(found) - len(filters.all_filters()), found[-1].__name__)
+    from nova.virt import driver
+    loaded = driver.load_compute_driver(None)
+    assert 'eventlet' not in sys.modules
+    from nova_powervm.inventory_file import schema
+    built = schema.format_schema(schema.build_schema())
+    assert schema.read_shipped_schema() == built
+    print(type(loaded).__module__, type(loaded).__name__)
     """)
 
 #: What it prints: where each module of ours comes from. It has no nova.
@@ -110,34 +109,54 @@ def scratch():
 
 
 @functools.cache
-def built(source, *options):
-    """Build distributions of a folder, once for all tests; return them."""
-    folder = scratch() / source.name
-    done = subprocess.run(
-        (sys.executable, '-m', 'build', *options, '-o', folder, source),
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
+def build_environment():
+    """Return the one isolated environment of all builds, as of pip."""
+    isolated = build.env.DefaultIsolatedEnv()
+    isolated.__enter__()
+    atexit.register(isolated.__exit__)
+    return isolated
+
+
+@functools.cache
+def install_for_builds(*wanted):
+    """Install what builds require, once for all of them."""
+    build_environment().install(wanted)
+
+
+@functools.cache
+def built(source, kind):
+    """Build a distribution of a folder, once for all tests; return it.
+
+    :param kind: 'sdist' or 'wheel'.
+    """
+    builder = build.ProjectBuilder.from_isolated_env(
+        build_environment(),
+        source,
+        runner=pyproject_hooks.quiet_subprocess_runner,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return sorted(folder.iterdir())
+    install_for_builds(*sorted(builder.build_system_requires))
+    install_for_builds(*sorted(builder.get_requires_for_build(kind)))
+    folder = tempfile.mkdtemp(dir=scratch())
+    return pathlib.Path(builder.build(kind, folder))
+
+
+@functools.cache
+def unpacked():
+    """Return the folder of the unpacked sdist, from which wheels are built."""
+    with tarfile.open(built(ROOT, 'sdist')) as archive:
+        archive.extractall(scratch() / 'unpacked', filter='data')
+    (source,) = (scratch() / 'unpacked').iterdir()
+    return source
 
 
 def build_driver():
-    """Build an sdist, and a wheel from that sdist."""
-    wheel, sdist = built(ROOT)
-    return sdist, wheel
+    """Build the driver's wheel from the sdist, as pip does."""
+    return built(unpacked(), 'wheel')
 
 
 def build_from_sdist(name):
     """Build the wheel of one of the packages that the sdist has."""
-    sdist, _ = build_driver()
-    with tarfile.open(sdist) as archive:
-        archive.extractall(scratch() / 'unpacked', filter='data')
-    (source,) = (scratch() / 'unpacked').iterdir()
-    (wheel,) = built(source / 'packages' / name, '--wheel')
-    return wheel
+    return built(unpacked() / 'packages' / name, 'wheel')
 
 
 def environment():
@@ -194,12 +213,14 @@ class DistributionTestCase(unittest.TestCase):
         self.python = str(self.programs / 'python')
 
     def make_environment(self, distributions):
-        """Make an environment that has these distributions, and pip.
+        """Make an environment that has these distributions.
 
         Most are links to those that are here. Nova is a copy, because the
         driver is installed in its folder.
         """
-        self.run_command(sys.executable, '-m', 'venv', 'venv')
+        self.run_command(
+            *(sys.executable, '-m', 'venv', '--without-pip', 'venv')
+        )
         libraries = (self.directory / 'venv' / 'lib').glob('python*')
         self.packages = next(libraries) / 'site-packages'
         here = pathlib.Path(sysconfig.get_path('purelib'))
@@ -216,11 +237,16 @@ class DistributionTestCase(unittest.TestCase):
                     target.symlink_to(here / top)
 
     def pip(self, *arguments):
+        """Run the pip that is here on the environment; return its output."""
         options = ()
         if arguments[0] == 'install':
             # All that is needed is there, and compiled.
-            options = ('--no-compile', '-c', str(ROOT / 'constraints.txt'))
-        self.run_command(self.python, '-m', 'pip', '-q', *arguments, *options)
+            options = ('--no-compile', '--no-index')
+        return self.run_command(
+            *(sys.executable, '-m', 'pip', '--python', self.python, '-q'),
+            *arguments,
+            *options,
+        )
 
     def run_command(self, *command):
         """Run a command in the test's folder and return its output."""
@@ -241,7 +267,7 @@ class DistributionTestCase(unittest.TestCase):
 class WheelTest(DistributionTestCase):
     def test_wheels_divide_the_tree(self):
         """Each file is in one wheel, and the demonstration is in none."""
-        _, driver = build_driver()
+        driver = build_driver()
         emulator = build_from_sdist('emulator')
         for_driver = names_in(driver)
         for_emulator = names_in(emulator)
@@ -285,37 +311,36 @@ class WheelTest(DistributionTestCase):
 
 class BesideStockNovaTest(DistributionTestCase):
     def test_build_install_load_uninstall(self):
-        sdist, wheel = build_driver()
+        driver = build_driver()
         emulator = build_from_sdist('emulator')
-        self.make_environment(required_by(wheel, emulator, also=['nova']))
+        self.make_environment(required_by(driver, emulator, also=['nova']))
         stock = self.files_of_nova()
 
-        for package in (wheel, sdist):
-            with self.subTest(package=package.suffix):
-                self.pip('install', str(package))
-                self.assertEqual(
-                    'nova_powervm.virt.driver PowerVMDriver', self.load()
-                )
-                self.assertEqual(
-                    '1 PowerVMDeviceOrderFilter', self.load(LOAD_FILTER)
-                )
-                self.assertEqual(stock, self.files_of_nova())
-                self.pip('uninstall', '--yes', 'nova-powervm')
-                self.assertEqual(stock, self.files_of_nova())
-                self.assertFalse(self.site('nova', 'virt', 'powervm_ext'))
-                self.assertFalse(self.site('nova_powervm'))
-                self.run_command(self.python, '-c', 'import nova.virt.driver')
-
-        self.pip('install', str(wheel), str(emulator))
+        self.pip('install', str(driver), str(emulator))
         self.run_command(self.programs / 'nova-powervm-emulator', '--help')
         self.pip('uninstall', '--yes', 'nova-powervm-emulator')
-        self.load()
-        self.assertFalse(self.site('nova_powervm', 'emulator'))
 
-    def load(self, program=LOAD):
-        """Load the driver as nova-compute does, or run another program."""
+        self.assertFalse(self.site('nova_powervm', 'emulator'))
+        self.assertEqual(
+            [
+                '1 PowerVMDeviceOrderFilter',
+                'nova_powervm.virt.driver PowerVMDriver',
+            ],
+            self.load(),
+        )
+        self.assertEqual(stock, self.files_of_nova())
+
+        self.pip('uninstall', '--yes', 'nova-powervm')
+
+        self.assertEqual(stock, self.files_of_nova())
+        self.assertFalse(self.site('nova', 'virt', 'powervm_ext'))
+        self.assertFalse(self.site('nova_powervm'))
+        self.run_command(self.python, '-c', 'import nova.virt.driver')
+
+    def load(self):
+        """Load filter and driver; return what is loaded."""
         (self.directory / 'nova.conf').write_text(NOVA_CONF)
-        return self.run_command(self.python, '-c', program).splitlines()[-1]
+        return self.run_command(self.python, '-c', LOAD).splitlines()[-2:]
 
     def files_of_nova(self):
         """Digest nova's own modules, without what was compiled or added."""
@@ -342,7 +367,7 @@ class EmulatorTest(DistributionTestCase):
         wheel = build_from_sdist('emulator')
         self.make_environment(required_by(wheel))
         self.pip('install', str(wheel))
-        installed = self.run_command(self.python, '-m', 'pip', 'freeze')
+        installed = self.pip('freeze')
         names = {
             line.partition('==')[0].partition(' @')[0]
             for line in installed.lower().splitlines()

@@ -12,6 +12,7 @@
 
 """The table of requests' states on the page about Cyborg."""
 
+import itertools
 import re
 import unittest
 
@@ -48,3 +49,16 @@ class RequestStatesPageTest(unittest.TestCase):
         for result in request_states.Result:
             with self.subTest(result=result):
                 self.assertRegex(self.text, rf'(?m)^{result}\n   \S')
+
+
+class ToldStatesTest(unittest.TestCase):
+    """What real services tell of the table."""
+
+    def test_real_services_tell_each_result_of_operation(self):
+        for operation, row in request_states.TABLE.items():
+            told = {row[state] for state in request_states.TOLD[operation]}
+            self.assertEqual(set(row.values()), told, operation)
+
+    def test_real_services_tell_each_state(self):
+        told = itertools.chain(*request_states.TOLD.values())
+        self.assertEqual({*request_states.STATES}, {*told})

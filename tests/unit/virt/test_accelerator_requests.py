@@ -12,14 +12,20 @@
 
 
 import ddt
+import requests
+from keystoneauth1 import exceptions as keystone_exceptions
 from nova import context
+from nova import exception as nova_exception
 from nova import objects
 from nova import test
+from nova.accelerator import cyborg
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.virt import accelerator_requests
+from tests.functional import request_states as table
+from tests.functional.request_states import Result
 
 
 @ddt.ddt
@@ -168,3 +174,127 @@ class BindingWaitTest(test.NoDBTestCase):
         accelerator_requests.record_slots(self.instance, [])
 
         self.assertEqual({}, self.instance.system_metadata)
+
+
+class CyborgOfState:
+    """Answers Nova's client as Cyborg does for two requests in a state."""
+
+    def __init__(self, state):
+        self._state = state
+
+    def get(self, path, params):
+        """Answer with the requests of an instance, or without any."""
+        if self._state == table.NO_ANSWER:
+            raise keystone_exceptions.ConnectFailure('refused')
+        answer = requests.Response()
+        answer.status_code = 200
+        if self._state == table.UNBIND_FAILED:
+            answer.status_code = 500
+        answer.json = lambda: {'arqs': self._requests()}
+        return answer
+
+    def _requests(self):
+        """Return the requests that Cyborg still has for the instance."""
+        state = self._state
+        count = {table.UNBOUND: 0, table.FEWER: 1}.get(state, 2)
+        return [
+            {
+                'uuid': f'request{number}',
+                'state': table.BOUND if state == table.FEWER else state,
+                'attach_handle_type': 'PCI',
+                'attach_handle_info': {'drc_index': f'2101002{number}'},
+            }
+            for number in range(count)
+        ]
+
+
+@ddt.ddt
+class RequestStatesTest(test.NoDBTestCase):
+    """What the driver decides in each state of the table."""
+
+    def setUp(self):
+        super().setUp()
+        self.flags(arq_binding_timeout=1)
+        self.context = context.RequestContext(auth_token='token')
+        self.instance = objects.Instance(
+            uuid=uuids.instance,
+            flavor=objects.Flavor(extra_specs={accelerators.PROFILE: 'fpga'}),
+            system_metadata={
+                accelerator_requests.SLOTS_KEY: '21010020 21010021'
+            },
+        )
+
+    def client(self, state):
+        """Return Nova's client of Cyborg, for requests in a state."""
+        client = cyborg._CyborgClient(self.context)
+        client._adapter = CyborgOfState(state)
+        self.stub_out('nova.accelerator.cyborg.get_client', lambda _: client)
+        return client
+
+    def fetch(self, wait):
+        """Read the requests as for a rebuild, or as at a boot of the host."""
+        return accelerator_requests.fetch_requests(
+            self.context,
+            self.instance,
+            'host1',
+            wait=wait,
+            sleep=lambda seconds: None,
+        )
+
+    def passed(self, state):
+        """Read the requests that Nova passes to a reboot or start."""
+        return accelerator_requests.await_requests(
+            self.context,
+            self.instance,
+            'host1',
+            self.client(state).get_arqs_for_instance(uuids.instance),
+            lambda seconds: None,
+        )
+
+    @ddt.data(*table.STATES)
+    def test_start_at_host_boot_is_decided_by_state(self, state):
+        self.client(state)
+        match table.TABLE[table.HOST_BOOT][state]:
+            case Result.WORKS:
+                self.assertEqual(2, len(self.fetch(wait=False)))
+            case Result.LATER:
+                self.assertRaises(
+                    exception.AcceleratorsUnknown, self.fetch, wait=False
+                )
+            case Result.OFF:
+                self.assertRaises(
+                    exception.AcceleratorRefused, self.fetch, wait=False
+                )
+
+    @ddt.data(*table.STATES)
+    def test_rebuild_is_decided_by_state(self, state):
+        self.client(state)
+        match table.TABLE[table.REBUILD][state]:
+            case Result.WORKS:
+                self.assertEqual(2, len(self.fetch(wait=True)))
+            case Result.REFUSED:
+                self.assertRaises(
+                    exception.AcceleratorRefused, self.fetch, wait=True
+                )
+            case Result.STUCK:
+                # Nova's conductor has the same error before the driver.
+                self.assertRaises(
+                    exception.AcceleratorsUnknown, self.fetch, wait=True
+                )
+
+    @ddt.data(*table.STATES)
+    def test_reboot_and_start_are_decided_by_state(self, state):
+        for operation in (table.SOFT_REBOOT, table.HARD_REBOOT, table.START):
+            match table.TABLE[operation][state]:
+                case Result.WORKS:
+                    self.assertEqual(2, len(self.passed(state)))
+                case Result.REFUSED:
+                    self.assertRaises(
+                        (
+                            exception.AcceleratorRefused,
+                            # Nova's, which does not call the driver then.
+                            nova_exception.AcceleratorRequestOpFailed,
+                        ),
+                        self.passed,
+                        state,
+                    )
