@@ -10,9 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The size and identity of an LPAR, derived from those of its instance."""
+"""The state, size and identity of an LPAR, and those of its instance."""
 
 import dataclasses
+import enum
 import hashlib
 import re
 from collections.abc import Collection
@@ -21,13 +22,46 @@ from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.devices import slots
-from nova_powervm.lpar import lpar_state
 
 #: PowerVM's limit on the length of a partition's name.
 LPAR_NAME_LIMIT = 31
 _REFUSED = re.compile(r'[^A-Za-z0-9._ -]')
 #: PowerVM hands out processing units in hundredths.
 _UNITS_DIGITS = 2
+
+
+class Power(enum.StrEnum):
+    """The power state of an instance."""
+
+    RUNNING = 'running'
+    OFF = 'off'
+    SUSPENDED = 'suspended'
+    FAILED = 'failed'
+    UNKNOWN = 'unknown'
+
+
+#: PowerVM's states (REST type LogicalPartitionState) in lower case.
+_MEANING = {
+    'running': Power.RUNNING,
+    'starting': Power.RUNNING,
+    'open firmware': Power.RUNNING,
+    'hardware discovery': Power.RUNNING,
+    'shutting down': Power.RUNNING,
+    'migrating running': Power.RUNNING,
+    'suspending': Power.RUNNING,
+    'resuming': Power.RUNNING,
+    'not activated': Power.OFF,
+    'migrating not active': Power.OFF,
+    'suspended': Power.SUSPENDED,
+    'error': Power.FAILED,
+    'not available': Power.UNKNOWN,
+    'unknown': Power.UNKNOWN,
+}
+
+
+def power(state: str) -> Power:
+    """Return the power state for a state of PowerVM, which may be unknown."""
+    return _MEANING.get(state.strip().lower(), Power.UNKNOWN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,14 +153,14 @@ class Partition:
     handle: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
-    def power(self) -> lpar_state.Power:
+    def power(self) -> Power:
         """Its power state."""
-        return lpar_state.power(self.state)
+        return power(self.state)
 
     @property
     def is_active(self) -> bool:
         """Whether it is not off."""
-        return self.power is not lpar_state.Power.OFF
+        return self.power is not Power.OFF
 
     def differences(self, spec: PartitionSpec) -> list[str]:
         """Describe how the LPAR differs from a spec.

@@ -23,7 +23,6 @@ from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import host
 from nova_powervm.devices import slots
-from nova_powervm.lpar import lpar_state
 from nova_powervm.lpar import network
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
@@ -32,7 +31,7 @@ from nova_powervm.lpar import steps
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
 
-Power = lpar_state.Power
+Power = partition.Power
 
 
 def decide(

@@ -40,8 +40,8 @@ _MEDIUM = '.iso'
 
 #: The virtual slots of an LPAR's client adapters for the storage of a Virtual
 #: I/O Server: of the first server those from this one on, of the next one the
-#: same number of slots below. An LPAR has 64, and the adapters of ports get the
-#: lowest free ones.
+#: same number of slots below. An LPAR has 64, and the adapters of ports get
+#: the lowest free ones.
 _FIRST_SLOT = 48
 _SLOTS_OF_SERVER = 16
 _SERVERS = 2
@@ -79,6 +79,29 @@ class Disk:
 def is_same_size(size_gb: float, other_gb: float) -> bool:
     """Return whether two sizes are equal as far as a host reports them."""
     return abs(size_gb - other_gb) <= ROUNDING_GB
+
+
+def is_smaller(size_gb: float, wanted_gb: float) -> bool:
+    """Return whether a disk that the host reports is too small."""
+    return size_gb < wanted_gb - ROUNDING_GB
+
+
+def check_free(
+    place: object, free_gb: float, needed_gb: float, what: str
+) -> None:
+    """Verify that there is enough free space.
+
+    :param place: Where, for the message.
+    :param what: What needs the space, for the message.
+    :raises exception.NoRoom: There is too little.
+    """
+    if needed_gb > free_gb + ROUNDING_GB:
+        raise exception.NoRoom(
+            place=place,
+            free_gb=f'{free_gb:g}',
+            needed_gb=f'{needed_gb:g}',
+            what=what,
+        )
 
 
 def role_name(role: str) -> str:

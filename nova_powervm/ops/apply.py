@@ -29,7 +29,6 @@ from oslo_utils import timeutils
 
 from nova_powervm import exception
 from nova_powervm.devices import slots
-from nova_powervm.lpar import lpar_state
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import plan as lpar_plan
@@ -305,7 +304,7 @@ class _Execution:
         )
 
     def _stop(self, step: steps.Stop) -> None:
-        if self._lpar.power is lpar_state.Power.RUNNING:
+        if self._lpar.power is partition.Power.RUNNING:
             self._stopped = self._lpar
         power.stop(self._readers.partitions, self._lpar, step.timeout)
 

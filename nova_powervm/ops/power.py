@@ -15,7 +15,6 @@
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.lpar import lpar_state
 from nova_powervm.lpar import partition
 from nova_powervm.ops import interfaces
 
@@ -23,7 +22,7 @@ LOG = logging.getLogger(__name__)
 
 #: States in which an operating system cannot be asked to shut down.
 _CANNOT_SHUT_DOWN = frozenset(
-    (lpar_state.Power.FAILED, lpar_state.Power.SUSPENDED)
+    (partition.Power.FAILED, partition.Power.SUSPENDED)
 )
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 from nova_powervm import exception
-from nova_powervm.lpar import lpar_state
+from nova_powervm.lpar import partition
 from nova_powervm.ops import interfaces
 
 #: Seconds to wait for the other states once one is known.
@@ -108,6 +108,6 @@ def _why_unknown(
         return None
     except exception.PowerVMError as error:
         return error
-    if lpar_state.power(state) is lpar_state.Power.UNKNOWN:
+    if partition.power(state) is partition.Power.UNKNOWN:
         return f'the host says "{state}"'
     return None

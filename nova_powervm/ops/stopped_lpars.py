@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from oslo_log import log as logging
 
-from nova_powervm.lpar import lpar_state
+from nova_powervm.lpar import partition
 from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class StoppedLpars:
             [
                 lpar
                 for lpar, state in self._partitions.states().items()
-                if lpar_state.power(state) is lpar_state.Power.OFF
+                if partition.power(state) is partition.Power.OFF
             ]
         )
 

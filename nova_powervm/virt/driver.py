@@ -29,8 +29,8 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
-from nova_powervm.lpar import lpar_state
 from nova_powervm.lpar import operations
+from nova_powervm.lpar import partition
 from nova_powervm.ops import attached_slots
 from nova_powervm.ops import power
 from nova_powervm.virt import accelerator_requests
@@ -191,10 +191,10 @@ class PowerVMDriver(
 
         :raises nova.exception.InstanceNotFound: There is no LPAR.
         """
-        state = lpar_state.Power.UNKNOWN
+        state = partition.Power.UNKNOWN
         try:
             with self._limit_waits_at_start():
-                state = lpar_state.power(
+                state = partition.power(
                     self._services().partitions.state(_lpar(instance))
                 )
         except exception.PartitionNotFound:
@@ -209,11 +209,11 @@ class PowerVMDriver(
         except Exception:
             # Any error would cost the instance its allocations: see above.
             LOG.exception('The power state is unknown', instance=instance)
-        if state is lpar_state.Power.OFF and self._deferred_starts.is_waiting(
+        if state is partition.Power.OFF and self._deferred_starts.is_waiting(
             instance
         ):
             # Nova would stop an instance that it records as running.
-            state = lpar_state.Power.UNKNOWN
+            state = partition.Power.UNKNOWN
         return translation.instance_info(state, instance.power_state)
 
     # Power

@@ -21,16 +21,16 @@ from nova.objects import fields
 from nova.virt import hardware
 from oslo_utils import timeutils
 
-from nova_powervm.lpar import lpar_state
+from nova_powervm.lpar import partition
 from nova_powervm.ops import host as host_ops
 
 CONF = nova.conf.CONF
 
 _POWER_STATES = {
-    lpar_state.Power.RUNNING: power_state.RUNNING,
-    lpar_state.Power.OFF: power_state.SHUTDOWN,
-    lpar_state.Power.SUSPENDED: power_state.SUSPENDED,
-    lpar_state.Power.FAILED: power_state.CRASHED,
+    partition.Power.RUNNING: power_state.RUNNING,
+    partition.Power.OFF: power_state.SHUTDOWN,
+    partition.Power.SUSPENDED: power_state.SUSPENDED,
+    partition.Power.FAILED: power_state.CRASHED,
 }
 
 #: What a PowerVM host runs, as Nova's image property filter compares it.
@@ -41,7 +41,7 @@ _SUPPORTED = [
 
 
 def instance_info(
-    state: lpar_state.Power, recorded: int | None
+    state: partition.Power, recorded: int | None
 ) -> hardware.InstanceInfo:
     """Return a power state in Nova's form.
 

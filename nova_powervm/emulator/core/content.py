@@ -274,7 +274,7 @@ def sort_children(element: Element, order: Sequence[str]) -> None:
 
 def namespace_of(element: Element) -> str:
     """Return the namespace that an element is in."""
-    return element.tag.rpartition('}')[0].removeprefix('{')
+    return str(element.tag).rpartition('}')[0].removeprefix('{')
 
 
 def identify(element: Element, id_: str, created: int = 0) -> None:

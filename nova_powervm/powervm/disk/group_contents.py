@@ -22,7 +22,6 @@ from pypowervm.wrappers import storage as pvm_storage
 from nova_powervm import exception
 from nova_powervm.devices import host
 from nova_powervm.lpar import storage
-from nova_powervm.powervm.disk import room
 from nova_powervm.powervm.disk import volume_groups
 
 LOG = logging.getLogger(__name__)
@@ -117,7 +116,7 @@ def growth(lpar: str, size_gb: float) -> Callable[[pvm_storage.VG], bool]:
 
     def edit(group: pvm_storage.VG) -> bool:
         disk = find_root(group, lpar)
-        is_smaller = room.is_smaller(disk.capacity, size_gb)
+        is_smaller = storage.is_smaller(disk.capacity, size_gb)
         if is_smaller:
             disk.capacity = size_gb
         return is_smaller

@@ -35,7 +35,6 @@ from nova_powervm.lpar import pool_images
 from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm.disk import pools
-from nova_powervm.powervm.disk import room
 from nova_powervm.powervm.disk import uploads
 
 LOG = logging.getLogger(__name__)
@@ -227,7 +226,7 @@ class ImageCache:
             )
         )
         size_gb = _round_up(contents.disk_bytes)
-        room.check_free(
+        storage.check_free(
             self._pool, self._pool.usage().free_gb, size_gb, 'the image'
         )
         unit = self._pool.create(name, size_gb, pools.IMAGE)

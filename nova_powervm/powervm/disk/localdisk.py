@@ -33,7 +33,6 @@ from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import errors
 from nova_powervm.powervm.disk import group_contents
 from nova_powervm.powervm.disk import media
-from nova_powervm.powervm.disk import room
 from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.powervm.disk import unavailable
 from nova_powervm.powervm.disk import uploads
@@ -133,7 +132,7 @@ class LocalDisk:
             if storage.belongs_to(disk.name, lpar)
         ]
         needed = [volume_groups.rounded(group, disk.size_gb) for disk in disks]
-        room.check_free(
+        storage.check_free(
             self._groups,
             group.available_size + sum(freed),
             sum(needed),
@@ -212,8 +211,8 @@ class LocalDisk:
         """
         group = self._groups.read()
         root = group_contents.find_root(group, lpar)
-        if room.is_smaller(root.capacity, size_gb):
-            room.check_free(
+        if storage.is_smaller(root.capacity, size_gb):
+            storage.check_free(
                 self._groups,
                 group.available_size,
                 volume_groups.rounded(group, size_gb) - root.capacity,
@@ -228,7 +227,7 @@ class LocalDisk:
         :raises exception.RestError: There is no space.
         """
         root = group_contents.find_root(self._groups.read(), lpar)
-        if not room.is_smaller(root.capacity, size_gb):
+        if not storage.is_smaller(root.capacity, size_gb):
             return False
         group = self._groups.change(group_contents.growth(lpar, size_gb))
         self._made(group, storage.base_name(root.name), size_gb)
@@ -352,7 +351,7 @@ class LocalDisk:
         The VIOS rounds sizes up to the group's unit.
         """
         disk = group_contents.find(group, name)
-        if disk is None or room.is_smaller(disk.capacity, size_gb):
+        if disk is None or storage.is_smaller(disk.capacity, size_gb):
             what = 'no disk' if disk is None else f'{disk.capacity} GB'
             raise exception.RestError(
                 action=f'making the virtual disk {name}',

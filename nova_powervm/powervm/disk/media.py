@@ -25,7 +25,6 @@ from nova_powervm.conf import powervm as options
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
 from nova_powervm.powervm.disk import group_contents
-from nova_powervm.powervm.disk import room
 from nova_powervm.powervm.disk import uploads
 from nova_powervm.powervm.disk import volume_groups
 
@@ -87,7 +86,7 @@ class MediaRepository:
         )
         if repository is None:
             group = self._choose(groups)
-            room.check_free(
+            storage.check_free(
                 f'volume group {group.name}',
                 group.available_size,
                 self._size_gb,
@@ -99,7 +98,7 @@ class MediaRepository:
             for medium in repository.optical_media
             if not storage.belongs_to(medium.name, lpar)
         ]
-        room.check_free(
+        storage.check_free(
             f'the media repository {repository.name}',
             repository.size - sum(taken),
             size / storage.GIB,

@@ -24,17 +24,17 @@ from pypowervm import adapter as pvm_adapter
 from pypowervm import exceptions as pvm
 from pypowervm import util as pvm_util
 from pypowervm.wrappers import cluster as pvm_cluster
-from pypowervm.wrappers import storage
+from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
+from nova_powervm.lpar import storage
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import session
-from nova_powervm.powervm.disk import room
 
 LOG = logging.getLogger(__name__)
 
-DISK = storage.LUType.DISK
-IMAGE = storage.LUType.IMAGE
+DISK = pvm_storage.LUType.DISK
+IMAGE = pvm_storage.LUType.IMAGE
 
 #: UDIDs of an image and of what its clones say that they were cloned from
 #: differ in the type, with which each of them begins.
@@ -53,9 +53,9 @@ class _Place:
     """
 
     cluster: pvm_cluster.Cluster
-    pool: storage.SSP
-    tiers: Sequence[storage.Tier]
-    tier: storage.Tier
+    pool: pvm_storage.SSP
+    tiers: Sequence[pvm_storage.Tier]
+    tier: pvm_storage.Tier
 
     @property
     def nodes(self) -> list[pvm_cluster.Node]:
@@ -86,7 +86,7 @@ class Usage:
 
     capacity_gb: float
     free_gb: float
-    units: Sequence[storage.LU | storage.LUEnt]
+    units: Sequence[pvm_storage.LU | pvm_storage.LUEnt]
 
 
 class StoragePool:
@@ -127,7 +127,7 @@ class StoragePool:
         return str(self._found().pool.udid)
 
     @property
-    def tier(self) -> storage.Tier:
+    def tier(self) -> pvm_storage.Tier:
         """The tier in which units are created."""
         return self._found().tier
 
@@ -144,7 +144,7 @@ class StoragePool:
                 self._replace(place, cluster=cluster)
 
     @errors.retried
-    def read(self) -> storage.SSP:
+    def read(self) -> pvm_storage.SSP:
         """Read the pool, with one conditional request if it is unchanged.
 
         :raises exception.ConfigurationError: There is not exactly one pool
@@ -182,7 +182,7 @@ class StoragePool:
         return Usage(capacity, min(capacity, pool.free_space), self.units())
 
     @errors.retried
-    def units(self, *, of_all_tiers: bool = False) -> list[storage.LUEnt]:
+    def units(self, *, of_all_tiers: bool = False) -> list[pvm_storage.LUEnt]:
         """Read logical units.
 
         :param of_all_tiers: Whether to read those of all tiers, and not only
@@ -195,15 +195,17 @@ class StoragePool:
                 self.forget()
                 return self._read_units(of_all_tiers)
 
-    def _read_units(self, of_all_tiers: bool) -> list[storage.LUEnt]:
+    def _read_units(self, of_all_tiers: bool) -> list[pvm_storage.LUEnt]:
         place = self._found()
         return [
             unit
             for tier in (place.tiers if of_all_tiers else (place.tier,))
-            for unit in storage.LUEnt.get(self._adapter, parent=tier)
+            for unit in pvm_storage.LUEnt.get(self._adapter, parent=tier)
         ]
 
-    def in_tier(self, units: Iterable[storage.LUEnt]) -> list[storage.LUEnt]:
+    def in_tier(
+        self, units: Iterable[pvm_storage.LUEnt]
+    ) -> list[pvm_storage.LUEnt]:
         """Return those of the units of all tiers that are in this one."""
         tier = self.tier.uuid.lower()
         return [
@@ -213,11 +215,11 @@ class StoragePool:
         ]
 
     @errors.retried
-    def unit(self, uuid: str) -> storage.LUEnt | None:
+    def unit(self, uuid: str) -> pvm_storage.LUEnt | None:
         """Read a logical unit of the tier; return None if there is none."""
         with errors.translated(f'reading logical unit {uuid} of {self}'):
             try:
-                return storage.LUEnt.get(
+                return pvm_storage.LUEnt.get(
                     self._adapter, uuid=uuid, parent=self.tier
                 )
             except pvm.HttpNotFound:
@@ -228,8 +230,8 @@ class StoragePool:
         name: str,
         size_gb: float,
         kind: str,
-        image: storage.LUEnt | None = None,
-    ) -> storage.LUEnt:
+        image: pvm_storage.LUEnt | None = None,
+    ) -> pvm_storage.LUEnt:
         """Create a logical unit with a name that nobody else gives one.
 
         :param size_gb: Its size in GiB.
@@ -237,7 +239,7 @@ class StoragePool:
         :param image: The image that it begins as a copy of; None for an empty
             unit.
         """
-        new = storage.LUEnt.bld(
+        new = pvm_storage.LUEnt.bld(
             self._adapter, name, size_gb, thin=True, typ=kind, clone=image
         )
         try:
@@ -253,7 +255,7 @@ class StoragePool:
         return _checked(made, size_gb, 'creating')
 
     @errors.retried_on_conflict
-    def rename(self, unit: storage.LUEnt, name: str) -> storage.LUEnt:
+    def rename(self, unit: pvm_storage.LUEnt, name: str) -> pvm_storage.LUEnt:
         """Rename a logical unit unless it was changed since it was read.
 
         :raises exception.RestConflict: It was.
@@ -273,7 +275,7 @@ class StoragePool:
             return current.update(timeout=session.ANSWER_SECONDS)
 
     @errors.retried_on_conflict
-    def grow(self, unit: storage.LUEnt, size_gb: float) -> None:
+    def grow(self, unit: pvm_storage.LUEnt, size_gb: float) -> None:
         """Enlarge a logical unit, which may be in use, if it is smaller.
 
         Its contents stay.
@@ -284,13 +286,15 @@ class StoragePool:
         with errors.translated(f'enlarging logical unit {unit.name}'):
             # With its ETag, a try that failed would get its own change back.
             current = unit.refresh(use_etag=False)
-            if room.is_smaller(current.capacity, size_gb):
+            if storage.is_smaller(current.capacity, size_gb):
                 current.set_float_gb_value('UnitCapacity', size_gb)
                 current = current.update(timeout=session.ANSWER_SECONDS)
         _checked(current, size_gb, 'enlarging')
 
     @errors.retried
-    def delete(self, unit: storage.LUEnt, *, etag: str | None = None) -> None:
+    def delete(
+        self, unit: pvm_storage.LUEnt, *, etag: str | None = None
+    ) -> None:
         """Delete a logical unit if it exists.
 
         :param etag: Delete it only if it still has this ETag.
@@ -316,10 +320,10 @@ class StoragePool:
 
     def _find(self) -> _Place:
         cluster = self._find_cluster()
-        pool = storage.SSP.get(self._adapter, uuid=cluster.ssp_uuid)
-        tiers = storage.Tier.get(
+        pool = pvm_storage.SSP.get(self._adapter, uuid=cluster.ssp_uuid)
+        tiers = pvm_storage.Tier.get(
             self._adapter,
-            parent_type=storage.SSP.schema_type,
+            parent_type=pvm_storage.SSP.schema_type,
             parent_uuid=pool.uuid,
         )
         found = _Place(cluster, pool, tiers, self._choose_tier(pool, tiers))
@@ -346,8 +350,8 @@ class StoragePool:
         )
 
     def _choose_tier(
-        self, pool: storage.SSP, tiers: Sequence[storage.Tier]
-    ) -> storage.Tier:
+        self, pool: pvm_storage.SSP, tiers: Sequence[pvm_storage.Tier]
+    ) -> pvm_storage.Tier:
         wanted = self._tier_name
         for tier in tiers:
             if tier.name == wanted or (wanted is None and tier.is_default):
@@ -373,7 +377,7 @@ class _Renamed(exception.RestError):
     """Another host has renamed the unit, so it is in another state now."""
 
 
-def is_clone_of(unit: storage.LUEnt, image: storage.LUEnt) -> bool:
+def is_clone_of(unit: pvm_storage.LUEnt, image: pvm_storage.LUEnt) -> bool:
     """Return whether a logical unit is a linked clone of an image."""
     origin = unit.cloned_from_udid
     return bool(origin) and (
@@ -381,16 +385,18 @@ def is_clone_of(unit: storage.LUEnt, image: storage.LUEnt) -> bool:
     )
 
 
-def has_clones(image: storage.LUEnt, units: Iterable[storage.LUEnt]) -> bool:
+def has_clones(
+    image: pvm_storage.LUEnt, units: Iterable[pvm_storage.LUEnt]
+) -> bool:
     """Return whether there is a linked clone of an image among units."""
     return any(is_clone_of(unit, image) for unit in units)
 
 
 def _checked(
-    unit: storage.LUEnt, size_gb: float, action: str
-) -> storage.LUEnt:
+    unit: pvm_storage.LUEnt, size_gb: float, action: str
+) -> pvm_storage.LUEnt:
     """Verify that a logical unit is not too small after a request."""
-    if room.is_smaller(unit.capacity, size_gb):
+    if storage.is_smaller(unit.capacity, size_gb):
         raise exception.RestError(
             action=f'{action} logical unit {unit.name}',
             reason=f'it has {unit.capacity:g} GB instead of {size_gb:g} GB',

@@ -227,7 +227,9 @@ def _choose_slots(
         slot = storage.virtual_slot(element.name or '', number)
         if slot is None or slot in taken:
             others = reversed(storage.virtual_slots(number))
-            slot = next((other for other in others if other not in taken), None)
+            slot = next(
+                (other for other in others if other not in taken), None
+            )
         taken.add(slot)
         yield element, slot
 

@@ -38,7 +38,6 @@ from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import media
 from nova_powervm.powervm.disk import pool_disks
 from nova_powervm.powervm.disk import pools
-from nova_powervm.powervm.disk import room
 from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.powervm.disk import uploads
 from nova_powervm.powervm.disk import volume_groups
@@ -233,7 +232,7 @@ class SharedStoragePool:
         :raises exception.DiskMissing: There is no such disk.
         """
         root = self._pool.root(lpar).disk
-        if room.is_smaller(root.size_gb, size_gb):
+        if storage.is_smaller(root.size_gb, size_gb):
             self._check_free_gb(
                 size_gb - root.size_gb,
                 f'enlarging the {root} to {size_gb:g} GB',
@@ -245,7 +244,7 @@ class SharedStoragePool:
         :raises exception.DiskMissing: There is no such disk.
         """
         root = self._pool.root(lpar)
-        if not room.is_smaller(root.disk.size_gb, size_gb):
+        if not storage.is_smaller(root.disk.size_gb, size_gb):
             return False
         self._units.grow(root.stored.handle.unit, size_gb)
         return True
@@ -388,7 +387,7 @@ class SharedStoragePool:
         self._check_free_gb(size_gb, ', '.join(map(str, disks)))
 
     def _check_free_gb(self, size_gb: float, what: str) -> None:
-        room.check_free(
+        storage.check_free(
             self._units,
             round(self._units.usage().free_gb, 2),
             round(size_gb / self._overcommitment, 2),

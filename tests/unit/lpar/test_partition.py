@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An instance's size and identity as those of its LPAR."""
+"""The state of an LPAR; an instance's size and identity as those of it."""
 
 import dataclasses
 import unittest
@@ -22,6 +22,22 @@ from nova_powervm.lpar import partition
 from tests.unit.devices.values import SIZES
 from tests.unit.devices.values import lpar
 from tests.unit.devices.values import spec
+
+
+@ddt.ddt
+class PowerStateTest(unittest.TestCase):
+    @ddt.named_data(
+        ['running', 'running', partition.Power.RUNNING],
+        ['off', 'not activated', partition.Power.OFF],
+        ['suspended', 'suspended', partition.Power.SUSPENDED],
+        ['error', 'error', partition.Power.FAILED],
+        ['not available', 'not available', partition.Power.UNKNOWN],
+        ['other letters', ' Open Firmware ', partition.Power.RUNNING],
+        ['a word of tomorrow', 'levitating', partition.Power.UNKNOWN],
+        ['nothing', '', partition.Power.UNKNOWN],
+    )
+    def test_power_translates_state_of_lpar(self, word, expected):
+        self.assertIs(expected, partition.power(word))
 
 
 @ddt.ddt

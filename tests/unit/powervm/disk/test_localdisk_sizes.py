@@ -214,9 +214,7 @@ class SwapTest(SizesTestCase):
     def test_disk_whose_slot_is_taken_gets_last_free_one(self):
         name = storage.disk_name(self.lpar, storage.UNCOUNTED_ROOT)
         disk = storage.Disk(storage.UNCOUNTED_ROOT, 1)
-        self.disks.attach(
-            self.lpar, [self.disks.make_blank(self.lpar, disk)]
-        )
+        self.disks.attach(self.lpar, [self.disks.make_blank(self.lpar, disk)])
         self.assertEqual(48, self.slots()[self.stored[0].name])
         self.assertEqual(63, self.slots()[name])
 
