@@ -325,7 +325,7 @@ class ReportTest(CyborgTestCase):
         )
         # The card is pulled, and missing for longer than any other would be.
         self.control().pull('21010038')
-        self.look(5)
+        self.look(4)
         self.control().plug('21010038', CARD)
         self.look()
 
@@ -359,7 +359,7 @@ class ReportTest(CyborgTestCase):
             'host1', ACCELERATORS.replace('CUSTOM_NVME', 'CUSTOM_DRIVE')
         )
 
-        (*_, marks) = self.look(5)
+        (*_, marks) = self.look(4)
 
         self.assertEqual(
             {CRYPTO: names.WITHDRAWN_TRAIT, NVME: names.CYBORG_TRAIT}, marks
@@ -379,7 +379,7 @@ class ReportTest(CyborgTestCase):
         (left,) = self.cyborg.requests()
         self.control().pull('21010038')
 
-        self.assertIn(CRYPTO, self.look(5)[-1])
+        self.assertIn(CRYPTO, self.look(4)[-1])
 
         self.assertEqual([left], self.cyborg.requests())
         answer = self.cyborg.request(
@@ -493,7 +493,7 @@ class ReportTest(CyborgTestCase):
         self.assertEqual(2, len(tables['attach_handles']))
 
     def story_write_that_placement_refuses_is_made_good(self):
-        self.interrupt(4, lambda: None)
+        self.interrupt(2, lambda: None)
 
     def story_killed_services_make_good_what_they_left(self):
         """Agent and conductor are killed between database and Placement."""
@@ -508,7 +508,7 @@ class ReportTest(CyborgTestCase):
         self.control().pull('21010038')
         self.cyborg.set_roles('service', 'reader')
 
-        self.assertIn(CRYPTO, self.look(5)[-1])
+        self.assertIn(CRYPTO, self.look(4)[-1])
 
         self.assertEqual(1, len(self.cyborg.requests()))
         self.assertIn('needs the role admin', self.cyborg.logged())
