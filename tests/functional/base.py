@@ -200,6 +200,9 @@ class PowerVMTestCase(
 
     def setUp(self):
         prepare_nova(self)
+        # A service reports to Nova first after five seconds. One that is
+        # started again and again would count as down in the end.
+        self.flags(service_down_time=24 * 3600)
         super().setUp()
         # Nova counts the instances of failed builds.
         self.flags(instances=-1, group='quota')

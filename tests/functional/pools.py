@@ -46,8 +46,6 @@ class PoolTestCase(base.PowerVMTestCase):
     """Starts hosts whose disks are in one pool."""
 
     def setUp(self):
-        # Services that are restarted again and again report to Nova too late.
-        self.flags(service_down_time=24 * 3600)
         super().setUp()
         self._in_pool = set()
 

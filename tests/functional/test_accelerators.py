@@ -56,8 +56,6 @@ first:
     TRAIT = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{:08X}'
 
     def setUp(self):
-        # Services that are restarted again and again report to Nova too late.
-        self.flags(service_down_time=24 * 3600)
         super().setUp()
         self.flags(
             resume_guests_state_on_host_boot=False, arq_binding_timeout=5

@@ -77,9 +77,6 @@ gpus:
 """
 
     def setUp(self):
-        # A service reports first after five seconds. One that is started
-        # again and again never does, and would count as down in the end.
-        self.flags(service_down_time=24 * 3600)
         super().setUp()
         self.flags(max_attempts=1, group='scheduler')
         # The scheduler prefers the host with more free memory, host2,
