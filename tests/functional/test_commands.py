@@ -168,6 +168,7 @@ class CommandsTest(CommandTestCase):
         for provider in self.slot_providers().values():
             if self.reserved(provider['uuid']):
                 self.reserve(provider['uuid'], 'CUSTOM_GPU', 0)
+        self.computes['host1'].manager.reportclient.clear_provider_cache()
         for _ in range(2):
             self._run_periodics()
         super().forget()
