@@ -98,3 +98,17 @@ class NamesTest(unittest.TestCase):
             if not node.name.endswith(('Test', 'TestCase', 'Mixin'))
         ]
         self.assertEqual([], wrong, 'See "Tests" in HACKING.rst.')
+
+
+class DiscoveryTest(unittest.TestCase):
+    def test_runners_find_every_folder_of_tests(self):
+        # They pass over a folder without this file in silence.
+        folders = {path.parent for path, _ in classes()}
+        self.assertEqual(
+            [],
+            [
+                str(folder)
+                for folder in sorted(folders)
+                if not (pages.ROOT / folder / '__init__.py').exists()
+            ],
+        )
