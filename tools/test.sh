@@ -24,8 +24,8 @@ export OS_NOVA_DISABLE_EVENTLET_PATCHING=1
 result=0
 before=$(cat .stestr/next-stream 2>/dev/null || echo none)
 # Services under test wait half the time: twice as many processes as processors.
-# What starts none takes a fifth of the time of all.
-others=$((($(nproc) + 1) / 2))
+# What starts none takes a third of the time of all.
+others=$(nproc)
 workers=$(mktemp)
 trap 'rm -f "$workers"' EXIT
 cat > "$workers" << END
