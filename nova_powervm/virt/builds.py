@@ -129,14 +129,12 @@ class Builds(shared_storage.SharedStorage):
         on its host until that host is back.
 
         :raises NotImplementedError: The rebuild is possible.
-        :raises nova.exception.InstanceFaultRollback: It is not; the server
-            continues as it was.
+        :raises rebuild.RebuildRefused: It is not; the server continues as it
+            was.
         :raises nova.exception.InstanceDeployFailure: An evacuation is not
             possible.
         """
-        with self._refused_rebuilds.refuse_on_error(
-            context, instance, allocations, evacuate=evacuate
-        ):
+        with rebuild.refused_on_error(context, instance, evacuate=evacuate):
             keeps_disks = self._keeps_disks(instance)
             build_requests.check_supported(
                 instance,
@@ -191,7 +189,6 @@ class Builds(shared_storage.SharedStorage):
             ),
         )
         self._services().lpars.check(operations.SPAWN, wanted, askers)
-        self._refused_rebuilds.record_start(context, instance, allocations)
 
     def _keeps_disks(self, instance: Any) -> bool:
         """Return whether a build continues with the disks of an instance.

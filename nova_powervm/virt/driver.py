@@ -44,6 +44,7 @@ from nova_powervm.virt import instance_records
 from nova_powervm.virt import live_migration
 from nova_powervm.virt import moves
 from nova_powervm.virt import network_adapters
+from nova_powervm.virt import rebuild
 from nova_powervm.virt import services
 from nova_powervm.virt import translation
 from nova_powervm.virt import unsupported
@@ -279,7 +280,7 @@ class PowerVMDriver(
         guest_stops.check_supported(instance)
         self._deferred_starts.forget(instance)
         with (
-            self._refused_rebuilds.refuse_if_stop_fails(instance),
+            rebuild.refused_if_stop_fails(instance),
             self._logged_if_evacuated(instance),
         ):
             try:

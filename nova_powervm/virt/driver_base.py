@@ -27,7 +27,6 @@ from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import errors
 from nova_powervm.virt import interrupted_moves
-from nova_powervm.virt import rebuild
 from nova_powervm.virt import services
 from nova_powervm.virt import silent_host
 
@@ -62,7 +61,6 @@ class DriverBase(driver.ComputeDriver):
             None
         )
         self._silent_host = silent_host.SilentHostLimiter()
-        self._refused_rebuilds = rebuild.RefusedRebuilds(virtapi)
         self._deferred_starts = deferred_starts.DeferredStarts(
             self._start_at_boot
         )

@@ -182,7 +182,6 @@ class HostCycle(driver_base.DriverBase):
             what has changed. In a running service this is the only error
             that Nova logs without a traceback.
         """
-        self._refused_rebuilds.restore_allocations()
         running = self._services()
         snapshot = running.host.last_or_read()
         self._update_root(provider_tree, nodename, snapshot)

@@ -10,16 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Refuses rebuilds so that the server continues as it was.
+"""Refuses rebuilds so that servers stay as they were.
 
-If the driver asks for it, Nova restores the state of the server, but two
-actions of Nova would harm the server later: the API has already recorded the
-new image, and nova-compute deletes the allocations after the refusal. This
-module undoes both.
+After almost any error of a rebuild, nova-compute deletes the server's
+allocations (``rebuild_instance``, ``except Exception``), and Placement does
+not take back those of a one-time-use device. InstanceNotFound is the one error
+after which it deletes nothing; but then it takes the server for deleted, and
+leaves its task and the image that the API has recorded.
 """
 
 import contextlib
-import dataclasses
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,48 +29,25 @@ from nova import exception as nova_exception
 from nova import objects
 from nova import utils
 from nova.compute import task_states
+from nova.compute import utils as compute_utils
 from nova.image import glance
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.virt import action_events
 
 LOG = logging.getLogger(__name__)
 
 #: Key of an instance's system metadata for the image of its disk.
 IMAGE_KEY = 'powervm_image_ref'
+#: Name of the event that records a refused rebuild.
+EVENT = 'powervm_rebuild'
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _LostAllocations:
-    """Allocations that Nova deletes after a refused rebuild."""
+class RebuildRefused(nova_exception.InstanceNotFound):
+    """The rebuild of a server is refused; the server stays as it was."""
 
-    instance: str
-    host: str
-    project: str
-    user: str
-    allocations: Any
-
-    @property
-    def command(self) -> str:
-        """The command that recreates the allocations, for an administrator.
-
-        ``nova-manage placement heal_allocations`` cannot do this: it allocates
-        everything from the compute node's own provider.
-        """
-        held = [
-            f'--allocation rp={uuid},{name}={amount}'
-            for uuid, record in sorted(self.allocations.items())
-            for name, amount in sorted(record['resources'].items())
-        ]
-        return ' '.join(
-            [
-                'openstack --os-placement-api-version 1.8 resource provider '
-                'allocation set',
-                f'--project-id {self.project} --user-id {self.user}',
-                *held,
-                self.instance,
-            ]
-        )
+    msg_fmt = 'The rebuild of instance %(instance_id)s is refused: %(reason)s'
 
 
 def record_image(instance: Any) -> None:
@@ -80,186 +58,96 @@ def record_image(instance: Any) -> None:
     instance.system_metadata[IMAGE_KEY] = instance.image_ref
 
 
-class RefusedRebuilds:
-    """Undoes what Nova does to servers whose rebuild is refused.
+@contextlib.contextmanager
+def refused_on_error(
+    context: Any, instance: Any, *, evacuate: bool
+) -> Iterator[None]:
+    """Refuse the rebuild that this block checks, if the check fails.
 
-    :param virtapi: Nova's VirtAPI.
+    :param context: The context of the request.
+    :param instance: nova.objects.Instance.
+    :param evacuate: Whether this is an evacuation, without an old LPAR on
+        this host.
+    :raises RebuildRefused: A rebuild is refused.
+    :raises nova.exception.InstanceDeployFailure: An evacuation is refused;
+        Nova has to remove its allocations on this host.
     """
+    try:
+        yield
+    except Exception as error:
+        # After any other error Nova would set a running server to ERROR.
+        if not evacuate:
+            raise _refuse(context, instance, error) from error
+        if isinstance(error, exception.PowerVMError):
+            raise nova_exception.InstanceDeployFailure(
+                reason=error.summary
+            ) from error
+        raise
 
-    def __init__(self, virtapi: Any) -> None:
-        self._virtapi = virtapi
-        # By instance uuid: the next update, in any thread, recreates them.
-        self._lost: dict[str, _LostAllocations] = {}
-        # By instance uuid: context and allocations of a rebuild in progress.
-        self._started: dict[str, tuple[Any, Any]] = {}
 
-    @contextlib.contextmanager
-    def refuse_on_error(
-        self,
-        context: Any,
-        instance: Any,
-        allocations: Any,
-        *,
-        evacuate: bool,
-    ) -> Iterator[None]:
-        """Refuse the rebuild that this block checks, if the check fails.
+@contextlib.contextmanager
+def refused_if_stop_fails(instance: Any) -> Iterator[None]:
+    """Refuse the rebuild of an instance if this block cannot stop it.
 
-        :param context: The context of the request.
-        :param instance: nova.objects.Instance.
-        :param allocations: As Nova passed them to rebuild.
-        :param evacuate: Whether this is an evacuation, without an old LPAR on
-            this host.
-        :raises nova.exception.InstanceFaultRollback: A rebuild is refused.
-        :raises nova.exception.InstanceDeployFailure: An evacuation is
-            refused.
-        """
-        try:
-            yield
-        except Exception as error:
-            # After any other error Nova would set a running server to ERROR.
-            if not evacuate:
-                raise self.refuse(
-                    context, instance, allocations, error
-                ) from error
-            if isinstance(error, exception.PowerVMError):
-                raise nova_exception.InstanceDeployFailure(
-                    reason=error.summary
-                ) from error
+    The stop is the first step of a rebuild, after the checks. For an instance
+    that is not being rebuilt, pass errors on.
+
+    :raises RebuildRefused: The block raised one of the driver's errors.
+    """
+    try:
+        yield
+    except exception.PowerVMError as error:
+        if instance.task_state not in task_states.rebuild_states:
             raise
+        raise _refuse(_find_context(instance), instance, error) from error
 
-    def record_start(
-        self, context: Any, instance: Any, allocations: Any
-    ) -> None:
-        """Record that Nova starts a rebuild, whose first step is a stop.
 
-        Until the guest is stopped, the rebuild can still be refused.
+def _find_context(instance: Any) -> Any:
+    """Return a context of the request for the last action on an instance.
 
-        :param context: The context of the request.
-        :param instance: nova.objects.Instance.
-        :param allocations: As Nova passed them to rebuild.
-        """
-        self._started[instance.uuid] = context, allocations
+    Nova passes none to a stop.
+    """
+    context = nova_context.get_admin_context()
+    actions = objects.InstanceActionList.get_by_instance_uuid(
+        context, instance.uuid, limit=1
+    )
+    context.request_id = actions[0].request_id if actions else None
+    return context
 
-    @contextlib.contextmanager
-    def refuse_if_stop_fails(self, instance: Any) -> Iterator[None]:
-        """Refuse the rebuild of an instance if this block cannot stop it.
 
-        For an instance that is not being rebuilt, pass errors on.
+def _refuse(context: Any, instance: Any, error: Exception) -> RebuildRefused:
+    """Make Nova's record of a server what it was, and return the exception.
 
-        :raises nova.exception.InstanceFaultRollback: The block raised one of
-            the driver's errors.
-        """
-        started = self._started.pop(instance.uuid, None)
-        try:
-            yield
-        except exception.PowerVMError as error:
-            if started and instance.task_state in task_states.rebuild_states:
-                raise self.refuse(
-                    started[0], instance, started[1], error
-                ) from error
-            raise
-
-    def refuse(
-        self,
-        context: Any,
-        instance: Any,
-        allocations: Any,
-        error: Exception,
-    ) -> nova_exception.InstanceFaultRollback:
-        """Return the exception after which a server stays as it was.
-
-        :param context: The context of the request.
-        :param instance: nova.objects.Instance; its image is restored.
-        :param allocations: As Nova passed them to rebuild.
-        :param error: The reason for the refusal.
-        """
-        reason = (
-            error.summary
-            if isinstance(error, exception.PowerVMError)
-            else str(error)
+    Nova records neither a fault nor a failed event, so this does.
+    """
+    reason = (
+        error.summary
+        if isinstance(error, exception.PowerVMError)
+        else str(error)
+    )
+    LOG.error('The rebuild is refused: %s', error, instance=instance)
+    _put_back_image(context, instance)
+    instance.task_state = None
+    refused = RebuildRefused(instance_id=instance.uuid, reason=reason)
+    try:
+        instance.save()
+        compute_utils.add_instance_fault_from_exc(
+            context, instance, refused, sys.exc_info()
         )
-        LOG.error('The rebuild is refused: %s', error, instance=instance)
-        if allocations:
-            self._lost[instance.uuid] = _LostAllocations(
-                instance.uuid,
-                instance.host,
-                instance.project_id,
-                instance.user_id,
-                allocations,
-            )
-        _restore_image(context, instance)
-        return nova_exception.InstanceFaultRollback(
-            nova_exception.InstanceDeployFailure(reason=reason)
+    except Exception:
+        # Whatever the database raises: the refusal matters more.
+        LOG.exception(
+            'The server is as it was, but Nova may show it in REBUILD. Run '
+            '`openstack server set --state active %s`',
+            instance.uuid,
+            instance=instance,
         )
-
-    def restore_allocations(self) -> None:
-        """Recreate the allocations that Nova has deleted.
-
-        Call this at the start of each update of the provider tree. Nova makes
-        one as soon as the server has its old state again; before that, Nova
-        may not have deleted the allocations yet. If Placement or Nova does
-        not answer, the next update tries again; until then, a device in use
-        may be offered.
-        """
-        for lost in [*self._lost.values()]:
-            self._restore_one(lost)
-
-    def _restore_one(self, lost: _LostAllocations) -> None:
-        context = nova_context.get_admin_context()
-        try:
-            # An instance that was deleted or moved holds nothing here.
-            instance = objects.Instance.get_by_uuid(
-                context, lost.instance, expected_attrs=[]
-            )
-            if instance.task_state in task_states.rebuild_states:
-                return
-            done = instance.host != lost.host or self._put_allocations(
-                context, lost
-            )
-        except nova_exception.InstanceNotFound:
-            done = True
-        except Exception as error:
-            # Whatever Placement or the database raises, an update of the
-            # provider tree must not fail because of one instance.
-            LOG.warning(
-                'The allocations of instance %(instance)s cannot be recreated '
-                'now; the next cycle tries again: %(error)s',
-                {'instance': lost.instance, 'error': error},
-            )
-            return
-        self._lost.pop(lost.instance, None)
-        if not done:
-            LOG.error(
-                'The rebuild of instance %(instance)s was refused. Nova has '
-                'deleted its allocations, and they could not be recreated. '
-                'Run `%(command)s`.',
-                {'instance': lost.instance, 'command': lost.command},
-            )
-
-    def _put_allocations(self, context: Any, lost: _LostAllocations) -> bool:
-        client = self._virtapi.reportclient
-        present = client.get_allocs_for_consumer(context, lost.instance)
-        if present['allocations']:
-            return True
-        return bool(
-            client.put_allocations(
-                context,
-                lost.instance,
-                {
-                    'allocations': {
-                        uuid: {'resources': dict(held['resources'])}
-                        for uuid, held in lost.allocations.items()
-                    },
-                    'project_id': lost.project,
-                    'user_id': lost.user,
-                    'consumer_generation': None,
-                },
-            )
-        )
+    action_events.record_failure(context, instance, EVENT, refused)
+    return refused
 
 
-def _restore_image(context: Any, instance: Any) -> None:
-    """Restore the image of the disk in Nova's record of the instance."""
+def _put_back_image(context: Any, instance: Any) -> None:
+    """Put the image of the disk back into the record, without saving it."""
     metadata = instance.system_metadata
     old = metadata.get(IMAGE_KEY)
     if not old or old == instance.image_ref:
@@ -285,11 +173,3 @@ def _restore_image(context: Any, instance: Any) -> None:
     instance.image_ref = old
     # The driver refuses images that have these.
     instance.kernel_id = instance.ramdisk_id = ''
-    try:
-        instance.save()
-    except nova_exception.NovaException as error:
-        LOG.warning(
-            "Nova's record still names the new image: %s",
-            error,
-            instance=instance,
-        )

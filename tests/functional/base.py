@@ -36,6 +36,7 @@ from testtools import content
 
 import nova_powervm.virt.driver  # noqa: F401  registers the options
 from nova_powervm.emulator import fixture
+from nova_powervm.virt import rebuild
 from tests.functional import rest
 from tests.functional import speed
 from tests.functional import standing
@@ -486,7 +487,7 @@ class PowerVMTestCase(
                 )['events']
                 for event in events:
                     if (
-                        event['event'] == 'compute_rebuild_instance'
+                        event['event'] == rebuild.EVENT
                         and (event['finish_time'])
                     ):
                         self.assertEqual('Error', event['result'])

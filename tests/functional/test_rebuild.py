@@ -14,21 +14,23 @@
 
 import fixtures
 from nova import context as nova_context
-from nova import exception as nova_exception
-from nova.compute import task_states
 from oslo_utils import uuidutils
 
 from nova_powervm.virt import rebuild
 from tests.functional import base
 from tests.functional import complete_servers
 from tests.functional import images
+from tests.functional import killed_threads
 
 
 class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
     """The server is unchanged, and the action's event gives the reason.
 
-    What else refuses one: tests.ops.test_build_disks.
+    What else refuses one: tests.ops.test_build_disks. Placement would take
+    the allocation of a one-time-use device back from nobody.
     """
+
+    inventory = f'{base.GPUS}  one_time_use: true\n'
 
     def setUp(self):
         super().setUp()
@@ -145,6 +147,34 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
             old, self.before['properties']['image_base_image_ref']
         )
 
+    def story_refusal_that_is_killed_leaves_server_with_all_it_has(self):
+        wanted = {'imageRef': self.new_image(), 'preserve_ephemeral': True}
+        with (
+            killed_threads.Threads() as threads,
+            fixtures.MockPatchObject(
+                rebuild, '_refuse', lambda *args: threads.kill()
+            ),
+        ):
+            self.api.post_server_action(self.server['id'], {'rebuild': wanted})
+            self._wait_for_server_parameter(self.server, {'status': 'REBUILD'})
+            self.restart_host()
+            threads.revive()
+        self._run_periodics()
+        # The API has recorded the new image.
+        kept = {'allocations', 'lpar', 'slots', 'storage', 'adapters'}
+        now = self.all_of_it()
+        for key in sorted(kept):
+            self.assertEqual(self.before[key], now[key], key)
+
+        # openstack server set --state active
+        self.admin_api.post_server_action(
+            self.server['id'], {'os-resetState': {'state': 'active'}}
+        )
+
+        self._wait_for_server_parameter(self.server, {'status': 'ACTIVE'})
+        # Another refusal puts the image back.
+        self.refuse(preserve_ephemeral=True)
+
     def story_refused_rebuild_leaves_stopped_server_off(self):
         self._stop_server(self.server)
         self.status = 'SHUTOFF'
@@ -156,72 +186,12 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
         self._start_server(self.server)
 
 
-class RebuildRecoveryTest(base.PowerVMTestCase):
-    """Rebuilds that Nova's own actions interfere with."""
+class LostLparTest(base.PowerVMTestCase):
+    """Rebuilds of a server that has no LPAR any more."""
 
-    def test_allocations_are_restored_for_rebuilds_unless_server_is_gone(self):
+    def test_rebuild_recreates_lpar(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
-        manager = self.computes['host1'].manager
-        refused = manager.driver._refused_rebuilds
-        instance = self.instance(server)
-        allocations = self._get_allocations_by_server_uuid(server['id'])
-
-        def lose():
-            refused.refuse(
-                nova_context.get_admin_context(),
-                instance,
-                allocations,
-                ValueError('something'),
-            )
-            self.placement.delete(f'/allocations/{server["id"]}')
-
-        lose()
-        self.assertEqual(
-            self.image, instance.system_metadata[rebuild.IMAGE_KEY]
-        )
-        instance.task_state = task_states.REBUILDING
-        instance.save()
-        # Nova has not deleted the allocations yet.
-        refused.restore_allocations()
-        self.assertEqual(
-            {}, self._get_allocations_by_server_uuid(server['id'])
-        )
-        instance.task_state = None
-        instance.save()
-        with fixtures.MockPatchObject(
-            manager.reportclient,
-            'put_allocations',
-            side_effect=nova_exception.PlacementAPIConnectFailure(),
-        ):
-            refused.restore_allocations()
-        self.assertEqual(
-            {}, self._get_allocations_by_server_uuid(server['id'])
-        )
-
-        self._run_periodics()
-
-        self.assert_rebuild_recreates_lpar(server)
-        self.assertEqual(
-            {u: held['resources'] for u, held in allocations.items()},
-            {
-                u: held['resources']
-                for u, held in self._get_allocations_by_server_uuid(
-                    server['id']
-                ).items()
-            },
-        )
-        lose()
-        self._delete_server(server)
-
-        refused.restore_allocations()
-
-        self.assertEqual(
-            {}, self._get_allocations_by_server_uuid(server['id'])
-        )
-
-    def assert_rebuild_recreates_lpar(self, server):
-        """Assert that a rebuild makes an LPAR that is missing."""
         lpar = self.lpar(server)
         self.control().set_partition(lpar.uuid, state='not activated')
         self.computes['host1'].manager.driver._services().partitions.delete(

@@ -146,8 +146,8 @@ def check_unowned(
 ) -> None:
     """Check that no partition has a device, according to the host.
 
-    Placement alone can be wrong: after a refused rebuild, Nova may have
-    removed the allocations of a server that still runs with its device.
+    Placement alone can be wrong: somebody may have deleted the allocations of
+    a server that still runs with its device.
 
     :param provider: The provider of the device.
     :param io_slots: All slots of the host, as it reports them now.
