@@ -474,7 +474,8 @@ class _Planner:
                     'last, so the driver does not connect it: connect the '
                     'disks that the server used with pvmctl'
                     if maps
-                    else 'Reboot the server hard: that connects its disks',
+                    else 'Reboot the server hard: that connects its disks, or '
+                    'says why not',
                 )
         return []
 
@@ -581,9 +582,10 @@ class _Planner:
                     'is not allocated to it in Placement. '
                     + (
                         'Build or evacuate it through the scheduler'
-                        if self.makes
-                        else 'Restore its allocations with `openstack '
-                        'resource provider allocation set`, and try again'
+                        if self._operation.creates is operations.Creation.YES
+                        else 'Restore all its allocations, also those that '
+                        'are there, with `openstack resource provider '
+                        'allocation set`, and try again'
                     ),
                 )
         return tuple(claim for slot in burning for claim in slot.burns)

@@ -81,7 +81,7 @@ class NetworkTestCase(base.PowerVMTestCase):
 
     def wait_for(self, condition):
         """Poll until a condition holds; return its value."""
-        for _ in range(200):
+        for _ in range(1200):
             value = condition()
             if value:
                 return value

@@ -57,9 +57,7 @@ first:
 
     def setUp(self):
         super().setUp()
-        self.flags(
-            resume_guests_state_on_host_boot=False, arq_binding_timeout=5
-        )
+        self.flags(resume_guests_state_on_host_boot=False)
         self.server = self.accelerated('FPGA')
         (self.arq,) = self.cyborg.requests(self.server)
         # It stays when a story ends.
@@ -248,7 +246,7 @@ first:
             )
             action()
             self.assert_has(self.server, NVME)
-        self.assertIn('waiting up to 5 seconds', self.logged())
+        self.assertIn('waiting up to 300 seconds', self.logged())
 
     def story_host_boot_leaves_server_off_until_cyborg_is_back(self):
         self.cyborg.call('go_away')

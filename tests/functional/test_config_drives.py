@@ -231,6 +231,7 @@ class ConfigDriveTest(base.PowerVMTestCase):
                 if devices is not None:
                     types = [device['type'] for device in devices]
                     self.assertEqual(2, types.count('ioslot'), path)
+        self.assertIn('devices', self.read.metadata)
 
     def story_metadata_lists_root_disk_by_tag(self):
         self.assertIn(

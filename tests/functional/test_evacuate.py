@@ -200,9 +200,11 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
         before = [api.microversion for api in apis]
         for api in apis:
             api.microversion = version
-        yield
-        for api, latest in zip(apis, before, strict=True):
-            api.microversion = latest
+        try:
+            yield
+        finally:
+            for api, latest in zip(apis, before, strict=True):
+                api.microversion = latest
 
     def spawn(self, host, server, allocations):
         """Call the driver's spawn as nova-compute does."""

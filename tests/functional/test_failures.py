@@ -126,6 +126,8 @@ class FailureTest(complete_servers.CompleteServerTestCase):
             server = self.boot(base.gpu_groups(1))
             self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
             self.assertIsNone(self.lpar(server, 'host1'))
+        (fault,) = self.control('host1').faults()
+        self.assertGreater(fault['applied'], 0)
         (service,) = self.admin_api.get_services(
             binary='nova-compute', host='host2'
         )

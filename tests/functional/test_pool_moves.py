@@ -258,8 +258,10 @@ class PoolMoveTest(PoolMoveTestCase):
         The slow end of a move is not repeated for that.
         """
         function = getattr(owner, name)
+        called = []
 
         def cycle_and_go_on(*args, **options):
+            called.append(name)
             for _ in range(2):
                 self.computes[host].manager.update_available_resource(
                     nova_context.get_admin_context()
@@ -271,6 +273,7 @@ class PoolMoveTest(PoolMoveTestCase):
             fixtures.MockPatchObject(interrupted_moves, 'LOST_SECONDS', 0),
         ):
             yield
+        self.assertTrue(called)
         self.assertNotIn('was interrupted', self.logged())
 
     def document(self, server, host='host1'):

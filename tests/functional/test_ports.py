@@ -288,7 +288,7 @@ class PortsOfServerTest(networks.NetworkTestCase):
         self._reboot_server(self.server, hard=True)
         self.assert_exact(self.kept, self.lost)
 
-    def story_host_boot_starts_server_without_neutron(self):
+    def story_host_boot_fits_adapters_unless_neutron_is_silent(self):
         self.delete_lost()
         self.flags(resume_guests_state_on_host_boot=True)
         uuid = self.lpar(self.server).uuid
@@ -299,5 +299,6 @@ class PortsOfServerTest(networks.NetworkTestCase):
 
         self.assert_exact(self.kept, self.lost)
         self.assertIn('with its present adapters', self.logged())
-        self._reboot_server(self.server, hard=True)
+        self.control().set_partition(uuid, state='not activated')
+        self.restart_host()
         self.assert_exact(self.kept)

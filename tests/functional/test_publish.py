@@ -119,7 +119,9 @@ class ProviderTreeTest(base.PowerVMTestCase):
         self.assertEqual(expected, tree)
 
     def story_inventory_is_one_whole_device(self):
-        for provider in self.slot_providers().values():
+        found = self.slot_providers()
+        self.assertTrue(found)
+        for provider in found.values():
             inventory = self._get_provider_inventory(provider['uuid'])
             self.assertEqual(
                 {
@@ -157,6 +159,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
     def story_unreported_property_gives_no_trait(self):
         provider = self.slot_providers()[0x21020024]
         traits = self._get_provider_traits(provider['uuid'])
+        self.assertIn('CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21020024', traits)
         self.assertEqual([], [t for t in traits if 'SUBSYS' in t])
 
     def story_second_update_changes_nothing(self):

@@ -145,16 +145,22 @@ class ResizeTest(moving.MovingTestCase):
             ({'ephemeral': 1}, 'ephemeral disks cannot change'),
             ({'disk': capacity}, f'to {capacity} GB'),
         ):
-            reason = self.refuse_move(
-                server,
-                'resize',
-                flavorRef=self.make_flavor(
-                    {f'resources1:{_ONCE}': '1'}, **sizes
-                ),
-            )
+            flavor = self.make_flavor({f'resources1:{_ONCE}': '1'}, **sizes)
+            reason = self.refuse_move(server, 'resize', flavorRef=flavor)
             self.assertIn(words, reason)
             self.assertEqual(before, self.host_state())
-            # Nova keeps its claim on the slot until the next cycle.
+            self.assertIsNone(self.instance(server).migration_context)
+            if 'disk' in sizes:
+                # Nova keeps its claim on the slot until the next cycle.
+                self.api.post_server_action(
+                    server['id'], {'resize': {'flavorRef': flavor}}
+                )
+                server = self._wait_for_server_parameter(
+                    server, {'status': 'ERROR', 'OS-EXT-STS:task_state': None}
+                )
+                self.assertIn('0 are available', self.fault(server))
+                self.assertEqual(before, self.host_state())
+                server = self.reboot_hard(server)
             self._run_periodics()
         provider = self.slot_providers()[0x21010030]['uuid']
         inventory = self._get_provider_inventory(provider)

@@ -256,7 +256,7 @@ class HardRebootTest(RebootTestCase):
         self.give(base.GPU, None)
         self.placement.allocated = [base.provider(base.NVME)]
 
-        self.refuse(exception.ClaimFailed, 'Restore its allocations with')
+        self.refuse(exception.ClaimFailed, 'Restore all its allocations')
 
     def test_adapters_are_fitted_while_lpar_is_off(self):
         self.reboot(ports=(base.PORT2,))

@@ -35,7 +35,7 @@ def check(element: Element) -> None:
         if content.namespace_of(child) != namespace:
             raise errors.BadRequest(
                 f'{kind} has no element {name} of the namespace '
-                f'{content.namespace_of(child)}.'
+                f'{content.namespace_of(child) or "none"}.'
             )
         place = _place(kind, name, place, seen)
         seen.append(name)

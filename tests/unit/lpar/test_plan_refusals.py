@@ -170,16 +170,19 @@ class SlotRefusalTest(unittest.TestCase):
         self.assertIsNone(made.refusal)
 
     @ddt.named_data(
-        ['spawn', operations.SPAWN, None],
-        ['arrival', operations.ARRIVAL, None],
-        ['lost return', operations.RETURN, None],
-        ['return', operations.RETURN, OFF],
-        ['resize', operations.RESIZE, OFF],
-        ['start', operations.START, OFF],
-        ['soft reboot', operations.SOFT_REBOOT, RUNNING],
-        ['hard reboot', operations.HARD_REBOOT, RUNNING],
+        ['spawn', operations.SPAWN, None, 'Build or evacuate'],
+        ['arrival', operations.ARRIVAL, None, 'Build or evacuate'],
+        ['lost return', operations.RETURN, None, 'Restore all'],
+        ['return', operations.RETURN, OFF, 'Restore all'],
+        ['resize', operations.RESIZE, OFF, 'Restore all'],
+        ['start', operations.START, OFF, 'Restore all'],
+        ['soft reboot', operations.SOFT_REBOOT, RUNNING, 'Restore all'],
+        ['hard reboot', operations.HARD_REBOOT, RUNNING, 'Restore all'],
+        ['lost hard reboot', operations.HARD_REBOOT, None, 'Restore all'],
     )
-    def test_device_that_is_not_allocated_is_not_burned_for(self, row, state):
+    def test_device_that_is_not_allocated_is_not_burned_for(
+        self, row, state, advice
+    ):
         made = decide(
             row,
             wanted(GPU, ONCE),
@@ -190,8 +193,7 @@ class SlotRefusalTest(unittest.TestCase):
         self.assertEqual('ClaimFailed', words(made))
         self.assertIn(
             'slot 21010021 has a one-time-use device that is not allocated '
-            'to it in Placement. '
-            + ('Restore' if state else 'Build or evacuate it through'),
+            f'to it in Placement. {advice}',
             refusal(made),
         )
 
