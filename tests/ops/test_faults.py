@@ -155,7 +155,9 @@ class SpawnSweepTest(SweepTestCase):
 
     def setUp(self):
         super().setUp()
-        self.wanted = dataclasses.replace(self.wanted, config_drive=True)
+        self.wanted = dataclasses.replace(
+            self.wanted, config_drive=True, blanks=(base.EPHEMERAL,)
+        )
 
     def spawn_first(self):
         """Have no LPAR."""
@@ -178,7 +180,7 @@ class SpawnSweepTest(SweepTestCase):
         self.assert_nothing_left()
 
     def assert_right(self):
-        self.assert_lpar(slots=[base.GPU], disks='ri')
+        self.assert_lpar(slots=[base.GPU], disks='r0i')
 
     def test_spawn_fails_clean_at_each_request(self):
         failed = self.sweep()
