@@ -174,8 +174,9 @@ class _Execution:
         self._wanted = wanted
         self._askers = askers
         self._found = found
-        #: The LPAR as last read.
-        self._lpar: Any = found.actual.parts.get(spec.Part.LPAR)
+        self._last_read: partition.Partition | None = found.actual.parts.get(
+            spec.Part.LPAR
+        )
         self._stored: list[stored_disks.Stored] = []
         self._stopped: partition.Partition | None = None
         self._outcome = Outcome()
@@ -197,6 +198,12 @@ class _Execution:
             steps.Start: self._start,
             steps.Restart: self._restart,
         }
+
+    @property
+    def _lpar(self) -> partition.Partition:
+        """The LPAR as last read; no step before its creation needs it."""
+        assert self._last_read is not None  # noqa: S101 - for the type checker
+        return self._last_read
 
     def carry_out(self) -> Outcome:
         """Do all steps; after a failure, do what the operation's row says."""
@@ -421,7 +428,7 @@ class _Execution:
                 found=slots.format_drc_indexes(lpar.slots),
                 reason='; '.join(different),
             )
-        self._lpar = lpar
+        self._last_read = lpar
         LOG.info(
             '%(done)s LPAR %(name)s (%(uuid)s) with the slots: %(slots)s.',
             {
