@@ -60,8 +60,9 @@ soak_request-states() { # 4 min: does each operation in each state of requests
     NOVA_POWERVM_TEST_ALL_STATES=1 test_round \
         tests.functional.test_request_states
 }
-soak_requests() { # 4 min: disturbs each request of operations on LPARs
-    NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round tests.ops.test_faults
+soak_requests() { # 5 min: disturbs each request of operations on LPARs
+    NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round \
+        tests.ops.test_faults tests.ops.test_kills
 }
 soak_moves() { # 3 min: disturbs some requests of a move
     test_round tests.soak.move_sweep

@@ -24,6 +24,7 @@ from pypowervm import adapter as pvm_adapter
 
 from nova_powervm.lpar import operations
 from tests.ops import base
+from tests.ops import test_faults
 
 
 class Killed(BaseException):
@@ -148,6 +149,61 @@ class HardRebootKillTest(KillSweepTestCase):
 
     def test_hard_reboot_ends_killed_hard_reboot(self):
         self.assertGreater(self.sweep(), 5)
+
+
+if test_faults.ALL:
+    # They differ from the others in what they may do, not in how.
+
+    class StartKillTest(HardRebootKillTest):
+        operation = operations.START
+
+    class SoftRebootKillTest(HardRebootKillTest):
+        operation = operations.SOFT_REBOOT
+
+    class LostReturnKillTest(KillSweepTestCase):
+        """A revert whose source has lost the LPAR."""
+
+        disk_driver = 'ssp'
+        operation = operations.RETURN
+
+        def prepare(self):
+            self.run_plan(operations.SPAWN, self.wanted)
+            self.removals.destroy(base.INSTANCE, delete_disks=False)
+
+        def recover(self):
+            """Nova's records name the host: a hard reboot makes the LPAR."""
+            self.removals.destroy(base.INSTANCE, delete_disks=False)
+            super().recover()
+
+        def test_hard_reboot_ends_killed_return(self):
+            self.assertGreater(self.sweep(), 10)
+
+    class AttachKillTest(KillSweepTestCase):
+        operation = operations.ATTACH_PORT
+
+        def prepare(self):
+            self.run_plan(operations.SPAWN, self.wanted)
+            self.set_state(base.OFF)
+            self.networks.detach(self.wanted.lpar, base.PORT)
+
+        def test_hard_reboot_ends_killed_attachment(self):
+            self.assertGreater(self.sweep(), 1)
+
+    class DestroyKillTest(KillSweepTestCase):
+        def prepare(self):
+            super().run_plan(operations.SPAWN, self.wanted)
+
+        def run_plan(self, operation, wanted, **asked):
+            self.removals.destroy(base.INSTANCE)
+
+        def recover(self):
+            """Nova deletes the server again; then it is built anew."""
+            self.removals.destroy(base.INSTANCE)
+            self.assert_nothing_left()
+            super().run_plan(operations.SPAWN, self.wanted)
+
+        def test_next_deletion_ends_killed_one(self):
+            self.assertGreater(self.sweep(), 3)
 
 
 class ResizeKillTest(KillSweepTestCase):
