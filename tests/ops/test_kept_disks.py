@@ -344,6 +344,17 @@ class LostLparTest(KeptTestCase):
 
         self.assert_kept()
 
+    def test_config_drive_of_killed_arrival_is_made_anew(self):
+        self.disks.make_medium(self.wanted.lpar, b'of the arrival')
+        self.start_service()
+
+        self.run_plan(HARD, self.wanted)
+
+        self.assert_kept()
+        self.assertEqual(
+            base.ISO, self.control.contents(self.stored()['i']['udid'])
+        )
+
     def test_return_makes_former_swap_disk_for_lost_lpar(self):
         # That of the flavor that the move was to.
         self.delete_disk('s')

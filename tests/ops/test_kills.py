@@ -42,7 +42,8 @@ class KillSweepTestCase(base.HostTestCase):
             slots=(
                 base.slot(base.GPU, one_time_use=True),
                 base.slot(base.GPU2),
-            )
+            ),
+            config_drive=True,
         )
 
     def prepare(self):
@@ -90,7 +91,7 @@ class KillSweepTestCase(base.HostTestCase):
         self.start_service()
         self.assert_harmless()
         self.recover()
-        self.assert_lpar(slots=[base.GPU, base.GPU2])
+        self.assert_lpar(slots=[base.GPU, base.GPU2], disks='ri')
         self.assertIn(base.GPU, self.burned())
         return not is_done
 
@@ -169,11 +170,6 @@ if test_faults.ALL:
         def prepare(self):
             self.run_plan(operations.SPAWN, self.wanted)
             self.removals.destroy(base.INSTANCE, delete_disks=False)
-
-        def recover(self):
-            """Nova's records name the host: a hard reboot makes the LPAR."""
-            self.removals.destroy(base.INSTANCE, delete_disks=False)
-            super().recover()
 
         def test_hard_reboot_ends_killed_return(self):
             self.assertGreater(self.sweep(), 10)

@@ -149,7 +149,9 @@ class UploadTest(MediaTestCase):
     """The second upload of a spawn is that of its config drive."""
 
     def test_failed_upload_removes_root_disk(self):
-        self.control.add_fault(match='File.upload', nth=2, status=500)
+        self.control.add_fault(
+            match='File.upload', nth=2, every=True, status=500
+        )
 
         self.fail_to_spawn(exception.RestError)
 

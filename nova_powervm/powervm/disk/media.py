@@ -108,15 +108,15 @@ class MediaRepository:
     def make(self, lpar: str, iso: bytes) -> stored_disks.Stored:
         """Create the virtual optical medium of an LPAR.
 
-        If the existence of the repository was cached, a failure can be
-        retried: it may have been deleted.
+        A failure can be retried: the repository may have been deleted, or an
+        interrupted build may have left a medium, which is gone then.
 
         :param lpar: Upper-case PowerVM uuid.
         :param iso: Contents of the medium.
         :raises exception.RestBusy: Another try may succeed.
         """
         name = storage.config_drive_name(lpar)
-        remembered = self._ensure_repository()
+        self._ensure_repository()
         upload = uploads.Upload(
             vios=self._groups.vios,
             name=name,
@@ -132,27 +132,24 @@ class MediaRepository:
         except exception.PowerVMError as error:
             self._exists = False
             group_contents.discard(self._groups, name, error)
-            if remembered and isinstance(error, exception.RestError):
+            if isinstance(error, exception.RestError):
                 raise exception.RestBusy(**error.fields) from error
             raise
         medium = pvm_storage.VOptMedia.bld_ref(self._adapter, name)
         return stored_disks.Stored(name, medium)
 
-    def _ensure_repository(self) -> bool:
+    def _ensure_repository(self) -> None:
         """Create the repository unless it exists.
 
-        :returns: Whether its existence was cached and not checked now.
         :raises exception.ConfigurationError: There is no group to create it
             in.
         """
         with self._lock:
-            remembered = self._exists
-            if not remembered:
+            if not self._exists:
                 groups = self._groups.all()
                 if not any(group.vmedia_repos for group in groups):
                     self._create(groups)
                 self._exists = True
-            return remembered
 
     def _choose(self, groups: Sequence[pvm_storage.VG]) -> pvm_storage.VG:
         group = next(
