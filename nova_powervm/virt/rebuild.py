@@ -105,13 +105,22 @@ def refused_if_stop_fails(instance: Any) -> Iterator[None]:
 def _find_context(instance: Any) -> Any:
     """Return a context of the request for the last action on an instance.
 
-    Nova passes none to a stop.
+    Nova passes none to a stop. Without the request, the refusal gets no event.
     """
     context = nova_context.get_admin_context()
-    actions = objects.InstanceActionList.get_by_instance_uuid(
-        context, instance.uuid, limit=1
-    )
-    context.request_id = actions[0].request_id if actions else None
+    try:
+        (action,) = objects.InstanceActionList.get_by_instance_uuid(
+            context, instance.uuid, limit=1
+        )
+    except Exception:
+        # After an error of the database, Nova would delete the allocations.
+        LOG.exception(
+            'The request for the rebuild is not known, so its action gets '
+            'no event',
+            instance=instance,
+        )
+    else:
+        context.request_id = action.request_id
     return context
 
 
@@ -119,6 +128,9 @@ def _refuse(context: Any, instance: Any, error: Exception) -> RebuildRefused:
     """Make Nova's record of a server what it was, and return the exception.
 
     Nova records neither a fault nor a failed event, so this does.
+
+    :raises nova.exception.UnexpectedDeletingTaskStateError: The server is
+        being deleted meanwhile, which Nova goes on with.
     """
     reason = (
         error.summary
@@ -130,10 +142,12 @@ def _refuse(context: Any, instance: Any, error: Exception) -> RebuildRefused:
     instance.task_state = None
     refused = RebuildRefused(instance_id=instance.uuid, reason=reason)
     try:
-        instance.save()
+        instance.save(expected_task_state=[*task_states.rebuild_states])
         compute_utils.add_instance_fault_from_exc(
             context, instance, refused, sys.exc_info()
         )
+    except nova_exception.UnexpectedDeletingTaskStateError:
+        raise
     except Exception:
         # Whatever the database raises: the refusal matters more.
         LOG.exception(

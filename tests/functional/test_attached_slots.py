@@ -14,7 +14,10 @@
 
 import time
 
+import fixtures
+from nova import objects
 from nova.compute import task_states
+from oslo_db import exception as db_exception
 
 from tests.functional import base
 
@@ -49,6 +52,16 @@ class AttachedSlotsTest(base.PowerVMTestCase):
         lpar = self.lpar(self.server)
         self.assertEqual(state, lpar.state)
         self.assertEqual({self.index: True}, lpar.slots)
+
+    def wait_for_refusal_without_event(self):
+        for _ in range(200):
+            if 'its action gets no event' in self.logged():
+                self._wait_for_server_parameter(
+                    self.server, {'OS-EXT-STS:task_state': None}
+                )
+                return
+            time.sleep(0.1)
+        self.fail('the rebuild is not refused')
 
     def wait_for_failed_action(self, action, event, *words):
         """Wait until an action has failed, and its words are in the log."""
@@ -142,11 +155,19 @@ class AttachedSlotsTest(base.PowerVMTestCase):
         self.control().add_fault(
             match='LogicalPartition.job', status=500, every=True
         )
-        reason = self.refuse_rebuild(
-            self.server, self.create_image(b'another image')
-        )
-        self.control().clear_faults()
+        image = self.create_image(b'another image')
+        reason = self.refuse_rebuild(self.server, image)
         self.assertIn('stopping LPAR', reason)
+        with fixtures.MockPatchObject(
+            objects.InstanceActionList,
+            'get_by_instance_uuid',
+            side_effect=db_exception.DBConnectionError(),
+        ):
+            self.api.post_server_action(
+                self.server['id'], {'rebuild': {'imageRef': image}}
+            )
+            self.wait_for_refusal_without_event()
+        self.control().clear_faults()
         self._run_periodics()
 
         self.assertEqual(

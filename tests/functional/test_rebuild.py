@@ -186,11 +186,35 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
         self._start_server(self.server)
 
 
-class LostLparTest(base.PowerVMTestCase):
-    """Rebuilds of a server that has no LPAR any more."""
+class ChangedServerTest(base.PowerVMTestCase):
+    """Rebuilds of a server that something else has changed."""
 
-    def test_rebuild_recreates_lpar(self):
+    def test_rebuild_makes_lpar_and_yields_to_deletion(self):
         self.start_host()
+        self.tell_stories()
+
+    def story_refused_rebuild_does_not_stop_deletion(self):
+        server = self.boot(base.gpu_groups(1))
+        put_back = rebuild._put_back_image
+
+        def delete_and_put_back(*args):
+            self.api.delete_server(server['id'])
+            put_back(*args)
+
+        wanted = {'imageRef': self.image, 'preserve_ephemeral': True}
+        with fixtures.MockPatchObject(
+            rebuild, '_put_back_image', delete_and_put_back
+        ):
+            self.api.post_server_action(server['id'], {'rebuild': wanted})
+            self._wait_until_deleted(server)
+
+        self.assertIsNone(self.lpar(server))
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
+        self.assertNotIn('may show it in REBUILD', self.logged())
+
+    def story_rebuild_recreates_lpar(self):
         server = self.boot(base.gpu_groups(1))
         lpar = self.lpar(server)
         self.control().set_partition(lpar.uuid, state='not activated')
