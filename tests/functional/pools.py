@@ -22,6 +22,8 @@ from nova_powervm.lpar import storage
 from tests.functional import base
 
 POOL_GB = 100
+#: What a guest has written on its root disk.
+WRITTEN = b'written by the guest'
 
 
 def cluster(capacity=POOL_GB, **pool):
@@ -110,3 +112,17 @@ class PoolTestCase(base.PowerVMTestCase):
         expected = hashlib.sha256(contents).hexdigest()
         self.assertEqual(expected, image['sha256'])
         self.assertEqual(expected, unit['sha256'])
+
+    def bytes_of(self, server, host='host2'):
+        """Return the first bytes of a server's root disk."""
+        udid = self.disks_of(server, host)['root']['udid']
+        return self.control(host).contents(udid)[: len(WRITTEN)]
+
+    def mapped_to(self, server, host):
+        """Return name, client slot and address of the disks of an LPAR."""
+        name = self.instance(server).name
+        return {
+            (mapping['name'], mapping['client_slot'], mapping['lua'])
+            for mapping in self.vios(host)['scsi_mappings']
+            if mapping['client'] == name
+        }

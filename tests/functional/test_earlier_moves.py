@@ -16,6 +16,7 @@ from nova import context as nova_context
 from nova import objects
 
 from tests.functional import base
+from tests.functional import pools
 from tests.functional import test_pool_moves
 
 
@@ -45,9 +46,7 @@ class EarlierMoveTest(test_pool_moves.PoolMoveTestCase):
         self.free_source_as_guide_says(server, later)
         server = self.reboot_hard(server)
         self.assertEqual('running', self.lpar(server).state)
-        self.assertEqual(
-            test_pool_moves.WRITTEN, self.bytes_of(server, 'host1')
-        )
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server, 'host1'))
 
     def free_source_as_guide_says(self, server, later):
         """Free what a later move holds on the host that it left."""

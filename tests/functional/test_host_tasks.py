@@ -18,6 +18,7 @@ import fixtures
 from nova import context as nova_context
 
 from tests.functional import base
+from tests.functional import pools
 from tests.functional import test_pool_moves
 from tests.unit.docs import pages
 
@@ -160,6 +161,4 @@ class TwoVersionsTest(test_pool_moves.PoolMoveTestCase):
         )
         self.assertIn('its driver cannot receive instances', event['details'])
         self.assertEqual('running', self.lpar(server).state)
-        self.assertEqual(
-            test_pool_moves.WRITTEN, self.bytes_of(server, 'host1')
-        )
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server, 'host1'))

@@ -32,7 +32,6 @@ from tests.functional import one_time_use
 from tests.functional import pools
 
 INDEX = one_time_use.INDEX
-WRITTEN = b'written by the guest'
 
 
 class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
@@ -60,7 +59,7 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         )
         before = self.disks_of(server)
         self.assertEqual({'root', 'eph0', 'swap'}, set(before))
-        mapped = self.mapped(server, 'host1')
+        mapped = self.mapped_to(server, 'host1')
         self.assertEqual(4, len(mapped))
         adapters = self.ports_of(server, 'host1')
         self.lose_host()
@@ -68,7 +67,7 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         server = self.evacuate(server)
 
         self.assertEqual('SHUTOFF', server['status'])
-        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
         self.assertEqual(
             {name: unit['udid'] for name, unit in before.items()},
             {
@@ -76,7 +75,7 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
                 for name, unit in self.disks_of(server, 'host2').items()
             },
         )
-        self.assertEqual(mapped, self.mapped(server, 'host2'))
+        self.assertEqual(mapped, self.mapped_to(server, 'host2'))
         self.assertEqual(adapters, self.ports_of(server, 'host2'))
         self.assertEqual({INDEX: True}, self.lpar(server, 'host2').slots)
         self.assert_burned(INDEX, host='host2')
@@ -88,8 +87,8 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         self.assert_absent(server, 'host1')
         self.assert_burned(INDEX, host='host1')
         self.assertIsNone(self.slot_owner(INDEX, 'host1'))
-        self.assertEqual(mapped, self.mapped(server, 'host2'))
-        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(mapped, self.mapped_to(server, 'host2'))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
 
         self.notifier.reset()
         self._rebuild_server(server, self.create_image(b'another image'))
@@ -106,14 +105,14 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         # It was off, so its host need not be.
         self.fail_host('host1')
         self.evacuate(server)
-        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
         self.computes['host2'].stop()
         self.flags(rpc_response_timeout=2)
 
         self.recover_host('host1')
 
         self.assert_absent(server, 'host1')
-        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
         self.restart_host('host2')
 
     def story_server_deleted_elsewhere_is_removed_from_returning_host(self):
@@ -160,7 +159,7 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         # Nova frees the device of the failed evacuation in its next cycle.
         self._run_periodics()
         self.evacuate(server, expected_state='ACTIVE')
-        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
         for host in ('host1', 'host2'):
             self.release(INDEX, host)
 
@@ -170,7 +169,7 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         self.control('host2').plan_job('PowerOn', 'HSCL0000 No.')
         self.refuse(server)
         self.assert_absent(server, 'host2')
-        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
         pool = self.services('host2').disks.pool
         pool.delete(pool.disks(self.lpar_uuid(server)))
 
@@ -204,7 +203,7 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         self.restart_host('host2')
         self.assert_absent(server, 'host2')
         self.evacuate(server, expected_state='ACTIVE')
-        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
 
     @contextlib.contextmanager
     def killed_after_start(self):
@@ -247,7 +246,7 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         self.assertEqual(before, self.allocated(repeated))
         self.release(INDEX, 'host2')
         self.evacuate(repeated, expected_state='ACTIVE')
-        self.assertEqual(WRITTEN, self.bytes_of(repeated))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(repeated))
         # The newer evacuation to another host goes on.
         migration = objects.Migration.get_by_id(
             nova_context.get_admin_context(), migration.id
@@ -420,7 +419,7 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         )
         self.control().write_disk(
             self.disks_of(server)['root']['udid'],
-            base64.b64encode(WRITTEN).decode(),
+            base64.b64encode(pools.WRITTEN).decode(),
         )
         return server
 
@@ -482,20 +481,6 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         self.fail('the LPAR still runs')
 
     # What they see
-
-    def bytes_of(self, server, host='host2'):
-        """Return the first bytes of a server's root disk."""
-        udid = self.disks_of(server, host)['root']['udid']
-        return self.control(host).contents(udid)[: len(WRITTEN)]
-
-    def mapped(self, server, host):
-        """Return name, client slot and address of the disks of an LPAR."""
-        name = self.instance(server).name
-        return {
-            (mapping['name'], mapping['client_slot'], mapping['lua'])
-            for mapping in self.vios(host)['scsi_mappings']
-            if mapping['client'] == name
-        }
 
     def media(self, host):
         """Return the names of the media of a host."""

@@ -27,8 +27,6 @@ from tests.functional import moving
 from tests.functional import one_time_use
 from tests.functional import pools
 
-WRITTEN = b'written by the guest'
-
 
 class PoolMoveTestCase(
     one_time_use.OneTimeUseTestCase, moving.MovingTestCase, pools.PoolTestCase
@@ -60,23 +58,9 @@ class PoolMoveTestCase(
         )
         self.control().write_disk(
             self.disks_of(server)['root']['udid'],
-            base64.b64encode(WRITTEN).decode(),
+            base64.b64encode(pools.WRITTEN).decode(),
         )
         return server
-
-    def bytes_of(self, server, host='host2'):
-        """Return the first bytes of a server's root disk."""
-        udid = self.disks_of(server, host)['root']['udid']
-        return self.control(host).contents(udid)[: len(WRITTEN)]
-
-    def mapped(self, server, host):
-        """Return name, client slot and address of the disks of an LPAR."""
-        name = self.instance(server).name
-        return {
-            (mapping['name'], mapping['client_slot'], mapping['lua'])
-            for mapping in self.vios(host)['scsi_mappings']
-            if mapping['client'] == name
-        }
 
     def ports_of(self, server, host):
         """Return MAC address, virtual slot and VLAN of each adapter."""
@@ -98,7 +82,7 @@ class PoolMoveTest(PoolMoveTestCase):
             networks=[{'port': port['id']} for port in ports],
             request={'config_drive': True},
         )
-        mapped = self.mapped(server, 'host1')
+        mapped = self.mapped_to(server, 'host1')
         adapters = self.ports_of(server, 'host1')
         (old,) = self.owned(server)
 
@@ -111,9 +95,9 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertEqual({old}, self.owned(server, 'host1'))
         self.assertEqual({new}, self.slots_of(server['id'], 'host2'))
         self.assertEqual({old}, self.slots_of(self.migration_uuid(server)))
-        self.assertEqual(mapped, self.mapped(server, 'host2'))
+        self.assertEqual(mapped, self.mapped_to(server, 'host2'))
         self.assertEqual(adapters, self.ports_of(server, 'host2'))
-        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
         self.assert_burned(old, host='host1')
         self.assert_burned(new, host='host2')
 
@@ -123,7 +107,7 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertIsNone(self.lpar(server, 'host1'))
         self.assertEqual([], self.vios('host1')['scsi_mappings'])
         self.assertEqual([], self.media('host1'))
-        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
         self.assertEqual({new}, self.owned(server, 'host2'))
         self.assertEqual('running', self.lpar(server, 'host2').state)
         self._run_periodics()
@@ -133,7 +117,7 @@ class PoolMoveTest(PoolMoveTestCase):
     def story_resize_between_hosts_is_reverted(self):
         server = self.boot_on_first(swap=512, request={'config_drive': True})
         document = self.document(server)
-        mapped = self.mapped(server, 'host1')
+        mapped = self.mapped_to(server, 'host1')
         (old,) = self.owned(server)
         server = self.resize(
             server, base.gpu_groups(1), memory_mb=1024, disk=3
@@ -149,7 +133,7 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertEqual([], self.vios('host2')['scsi_mappings'])
         self.assertEqual([], self.media('host2'))
         self.assertEqual(document, self.document(server))
-        self.assertEqual(mapped, self.mapped(server, 'host1'))
+        self.assertEqual(mapped, self.mapped_to(server, 'host1'))
         self.assertEqual(
             {'root': 1.0, 'swap': 0.5},
             {
@@ -157,7 +141,7 @@ class PoolMoveTest(PoolMoveTestCase):
                 for role, unit in self.disks_of(server).items()
             },
         )
-        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
         self.assertEqual({old}, self.slots_of(server['id']))
         self._run_periodics()
         self.assert_burned(old, host='host1')
@@ -181,13 +165,13 @@ class PoolMoveTest(PoolMoveTestCase):
         ):
             server = self.confirm(server)
         self.assertEqual(3.0, self.disks_of(server)['root']['capacity'])
-        self.assertEqual(WRITTEN, self.bytes_of(server))
-        self.assertEqual(2, len(self.mapped(server, 'host2')))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
+        self.assertEqual(2, len(self.mapped_to(server, 'host2')))
 
     def story_failed_destroy_of_revert_is_recovered_by_hard_reboot(self):
         server = self.boot_on_first(swap=512, request={'config_drive': True})
         server = self.migrate(server)
-        mapped = self.mapped(server, 'host2')
+        mapped = self.mapped_to(server, 'host2')
         # The disks are unmapped before the LPAR is deleted.
         for _ in range(2):
             self.control('host2').add_fault(
@@ -200,8 +184,8 @@ class PoolMoveTest(PoolMoveTestCase):
         server = self.reboot_hard(server)
         self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
         self.assertEqual('running', self.lpar(server, 'host2').state)
-        self.assertEqual(mapped, self.mapped(server, 'host2'))
-        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(mapped, self.mapped_to(server, 'host2'))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
 
     def story_server_that_never_left_is_recorded_at_home_again(self):
         server = self.boot_on_first()
@@ -220,7 +204,7 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertEqual('running', self.lpar(server).state)
         self.assertEqual({old}, self.owned(server))
         self.assertEqual({old}, self.slots_of(server['id']))
-        self.assertEqual(WRITTEN, self.bytes_of(server, 'host1'))
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server, 'host1'))
 
     def story_missing_lpar_is_not_built_before_slots_are_published(self):
         server = self.boot_on_first()
