@@ -196,10 +196,12 @@ class ChangedServerTest(base.PowerVMTestCase):
     def story_refused_rebuild_does_not_stop_deletion(self):
         server = self.boot(base.gpu_groups(1))
         put_back = rebuild._put_back_image
+        refused = []
 
-        def delete_and_put_back(*args):
+        def delete_and_put_back(context, instance):
             self.api.delete_server(server['id'])
-            put_back(*args)
+            put_back(context, instance)
+            refused.append(instance)
 
         wanted = {'imageRef': self.image, 'preserve_ephemeral': True}
         with fixtures.MockPatchObject(
@@ -212,7 +214,8 @@ class ChangedServerTest(base.PowerVMTestCase):
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
-        self.assertNotIn('may show it in REBUILD', self.logged())
+        # It is not saved, so Nova shows the server as being deleted.
+        self.assertIn('task_state', refused[0].obj_what_changed())
 
     def story_rebuild_recreates_lpar(self):
         server = self.boot(base.gpu_groups(1))
