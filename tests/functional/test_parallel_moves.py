@@ -53,7 +53,7 @@ class ParallelMovesTest(test_pool_moves.PoolMoveTestCase):
         for server in (*going, *returning):
             self.assert_runs_on(server, 'host2')
             self.assertIsNone(self.lpar(server, 'host1'))
-            self.assertEqual(set(), self.mapped(server, 'host1'))
+            self.assertEqual(set(), self.mapped_to(server, 'host1'))
         for server in returning:
             self.assertEqual(before[server['id']], self.owned(server, 'host2'))
 
@@ -94,7 +94,7 @@ class ParallelMovesTest(test_pool_moves.PoolMoveTestCase):
         self.assertEqual(allocated, self.owned(server, host))
         unit = self.disks_of(server)['root']
         self.assertEqual(
-            {unit['name']}, {name for name, *_ in self.mapped(server, host)}
+            {unit['name']}, {name for name, *_ in self.mapped_to(server, host)}
         )
         contents = self.control(host).contents(unit['udid'])
         self.assertEqual(server['id'].encode(), contents[: len(server['id'])])
