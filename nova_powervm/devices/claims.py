@@ -142,8 +142,8 @@ def resolve(
     :param bound: Uuids of the providers that accelerator requests are bound
         to.
     :returns: The claims, by DRC index.
-    :raises exception.ClaimFailed: The allocations are missing, do not cover
-        what the flavor asks for, or include a Cyborg device without an
+    :raises exception.ClaimFailed: The allocations are missing, are fewer or
+        more than the flavor asks for, or include a Cyborg device without an
         accelerator request.
     """
     if not allocations:
@@ -168,6 +168,7 @@ def resolve(
     _check_amounts(
         instance,
         granted,
+        requested,
         _device_amounts(requested, providers.values(), device_classes),
     )
     return sort_by_slot({provider.claim for provider, _, _ in granted})
@@ -186,8 +187,8 @@ def resolve_stored(
     :param requested: Resource class to the amount that the flavor asks for.
     :param device_classes: Classes of the inventory file.
     :returns: The claims, by DRC index.
-    :raises exception.ClaimFailed: Nova stored fewer slots than the flavor asks
-        for.
+    :raises exception.ClaimFailed: Nova stored fewer or more slots than the
+        flavor asks for.
     """
     _check_amounts(
         instance,
@@ -196,6 +197,7 @@ def resolve_stored(
             for provider in remembered.values()
             for resource_class in provider.resource_classes
         ],
+        requested,
         _device_amounts(requested, remembered.values(), device_classes),
     )
     return sort_by_slot(provider.claim for provider in remembered.values())
@@ -263,7 +265,13 @@ def _check_amounts(
     instance: str,
     granted: Iterable[tuple[SlotProvider, str, int]],
     requested: Mapping[str, int],
+    required: Mapping[str, int],
 ) -> None:
+    """Verify that an instance has as many slots as its flavor asks for.
+
+    :param requested: All that the flavor asks for.
+    :param required: What slots of this host must provide of it.
+    """
     got: dict[str, int] = {}
     for provider, resource_class, amount in granted:
         got[resource_class] = got.get(resource_class, 0) + amount
@@ -274,9 +282,10 @@ def _check_amounts(
                 f'{slots.format_drc_index(provider.drc_index)} is allocated '
                 f'{amount} times; a slot is one device',
             )
-    for resource_class in sorted(requested):
-        wanted, have = requested[resource_class], got.get(resource_class, 0)
-        if have < wanted:
+    for resource_class in sorted({*required, *got}):
+        wanted = requested.get(resource_class, 0)
+        have = got.get(resource_class, 0)
+        if have != wanted:
             raise exception.ClaimFailed(
                 instance=instance,
                 reason=f'its flavor asks for {wanted} {resource_class} but '

@@ -103,7 +103,6 @@ class ResolveTest(unittest.TestCase):
             ['21010020'],
         ],
         ['a class that is not ours', {'root': ROOT}, {'VCPU': 2}, []],
-        ['more than the flavor says', {'p1': held()}, {}, ['21010020']],
         ['asked for none', {'root': ROOT}, {'CUSTOM_GPU': 0}, []],
     )  # fmt: skip
     def test_resolve_returns_slots_in_order_of_index(
@@ -114,7 +113,7 @@ class ResolveTest(unittest.TestCase):
     def test_resolve_returns_claim_with_provider(self):
         self.assertEqual(
             (claims.Claim('p1', 0x21010020),),
-            claims.resolve('i', {'p1': held()}, PROVIDERS, {}),
+            claims.resolve('i', {'p1': held()}, PROVIDERS, {'CUSTOM_GPU': 1}),
         )
 
     @ddt.named_data(
@@ -122,6 +121,10 @@ class ResolveTest(unittest.TestCase):
         ['empty answer', {}, {}, 'no allocations from Placement'],
         ['too few', {'p1': held()}, {'CUSTOM_GPU': 2},
          'asks for 2 CUSTOM_GPU but 1 '],
+        ['too many', {'p1': held(), 'p2': held()}, {'CUSTOM_GPU': 1},
+         'asks for 1 CUSTOM_GPU but 2 '],
+        ['a slot that the flavor does not ask for', {'p1': held()}, {},
+         'asks for 0 CUSTOM_GPU but 1 '],
         ['none', {'root': ROOT}, {'CUSTOM_GPU': 1},
          'asks for 1 CUSTOM_GPU but 0 '],
         ["only the source host's", {'elsewhere': held()}, {'CUSTOM_GPU': 1},
@@ -242,11 +245,21 @@ class StoredClaimsTest(unittest.TestCase):
     def test_stored_returns_slots_in_order_of_index(self):
         self.assertEqual(
             ['21010010', '21010020', '30000000'],
-            self.stored({'CUSTOM_GPU': 2, 'VCPU': 1}, 'p1', 'p2', 'n1'),
+            self.stored(
+                {'CUSTOM_GPU': 2, 'CUSTOM_NVME': 1, 'VCPU': 1},
+                'p1',
+                'p2',
+                'n1',
+            ),
         )
 
     def test_stored_returns_nothing_without_request(self):
         self.assertEqual([], self.stored({'VCPU': 1}))
+
+    def test_stored_refuses_more_slots_than_requested(self):
+        with self.assertRaises(exception.ClaimFailed) as caught:
+            self.stored({'CUSTOM_GPU': 1}, 'p1', 'p2')
+        self.assertIn('asks for 1 CUSTOM_GPU but 2', str(caught.exception))
 
     def test_stored_refuses_fewer_slots_than_requested(self):
         with self.assertRaises(exception.ClaimFailed) as caught:
