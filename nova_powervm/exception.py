@@ -355,6 +355,17 @@ class MoveRefused(PowerVMError):
     message = '{reason}'
 
 
+class InstanceChanged(PowerVMError):
+    """Something else has changed an instance during an operation."""
+
+    code = 'powervm.instance.changed'
+    message = (
+        'Instance {instance} has changed meanwhile: its {what} was {known}, '
+        'and is {present} now. Look at the server, and reboot it hard if it '
+        'is not as it should be'
+    )
+
+
 class InstanceRefused(PowerVMError):
     """The instance asks for something that this driver does not support."""
 

@@ -73,6 +73,9 @@ soak_all-moves() { # hours: disturbs each request of all moves
 soak_all-move-kills() { # hours: kills nova-compute at each request of all moves
     NOVA_POWERVM_TEST_KILLS=1 in_all_cases tests.soak.move_sweep
 }
+soak_all-move-states() { # hours: sets the state at each request of all moves
+    NOVA_POWERVM_TEST_STATES=1 in_all_cases tests.soak.move_sweep
+}
 soak_pool() { # 3 min: disturbs some requests of two hosts with one pool
     test_round tests.soak.pool_sweep
 }

@@ -134,7 +134,6 @@ class _Planner:
         wanted = self._wanted
         if not self._actual.has_pool or not wanted.pool_is_current:
             raise exception.PartitionNotFound(uuid=wanted.lpar)
-        self._refuse_unbuildable()
         if not self._actual.disks:
             raise exception.PartitionNotFound(uuid=wanted.lpar)
         self.remarks.append(
@@ -492,7 +491,6 @@ class _Planner:
         ]
         if not missing:
             return []
-        self._refuse_unbuildable()
         kept = stored_disks.select_kept(
             found, self._wanted.blanks, self._wanted.instance
         )
@@ -501,14 +499,6 @@ class _Planner:
         if self._wanted.config_drive and medium not in connected:
             disks.append(steps.MakeMedium(self._actual.medium_bytes))
         return disks
-
-    def _refuse_unbuildable(self) -> None:
-        """Refuse to make an LPAR whole with the slots of another host."""
-        if self._wanted.unbuildable:
-            raise exception.ClaimFailed(
-                instance=self._wanted.instance,
-                reason=self._wanted.unbuildable,
-            )
 
     def _growth(self) -> list[steps.Step]:
         size_gb = self._wanted.grow_root_gb

@@ -105,8 +105,8 @@ class Wanted:
     :param timeout: Seconds for its guest to shut down; 0 to stop it at once.
     :param pool_is_current: Whether the disks that the host's pool has for the
         instance are the ones it uses, rather than some of years ago.
-    :param unbuildable: Why an LPAR that is lost or has no disks must not be
-        made whole here; empty if it can.
+    :param allocated: Uuids of the providers that Placement has just named as
+        its own; None to ask before a device is burned.
     """
 
     instance: str
@@ -123,7 +123,7 @@ class Wanted:
     power_on: bool = True
     timeout: int = 0
     pool_is_current: bool = True
-    unbuildable: str = ''
+    allocated: frozenset[str] | None = None
 
     @property
     def lpar(self) -> str:

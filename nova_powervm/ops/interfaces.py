@@ -23,6 +23,7 @@ from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
+from typing import Any
 from typing import Protocol
 
 from nova_powervm import exception
@@ -225,9 +226,10 @@ class Placement(Protocol):
             Placement did not answer about.
         """
 
-    def allocated_to(self, consumer: str) -> Collection[str]:
-        """Return the uuids of the providers that are allocated to a consumer.
+    def allocated_to(self, consumer: str) -> Mapping[str, Mapping[str, Any]]:
+        """Return what is allocated to a consumer.
 
+        :returns: Provider uuid to ``{'resources': {class: amount}}``.
         :raises exception.PlacementUnanswered: Placement did not answer.
         """
 

@@ -179,6 +179,8 @@ class Survey:
         return reading[part]()
 
     def _allocated(self) -> Any:
+        if self._wanted.allocated is not None:
+            return self._wanted.allocated
         try:
             return self._readers.placement.allocated_to(self._wanted.instance)
         except exception.PlacementUnanswered as error:

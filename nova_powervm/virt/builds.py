@@ -12,6 +12,7 @@
 
 """The methods of the compute driver that build and remove instances."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,10 +24,12 @@ from nova_powervm.devices import accelerators
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.ops import attached_slots
+from nova_powervm.ops import power
 from nova_powervm.ops import survey
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
+from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import images
 from nova_powervm.virt import instance_records
@@ -263,10 +266,37 @@ class Builds(shared_storage.SharedStorage):
         false or another host has the disks by now, and each VLAN that the
         driver added for it and that is no longer used.
         """
+        if self._is_leaving(instance):
+            self._keep_stopped(instance)
+            return
         self._remove(
             instance,
             delete_disks=destroy_disks and self._may_delete_disks(instance),
         )
+
+    def _is_leaving(self, instance: Any) -> bool:
+        """Return whether an instance is still being evacuated from this host.
+
+        When nova-compute of the old host starts, Nova takes an evacuation for
+        done that may have been interrupted, and the LPAR here for the second.
+        """
+        return bool(
+            self._is_first_cycle
+            and instance.host == self._nodename()
+            and instance.task_state in task_states.rebuild_states
+        )
+
+    def _keep_stopped(self, instance: Any) -> None:
+        """Stop an LPAR that is being evacuated, and keep it with its slots."""
+        LOG.warning(
+            'The evacuation of the instance has not ended. Its LPAR stays '
+            'here, off: see "Evacuations" in the page on stuck servers.',
+            instance=instance,
+        )
+        with contextlib.suppress(exception.PartitionNotFound):
+            power.power_off(
+                self._services().partitions, driver_base.lpar_of(instance), 0
+            )
 
     def _remove(self, instance: Any, *, delete_disks: bool) -> None:
         self._deferred_starts.forget(instance)

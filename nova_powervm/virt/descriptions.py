@@ -14,14 +14,15 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 import nova.conf
 from nova.virt import configdrive
 from nova.virt import driver
+from oslo_log import log as logging
 
+from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.devices import slots
@@ -32,6 +33,7 @@ from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import survey
 from nova_powervm.virt import config_drives
 from nova_powervm.virt import images
+from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
@@ -39,6 +41,7 @@ from nova_powervm.virt import port_records
 from nova_powervm.virt import vifs
 
 CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
 
 
 class Descriptions:
@@ -86,33 +89,81 @@ class Descriptions:
         instance: Any,
         requests: Sequence[accelerators.Request] = (),
         *,
-        flavor: Any = None,
-        extra_specs: Mapping[str, str] | None = None,
-        stored: Mapping[str, claims.SlotProvider] | None = None,
+        held: instance_claims.Held | None = None,
         **rest: Any,
     ) -> spec.Wanted:
-        """Describe an instance with the slots that Nova records with it.
+        """Describe an existing instance with the slots that it should have.
+
+        After a move that failed, Nova may record the flavor of one side with
+        the allocations of the other. Then the allocations decide.
 
         :param instance: nova.objects.Instance; its resources are loaded if
             necessary.
         :param requests: Its accelerator requests.
-        :param flavor: nova.objects.Flavor; None for its present one.
-        :param extra_specs: The extra specs whose slots it must have; None for
-            those of the flavor.
-        :param stored: Its slot providers by uuid; None for those recorded.
+        :param held: What Placement says; None if Nova's record decides.
         :param rest: Further fields of :class:`.spec.Wanted`.
-        :raises exception.ClaimFailed: There are fewer slots than the extra
-            specs request.
+        :raises exception.ClaimFailed: There are fewer or more slots than its
+            flavors ask for.
         """
-        flavor = flavor or instance.flavor
-        if extra_specs is None:
-            extra_specs = dict(flavor.extra_specs or {})
-        if stored is None:
-            stored = instance_records.stored_slots(instance.resources)
-        found = self._claims.stored_claims(
-            instance.uuid, extra_specs, stored, requests
+        refusals = []
+        for flavor in instance_moves.flavors(instance):
+            try:
+                found = self._find(instance, flavor, requests, held)
+            except exception.ClaimFailed as error:
+                refusals.append(error)
+                continue
+            if refusals:
+                LOG.warning(
+                    'The devices of the server are those of flavor %s after a '
+                    'move that failed, and not those of its own. Resize the '
+                    'server again.',
+                    flavor.name,
+                    instance=instance,
+                )
+            return self._describe(
+                instance,
+                instance.flavor,
+                found,
+                requests,
+                allocated=None
+                if held is None
+                else frozenset(held.allocations),
+                **rest,
+            )
+        raise refusals[0]
+
+    def _find(
+        self,
+        instance: Any,
+        flavor: Any,
+        requests: Sequence[accelerators.Request],
+        held: instance_claims.Held | None,
+    ) -> Sequence[claims.Claim]:
+        specs = dict(flavor.extra_specs or {})
+        stored = instance_records.stored_slots(instance.resources)
+        if held is not None and held.allocations:
+            return self._claims.claim(
+                instance.uuid, held.allocations, specs, stored, requests
+            )
+        return self._claims.stored_claims(
+            instance.uuid, specs, {} if held else stored, requests
         )
-        return self._describe(instance, flavor, found, requests, **rest)
+
+    def moving(self, instance: Any, flavor: Any, **rest: Any) -> spec.Wanted:
+        """Describe an instance as its move to this host is to leave it.
+
+        :param instance: nova.objects.Instance.
+        :param flavor: nova.objects.Flavor, the new one.
+        :param rest: Further fields of :class:`.spec.Wanted`.
+        :raises exception.ClaimFailed: Nova has claimed fewer or more slots
+            than the flavor asks for.
+        """
+        found = self._claims.stored_claims(
+            instance.uuid,
+            dict(flavor.extra_specs or {}),
+            instance_moves.new_slots(instance),
+        )
+        return self._describe(instance, flavor, found, (), **rest)
 
     def _describe(
         self,
@@ -163,17 +214,6 @@ def blank_disks(block_device_info: Any) -> tuple[storage.Disk, ...]:
         ],
         swap.get('swap_size') or 0,
     )
-
-
-def required_specs(instance: Any) -> dict[str, str]:
-    """Return the extra specs whose slots an instance must have.
-
-    After a move that failed, Nova may record the flavor of one side with the
-    allocations of the other. Then the allocations decide.
-    """
-    if instance_moves.has_failed(instance):
-        return {}
-    return dict(instance.flavor.extra_specs or {})
 
 
 @dataclasses.dataclass(slots=True)

@@ -35,10 +35,10 @@ from nova_powervm.ops import attached_slots
 from nova_powervm.ops import power
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import action_events
-from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import host_cycle
+from nova_powervm.virt import instance_locks
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import live_migration
@@ -234,7 +234,9 @@ class PowerVMDriver(
             self._services().descriptions.recorded(
                 instance,
                 requests,
-                extra_specs=descriptions.required_specs(instance),
+                held=self._find_held(instance)
+                if instance.migration_context is not None
+                else None,
                 ports=asked.ports,
                 timeout=timeout,
             ),
@@ -332,9 +334,10 @@ class PowerVMDriver(
         try:
             requests = self._await_requests(context, instance, accel_info)
             if reboot_type == 'HARD':
-                self._hard_reboot(
-                    instance, network_info, block_device_info, requests
-                )
+                with instance_locks.unchanged(instance):
+                    self._hard_reboot(
+                        instance, network_info, block_device_info, requests
+                    )
             else:
                 self._start(
                     operations.SOFT_REBOOT,
@@ -390,7 +393,6 @@ class PowerVMDriver(
             self._services().descriptions.recorded(
                 instance,
                 requests,
-                extra_specs=descriptions.required_specs(instance),
                 ports=ports,
             ),
             dataclasses.replace(

@@ -19,6 +19,7 @@ from typing import Any
 import nova.conf
 from nova import exception as nova_exception
 from nova.virt import driver
+from nova.virt import node as virt_node
 
 from nova_powervm import conf
 from nova_powervm import exception
@@ -26,7 +27,6 @@ from nova_powervm.lpar import partition
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import errors
-from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import services
 from nova_powervm.virt import silent_host
 
@@ -55,11 +55,6 @@ class DriverBase(driver.ComputeDriver):
         self._node_uuid: str | None = None
         self._running: services.Services | None = None
         self._is_first_cycle = True
-        # Uuids of the instances that a revert is removing from this host.
-        self._reverting: set[str] = set()
-        self._interrupted_moves: interrupted_moves.InterruptedMoves | None = (
-            None
-        )
         self._silent_host = silent_host.SilentHostLimiter()
         self._deferred_starts = deferred_starts.DeferredStarts(
             self._start_at_boot
@@ -89,6 +84,16 @@ class DriverBase(driver.ComputeDriver):
             files=files,
             password=password,
         )
+
+    def _local_uuid(self) -> str:
+        """Return Nova's uuid of this node, reading it once.
+
+        Do not call this in init_host: reading may write a new uuid, and Nova
+        checks afterwards that an existing service has not lost its uuid.
+        """
+        if self._node_uuid is None:
+            self._node_uuid = str(virt_node.get_local_node_uuid())
+        return self._node_uuid
 
     def _limit_waits_at_start(self) -> contextlib.AbstractContextManager[None]:
         """Avoid waiting for a silent host once per instance at start."""

@@ -18,7 +18,6 @@ from typing import Any
 
 import nova.conf
 from nova import exception as nova_exception
-from nova.virt import node as virt_node
 from oslo_log import log as logging
 
 from nova_powervm import exception
@@ -26,8 +25,8 @@ from nova_powervm.ops import host as host_ops
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import interrupted_evacuations
-from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import services
+from nova_powervm.virt import stranded_instances
 from nova_powervm.virt import translation
 from nova_powervm.virt.provider_tree import writing
 
@@ -38,16 +37,6 @@ LOG = logging.getLogger(__name__)
 @errors.translate_errors
 class HostCycle(driver_base.DriverBase):
     """The two steps of a cycle of Nova's resource tracker."""
-
-    def _local_uuid(self) -> str:
-        """Return Nova's uuid of this node, reading it once.
-
-        Do not call this in init_host: reading may write a new uuid, and Nova
-        checks afterwards that an existing service has not lost its uuid.
-        """
-        if self._node_uuid is None:
-            self._node_uuid = str(virt_node.get_local_node_uuid())
-        return self._node_uuid
 
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         """Read the host, and the inventory file if it has changed.
@@ -65,7 +54,7 @@ class HostCycle(driver_base.DriverBase):
         running.provider_tree.recover_deleted(self._local_uuid())
         if is_first_cycle:
             self._give_up_evacuations(running)
-        self._end_interrupted_moves(at_start=is_first_cycle)
+            self._take_home(running)
         self._remove_leftovers(running, with_orphans=is_first_cycle)
         running.network.clean_up()
         self._deferred_starts.retry(self._nodename())
@@ -90,20 +79,17 @@ class HostCycle(driver_base.DriverBase):
                 'start of nova-compute tries again.'
             )
 
-    def _end_interrupted_moves(self, *, at_start: bool) -> None:
-        """End moves that nobody continues, without failing the cycle."""
-        if self._interrupted_moves is None:
-            self._interrupted_moves = interrupted_moves.InterruptedMoves(
-                self.virtapi,
-                self._nodename(),
-                busy=self._reverting.__contains__,
-            )
+    def _take_home(self, running: services.Services) -> None:
+        """Record stranded instances here, without failing the cycle."""
         try:
-            self._interrupted_moves.end(at_start=at_start)
+            stranded_instances.take_home(
+                self._nodename(), self._local_uuid(), running.placement
+            )
         except Exception:
             LOG.exception(
-                'Interrupted moves could not be looked for. Those that '
-                'nova-compute was killed in are found by its next start.'
+                'Instances that are recorded on another host by mistake could '
+                'not be looked for; the next start of nova-compute tries '
+                'again.'
             )
 
     def _report_misplaced(

@@ -17,7 +17,6 @@ from typing import Any
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
-from nova.compute import vm_states
 
 from nova_powervm.devices import claims
 from nova_powervm.lpar import moves
@@ -63,16 +62,15 @@ def is_within_host(migration: Any) -> bool:
     return bool(migration.source_compute == migration.dest_compute)
 
 
-def has_failed(instance: Any) -> bool:
-    """Return whether the last move of an instance failed.
+def flavors(instance: Any) -> list[Any]:
+    """Return the flavors that the devices of an instance may be of.
 
-    Nova drops the migration context of a move that is confirmed or reverted,
-    and keeps that of one that failed. Do not ask this while an instance moves.
+    Nova keeps both flavors of a move that failed with the instance.
+
+    :returns: nova.objects.Flavor, first the instance's own.
     """
-    return (
-        instance.migration_context is not None
-        and instance.vm_state != vm_states.RESIZED
-    )
+    found = [instance.flavor, instance.new_flavor, instance.old_flavor]
+    return [flavor for flavor in found if flavor is not None]
 
 
 def new_slots(instance: Any) -> dict[str, claims.SlotProvider]:

@@ -146,7 +146,7 @@ class NovaRecords:
         """
         existing = [
             (lpar, found)
-            for lpar, found in _find(lpars, ())
+            for lpar, found in _find(lpars, ('migration_context',))
             if not found.deleted and found.host
         ]
         here = {lpar for lpar, found in existing if found.host == host}
@@ -221,6 +221,11 @@ def stored_slots(resources: Any) -> dict[str, claims.SlotProvider]:
             resource_classes=frozenset((resource.resource_class,)),
         )
         for resource in resources or ()
-        if names.slot_of_provider(names.PROVIDER_PREFIX + resource.identifier)
-        is not None
+        if is_slot(resource)
     }
+
+
+def is_slot(resource: Any) -> bool:
+    """Return whether a nova.objects.Resource stands for a slot."""
+    name = names.PROVIDER_PREFIX + resource.identifier
+    return names.slot_of_provider(name) is not None

@@ -18,6 +18,7 @@ from typing import Any
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
+from nova.compute import task_states
 from nova.compute import utils as compute_utils
 from nova.compute import vm_states
 from nova.objects import fields
@@ -30,6 +31,9 @@ LOG = logging.getLogger(__name__)
 #: The status of a migration, and since its claim on the new host.
 _REQUESTED = 'accepted'
 _CLAIMED = 'pre-migrating'
+#: That which Nova gives it when the old host starts, even if the new one has
+#: not ended it.
+_CLEANED = 'completed'
 _FAILED = 'failed'
 
 _FAULT = (
@@ -84,6 +88,10 @@ class InterruptedEvacuations:
         if instance and instance.host == host:
             # The build succeeded.
             return
+        if migration.status == _CLEANED and not _is_waiting(
+            instance, migration
+        ):
+            return
         LOG.warning(
             'nova-compute ended during the evacuation of instance %s to this '
             'host; removing what was built.',
@@ -110,12 +118,21 @@ def _interrupted(host: str) -> list[Any]:
             nova_context.get_admin_context().elevated(read_deleted='yes'),
             {
                 'host': host,
-                'status': _CLAIMED,
+                'status': [_CLAIMED, _CLEANED],
                 'migration_type': fields.MigrationType.EVACUATION,
             },
         )
         if migration.dest_compute == host
     ]
+
+
+def _is_waiting(instance: Any, migration: Any) -> bool:
+    """Return whether an instance still waits for the end of an evacuation."""
+    return bool(
+        instance
+        and instance.host == migration.source_compute
+        and instance.task_state in task_states.rebuild_states
+    )
 
 
 def _has_newer(context: Any, migration: Any) -> bool:

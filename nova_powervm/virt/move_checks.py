@@ -139,10 +139,9 @@ class MoveChecks(builds.Builds):
         self, instance: Any, flavor: Any, **rest: Any
     ) -> spec.Wanted:
         """Describe an instance as its move is to leave it."""
-        return self._services().descriptions.recorded(
+        return self._services().descriptions.moving(
             instance,
-            flavor=flavor,
-            stored=instance_moves.new_slots(instance),
+            flavor,
             moved_slots=instance_moves.moved_slots(instance, self._nodename()),
             power_on=False,
             **rest,

@@ -22,6 +22,7 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 from nova.compute import task_states
+from nova.compute import vm_states
 
 #: Statuses of resizes, cold migrations and evacuations in progress; a resize
 #: that waits for its confirmation is 'finished'.
@@ -37,10 +38,6 @@ MOVING = (
 #: The status that a revert has from the moment when the destination has given
 #: up its claim. The source has yet to take the instance back.
 REVERTED = 'reverted'
-#: The status of a failed move that has left no claims. Nova's resource tracker
-#: counts the slots of both sides of one in status 'error', as long as the
-#: instance has a migration context: builds that get one of them would fail.
-FAILED = 'failed'
 #: Further statuses of live migrations in progress.
 _MOVING_LIVE = ('queued', 'preparing', 'running')
 
@@ -65,10 +62,18 @@ def is_moving(instance: Any) -> bool:
 def is_moving_with(instance: Any, host: str) -> bool:
     """Return whether an instance moves from or to a host.
 
-    :param instance: The instance.
+    After a move that was interrupted, its status stays as it was. A hard
+    reboot then leaves nothing else that tells of it.
+
+    :param instance: With its migration context, which may be None.
     :param host: As in ``instance.host``.
     """
-    return bool(
+    is_settled = (
+        instance.migration_context is None
+        and instance.task_state is None
+        and instance.vm_state != vm_states.RESIZED
+    )
+    return not is_settled and bool(
         objects.MigrationList.get_by_filters(
             nova_context.get_admin_context(),
             {

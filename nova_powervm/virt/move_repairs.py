@@ -24,9 +24,9 @@ from nova_powervm.lpar import spec
 from nova_powervm.virt import builds
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver_base
+from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_moves
-from nova_powervm.virt import instance_records
-from nova_powervm.virt import move_records
+from nova_powervm.virt import instance_ports
 from nova_powervm.virt import shared_storage
 
 LOG = logging.getLogger(__name__)
@@ -46,106 +46,74 @@ class MoveRepairs(builds.Builds):
         block_device_info: Any,
         requests: Sequence[accelerators.Request],
     ) -> None:
-        """Restart an instance as Nova records it, whatever it has been before.
+        """Make an instance whole on this host, and restart it.
 
-        After a move that failed, Nova leaves the server in ERROR on one of
-        the hosts, with the slots that are allocated to it there. Its flavor
-        may be the other one.
+        After a move that failed or was interrupted, Nova leaves the server on
+        one of the hosts. What Placement has allocated here for it, or for its
+        migration, becomes the instance's. Its flavor may be the other one.
 
+        :raises exception.ClaimFailed: Placement does not answer, or has
+            allocated other devices than the flavors of the server ask for.
         :raises exception.PartitionNotFound: It has no LPAR, and nothing to
             make it from.
         """
-        has_failed = instance_moves.has_failed(instance)
-        if has_failed:
+        held = self._find_held(instance)
+        has_moved = instance.migration_context is not None
+        if has_moved:
             self._record_size(instance)
         growth = instance.system_metadata.get(GROWTH_KEY)
         asked = self._askers(instance, network_info)
+        wanted = self._describe_recorded(
+            instance,
+            block_device_info,
+            requests,
+            held=held,
+            ports=asked.ports,
+            checks_swap=has_moved,
+            grow_root_gb=None if growth is None else int(growth),
+        )
+
+        def settle() -> None:
+            self._services().instance_claims.bring_home(
+                instance, held, wanted.slots
+            )
+            if has_moved or held.has_failed:
+                instance_ports.bind_ports(instance, self._nodename())
+
         done = self._services().lpars.run(
-            operations.HARD_REBOOT,
-            self._describe_recorded(
-                instance,
-                block_device_info,
-                requests,
-                ports=asked.ports,
-                checks_swap=has_failed,
-                grow_root_gb=None if growth is None else int(growth),
-            ),
-            asked.askers,
+            operations.HARD_REBOOT, wanted, asked.askers, check=settle
         )
         if done.has_grown:
             del instance.system_metadata[GROWTH_KEY]
-        if has_failed:
-            self._forget_move(instance, requests)
+        if has_moved:
+            instance.drop_migration_context()
 
-    def _forget_move(
-        self, instance: Any, requests: Sequence[accelerators.Request]
-    ) -> None:
-        """Drop the context of a failed move that has left nothing to repair.
-
-        Keep it as long as the flavor asks for more than is allocated.
-        """
-        if move_records.is_moving(instance):
-            return
-        try:
-            self._services().claims.stored_claims(
-                instance.uuid,
-                dict(instance.flavor.extra_specs or {}),
-                instance_records.stored_slots(instance.resources),
-                requests,
-            )
-        except exception.ClaimFailed as error:
-            LOG.warning(
-                'The flavor of the server is not that of its devices after '
-                'the move that failed: %s. Resize the server again.',
-                error,
-                instance=instance,
-            )
-            return
-        instance.drop_migration_context()
+    def _find_held(self, instance: Any) -> instance_claims.Held:
+        """Ask Placement which devices an instance has on this host."""
+        return self._services().instance_claims.find(
+            instance, self._nodename(), self._local_uuid()
+        )
 
     def _describe_recorded(
         self,
         instance: Any,
         block_device_info: Any,
         requests: Sequence[accelerators.Request] = (),
+        *,
+        held: instance_claims.Held,
         **rest: Any,
     ) -> spec.Wanted:
-        """Describe an instance as Nova records it on this host."""
+        """Describe an instance as it should be on this host."""
         pool = self._pool()
         return self._services().descriptions.recorded(
             instance,
             requests,
-            extra_specs=descriptions.required_specs(instance),
+            held=held,
             moved_slots=instance_moves.moved_slots(instance, self._nodename()),
             blanks=descriptions.blank_disks(block_device_info),
             pool_is_current=pool is not None
             and shared_storage.recorded_pool(instance) == pool.identity(),
-            unbuildable=self._why_unbuildable(instance),
             **rest,
-        )
-
-    def _why_unbuildable(self, instance: Any) -> str:
-        """Return why a lost LPAR cannot be made from Nova's record, or ''.
-
-        Slots of another host may have the same numbers. If its message cannot
-        be sent to the destination, Nova gives the allocations back to the
-        source, but leaves the instance on the destination.
-        """
-        stored = instance_records.stored_slots(instance.resources)
-        published = self._services().claims.published
-        if stored.keys() <= published.providers.keys():
-            return ''
-        if not published.is_complete:
-            return (
-                'this host has not updated Placement since nova-compute was '
-                'started, so it does not know whether the slots of the '
-                'instance are its own. Reboot the server hard again in a '
-                'minute; if it fails again, the log of nova-compute says why'
-            )
-        return (
-            'Nova has recorded the instance on this host, but its slots are '
-            'those of another host, which its move came from. See "If a move '
-            'fails" in the guide to moves'
         )
 
     def _record_growth(self, instance: Any) -> None:

@@ -33,6 +33,7 @@ from nova_powervm.ops import power
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
+from nova_powervm.virt import instance_locks
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import move_checks
 from nova_powervm.virt import move_repairs
@@ -73,12 +74,14 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             possible; the server continues as it was.
         """
         self._deferred_starts.forget(instance)
-        with self._refused_moves(instance):
+        with (
+            self._refused_moves(instance),
+            instance_locks.unchanged(instance),
+        ):
             move = instance_moves.move_of(instance)
-            # What the present flavor asks for does not matter any more.
             source = self._services().descriptions.recorded(
                 instance,
-                extra_specs={},
+                held=self._find_held(instance),
                 blanks=descriptions.blank_disks(block_device_info),
                 checks_swap=not instance_moves.is_within_host(move)
                 and flavor.swap != instance.flavor.swap,
@@ -108,7 +111,8 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             # Whatever it is, the instance is where it was.
             reason = _reason(error)
             LOG.error('The move is refused: %s', reason, instance=instance)
-            instance.drop_migration_context()
+            if not isinstance(error, exception.InstanceChanged):
+                instance.drop_migration_context()
             raise nova_exception.InstanceFaultRollback(
                 nova_exception.NovaException(
                     f'PowerVM: the server is not moved, and continues as it '
@@ -138,7 +142,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         :raises nova.exception.NovaException: The server goes to ERROR. A hard
             reboot continues it on this host.
         """
-        with _errors_out():
+        with _errors_out(), instance_locks.unchanged(instance):
             if instance_moves.is_within_host(migration):
                 self._finish_within_host(
                     instance,
@@ -248,7 +252,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
                 instance=instance,
             )
             return
-        with _errors_out(_NOT_CLEANED):
+        with _errors_out(_NOT_CLEANED), instance_locks.unchanged(instance):
             self._remove(instance, delete_disks=False)
 
     def destroy(
@@ -276,12 +280,8 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
                 destroy_secrets,
             )
             return
-        self._reverting.add(instance.uuid)
-        try:
-            with _errors_out(_NOT_REVERTED):
-                self._leave_destination(instance)
-        finally:
-            self._reverting.discard(instance.uuid)
+        with _errors_out(_NOT_REVERTED), instance_locks.unchanged(instance):
+            self._leave_destination(instance)
 
     def _leave_destination(self, instance: Any) -> None:
         """Stop an instance whose move is reverted, and remove a second LPAR.
@@ -324,12 +324,13 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             and instance.task_state != task_states.RESIZE_MIGRATING
         )
         asked = self._askers(instance, network_info)
-        with _errors_out():
+        with _errors_out(), instance_locks.unchanged(instance):
             self._services().lpars.run(
                 operations.RESIZE if is_within else operations.RETURN,
                 self._describe_recorded(
                     instance,
                     block_device_info,
+                    held=self._find_held(instance),
                     ports=asked.ports,
                     checks_swap=instance_moves.changes_swap(instance),
                     power_on=power_on,

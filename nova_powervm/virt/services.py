@@ -48,6 +48,7 @@ from nova_powervm.powervm import system
 from nova_powervm.powervm import vif
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import drivers
+from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import port_records
 from nova_powervm.virt.provider_tree import placement
@@ -63,9 +64,11 @@ class Services:
     :param host: Reads the host.
     :param inventory: The inventory file.
     :param claims: Finds the slots of instances.
+    :param placement: Placement.
     :param provider_tree: Updates Nova's provider tree.
     :param lpars: Makes LPARs what they should be.
     :param descriptions: Describes instances.
+    :param instance_claims: Finds the allocations of instances.
     :param removal: Removes LPARs, and the remains of builds.
     :param pool_orphans: Removes disks of deleted instances of other hosts.
     :param misplaced: Reports LPARs on the wrong side.
@@ -81,9 +84,11 @@ class Services:
     host: host.HostOps
     inventory: interfaces.Inventory
     claims: claims.ClaimOps
+    placement: interfaces.Placement
     provider_tree: updating.ProviderTreeUpdater
     lpars: apply.LparOps
     descriptions: descriptions.Descriptions
+    instance_claims: instance_claims.InstanceClaims
     removal: removal.RemovalOps
     pool_orphans: pool_orphans.PoolOrphans
     misplaced: misplaced_lpars.MisplacedLpars
@@ -190,6 +195,7 @@ def _assemble(
         host=reader,
         inventory=inventory,
         claims=slot_claims,
+        placement=nova_placement,
         provider_tree=updating.ProviderTreeUpdater(
             virtapi.reportclient,
             inventory,
@@ -207,6 +213,9 @@ def _assemble(
         ),
         descriptions=descriptions.Descriptions(
             slot_claims, settings.proc_units_factor
+        ),
+        instance_claims=instance_claims.InstanceClaims(
+            virtapi, nova_placement, slot_claims
         ),
         removal=removals,
         pool_orphans=pool_orphans.PoolOrphans(disks, nova_records),

@@ -20,7 +20,6 @@ import nova.conf
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
-from nova.compute import task_states
 from oslo_log import log as logging
 from oslo_utils import fileutils
 
@@ -113,12 +112,7 @@ class SharedStorage(driver_base.DriverBase):
             return True
         if record.deleted or recorded_pool(record) != pool.identity():
             return True
-        # Before the first cycle, Nova removes what was evacuated from here.
-        is_leaving = (
-            self._is_first_cycle
-            and record.task_state in task_states.rebuild_states
-        )
-        return bool(record.host == self._nodename() and not is_leaving)
+        return bool(record.host == self._nodename())
 
     def check_instance_shared_storage_local(
         self, context: Any, instance: Any

@@ -29,16 +29,11 @@ import sys
 
 import nova.conf
 
-_MOVES = 'nova_powervm.virt.interrupted_moves'
-#: After so many seconds the driver takes the message about a move for lost.
-_LOST_SECONDS = 20
-
 _MODULES = (
     'nova.cmd.compute',
     'nova.compute.manager',
     'nova.conductor.manager',
     'nova.virt.powervm_ext.driver',
-    _MOVES,
     'nova.network.neutron',
     'nova.image.glance',
     'nova.scheduler.client.report',
@@ -66,8 +61,6 @@ def main():
     nova.conf.CONF(['--config-file', sys.argv[1]], project='nova')
     for module in _MODULES:
         importlib.import_module(module)
-    # A walk does not wait for ten minutes.
-    sys.modules[_MOVES].LOST_SECONDS = _LOST_SECONDS
     # So that nova-compute can read its options.
     nova.conf.CONF.reset()
     # Nobody waits for a child that was killed.

@@ -109,7 +109,8 @@ def _is_in_step(frame):
 class RequestKills(fixtures.Fixture):
     """Kills the thread that sends a request to a host.
 
-    :ivar request: Method and path of the last request that was killed.
+    :ivar request: Method and path of the last request that was reached.
+    :ivar killed: Set when it was reached.
     :param threads: The fixture that ends threads.
     :param not_counted: Paths of requests that are not counted.
     """
@@ -131,15 +132,17 @@ class RequestKills(fixtures.Fixture):
             fixtures.MockPatchObject(adapter.Session, 'request', new=request)
         )
 
-    def arm(self, url, number, *, after):
-        """Kill the thread of a request.
+    def arm(self, url, number, *, after, act=None):
+        """Kill the thread of a request, or do something else in it.
 
         :param url: The host's.
         :param number: Which of its requests, counted from 1.
-        :param after: Whether the host handles the request.
+        :param after: Whether the host handles the request first.
+        :param act: What to do; None to kill the thread.
         """
         with self._lock:
             self._url, self._left, self._after = url, number, after
+            self._act = act or self._threads.kill
             self.request = ''
             self.killed.clear()
 
@@ -158,12 +161,12 @@ class RequestKills(fixtures.Fixture):
         if is_last:
             self.request = f'{method} {path}'
         if is_last and not after:
-            self._kill()
+            self._reach()
         result = self._request(session, method, path, *args, **options)
-        if is_last:
-            self._kill()
+        if is_last and after:
+            self._reach()
         return result
 
-    def _kill(self):
+    def _reach(self):
         self.killed.set()
-        self._threads.kill()
+        self._act()

@@ -57,6 +57,9 @@ NOT_RUN = (
     'openstack accelerator',  # Cyborg
     'openstack image',  # Glance
     'nova-powervm-status',  # tests.functional.test_commands
+    # They need another host: tests.functional.test_stuck_servers.
+    'openstack compute service set --down',
+    'openstack server evacuate',
 )
 #: Exit codes that are not 0, by how the command begins.
 CODES = {
@@ -79,6 +82,8 @@ class GuideTestCase(test_commands.CommandTestCase):
     inventory = one_time_use.ONE_TIME_USE_GPUS
     #: The request that made the last server.
     request = ''
+    #: A server that an example sets the state of.
+    stuck = ''
 
     def setUp(self):
         super().setUp()
@@ -159,6 +164,10 @@ class GuideTestCase(test_commands.CommandTestCase):
             pathlib.Path(self.directory, 'new.yaml').unlink(missing_ok=True)
         if line.startswith('nova-powervm-inventory flavor create gpu.two'):
             self._create_flavor(name='gpu.two', disk=0, ephemeral=0)
+        if line.startswith('openstack server set --auto-approve --state'):
+            self.stuck = self.boot({})['id']
+        if line.startswith('openstack server reboot --hard <server>'):
+            self.await_task_end(self.stuck)
 
     def wait_after(self, line):
         """Let as many cycles pass as a page tells to wait."""
@@ -171,6 +180,12 @@ class GuideTestCase(test_commands.CommandTestCase):
                 *('compute', 'service', 'set', '--enable'),
                 *('host1', 'nova-compute'),
             )
+
+    def await_task_end(self, uuid):
+        """Wait until nova-compute works on a server no more."""
+        self._wait_for_server_parameter(
+            {'id': uuid}, {'OS-EXT-STS:task_state': None}
+        )
 
     def waiting(self):
         """Return the DRC indexes of devices that need cleaning."""
@@ -211,6 +226,8 @@ class GuideTestCase(test_commands.CommandTestCase):
             'image': self.image,
             'network': 'none',
             'request id': self.request,
+            'server': self.stuck,
+            'uuid of the migration': self.stuck,
         }[words]
 
     def run_words(self, words, given):

@@ -130,14 +130,14 @@ class ResizeCostTest(MoveCostTestCase):
         asked, sent = self.measure(self.resize, server, memory_mb=1024)
 
         self.assertEqual({'host1': IN_PLACE}, asked)
-        self.assertEqual(16, sent)
+        self.assertEqual(18, sent)
         asked, sent = self.measure(self.confirm, self.moved)
         self.assertEqual({'host1': []}, asked)
         self.assertEqual(9, sent)
         self.measure(self.resize, self.moved, memory_mb=2048)
         asked, sent = self.measure(self.revert, self.moved)
         self.assertEqual({'host1': IN_PLACE_REVERT}, asked)
-        self.assertEqual(11, sent)
+        self.assertEqual(13, sent)
 
 
 class OneTimeUseResizeCostTest(
@@ -153,10 +153,10 @@ class OneTimeUseResizeCostTest(
         asked, sent = self.measure(self.resize, server, base.gpu_groups(1))
 
         self.assertEqual({'host1': IN_PLACE_WITH_DEVICE}, asked)
-        self.assertEqual(27, sent)
+        self.assertEqual(29, sent)
         asked, sent = self.measure(self.revert, self.moved)
         self.assertEqual({'host1': IN_PLACE_REVERT_WITH_DEVICE}, asked)
-        self.assertEqual(17, sent)
+        self.assertEqual(18, sent)
         self.measure(self.resize, self.moved, base.gpu_groups(1))
         asked, sent = self.measure(self.confirm, self.moved)
         self.assertEqual({'host1': []}, asked)
@@ -179,14 +179,14 @@ class MigrationCostTest(
         asked, sent = self.measure(self.migrate, server)
 
         self.assertEqual({'host1': LEAVE, 'host2': ARRIVE}, asked)
-        self.assertEqual(24, sent)
+        self.assertEqual(26, sent)
         asked, sent = self.measure(self.confirm, self.moved)
         self.assertEqual({'host1': _REMOVE, 'host2': []}, asked)
         self.assertEqual(12, sent)
         self.measure(self.migrate, self.moved)
         asked, sent = self.measure(self.revert, self.moved)
         self.assertEqual({'host1': CLEAN_TARGET, 'host2': RETURN}, asked)
-        self.assertEqual(14, sent)
+        self.assertEqual(15, sent)
 
 
 class PlainMigrationCostTest(MoveCostTestCase, pools.PoolTestCase):
@@ -201,10 +201,10 @@ class PlainMigrationCostTest(MoveCostTestCase, pools.PoolTestCase):
         asked, sent = self.measure(self.migrate, server)
 
         self.assertEqual(10, len(asked['host2']))
-        self.assertEqual(16, sent)
+        self.assertEqual(18, sent)
         self.assertEqual(8, self.measure(self.confirm, self.moved)[1])
         self.measure(self.migrate, self.moved)
-        self.assertEqual(10, self.measure(self.revert, self.moved)[1])
+        self.assertEqual(11, self.measure(self.revert, self.moved)[1])
 
 
 class LibvirtMoveCostTest(libvirt_base.ServersTestBase):

@@ -386,13 +386,6 @@ class LostLparTest(KeptTestCase):
     def test_start_makes_no_lost_lpar(self):
         self.refused(exception.PartitionNotFound, START, self.wanted)
 
-    def test_slots_of_another_host_are_no_reason_to_guess(self):
-        self.change(unbuildable='its slots are those of host2')
-
-        self.refused(
-            exception.ClaimFailed, HARD, self.wanted, 'those of host2'
-        )
-
     def test_disks_of_years_ago_are_not_used(self):
         self.change(pool_is_current=False)
 

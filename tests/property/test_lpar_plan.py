@@ -234,7 +234,6 @@ def wants(draw):
         power_on=draw(_OFTEN),
         timeout=draw(st.sampled_from((0, 60))),
         pool_is_current=draw(_OFTEN),
-        unbuildable=draw(st.sampled_from(('', '', '', 'of another host'))),
     )
 
 

@@ -36,6 +36,9 @@ FAULTS = {
 KILLS = ('killed before', 'killed after')
 #: Whether whole sweeps have these in place of the faults.
 KILLING = bool(os.environ.get('NOVA_POWERVM_TEST_KILLS'))
+#: An administrator sets the state of the server, and its user reboots it.
+STATE_SET = 'state set'
+SETTING = bool(os.environ.get('NOVA_POWERVM_TEST_STATES'))
 #: Polls come at any time, and logons when a session has ended.
 NOT_COUNTED = re.compile('/rest/api/(uom/Event|web/Logon)')
 #: Paths of the requests that faults are injected into.
@@ -74,6 +77,14 @@ def kills(requests):
         for number, request in enumerate(requests, start=1)
         for kind in KILLS
         if kind == 'killed before' or not request.startswith('GET')
+    ]
+
+
+def states_set(requests):
+    """Return number, request and :data:`STATE_SET` for each request."""
+    return [
+        (number, request, STATE_SET)
+        for number, request in enumerate(requests, start=1)
     ]
 
 

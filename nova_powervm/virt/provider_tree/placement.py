@@ -109,13 +109,15 @@ class ReportClientPlacement:
                 )
         return found
 
-    def allocated_to(self, consumer: str) -> Collection[str]:
-        """Return the uuids of the providers that are allocated to a consumer.
+    def allocated_to(self, consumer: str) -> Mapping[str, Mapping[str, Any]]:
+        """Return what is allocated to a consumer.
 
+        :returns: Provider uuid to ``{'resources': {class: amount}}``.
         :raises exception.PlacementUnanswered: Placement did not answer.
         """
         answer = ask(self._virtapi.reportclient, f'/allocations/{consumer}')
-        return frozenset(answer['allocations'])
+        found: Mapping[str, Mapping[str, Any]] = answer['allocations']
+        return found
 
     def is_burned(self, uuid: str, classes: Collection[str]) -> bool:
         """Return whether all inventory of a provider is reserved.

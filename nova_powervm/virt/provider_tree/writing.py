@@ -124,13 +124,14 @@ def _resources(uuid: str, entry: plans.Entry) -> _Resources:
     """Create the resources of a slot's provider, which identify the slot."""
     return _Resources(
         {
-            name: {_resource(uuid, name, entry.drc_index)}
+            name: {resource(uuid, name, entry.drc_index)}
             for name in entry.resource_classes
         }
     )
 
 
-def _resource(uuid: str, resource_class: str, drc_index: int) -> Any:
+def resource(uuid: str, resource_class: str, drc_index: int) -> Any:
+    """Return Nova's record of a slot: nova.objects.Resource."""
     return objects.Resource(
         provider_uuid=uuid,
         resource_class=resource_class,

@@ -95,7 +95,6 @@ class Node:
         self.file = inventory.File(os.path.join(directory, f'{name}.yaml'))
         self.compute = None
         # Seconds since the beginning.
-        self.clock = 0.0
         # Instances that were evacuated away and still have an LPAR here.
         self.evacuated = []
 

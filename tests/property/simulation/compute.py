@@ -40,8 +40,8 @@ from nova_powervm.ops import removal
 from nova_powervm.ops import survey
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver
+from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_records
-from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import services
 from nova_powervm.virt.provider_tree import placement as virt_placement
 from nova_powervm.virt.provider_tree import provider_config as additions
@@ -119,13 +119,6 @@ class Compute:
         self.driver._node = node.name
         self.driver._node_uuid = node.root
         self.driver._running = self.services
-        self.driver._interrupted_moves = interrupted_moves.InterruptedMoves(
-            self.driver.virtapi,
-            node.name,
-            clock=lambda: node.clock,
-            busy=self.driver._reverting.__contains__,
-            answers=lambda host: True,
-        )
         self.tracker = Tracker(node.name, self.driver, self.client)
         self.tracker.provider_configs = provider_config.get_provider_configs(
             node.additions
@@ -173,6 +166,10 @@ class Compute:
                 removals,
             ),
             descriptions=descriptions.Descriptions(slot_claims, 0.5),
+            placement=placement,
+            instance_claims=instance_claims.InstanceClaims(
+                self.driver.virtapi, placement, slot_claims
+            ),
             removal=removals,
             network=networks,
             partitions=server,

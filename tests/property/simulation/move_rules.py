@@ -18,7 +18,6 @@ from hypothesis import stateful
 from hypothesis import strategies as st
 
 from nova_powervm.lpar import storage
-from nova_powervm.virt import interrupted_moves
 from tests.property.simulation import base_machine
 from tests.property.simulation import instance_rules
 from tests.property.simulation import records
@@ -323,23 +322,6 @@ class MoveRules(instance_rules.InstanceRules):
                 and self.world.move_of(instance).status != 'finished'
             )
         ]
-
-    @stateful.precondition(lambda self: self._stuck() and self.running())
-    @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
-    def wait_for_message(self, data, trouble):
-        """Let so much time pass that messages of moves count as lost."""
-        node = base_machine.pick(data, self.running())
-        if not self.world.cycle(node):
-            # Nova had copies of providers that were gone.
-            self.must_cycle(node)
-        node.clock += interrupted_moves.LOST_SECONDS
-        trouble = self.trouble(node, trouble)
-        with self.world.troubled(node, trouble):
-            self.world.cycle(node)
-            # The first one finds out that the node takes up messages.
-            self.world.cycle(node)
-            self.world.deliver()
-        self.done('wait for a message', node, trouble)
 
     @stateful.precondition(lambda self: self._misplaced())
     @stateful.rule(data=st.data())

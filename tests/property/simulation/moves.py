@@ -215,20 +215,6 @@ class Moves(cloud.Nova):
         with self._all_troubled(troubles):
             return self._clean_target(migration) and self._return(migration)
 
-    def deliver(self):
-        """Deliver the messages about moves that hosts have sent again."""
-        messages, self.database.messages = self.database.messages, []
-        for step, uuid in messages:
-            (instance,) = (i for i in self.instances if i.uuid == uuid)
-            migration = self.move_of(instance)
-            if step == 'confirm_resize':
-                if migration.source.compute:
-                    self._confirm(migration)
-            elif step == 'finish_revert_resize' or self._clean_target(
-                migration
-            ):
-                self._return(migration)
-
     def _clean_target(self, migration):
         instance, node = migration.instance, migration.target
 

@@ -20,14 +20,12 @@ import contextlib
 import dataclasses
 import datetime
 import json
-import types
 import zlib
 from unittest import mock
 
 import oslo_messaging
 from nova import exception as nova_exception
 from nova import objects
-from nova import servicegroup
 from nova.compute import power_state
 from nova.compute import rpcapi
 from nova.compute import task_states
@@ -245,8 +243,6 @@ class Database:
     def __init__(self, nova):
         self._nova = nova
         self.migrations = []
-        # Messages that hosts have sent to themselves: the step, its instance.
-        self.messages = []
 
     def add_migration(self, instance, target, kind):
         number = len(self.migrations) + 1
@@ -276,13 +272,6 @@ class Database:
             (objects.MigrationList, 'get_by_filters', self._migrations),
             (rpcapi, 'ComputeAPI', lambda: self),
             (neutron, 'API', lambda: self),
-            (
-                objects.ComputeNode,
-                'get_first_node_by_host_for_old_compat',
-                self._compute_node,
-            ),
-            (objects.Service, 'get_by_compute_host', lambda _, host: host),
-            (servicegroup, 'API', lambda: self),
             (action_events, 'record_failure', lambda *args: None),
             (compute_utils, 'add_instance_fault_from_exc', lambda *args: None),
         )
@@ -335,14 +324,6 @@ class Database:
             == (context.read_deleted == 'only')
         ]
 
-    def _compute_node(self, context, name):
-        (node,) = (n for n in self._nova.nodes if n.name == name)
-        return types.SimpleNamespace(id=1, uuid=node.root)
-
-    def service_is_up(self, name):
-        (node,) = (n for n in self._nova.nodes if n.name == name)
-        return node.compute is not None
-
     # Calls to other hosts
 
     def check_instance_shared_storage(self, context, data, *, instance, host):
@@ -362,19 +343,7 @@ class Database:
             ) from error
         return json.loads(json.dumps(answer))
 
-    def confirm_resize(self, context, instance, migration, host):
-        self.messages.append(('confirm_resize', instance.uuid))
-
-    def revert_resize(self, context, instance, migration, host, spec):
-        self.messages.append(('revert_resize', instance.uuid))
-
-    def finish_revert_resize(self, context, instance, migration, host, spec):
-        self.messages.append(('finish_revert_resize', instance.uuid))
-
     # Neutron: no instance has a port
-
-    def migrate_instance_finish(self, *arguments):
-        pass
 
     def setup_instance_network_on_host(self, context, instance, host):
         pass

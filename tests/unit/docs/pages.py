@@ -26,6 +26,7 @@ FOLLOWED = (
     'admin/devices',
     'admin/hosts',
     'admin/one-time-use',
+    'admin/stuck-servers',
     'admin/troubleshooting',
     'admin/upgrade',
     'admin/watching',

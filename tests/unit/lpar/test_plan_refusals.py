@@ -197,21 +197,6 @@ class SlotRefusalTest(unittest.TestCase):
             refusal(made),
         )
 
-    @ddt.named_data(
-        ['is lost', None],
-        ['has no disks', lpar(OFF, ())],
-    )
-    def test_slots_of_another_host_are_not_given_to_lpar_that(self, found):
-        made = decide(
-            operations.HARD_REBOOT,
-            wanted(unbuildable='its slots are those of another host'),
-            found,
-            mappings=(),
-        )
-
-        self.assertEqual('ClaimFailed', words(made))
-        self.assertIn('slots are those of another host', refusal(made))
-
 
 @ddt.ddt
 class SizeRefusalTest(unittest.TestCase):

@@ -177,15 +177,42 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
         record = self._record(uuid)
         if not record or record.task_state or record.vm_state == 'building':
             return False
-        context = nova_context.get_admin_context()
-        moves = objects.MigrationList.get_by_filters(
-            context, {'instance_uuid': uuid}
-        )
         # The events end last of all, but only once if a step is repeated.
         return (
-            all(move.status in _ENDED for move in moves)
+            (
+                record.migration_context is None
+                or all(move.status in _ENDED for move in self.moves(uuid))
+            )
             and not self._unfinished_events(uuid) - self._dead_events
             and killed_threads.are_idle()
+        )
+
+    def moves(self, uuid):
+        """Return the migrations of a server, the last one at the end."""
+        found = objects.MigrationList.get_by_filters(
+            nova_context.get_admin_context(read_deleted='yes'),
+            {'instance_uuid': uuid},
+        )
+        return sorted(found, key=lambda migration: migration.id)
+
+    def await_stillness(self):
+        """Wait until no nova-compute does anything."""
+        for _ in range(int(_SECONDS / _POLL)):
+            if killed_threads.are_idle():
+                return
+            base.time.sleep(_POLL)
+        self.fail('nova-compute does not come to rest')
+
+    def is_stuck(self, server):
+        """Return whether Nova does not end a server's move by itself."""
+        record = self._record(server['id'])
+        last = self.moves(server['id'])[-1].status
+        if record.vm_state == 'resized':
+            return last != 'finished' or record.task_state is not None
+        return (
+            record.task_state is not None
+            or last not in _ENDED
+            or last == 'finished'
         )
 
     def _unfinished_events(self, uuid):
@@ -246,6 +273,40 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
         for key in self.burned_devices():
             self.reserve(providers[key], SCRATCH, 0)
 
+    def set_state(self, server, state):
+        """Set the state of a server, which ends its task."""
+        self.ask(server, 'os-resetState', state=state)
+
+    def clean_up(self, server):
+        """End what the page on stuck servers says of a server that runs.
+
+        Call this after a cycle.
+        """
+        self.assert_misplaced_named(server)
+        for host in self.misplaced(server):
+            self.delete_lpar(server['OS-EXT-SRV-ATTR:instance_name'], host)
+            self.delete_vlans(host)
+            # This removes the mappings of LPARs that are gone.
+            self.restart_host(host)
+        for move in self.moves(server['id']):
+            if self._get_allocations_by_server_uuid(move.uuid):
+                self.placement.delete(f'/allocations/{move.uuid}')
+        self.end_finished_moves(server)
+        self._run_periodics()
+
+    def end_finished_moves(self, server):
+        """Let Nova end the moves that wait for a decision in vain."""
+        for move in self.moves(server['id']):
+            if move.status == 'finished':
+                # Nova counts whole seconds.
+                base.time.sleep(1.1)
+                self.flags(resize_confirm_window=1)
+                manager = self.computes[move.dest_compute].manager
+                manager._poll_unconfirmed_resizes(
+                    nova_context.get_admin_context()
+                )
+                self.flags(resize_confirm_window=0)
+
     # What Placement has
 
     def providers(self):
@@ -301,7 +362,62 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
             status = manage.PlacementCommands().audit(verbose=True)
         return status, output.getvalue().strip()
 
+    # What Nova has
+
+    def tracked(self):
+        """Return the slots that Nova's resource trackers count as taken."""
+        return {
+            (host, int(found.identifier, 16))
+            for host in self.host_names
+            for classes in self.computes[
+                host
+            ].manager.rt.assigned_resources.values()
+            for resources in classes.values()
+            for found in resources
+        }
+
     # What hosts and pool have
+
+    def misplaced(self, server):
+        """Return the hosts where a server has an LPAR on the wrong side."""
+        record = self._record(server['id'])
+        if record.vm_state == 'resized':
+            return set()
+        return {*self.lpars_of(server)} - {record.host}
+
+    def assert_misplaced_named(self, server):
+        """Verify that LPARs on the wrong side are named and keep their slots.
+
+        Call this after a cycle.
+        """
+        for host in self.misplaced(server):
+            lpar = self.lpars_of(server)[host]
+            slots = {int(slot['drc_index'], 16) for slot in lpar['slots']}
+            if slots:
+                self.assertIn(
+                    f'LPAR {lpar["name"]} ({self.lpar_uuid(server)}',
+                    self.logged(),
+                )
+            # Those that the move still holds cannot be offered, either.
+            self.assertLessEqual(
+                {(host, index) for index in slots},
+                self.withheld() | self.consumers().keys(),
+            )
+
+    def assert_safe(self, server):
+        """Verify that no more than one guest has the root disk, unchanged."""
+        running = [
+            host
+            for host, lpar in self.lpars_of(server).items()
+            if lpar['state'] != 'not activated'
+        ]
+        self.assertLessEqual(len(running), 1, running)
+        for host in running:
+            self.assertIn(
+                self.disk_name(server),
+                {mapping['name'] for mapping in self.mappings(host)},
+            )
+        self.assertEqual(self.root, self.root_of(server)[1])
 
     def lpars_of(self, server):
         """Return the state of a server's LPAR by host."""

@@ -1,0 +1,233 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Which allocations in Placement are those of an instance on this host.
+
+A move leaves what an instance had on the source to the consumer of its
+migration. If the move is interrupted, Nova leaves it there.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.devices import claims
+from nova_powervm.lpar import spec
+from nova_powervm.ops import claims as claim_ops
+from nova_powervm.ops import interfaces
+from nova_powervm.virt import instance_records
+from nova_powervm.virt.provider_tree import writing
+
+LOG = logging.getLogger(__name__)
+
+#: Statuses of migrations after which an instance is whole.
+_SUCCEEDED = ('confirmed', 'reverted', 'done', 'completed')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Held:
+    """What Placement has allocated of this host for an instance.
+
+    :param allocations: Provider uuid to ``{'resources': {class: amount}}``.
+    :param migration: The migration that holds them in place of the instance;
+        None if the instance does.
+    :param has_failed: Whether the last move of the instance did not end well.
+    """
+
+    allocations: Mapping[str, Mapping[str, Any]]
+    migration: Any = None
+    has_failed: bool = False
+
+
+class InstanceClaims:
+    """Finds the allocations of instances, and moves them home.
+
+    :param virtapi: Nova's VirtAPI.
+    :param placement: Placement.
+    :param slot_claims: Knows the providers of this host.
+    """
+
+    def __init__(
+        self,
+        virtapi: Any,
+        placement: interfaces.Placement,
+        slot_claims: claim_ops.ClaimOps,
+    ) -> None:
+        self._virtapi = virtapi
+        self._placement = placement
+        self._claims = slot_claims
+
+    def find(self, instance: Any, host: str, node_uuid: str) -> Held:
+        """Return the allocations that decide about an instance on this host.
+
+        They are those of the instance, or if it has none here, of the newest
+        migration from this host that has. After a resize within the host that
+        has not begun or was taken back, they are those of the migration.
+
+        :param instance: nova.objects.Instance.
+        :param host: This host, as in ``instance.host``.
+        :param node_uuid: The uuid of its compute node.
+        :raises exception.ClaimFailed: Placement does not answer, or has
+            allocated nothing of this host.
+        """
+        everything = self._ask(instance, instance.uuid)
+        own = self._part(instance, everything, node_uuid)
+        moves = _migrations(instance)
+        has_failed = bool(moves) and moves[0].status not in _SUCCEEDED
+        for migration in _candidates(instance, host, moves, has_own=bool(own)):
+            held = self._part(
+                instance, self._ask(instance, migration.uuid), node_uuid
+            )
+            if held:
+                return Held(held, migration, has_failed)
+        if everything and not own:
+            raise exception.ClaimFailed(
+                instance=instance.uuid,
+                reason='Nova has recorded it on this host, but Placement has '
+                'its allocations on another one. See "If the server is '
+                'recorded on the wrong host" in the page on stuck servers',
+            )
+        return Held(own, has_failed=has_failed)
+
+    def _ask(self, instance: Any, consumer: str) -> Mapping[str, Any]:
+        try:
+            return self._placement.allocated_to(consumer)
+        except exception.PlacementUnanswered as error:
+            raise exception.ClaimFailed(
+                instance=instance.uuid,
+                reason=f'it is unknown which devices belong to it. {error}',
+            ) from error
+
+    def _part(
+        self, instance: Any, allocations: Mapping[str, Any], node_uuid: str
+    ) -> Mapping[str, Any]:
+        """Return the allocations of this host."""
+        published = self._claims.published
+        here = {node_uuid, *published.providers, *published.others.uuids}
+        if not published.is_complete:
+            here |= instance_records.stored_slots(instance.resources).keys()
+            if allocations.keys() - here:
+                raise exception.ClaimFailed(
+                    instance=instance.uuid,
+                    reason='this host has not updated Placement since '
+                    'nova-compute was started, so it does not know which '
+                    'allocations are its own. Reboot the server hard again '
+                    'in a minute; if it fails again, the log of nova-compute '
+                    'says why',
+                )
+        return {
+            uuid: record
+            for uuid, record in allocations.items()
+            if uuid in here
+        }
+
+    def bring_home(
+        self, instance: Any, held: Held, found: Sequence[spec.WantedSlot]
+    ) -> None:
+        """Give the instance what its migration holds, and record its slots.
+
+        Placement's client swaps the allocations at once: those that the
+        instance has had elsewhere are free.
+
+        :param instance: nova.objects.Instance; it is saved.
+        :param held: What :meth:`find` has returned.
+        :param found: Its slots.
+        :raises exception.ClaimFailed: Placement refused.
+        """
+        if held.migration is not None:
+            LOG.warning(
+                'Migration %(migration)s to host %(destination)s was '
+                'interrupted and holds the allocations of the instance: '
+                'giving them back.',
+                {
+                    'migration': held.migration.uuid,
+                    'destination': held.migration.dest_compute,
+                },
+                instance=instance,
+            )
+            self._move(instance, held.migration.uuid)
+        slots = _slots(held, found)
+        recorded = instance_records.stored_slots(instance.resources)
+        if recorded.keys() != {slot.provider_uuid for slot in slots}:
+            instance.resources = objects.ResourceList(
+                objects=[
+                    *itertools.filterfalse(
+                        instance_records.is_slot, instance.resources or ()
+                    ),
+                    *slots,
+                ]
+            )
+            instance.save()
+
+    def _move(self, instance: Any, migration_uuid: str) -> None:
+        try:
+            has_moved = self._virtapi.reportclient.move_allocations(
+                nova_context.get_admin_context(), migration_uuid, instance.uuid
+            )
+        except nova_exception.NovaException as error:
+            raise exception.ClaimFailed(
+                instance=instance.uuid, reason=str(error)
+            ) from error
+        if not has_moved:
+            raise exception.ClaimFailed(
+                instance=instance.uuid,
+                reason='Placement did not move the allocations of migration '
+                f'{migration_uuid} to it; the log of nova-compute says why',
+            )
+
+
+def _migrations(instance: Any) -> Sequence[Any]:
+    """Return the migrations of an instance, the newest first."""
+    return sorted(
+        objects.MigrationList.get_by_filters(
+            nova_context.get_admin_context(), {'instance_uuid': instance.uuid}
+        ),
+        key=lambda migration: migration.id,
+        reverse=True,
+    )
+
+
+def _candidates(
+    instance: Any, host: str, moves: Sequence[Any], *, has_own: bool
+) -> Sequence[Any]:
+    """Return the migrations whose allocations may be the instance's."""
+    if not has_own:
+        return [move for move in moves if move.source_compute == host]
+    return [
+        move
+        for move in moves[:1]
+        if move.source_compute == move.dest_compute == host
+        and move.old_instance_type_id == instance.instance_type_id
+    ]
+
+
+def _slots(held: Held, found: Sequence[spec.WantedSlot]) -> list[Any]:
+    """Return what Nova records of the slots that it has allocated."""
+    claimed = {
+        wanted.claim.provider_uuid: wanted.drc_index
+        for wanted in found
+        if wanted.claim.source is claims.Source.COMPUTE
+    }
+    return [
+        writing.resource(uuid, resource_class, claimed[uuid])
+        for uuid, record in held.allocations.items()
+        if uuid in claimed
+        for resource_class in record['resources']
+    ]

@@ -1,0 +1,531 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The rows of the page on stuck servers, on two real nova-computes.
+
+A story brings a row about, looks that nobody has lost or doubled anything,
+runs the commands of the page, and looks whether all is whole.
+"""
+
+import contextlib
+import functools
+import threading
+from concurrent import futures
+
+import fixtures
+import oslo_messaging
+from nova import context as nova_context
+from nova import objects
+from nova.compute import rpcapi
+from nova.scheduler.client import report
+from nova.tests.functional.api import client
+
+from nova_powervm.virt import driver
+from tests.functional import killed_threads
+from tests.functional import move_sites
+
+_DRIVER = driver.PowerVMDriver
+_DEVICES = 'go'
+
+
+class StuckServersTestCase(move_sites.MoveSiteTestCase):
+    """Boots a server on the first host, and ends what interrupts it."""
+
+    def setUp(self):
+        super().setUp()
+        self.threads = self.useFixture(killed_threads.Threads())
+        # Other consoles than that of the test are not asked.
+        self.flags(rpc_response_timeout=10)
+        self.server = None
+
+    def prepare(self):
+        self.server = self.boot_server(self.flavor(_DEVICES, swap=512))
+        self.root = self.write_to_root(self.server)
+
+    def forget(self):
+        super().forget()
+        self.release_all()
+        self.givings.forget()
+        self._run_periodics()
+
+    # What interrupts a move
+
+    @contextlib.contextmanager
+    def killed(self, owner, name, after=None, when=lambda: True):
+        """Kill nova-compute in a function.
+
+        :param when: Tells whether it is to be killed yet.
+        :param after: Tells by the function's first argument, once the
+            function has returned, whether to kill it; None to kill it before.
+        """
+        died = threading.Event()
+        original = getattr(owner, name)
+
+        def die(*args, **options):
+            if after or not when():
+                result = original(*args, **options)
+                if not (after and after(args[0])):
+                    return result
+            died.set()
+            return self.threads.kill()
+
+        with fixtures.MockPatchObject(owner, name, new=die):
+            yield
+            self.assertTrue(died.wait(60))
+            self.threads.revive()
+
+    @contextlib.contextmanager
+    def lost(self, message):
+        """Lose a message between two hosts."""
+        senders = []
+        sent = threading.Event()
+
+        def lose(*_, **__):
+            senders.append(threading.get_ident())
+            sent.set()
+
+        with fixtures.MockPatchObject(rpcapi.ComputeAPI, message, new=lose):
+            yield
+            self.assertTrue(sent.wait(60))
+            killed_threads.wait_for_step(senders[0])
+
+    @contextlib.contextmanager
+    def late(self, message):
+        """Hold a message between two hosts back until the context ends."""
+        original = getattr(rpcapi.ComputeAPI, message)
+        held = futures.Future()
+
+        def hold(*args, **options):
+            held.set_result(functools.partial(original, *args, **options))
+
+        with fixtures.MockPatchObject(rpcapi.ComputeAPI, message, new=hold):
+            yield held
+            send = held.result(60)
+        send()
+
+    def migrated(self):
+        """Let the server wait for its user on the second host."""
+        self.ask(self.server, 'migrate')
+        return self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
+
+    def refuse_deletion(self):
+        """Ask for a deletion; Nova waits for the source in vain."""
+        self.flags(rpc_response_timeout=1)
+        self.assertRaises(
+            client.OpenStackApiException,
+            self.api.delete_server,
+            self.server['id'],
+        )
+        self.flags(rpc_response_timeout=10)
+
+    # The page
+
+    def end(self, host, devices=_DEVICES):
+        """Run the commands of the page, and verify that all is whole.
+
+        :param host: The one that the server is on in the end.
+        :param devices: The devices that it has there, as in a flavor.
+        """
+        self._run_periodics()
+        self.assert_safe(self.server)
+        self.set_state(self.server, 'active')
+        self.server = self.reboot_hard(self.server)
+        self.assertEqual(host, self.server['OS-EXT-SRV-ATTR:host'])
+        self._run_periodics()
+        self.clean_up(self.server)
+        self.assert_whole(host, devices)
+
+    # Checks
+
+    def assert_whole(self, host, devices=_DEVICES):
+        """Verify that the server runs on a host, and that nothing is left."""
+        uuid = self.server['id']
+        self.assertEqual({host}, {*self.lpars_of(self.server)})
+        lpar = self.lpar(self.server, host)
+        self.assertEqual('running', lpar.state)
+        slots = {(host, index): {uuid} for index in lpar.slots}
+        self.assertEqual({host: {uuid}} | slots, self.consumers())
+        self.assertEqual(
+            sorted(move_sites.CLASSES[letter] for letter in devices),
+            sorted(self.kinds[key] for key in slots),
+        )
+        self.assertEqual(slots.keys(), self.tracked())
+        self.assertEqual(self.root, self.root_of(self.server)[1])
+        self.assertEqual(
+            {host},
+            {one for one in self.host_names if self.mappings(one)},
+        )
+        self.assertEqual(1, len(self.adapters(self.server, host)))
+        self.assertEqual(
+            host,
+            self.neutron.show_port(self.port)['port']['binding:host_id'],
+        )
+        self.assert_burns()
+        self.assertEqual((0, ''), self.audit())
+        self.assertNotIn(
+            'finished', [move.status for move in self.moves(uuid)]
+        )
+
+    def assert_burns(self):
+        """Verify that exactly those devices are burned that LPARs got."""
+        given = {
+            key
+            for key in self.given_slots()
+            if self.kinds[key] == move_sites.SCRATCH
+        }
+        self.assertEqual(given, self.burned_devices())
+
+
+class StuckOnOneHostTest(StuckServersTestCase):
+    """Resizes within a host and rebuilds that nova-compute was killed in."""
+
+    host_names = ('host1',)
+
+    def test_stuck_servers_of_one_host_end_with_the_commands_of_the_page(self):
+        self.tell_stories()
+
+    def resize(self):
+        self.ask(
+            self.server,
+            'resize',
+            flavorRef=self.flavor('gg', swap=1024, disk=2, memory_mb=1024),
+        )
+
+    def resized(self):
+        self.resize()
+        self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
+
+    def story_killed_while_it_stops_the_guest(self):
+        with self.killed(_DRIVER, 'migrate_disk_and_power_off'):
+            self.resize()
+        self.restart_host('host1')
+        self.end('host1')
+
+    def story_killed_before_it_begins_to_finish(self):
+        with self.lost('finish_resize'):
+            self.resize()
+        self.restart_host('host1')
+        self.end('host1')
+
+    def story_killed_while_it_finishes(self):
+        with self.killed(_DRIVER, 'finish_migration'):
+            self.resize()
+        self.restart_host('host1')
+        self.end('host1', 'gg')
+
+    def story_killed_while_it_confirms(self):
+        self.resized()
+        with self.killed(_DRIVER, 'confirm_migration'):
+            self.ask(self.server, 'confirmResize')
+        self.restart_host('host1')
+        self.end('host1', 'gg')
+
+    def story_killed_while_it_removes_the_destination(self):
+        self.resized()
+        with self.killed(_DRIVER, 'destroy'):
+            self.ask(self.server, 'revertResize')
+        self.restart_host('host1')
+        self.end('host1', 'gg')
+
+    def story_killed_while_it_takes_the_server_back(self):
+        self.resized()
+        with self.killed(_DRIVER, 'finish_revert_migration'):
+            self.ask(self.server, 'revertResize')
+        self.restart_host('host1')
+        self.end('host1')
+
+    def story_state_set_before_the_decision(self):
+        self.resized()
+        self.end('host1', 'gg')
+
+    def story_killed_while_it_refuses_a_rebuild(self):
+        with self.killed(_DRIVER, 'rebuild'):
+            self.ask(self.server, 'rebuild', imageRef=self.image)
+        self.restart_host('host1')
+        self.end('host1')
+
+
+class StuckMovesTest(StuckServersTestCase):
+    """Cold migrations that nova-compute was killed in, or a message lost."""
+
+    def test_stuck_moves_end_with_the_commands_of_the_page(self):
+        self.tell_stories()
+
+    # Before the source has handed the server over
+
+    def story_source_killed_while_it_stops_the_guest(self):
+        with self.killed(_DRIVER, 'migrate_disk_and_power_off'):
+            self.ask(self.server, 'migrate')
+        self.restart_host('host1')
+        self.end('host1')
+
+    def story_source_killed_once_the_guest_is_off(self):
+        with self.killed(
+            objects.Migration,
+            'save',
+            lambda migration: migration.status == 'post-migrating',
+        ):
+            self.ask(self.server, 'migrate')
+        self.restart_host('host1')
+        self.end('host1')
+
+    def story_source_killed_before_it_gives_the_allocations_back(self):
+        failed = threading.Event()
+
+        def fail(*_, **__):
+            failed.set()
+            raise ValueError('the guest cannot be stopped')
+
+        with (
+            fixtures.MockPatchObject(
+                _DRIVER, 'migrate_disk_and_power_off', new=fail
+            ),
+            self.killed(
+                report.SchedulerReportClient,
+                'move_allocations',
+                when=failed.is_set,
+            ),
+        ):
+            self.ask(self.server, 'migrate')
+        self.restart_host('host1')
+        self.end('host1')
+
+    def story_message_to_source_is_lost(self):
+        with self.lost('resize_instance'):
+            self.ask(self.server, 'migrate')
+        self.end('host1')
+
+    def story_message_to_restarted_source_is_late(self):
+        with self.late('resize_instance') as held:
+            self.ask(self.server, 'migrate')
+            held.result(60)
+            self.restart_host('host1')
+        self._wait_for_server_parameter(self.server, {'status': 'ERROR'})
+        self._wait_for_migration_status(self.server, ['error'])
+        self.end('host1')
+
+    # While the destination takes it over
+
+    def story_message_to_destination_is_lost(self):
+        with self.lost('finish_resize'):
+            self.ask(self.server, 'migrate')
+        self.end('host2')
+
+    def story_destination_killed_while_it_builds(self):
+        with self.killed(_DRIVER, 'finish_migration'):
+            self.ask(self.server, 'migrate')
+        self.restart_host('host2')
+        self.end('host2')
+
+    def story_destination_killed_once_it_was_done(self):
+        with self.killed(
+            objects.Migration,
+            'save',
+            lambda migration: migration.status == 'finished',
+        ):
+            self.ask(self.server, 'migrate')
+        self.restart_host('host2')
+        self.end('host2')
+
+    def story_message_to_destination_cannot_be_sent(self):
+        def fail(*_, **__):
+            raise oslo_messaging.MessageDeliveryFailure('no broker')
+
+        with fixtures.MockPatchObject(
+            rpcapi.ComputeAPI, 'finish_resize', new=fail
+        ):
+            self.ask(self.server, 'migrate')
+            self._wait_for_server_parameter(self.server, {'status': 'ERROR'})
+            self.server = self.await_end(self.server)
+        self.assertEqual('host2', self.server['OS-EXT-SRV-ATTR:host'])
+        refused = self.reboot_hard(self.server, 'ERROR')
+        self.assertIn('recorded on the wrong host', self.fault(refused))
+        self.restart_host('host1')
+        self.end('host1')
+
+    # In a confirmation
+
+    def story_source_killed_while_it_confirms(self):
+        self.migrated()
+        with self.killed(_DRIVER, 'confirm_migration'):
+            self.ask(self.server, 'confirmResize')
+        self.restart_host('host1')
+        self.end('host2')
+
+    def story_source_killed_once_the_claim_was_dropped(self):
+        self.migrated()
+        with self.killed(
+            objects.Migration,
+            'save',
+            lambda migration: migration.status == 'confirmed',
+        ):
+            self.ask(self.server, 'confirmResize')
+        self.restart_host('host1')
+        self.end('host2')
+
+    def story_message_of_confirmation_is_lost(self):
+        self.migrated()
+        with self.lost('confirm_resize'):
+            self.ask(self.server, 'confirmResize')
+        self.end('host2')
+
+    def story_source_killed_while_it_confirms_for_a_deletion(self):
+        self.migrated()
+        with self.killed(_DRIVER, 'confirm_migration'):
+            self.refuse_deletion()
+        self.restart_host('host1')
+        self.end('host2')
+
+    def story_source_killed_once_a_deletion_has_dropped_the_claim(self):
+        self.migrated()
+        with self.killed(
+            objects.Migration,
+            'save',
+            lambda migration: migration.status == 'confirmed',
+        ):
+            self.refuse_deletion()
+        self.restart_host('host1')
+        self.end('host2')
+
+    # In a revert
+
+    def story_message_of_revert_is_lost(self):
+        self.migrated()
+        with self.lost('revert_resize'):
+            self.ask(self.server, 'revertResize')
+        self.end('host2')
+
+    def story_destination_killed_while_it_reverts(self):
+        self.migrated()
+        with self.killed(_DRIVER, 'destroy'):
+            self.ask(self.server, 'revertResize')
+        self.restart_host('host2')
+        self.end('host2')
+
+    def story_message_back_to_source_is_lost(self):
+        self.migrated()
+        with self.lost('finish_revert_resize'):
+            self.ask(self.server, 'revertResize')
+        self.end('host2')
+
+    def story_source_killed_before_it_has_its_allocations_back(self):
+        self.migrated()
+        with self.killed(report.SchedulerReportClient, 'move_allocations'):
+            self.ask(self.server, 'revertResize')
+        self.restart_host('host1')
+        self.end('host1')
+
+    def story_source_killed_while_it_takes_the_server_back(self):
+        self.migrated()
+        with self.killed(_DRIVER, 'finish_revert_migration'):
+            self.ask(self.server, 'revertResize')
+        self.restart_host('host1')
+        self.end('host1')
+
+    def story_server_is_deleted_while_it_reverts(self):
+        self.migrated()
+        with self.killed(_DRIVER, 'destroy'):
+            self.ask(self.server, 'revertResize')
+        self._delete_server(self.server)
+        self.computes['host1'].manager._cleanup_running_deleted_instances(
+            nova_context.get_admin_context()
+        )
+        for move in self.moves(self.server['id']):
+            self.placement.delete(f'/allocations/{move.uuid}')
+        self.assertEqual({}, self.lpars_of(self.server))
+        self.assertEqual({}, self.consumers())
+        self.assertEqual({}, self.units_of_servers())
+
+    # States that are set by hand
+
+    def story_state_set_before_the_decision(self):
+        self.migrated()
+        self.end('host2')
+        self.ask(self.server, 'migrate')
+        self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
+        self.ask(self.server, 'confirmResize')
+        self.server = self.await_end(self.server, 'ACTIVE')
+        self._run_periodics()
+        self.clean_up(self.server)
+        self.assert_whole('host1')
+
+
+class StuckEvacuationsTest(StuckServersTestCase):
+    """Evacuations whose destination was killed once it had built the LPAR."""
+
+    def test_stuck_evacuations_end_with_the_commands_of_the_page(self):
+        self.tell_stories()
+
+    def lose(self, host):
+        """Lose the power of a host, and tell Nova that it is down."""
+        self.control(host).power_off_system()
+        self.force_down(host)
+
+    def force_down(self, host):
+        self.computes[host].stop()
+        self.admin_api.put_service_force_down(self.service(host), True)
+
+    def regain(self, host):
+        """Start a host again. Nova keeps it down until it has cleaned up."""
+        self.control(host).power_on_system()
+        self.restart_host(host)
+        self.admin_api.put_service_force_down(self.service(host), False)
+
+    def service(self, host):
+        (found,) = self.admin_api.get_services(
+            binary='nova-compute', host=host
+        )
+        return found['id']
+
+    def interrupt(self):
+        """Kill the destination once the LPAR runs there."""
+        self.lose('host1')
+        with self.killed(_DRIVER, 'spawn', after=lambda _: True):
+            self.ask(self.server, 'evacuate', host='host2')
+        self.computes['host2'].stop()
+        self.assertEqual('running', self.lpar(self.server, 'host2').state)
+
+    def evacuate(self):
+        self.ask(self.server, 'evacuate', host='host2')
+        self.server = self._wait_for_server_parameter(
+            self.server,
+            {'OS-EXT-SRV-ATTR:host': 'host2', 'OS-EXT-STS:task_state': None},
+        )
+
+    def story_destination_starts_first(self):
+        self.interrupt()
+        self.restart_host('host2')
+        self.assertEqual({'host1'}, {*self.lpars_of(self.server)})
+        self.assertIn('Evacuate the server again', self.fault(self.server))
+        self.regain('host1')
+        self.end('host1')
+
+    def story_source_starts_first(self):
+        self.interrupt()
+        self.regain('host1')
+        self.assertEqual(
+            'not activated', self.lpar(self.server, 'host1').state
+        )
+        self.assert_safe(self.server)
+        self.restart_host('host2')
+        self.assertEqual({'host1'}, {*self.lpars_of(self.server)})
+        self._run_periodics()
+        self.set_state(self.server, 'active')
+        refused = self.reboot_hard(self.server, 'ERROR')
+        self.assertIn('0 of its allocations', self.fault(refused))
+        self.force_down('host1')
+        self.evacuate()
+        self.regain('host1')
+        self.server = self.reboot_hard(self.server)
+        self._run_periodics()
+        self.clean_up(self.server)
+        self.assert_whole('host2')
