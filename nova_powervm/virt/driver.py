@@ -23,7 +23,6 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from nova.compute import task_states
 from nova.virt import driver
-from nova.virt import event as virtevent
 from nova.virt import hardware
 from oslo_log import log as logging
 
@@ -43,16 +42,16 @@ from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import live_migration
 from nova_powervm.virt import moves
-from nova_powervm.virt import network_adapters
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import services
 from nova_powervm.virt import translation
-from nova_powervm.virt import unsupported
-from nova_powervm.virt.provider_tree import free_provider_reads
-from nova_powervm.virt.provider_tree import provider_config
 from nova_powervm.virt.unsupported import guest_stops
+from nova_powervm.virt.unsupported import messages
+from nova_powervm.virt.unsupported import methods
+from nova_powervm.virt.unsupported import snapshots
 
 CONF = nova.conf.CONF
+_Nova = driver.ComputeDriver
 LOG = logging.getLogger(__name__)
 
 _lpar = driver_base.lpar_of
@@ -62,12 +61,7 @@ _REBOOT_EVENT = 'powervm_reboot'
 
 
 @errors.translate_errors
-class PowerVMDriver(
-    moves.Moves,
-    host_cycle.HostCycle,
-    network_adapters.NetworkAdapters,
-    unsupported.Unsupported,
-):
+class PowerVMDriver(moves.Moves, host_cycle.HostCycle):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
     The ``[powervm]`` options are read once, when it is created.
@@ -88,17 +82,6 @@ class PowerVMDriver(
 
     # The host
 
-    def _emit_stopped(self, instance: str) -> None:
-        """Tell Nova that an instance has stopped by itself.
-
-        :param instance: Its uuid.
-        """
-        self.emit_event(
-            virtevent.LifecycleEvent(
-                instance, virtevent.EVENT_LIFECYCLE_STOPPED
-            )
-        )
-
     def init_host(self, host: str) -> None:
         """Log on to the host and check the inventory file against it.
 
@@ -108,41 +91,25 @@ class PowerVMDriver(
         :raises nova.exception.InvalidConfiguration: An option or the file is
             invalid; nova-compute stops.
         """
-        self._node = host
-        self._running = services.start(
-            self._settings,
-            host,
-            self.virtapi,
-            CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio,
-            provider_config.read_additions(
-                CONF.compute.provider_config_location
-            ),
-            self._emit_stopped,
+        self.services = services.start(
+            self.settings, host, self.virtapi, self.emit_event
         )
         self._declare_storage()
-        if self._settings.skip_free_provider_reads:
-            free_provider_reads.install(
-                self.virtapi.reportclient,
-                lambda: self._services().claims.published.providers,
-            )
 
     def cleanup_host(self, host: str) -> None:
         """Log off, without waiting for a host that does not answer."""
-        if self._settings.skip_free_provider_reads:
-            free_provider_reads.uninstall(self.virtapi.reportclient)
-        if self._running is not None:
-            self._running.close()
-            self._running = None
+        self.services.close()
+        self.services = services.NotStarted()
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
         """Return the only node, which has the name of the host."""
-        return [self._node] if self._node else []
+        return [self.services.node.name]
 
     def get_nodenames_by_uuid(
         self, refresh: bool = False
     ) -> dict[str, str | None]:
         """Return the only node by the uuid that Nova stores for it."""
-        return {self._local_uuid(): self._node}
+        return {self.services.node.uuid: self.services.node.name}
 
     def get_host_uptime(self) -> str:
         """Return the uptime of the management partition, as Nova shows it."""
@@ -194,7 +161,7 @@ class PowerVMDriver(
         """
         state = partition.Power.UNKNOWN
         try:
-            with self._limit_waits_at_start():
+            with self.services.startup.limit_waits():
                 state = partition.power(
                     self._services().partitions.state(_lpar(instance))
                 )
@@ -437,3 +404,127 @@ class PowerVMDriver(
                 instance_records.stored_slots(instance.resources),
             )
         )
+
+    # Network adapters
+
+    def plug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Create the adapters that the instance's LPAR lacks."""
+        self.services.network_adapters.plug(instance, network_info)
+
+    def unplug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Remove the adapters of ports from the instance's LPAR."""
+        self.services.network_adapters.unplug(instance, network_info)
+
+    def attach_interface(
+        self, context: Any, instance: Any, image_meta: Any, vif: Any
+    ) -> None:
+        """Connect one more port; a running instance needs RMC for it."""
+        self.services.network_adapters.attach(instance, vif)
+
+    def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
+        """Disconnect a port if it is connected."""
+        self.services.network_adapters.detach(instance, vif)
+
+    def network_binding_host_id(self, context: Any, instance: Any) -> Any:
+        """Return the host that ports of the instance are bound to.
+
+        Nova calls this first when it attaches a port to a server.
+        """
+        self.services.network_adapters.check_attachable(instance)
+        return super().network_binding_host_id(context, instance)
+
+    # Unsupported operations
+
+    get_console_output = methods.refuse(
+        _Nova.get_console_output, 'the console log', NotImplementedError
+    )
+    get_vnc_console = methods.refuse(
+        _Nova.get_vnc_console, 'a VNC console', NotImplementedError
+    )
+    get_spice_console = methods.refuse(
+        _Nova.get_spice_console, 'a SPICE console', NotImplementedError
+    )
+    get_serial_console = methods.refuse(
+        _Nova.get_serial_console, 'a serial console', NotImplementedError
+    )
+    get_mks_console = methods.refuse(
+        _Nova.get_mks_console, 'an MKS console', NotImplementedError
+    )
+    get_diagnostics = methods.refuse(
+        _Nova.get_diagnostics, 'reading diagnostics', NotImplementedError
+    )
+    get_instance_diagnostics = methods.refuse(
+        _Nova.get_instance_diagnostics,
+        'reading diagnostics',
+        NotImplementedError,
+    )
+    attach_volume = methods.refuse(_Nova.attach_volume, 'attaching a volume')
+    detach_volume = methods.refuse(_Nova.detach_volume, 'detaching a volume')
+    swap_volume = methods.refuse(_Nova.swap_volume, 'swapping a volume')
+    extend_volume = methods.refuse(_Nova.extend_volume, 'extending a volume')
+
+    def snapshot(
+        self,
+        context: Any,
+        instance: Any,
+        image_id: str,
+        update_task_state: Any,
+    ) -> None:
+        """Refuse; Nova deletes the image that it created for the snapshot."""
+        raise snapshots.refusal(context, instance)
+
+    pause = methods.refuse(_Nova.pause, 'pausing a server')
+    unpause = methods.refuse(_Nova.unpause, 'unpausing a server')
+    suspend = methods.refuse(
+        _Nova.suspend, 'suspending a server', methods.roll_back
+    )
+    resume = methods.refuse(
+        _Nova.resume, 'resuming a server', methods.roll_back
+    )
+    rescue = methods.refuse(_Nova.rescue, 'rescuing a server')
+    unrescue = methods.refuse(
+        _Nova.unrescue, 'unrescuing a server', methods.roll_back
+    )
+    power_update_event = methods.refuse(
+        _Nova.power_update_event, 'a power update event'
+    )
+    trigger_crash_dump = methods.refuse(
+        _Nova.trigger_crash_dump,
+        'a crash dump',
+        nova_exception.TriggerCrashDumpNotSupported,
+    )
+    set_admin_password = methods.refuse(
+        _Nova.set_admin_password,
+        'setting the administrator password',
+        nova_exception.SetAdminPasswdNotSupported,
+    )
+
+    def poll_rebooting_instances(self, timeout: Any, instances: Any) -> None:
+        """Log the refusal only; the host finishes every reboot in time."""
+        for instance in instances:
+            messages.log_refusal('[DEFAULT]reboot_timeout', instance)
+
+    host_power_action = methods.refuse(
+        _Nova.host_power_action,
+        "changing the host's power state",
+        NotImplementedError,
+    )
+    host_maintenance_mode = methods.refuse(
+        _Nova.host_maintenance_mode, 'maintenance mode', NotImplementedError
+    )
+    # Nova asks for it before it attaches a volume.
+    get_volume_connector = methods.refuse(
+        _Nova.get_volume_connector, 'attaching a volume'
+    )
+    volume_snapshot_create = methods.refuse(
+        _Nova.volume_snapshot_create, 'a volume snapshot', NotImplementedError
+    )
+    volume_snapshot_delete = methods.refuse(
+        _Nova.volume_snapshot_delete, 'a volume snapshot', NotImplementedError
+    )
+    quiesce = methods.refuse(
+        _Nova.quiesce, 'quiescing a guest', NotImplementedError
+    )
+    unquiesce = methods.refuse(
+        _Nova.unquiesce, 'quiescing a guest', NotImplementedError
+    )

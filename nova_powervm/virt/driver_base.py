@@ -12,15 +12,10 @@
 
 """What the parts of the compute driver share."""
 
-import contextlib
-import dataclasses
 from typing import Any
 
-import nova.conf
-from nova import exception as nova_exception
 from nova.virt import driver
 
-from nova_powervm import conf
 from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.virt import deferred_starts
@@ -28,11 +23,6 @@ from nova_powervm.virt import descriptions
 from nova_powervm.virt import errors
 from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import services
-from nova_powervm.virt import silent_host
-
-CONF = nova.conf.CONF
-
-conf.register_opts(CONF)
 
 
 class DriverBase(driver.ComputeDriver):
@@ -44,57 +34,28 @@ class DriverBase(driver.ComputeDriver):
     def __init__(self, virtapi: Any) -> None:
         super().__init__(virtapi)
         try:
-            self._settings = dataclasses.replace(
-                conf.powervm.read_settings(CONF.powervm),
-                disk_overcommitment=CONF.disk_allocation_ratio
-                or CONF.initial_disk_allocation_ratio,
-            )
+            self.settings = services.read_settings()
         except exception.PowerVMError as error:
             raise errors.to_nova(error) from error
-        self._node: str | None = None
-        self._node_uuid: str | None = None
-        self._running: services.Services | None = None
-        self._is_first_cycle = True
+        self.services: Any = services.NotStarted()
         # Uuids of the instances that a revert is removing from this host.
         self._reverting: set[str] = set()
         self._interrupted_moves: interrupted_moves.InterruptedMoves | None = (
             None
         )
-        self._silent_host = silent_host.SilentHostLimiter()
         self._deferred_starts = deferred_starts.DeferredStarts(
             self._start_at_boot
         )
 
     def _nodename(self) -> str:
-        return self._node or ''
+        return str(self.services.node.name)
 
-    def _services(self) -> services.Services:
-        if self._running is None:
-            raise nova_exception.VirtDriverNotReady()
-        return self._running
+    def _services(self) -> services.Operations:
+        found: services.Operations = self.services.operations
+        return found
 
-    def _askers(
-        self,
-        instance: Any,
-        network_info: Any,
-        files: Any = (),
-        password: str | None = None,
-    ) -> descriptions.NovaAskers:
-        """Return what an operation on an instance asks Nova and Neutron."""
-        return descriptions.NovaAskers(
-            self.virtapi,
-            instance,
-            self._nodename(),
-            network_info,
-            files=files,
-            password=password,
-        )
-
-    def _limit_waits_at_start(self) -> contextlib.AbstractContextManager[None]:
-        """Avoid waiting for a silent host once per instance at start."""
-        if self._is_first_cycle:
-            return self._silent_host.limit_waits()
-        return contextlib.nullcontext()
+    def _askers(self, *args: Any) -> descriptions.NovaAskers:
+        return self._services().descriptions.askers(*args)
 
     def _start_at_boot(self, context: Any, instance: Any) -> None:
         """Start an instance that Nova expects to be running."""

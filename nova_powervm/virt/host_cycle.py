@@ -18,7 +18,6 @@ from typing import Any
 
 import nova.conf
 from nova import exception as nova_exception
-from nova.virt import node as virt_node
 from oslo_log import log as logging
 
 from nova_powervm import exception
@@ -39,16 +38,6 @@ LOG = logging.getLogger(__name__)
 class HostCycle(driver_base.DriverBase):
     """The two steps of a cycle of Nova's resource tracker."""
 
-    def _local_uuid(self) -> str:
-        """Return Nova's uuid of this node, reading it once.
-
-        Do not call this in init_host: reading may write a new uuid, and Nova
-        checks afterwards that an existing service has not lost its uuid.
-        """
-        if self._node_uuid is None:
-            self._node_uuid = str(virt_node.get_local_node_uuid())
-        return self._node_uuid
-
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         """Read the host, and the inventory file if it has changed.
 
@@ -57,12 +46,12 @@ class HostCycle(driver_base.DriverBase):
         """
         # Even if the first cycle fails, a later one must not remove orphan
         # disks: builds may be in progress then.
-        is_first_cycle, self._is_first_cycle = self._is_first_cycle, False
+        is_first_cycle = self.services.startup.end()
         running = self._services()
         # Not before: while nova-compute starts, Nova resumes guests one after
         # another, and would take a stop event for those that are still off.
-        running.listen()
-        running.provider_tree.recover_deleted(self._local_uuid())
+        self.services.listen()
+        running.provider_tree.recover_deleted(self.services.node.uuid)
         if is_first_cycle:
             self._give_up_evacuations(running)
         self._end_interrupted_moves(at_start=is_first_cycle)
@@ -73,17 +62,17 @@ class HostCycle(driver_base.DriverBase):
         snapshot = running.host.read()
         self._report_misplaced(running, snapshot)
         return {
-            'uuid': self._local_uuid(),
+            'uuid': self.services.node.uuid,
             **translation.available_resource(snapshot, nodename),
         }
 
-    def _give_up_evacuations(self, running: services.Services) -> None:
+    def _give_up_evacuations(self, running: services.Operations) -> None:
         """Give up evacuations to this host, without failing the cycle."""
         interrupted = interrupted_evacuations.InterruptedEvacuations(
             self.virtapi, running.removal.note_leftover
         )
         try:
-            interrupted.give_up(self._nodename(), self._local_uuid())
+            interrupted.give_up(self._nodename(), self.services.node.uuid)
         except Exception:
             LOG.exception(
                 'Interrupted evacuations could not be given up; the next '
@@ -107,7 +96,7 @@ class HostCycle(driver_base.DriverBase):
             )
 
     def _report_misplaced(
-        self, running: services.Services, snapshot: host_ops.Snapshot
+        self, running: services.Operations, snapshot: host_ops.Snapshot
     ) -> None:
         """Report LPARs on the wrong side, without failing the cycle."""
         try:
@@ -119,7 +108,7 @@ class HostCycle(driver_base.DriverBase):
             )
 
     def _remove_leftovers(
-        self, running: services.Services, *, with_orphans: bool
+        self, running: services.Operations, *, with_orphans: bool
     ) -> None:
         """Remove the remains of failed builds, without failing the cycle.
 

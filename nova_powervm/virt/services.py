@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Assembles the parts of the driver."""
+"""Assembles the collaborators of the driver."""
 
 import contextlib
 import dataclasses
@@ -18,8 +18,12 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
+import nova.conf
+from nova import exception as nova_exception
+from nova.virt import event as virtevent
 from oslo_log import log as logging
 
+from nova_powervm import conf
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import host as host_values
@@ -49,16 +53,24 @@ from nova_powervm.powervm import vif
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import drivers
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import local_node
+from nova_powervm.virt import network_adapters
 from nova_powervm.virt import port_records
+from nova_powervm.virt import startup
+from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import placement
+from nova_powervm.virt.provider_tree import provider_config
 from nova_powervm.virt.provider_tree import updating
 
+CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
+
+conf.register_opts(CONF)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Services:
-    """The operations and values that the driver uses.
+class Operations:
+    """The operations on the host, and the means that they share.
 
     :param host: Reads the host.
     :param inventory: The inventory file.
@@ -74,8 +86,6 @@ class Services:
     :param partitions: The host's LPARs.
     :param records: Nova's records of instances.
     :param disks: The disk driver.
-    :param close: Stops listening to the host, and logs off.
-    :param listen: Starts to listen to the host, once.
     """
 
     host: host.HostOps
@@ -92,63 +102,135 @@ class Services:
     partitions: interfaces.Partitions
     records: interfaces.Records
     disks: disk_interfaces.Disks
-    close: Callable[[], None]
-    listen: Callable[[], None] = lambda: None
+
+
+class Services:
+    """The collaborators of the driver, once it is connected to the host.
+
+    :param operations: The operations on the host.
+    :param virtapi: Nova's VirtAPI.
+    :param node: The node of this compute service.
+    :param listen: Starts to listen to the host, once.
+    :param close: Stops listening to the host, and logs off.
+    """
+
+    def __init__(
+        self,
+        operations: Operations,
+        virtapi: Any,
+        node: local_node.LocalNode,
+        listen: Callable[[], None] = lambda: None,
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.operations = operations
+        self.node = node
+        self.listen = listen
+        self.close = close
+        self.startup = startup.Startup()
+        self.network_adapters = network_adapters.NetworkAdapters(
+            operations.lpars,
+            operations.descriptions,
+            operations.host,
+            operations.partitions,
+            self.startup.limit_waits,
+        )
+
+
+class NotStarted:
+    """Stands for the collaborators while the driver has no host."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse what Nova asks before init_host or after cleanup_host."""
+        raise nova_exception.VirtDriverNotReady()
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def read_settings() -> options.Settings:
+    """Read the ``[powervm]`` options.
+
+    :raises exception.ConfigurationError: An option is invalid.
+    """
+    return dataclasses.replace(
+        options.read_settings(CONF.powervm),
+        disk_overcommitment=CONF.disk_allocation_ratio
+        or CONF.initial_disk_allocation_ratio,
+    )
 
 
 def start(
     settings: options.Settings,
     nodename: str,
     virtapi: Any,
-    cpu_ratio: float,
-    additions: Mapping[str, slot_providers.Additions],
-    emit_stopped: Callable[[str], None],
+    emit_event: Callable[[Any], None],
 ) -> Services:
     """Read the inventory file, log on to the host and read it once.
+
+    Wait until the power states of instances can be read, so that Nova sees
+    which instances a boot of the host has stopped.
 
     :param settings: The ``[powervm]`` options.
     :param nodename: The compute node's name.
     :param virtapi: Nova's VirtAPI.
-    :param cpu_ratio: Nova's allocation ratio for VCPU.
-    :param additions: What Nova's provider.yaml adds to providers.
-    :param emit_stopped: Tells Nova by uuid that an instance has stopped.
+    :param emit_event: Passes an event to Nova.
     :raises exception.ConfigurationError: An option or the file is invalid.
     :raises exception.RestUnreachable: The host did not answer in time.
     """
+    additions = provider_config.read_additions(
+        CONF.compute.provider_config_location
+    )
     inventory = InventoryFile(settings.inventory_file)
     adapter = session.connect(settings.server)
     with contextlib.ExitStack() as undo:
         undo.callback(adapter.session.close)
-        services = _assemble(
+        operations = _assemble(
             settings, nodename, virtapi, inventory, adapter, additions
         )
-        snapshot = _wait_for_host(settings.server, services)
-        services.claims.check_inventory_conflicts(snapshot)
-        services.disks.prepare()
-        _log_host(settings, services.disks, snapshot.view, cpu_ratio)
+        snapshot = _wait_for_host(settings.server, operations)
+        operations.claims.check_inventory_conflicts(snapshot)
+        operations.disks.prepare()
+        _log_host(settings, operations.disks, snapshot.view)
         listener = events.Listener(
             adapter,
             stopped_lpars.StoppedLpars(
-                services.partitions, services.records, nodename, emit_stopped
+                operations.partitions,
+                operations.records,
+                nodename,
+                lambda uuid: emit_event(
+                    virtevent.LifecycleEvent(
+                        uuid, virtevent.EVENT_LIFECYCLE_STOPPED
+                    )
+                ),
             ),
         )
         undo.callback(listener.stop)
-        return dataclasses.replace(
-            services, listen=listener.start, close=undo.pop_all().close
+        if settings.skip_free_provider_reads:
+            free_provider_reads.install(
+                virtapi.reportclient,
+                lambda: operations.claims.published.providers,
+            )
+            undo.callback(free_provider_reads.uninstall, virtapi.reportclient)
+        return Services(
+            operations,
+            virtapi,
+            local_node.LocalNode(nodename),
+            listener.start,
+            undo.pop_all().close,
         )
 
 
 def _wait_for_host(
-    server: options.Server, services: Services
+    server: options.Server, operations: Operations
 ) -> host.Snapshot:
     """Read the host once it reports the power states of all instances.
 
     After a while, continue without the states that stay unknown.
     """
-    ready = readiness.Readiness(services.partitions, services.records)
+    ready = readiness.Readiness(operations.partitions, operations.records)
 
     def read() -> None:
-        services.host.read()
+        operations.host.read()
         ready.check()
 
     try:
@@ -159,7 +241,7 @@ def _wait_for_host(
             'start instances that were running.',
             {'error': error},
         )
-    return services.host.last_or_read()
+    return operations.host.last_or_read()
 
 
 def _assemble(
@@ -169,7 +251,7 @@ def _assemble(
     inventory: interfaces.Inventory,
     adapter: Any,
     additions: Mapping[str, slot_providers.Additions],
-) -> Services:
+) -> Operations:
     managed = system.RestSystem(adapter, settings.server)
     lpars = partitions.RestPartitions(adapter, managed)
     nova_records = instance_records.NovaRecords()
@@ -186,7 +268,7 @@ def _assemble(
     networks = network.NetworkOps(vifs)
     removals = removal.RemovalOps(lpars, disks)
     reading = images.ImageOps()
-    return Services(
+    return Operations(
         host=reader,
         inventory=inventory,
         claims=slot_claims,
@@ -206,7 +288,7 @@ def _assemble(
             removals,
         ),
         descriptions=descriptions.Descriptions(
-            slot_claims, settings.proc_units_factor
+            slot_claims, settings.proc_units_factor, virtapi, nodename
         ),
         removal=removals,
         pool_orphans=pool_orphans.PoolOrphans(disks, nova_records),
@@ -218,7 +300,6 @@ def _assemble(
         partitions=lpars,
         records=nova_records,
         disks=disks,
-        close=adapter.session.close,
     )
 
 
@@ -226,7 +307,6 @@ def _log_host(
     settings: options.Settings,
     disks: disk_interfaces.Disks,
     view: host_values.HostView,
-    cpu_ratio: float,
 ) -> None:
     LOG.info(
         'Managing system %(name)s (%(machine)s) with %(slots)d I/O slots.',
@@ -237,7 +317,9 @@ def _log_host(
         },
     )
     promise = host_values.overcommitment(
-        view, settings.proc_units_factor, cpu_ratio
+        view,
+        settings.proc_units_factor,
+        CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio,
     )
     if promise:
         LOG.warning(promise)

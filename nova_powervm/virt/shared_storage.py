@@ -115,7 +115,7 @@ class SharedStorage(driver_base.DriverBase):
             return True
         # Before the first cycle, Nova removes what was evacuated from here.
         is_leaving = (
-            self._is_first_cycle
+            not self.services.startup.is_over
             and record.task_state in task_states.rebuild_states
         )
         return bool(record.host == self._nodename() and not is_leaving)

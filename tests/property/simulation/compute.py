@@ -42,6 +42,7 @@ from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import interrupted_moves
+from nova_powervm.virt import local_node
 from nova_powervm.virt import services
 from nova_powervm.virt.provider_tree import placement as virt_placement
 from nova_powervm.virt.provider_tree import provider_config as additions
@@ -116,9 +117,12 @@ class Compute:
         # DRC index to the paragraph of what was in the slot.
         self.planned = {}
         self.services = self._start()
-        self.driver._node = node.name
-        self.driver._node_uuid = node.root
-        self.driver._running = self.services
+        self.driver.services = services.Services(
+            self.services,
+            self.driver.virtapi,
+            local_node.LocalNode(node.name),
+        )
+        self.driver.services.node.uuid = node.root
         self.driver._interrupted_moves = interrupted_moves.InterruptedMoves(
             self.driver.virtapi,
             node.name,
@@ -136,10 +140,10 @@ class Compute:
 
     def _start(self):
         """Do what services.start does, on this host."""
-        services = self._assemble()
-        services.claims.check_inventory_conflicts(services.host.read())
-        services.disks.prepare()
-        return services
+        operations = self._assemble()
+        operations.claims.check_inventory_conflicts(operations.host.read())
+        operations.disks.prepare()
+        return operations
 
     def _assemble(self):
         server = self.server
@@ -153,7 +157,7 @@ class Compute:
         networks = network.NetworkOps({})
         removals = removal.RemovalOps(server, server)
         reading = images.ImageOps()
-        return services.Services(
+        return services.Operations(
             host=reader,
             inventory=self._inventory,
             claims=slot_claims,
@@ -172,7 +176,9 @@ class Compute:
                 burn.BurnOps(placement),
                 removals,
             ),
-            descriptions=descriptions.Descriptions(slot_claims, 0.5),
+            descriptions=descriptions.Descriptions(
+                slot_claims, 0.5, self.driver.virtapi, self._node.name
+            ),
             removal=removals,
             network=networks,
             partitions=server,
@@ -183,7 +189,6 @@ class Compute:
                 server, records, self._node.name
             ),
             images=reading,
-            close=lambda: None,
         )
 
     def cycle(self, resources, *, startup=False):

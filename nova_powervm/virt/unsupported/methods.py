@@ -1,0 +1,56 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Makes the methods of the driver that refuse an operation."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import wrapt
+from nova import exception as nova_exception
+
+from nova_powervm.virt.unsupported import messages
+
+
+def refuse(
+    method: Any,
+    operation: str,
+    error: Callable[[str], Exception] = nova_exception.NovaException,
+) -> Any:
+    """Return a method with Nova's signature that refuses an operation.
+
+    It raises NotImplementedError where Nova's API turns that into 501.
+
+    :param method: The method of :class:`nova.virt.driver.ComputeDriver`.
+    :param operation: The operation, as a noun phrase in the singular.
+    :param error: Returns the exception for a message.
+    """
+
+    @wrapt.decorator
+    def refusal(
+        wrapped: Any, driver: Any, args: tuple[Any, ...], kwargs: Any
+    ) -> None:
+        given = inspect.signature(wrapped).bind(*args, **kwargs).arguments
+        raise error(messages.log_refusal(operation, given.get('instance')))
+
+    return refusal(method)
+
+
+def roll_back(reason: str) -> nova_exception.InstanceFaultRollback:
+    """Return an exception after which the instance keeps its former state.
+
+    After any other exception Nova sets the instance to ERROR.
+    """
+    return nova_exception.InstanceFaultRollback(
+        nova_exception.NovaException(reason)
+    )
