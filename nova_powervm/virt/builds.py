@@ -27,12 +27,12 @@ from nova_powervm.ops import survey
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
+from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import images
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import port_records
 from nova_powervm.virt import rebuild
-from nova_powervm.virt import shared_storage
 from nova_powervm.virt import vifs
 from nova_powervm.virt.unsupported import build_requests
 
@@ -40,7 +40,7 @@ LOG = logging.getLogger(__name__)
 
 
 @errors.translate_errors
-class Builds(shared_storage.SharedStorage):
+class Builds(driver_base.DriverBase):
     """Creates LPARs with their slots, disks and ports, and removes them."""
 
     def spawn(
@@ -100,7 +100,7 @@ class Builds(shared_storage.SharedStorage):
         except exception.PowerVMError as error:
             raise errors.build_error_to_nova(error, instance.uuid) from error
         rebuild.record_image(instance)
-        self._record_pool(instance)
+        self.services.storage.record_pool(instance)
         accelerator_requests.record_slots(instance, requests)
 
     def rebuild(
@@ -201,7 +201,9 @@ class Builds(shared_storage.SharedStorage):
             instance.task_state in task_states.rebuild_states
             and instance.host != self._nodename()
         )
-        return is_evacuated and bool(self._kept_disks(instance))
+        return is_evacuated and bool(
+            self.services.storage.kept_disks(instance)
+        )
 
     def _slots_beside_allocated(self, instance: Any) -> set[int]:
         """Return the LPAR's slots that Nova did not allocate."""
@@ -265,11 +267,12 @@ class Builds(shared_storage.SharedStorage):
         """
         self._remove(
             instance,
-            delete_disks=destroy_disks and self._may_delete_disks(instance),
+            delete_disks=destroy_disks
+            and self.services.storage.may_delete_disks(instance),
         )
 
     def _remove(self, instance: Any, *, delete_disks: bool) -> None:
-        self._deferred_starts.forget(instance)
+        self.services.deferred_starts.forget(instance)
         self._services().removal.destroy(
             instance.uuid, delete_disks=delete_disks
         )
@@ -289,7 +292,7 @@ class Builds(shared_storage.SharedStorage):
         destroy_secrets: bool = True,
     ) -> None:
         """Remove what destroy was told to keep, if there is anything."""
-        if destroy_disks and self._may_delete_disks(instance):
+        if destroy_disks and self.services.storage.may_delete_disks(instance):
             self._services().removal.destroy(instance.uuid)
 
 

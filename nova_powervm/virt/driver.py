@@ -13,7 +13,6 @@
 """The compute driver: each method translates and calls one operation."""
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -34,11 +33,8 @@ from nova_powervm.ops import attached_slots
 from nova_powervm.ops import power
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import action_events
-from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
-from nova_powervm.virt import host_cycle
-from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import live_migration
 from nova_powervm.virt import moves
@@ -61,7 +57,7 @@ _REBOOT_EVENT = 'powervm_reboot'
 
 
 @errors.translate_errors
-class PowerVMDriver(moves.Moves, host_cycle.HostCycle):
+class PowerVMDriver(moves.Moves):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
     The ``[powervm]`` options are read once, when it is created.
@@ -94,12 +90,15 @@ class PowerVMDriver(moves.Moves, host_cycle.HostCycle):
         self.services = services.start(
             self.settings, host, self.virtapi, self.emit_event
         )
-        self._declare_storage()
+        self.capabilities = {
+            **self.capabilities,
+            **self.services.storage.capabilities,
+        }
 
     def cleanup_host(self, host: str) -> None:
         """Log off, without waiting for a host that does not answer."""
         self.services.close()
-        self.services = services.NotStarted()
+        self.services = services.not_started()
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
         """Return the only node, which has the name of the host."""
@@ -177,36 +176,15 @@ class PowerVMDriver(moves.Moves, host_cycle.HostCycle):
         except Exception:
             # Any error would cost the instance its allocations: see above.
             LOG.exception('The power state is unknown', instance=instance)
-        if state is partition.Power.OFF and self._deferred_starts.is_waiting(
-            instance
+        if (
+            state is partition.Power.OFF
+            and self.services.deferred_starts.is_waiting(instance)
         ):
             # Nova would stop an instance that it records as running.
             state = partition.Power.UNKNOWN
         return translation.instance_info(state, instance.power_state)
 
     # Power
-
-    def _start(
-        self,
-        operation: operations.Operation,
-        instance: Any,
-        network_info: Any,
-        requests: Sequence[accelerators.Request],
-        timeout: int = 0,
-    ) -> None:
-        """Start or restart an instance with its slots and ports."""
-        asked = self._askers(instance, network_info)
-        self._services().lpars.run(
-            operation,
-            self._services().descriptions.recorded(
-                instance,
-                requests,
-                extra_specs=descriptions.required_specs(instance),
-                ports=asked.ports,
-                timeout=timeout,
-            ),
-            asked.askers,
-        )
 
     def power_on(
         self,
@@ -218,9 +196,11 @@ class PowerVMDriver(moves.Moves, host_cycle.HostCycle):
         share_info: Any = None,
     ) -> None:
         """Start the instance's LPAR with its slots and ports."""
-        self._deferred_starts.forget(instance)
+        self.services.deferred_starts.forget(instance)
         requests = self._await_requests(context, instance, accel_info)
-        self._start(operations.START, instance, network_info, requests)
+        self.services.starts.start(
+            operations.START, instance, network_info, requests
+        )
         accelerator_requests.save_slots(instance, requests)
 
     def _await_requests(
@@ -245,7 +225,7 @@ class PowerVMDriver(moves.Moves, host_cycle.HostCycle):
             # Nova passes a context first for a deleted, running instance.
             instance, timeout = timeout, 0
         guest_stops.check_supported(instance)
-        self._deferred_starts.forget(instance)
+        self.services.deferred_starts.forget(instance)
         with (
             rebuild.refused_if_stop_fails(instance),
             self._logged_if_evacuated(instance),
@@ -295,7 +275,7 @@ class PowerVMDriver(moves.Moves, host_cycle.HostCycle):
         share_info: Any = None,
     ) -> None:
         """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
-        self._deferred_starts.forget(instance)
+        self.services.deferred_starts.forget(instance)
         try:
             requests = self._await_requests(context, instance, accel_info)
             if reboot_type == 'HARD':
@@ -303,7 +283,7 @@ class PowerVMDriver(moves.Moves, host_cycle.HostCycle):
                     instance, network_info, block_device_info, requests
                 )
             else:
-                self._start(
+                self.services.starts.start(
                     operations.SOFT_REBOOT,
                     instance,
                     network_info,
@@ -339,32 +319,7 @@ class PowerVMDriver(moves.Moves, host_cycle.HostCycle):
         not answer, or is still binding accelerators, the instance is started
         in a later cycle instead.
         """
-        self._deferred_starts.start_or_defer(context, instance)
-
-    def _start_at_boot(self, context: Any, instance: Any) -> None:
-        """Start an instance that Nova expects to be running.
-
-        Nova passes no accelerator requests. Fetch them without waiting for
-        unbound ones, because nova-compute is starting. Fetch the ports, too,
-        because Nova passes its cache, which may be outdated.
-        """
-        requests = accelerator_requests.fetch_requests(
-            context, instance, self._nodename(), wait=False
-        )
-        ports = instance_ports.fetch_ports_at_boot(instance, self._nodename())
-        self._services().lpars.run(
-            operations.START,
-            self._services().descriptions.recorded(
-                instance,
-                requests,
-                extra_specs=descriptions.required_specs(instance),
-                ports=ports,
-            ),
-            dataclasses.replace(
-                self._askers(instance, None).askers, ports=lambda: ports or ()
-            ),
-        )
-        accelerator_requests.save_slots(instance, requests)
+        self.services.deferred_starts.start_or_defer(context, instance)
 
     # Live migration
 
@@ -404,6 +359,45 @@ class PowerVMDriver(moves.Moves, host_cycle.HostCycle):
                 instance_records.stored_slots(instance.resources),
             )
         )
+
+    # The cycle of Nova's resource tracker
+
+    def get_available_resource(self, nodename: str) -> dict[str, Any]:
+        """Read the host, and the inventory file if it has changed."""
+        return self.services.host_cycle.read(nodename)
+
+    def update_provider_tree(
+        self, provider_tree: Any, nodename: str, allocations: Any = None
+    ) -> None:
+        """Publish the host's resources and one provider for each slot."""
+        self.services.host_cycle.publish(
+            provider_tree, nodename, self._get_allocation_ratios
+        )
+
+    # Shared storage
+
+    def instance_on_disk(self, instance: Any) -> bool:
+        """Return whether this host sees the disks of an instance."""
+        return self.services.storage.sees_disks(instance)
+
+    def check_instance_shared_storage_local(
+        self, context: Any, instance: Any
+    ) -> dict[str, str]:
+        """Describe the storage that has the disks of an instance."""
+        return self.services.storage.describe(instance)
+
+    def check_instance_shared_storage_cleanup(
+        self, context: Any, data: dict[str, str]
+    ) -> None:
+        """Do nothing, because the check created nothing."""
+
+    def cache_image(self, context: Any, image_id: str) -> bool:
+        """Write an image to the pool's cache before servers need it."""
+        return self.services.storage.cache_image(context, image_id)
+
+    def manage_image_cache(self, context: Any, all_instances: Any) -> None:
+        """Remove images and disks that no server of any host needs."""
+        self.services.storage.remove_unused()
 
     # Network adapters
 

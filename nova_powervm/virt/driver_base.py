@@ -17,12 +17,11 @@ from typing import Any
 from nova.virt import driver
 
 from nova_powervm import exception
-from nova_powervm.lpar import partition
-from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import errors
-from nova_powervm.virt import interrupted_moves
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import services
+from nova_powervm.virt import translation
 
 
 class DriverBase(driver.ComputeDriver):
@@ -37,31 +36,16 @@ class DriverBase(driver.ComputeDriver):
             self.settings = services.read_settings()
         except exception.PowerVMError as error:
             raise errors.to_nova(error) from error
-        self.services: Any = services.NotStarted()
-        # Uuids of the instances that a revert is removing from this host.
-        self._reverting: set[str] = set()
-        self._interrupted_moves: interrupted_moves.InterruptedMoves | None = (
-            None
-        )
-        self._deferred_starts = deferred_starts.DeferredStarts(
-            self._start_at_boot
-        )
+        self.services = services.not_started()
 
     def _nodename(self) -> str:
-        return str(self.services.node.name)
+        return self.services.node.name
 
-    def _services(self) -> services.Operations:
-        found: services.Operations = self.services.operations
-        return found
+    def _services(self) -> host_operations.HostOperations:
+        return self.services.operations
 
     def _askers(self, *args: Any) -> descriptions.NovaAskers:
         return self._services().descriptions.askers(*args)
 
-    def _start_at_boot(self, context: Any, instance: Any) -> None:
-        """Start an instance that Nova expects to be running."""
-        raise NotImplementedError
 
-
-def lpar_of(instance: Any) -> str:
-    """Return the upper-case uuid of the LPAR of an instance."""
-    return partition.lpar_uuid(instance.uuid)
+lpar_of = translation.lpar_of

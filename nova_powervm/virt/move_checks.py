@@ -79,8 +79,8 @@ class MoveChecks(builds.Builds):
         Nova has no call for this. The one that asks about shared storage fits,
         and answers without changing anything.
         """
-        pool = self._pool()
-        if pool is None or not self._kept_disks(instance):
+        pool = self.services.storage.pool
+        if pool is None or not self.services.storage.kept_disks(instance):
             raise exception.MoveRefused(
                 reason='its disks are not in a shared storage pool '
                 '([powervm]disk_driver), so no other host sees them',
@@ -112,7 +112,7 @@ class MoveChecks(builds.Builds):
             :meth:`migrate_disk_and_power_off` of the other host sends.
         :returns: Whether the storage is shared; for a move, what prevents it.
         """
-        is_shared = super().check_instance_shared_storage_remote(context, data)
+        is_shared = self.services.storage.is_shared(data)
         if _MOVED not in data:
             return is_shared
         if not is_shared:

@@ -111,7 +111,7 @@ class MoveRepairs(builds.Builds):
         **rest: Any,
     ) -> spec.Wanted:
         """Describe an instance as Nova records it on this host."""
-        pool = self._pool()
+        pool = self.services.storage.pool
         return self._services().descriptions.recorded(
             instance,
             requests,

@@ -72,7 +72,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         :raises nova.exception.InstanceFaultRollback: The move is not
             possible; the server continues as it was.
         """
-        self._deferred_starts.forget(instance)
+        self.services.deferred_starts.forget(instance)
         with self._refused_moves(instance):
             move = instance_moves.move_of(instance)
             # What the present flavor asks for does not matter any more.
@@ -204,7 +204,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             power_on=power_on,
         )
         self._services().lpars.run(operations.ARRIVAL, wanted, askers)
-        self._record_pool(instance)
+        self.services.storage.record_pool(instance)
 
     def confirm_migration(
         self, context: Any, migration: Any, instance: Any, network_info: Any
@@ -276,12 +276,12 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
                 destroy_secrets,
             )
             return
-        self._reverting.add(instance.uuid)
+        self.services.reverting.add(instance.uuid)
         try:
             with _errors_out(_NOT_REVERTED):
                 self._leave_destination(instance)
         finally:
-            self._reverting.discard(instance.uuid)
+            self.services.reverting.discard(instance.uuid)
 
     def _leave_destination(self, instance: Any) -> None:
         """Stop an instance whose move is reverted, and remove a second LPAR.

@@ -22,7 +22,6 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
-from nova_powervm.lpar import partition
 from nova_powervm.lpar import spec
 from nova_powervm.ops import apply
 from nova_powervm.ops import attached_slots
@@ -30,6 +29,7 @@ from nova_powervm.ops import host
 from nova_powervm.ops import interfaces
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import translation
 from nova_powervm.virt.unsupported import messages
 
 LOG = logging.getLogger(__name__)
@@ -113,9 +113,7 @@ class NetworkAdapters:
             running and cannot get an adapter in this state.
         """
         if instance.vm_state == vm_states.ACTIVE:
-            obstacle = self._partitions.obstacle(
-                partition.lpar_uuid(instance.uuid)
-            )
+            obstacle = self._partitions.obstacle(translation.lpar_of(instance))
             if obstacle:
                 raise nova_exception.AttachInterfaceNotSupported(
                     messages.log_refusal(

@@ -17,6 +17,7 @@ import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
+from typing import cast
 
 import nova.conf
 from nova import exception as nova_exception
@@ -50,12 +51,18 @@ from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm import vif
+from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import drivers
+from nova_powervm.virt import guest_starts
+from nova_powervm.virt import host_cycle
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import local_node
 from nova_powervm.virt import network_adapters
 from nova_powervm.virt import port_records
+from nova_powervm.virt import shared_storage
 from nova_powervm.virt import startup
 from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import placement
@@ -66,42 +73,6 @@ CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 conf.register_opts(CONF)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Operations:
-    """The operations on the host, and the means that they share.
-
-    :param host: Reads the host.
-    :param inventory: The inventory file.
-    :param claims: Finds the slots of instances.
-    :param provider_tree: Updates Nova's provider tree.
-    :param lpars: Makes LPARs what they should be.
-    :param descriptions: Describes instances.
-    :param removal: Removes LPARs, and the remains of builds.
-    :param pool_orphans: Removes disks of deleted instances of other hosts.
-    :param misplaced: Reports LPARs on the wrong side.
-    :param images: Reads images.
-    :param network: Connects LPARs to networks.
-    :param partitions: The host's LPARs.
-    :param records: Nova's records of instances.
-    :param disks: The disk driver.
-    """
-
-    host: host.HostOps
-    inventory: interfaces.Inventory
-    claims: claims.ClaimOps
-    provider_tree: updating.ProviderTreeUpdater
-    lpars: apply.LparOps
-    descriptions: descriptions.Descriptions
-    removal: removal.RemovalOps
-    pool_orphans: pool_orphans.PoolOrphans
-    misplaced: misplaced_lpars.MisplacedLpars
-    images: images.ImageOps
-    network: network.NetworkOps
-    partitions: interfaces.Partitions
-    records: interfaces.Records
-    disks: disk_interfaces.Disks
 
 
 class Services:
@@ -116,7 +87,7 @@ class Services:
 
     def __init__(
         self,
-        operations: Operations,
+        operations: host_operations.HostOperations,
         virtapi: Any,
         node: local_node.LocalNode,
         listen: Callable[[], None] = lambda: None,
@@ -124,9 +95,33 @@ class Services:
     ) -> None:
         self.operations = operations
         self.node = node
-        self.listen = listen
         self.close = close
+        self.reverting: set[str] = set()
         self.startup = startup.Startup()
+        self.storage = shared_storage.SharedStorage(
+            operations.disks,
+            operations.images,
+            operations.pool_orphans,
+            self.startup,
+            node.name,
+        )
+        self.starts = guest_starts.GuestStarts(
+            operations.lpars, operations.descriptions, node.name
+        )
+        self.deferred_starts = deferred_starts.DeferredStarts(
+            self.starts.start_at_boot
+        )
+        self.host_cycle = host_cycle.HostCycle(
+            operations,
+            virtapi,
+            node,
+            self.startup,
+            self.deferred_starts,
+            interrupted_moves.InterruptedMoves(
+                virtapi, node.name, busy=self.reverting.__contains__
+            ),
+            listen,
+        )
         self.network_adapters = network_adapters.NetworkAdapters(
             operations.lpars,
             operations.descriptions,
@@ -136,7 +131,7 @@ class Services:
         )
 
 
-class NotStarted:
+class _NotStarted:
     """Stands for the collaborators while the driver has no host."""
 
     def __getattr__(self, name: str) -> Any:
@@ -145,6 +140,11 @@ class NotStarted:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+def not_started() -> Services:
+    """Return what raises VirtDriverNotReady whatever Nova asks it for."""
+    return cast(Services, _NotStarted())
 
 
 def read_settings() -> options.Settings:
@@ -211,17 +211,19 @@ def start(
                 lambda: operations.claims.published.providers,
             )
             undo.callback(free_provider_reads.uninstall, virtapi.reportclient)
-        return Services(
+        services = Services(
             operations,
             virtapi,
             local_node.LocalNode(nodename),
             listener.start,
             undo.pop_all().close,
         )
+    services.storage.prepare()
+    return services
 
 
 def _wait_for_host(
-    server: options.Server, operations: Operations
+    server: options.Server, operations: host_operations.HostOperations
 ) -> host.Snapshot:
     """Read the host once it reports the power states of all instances.
 
@@ -251,7 +253,7 @@ def _assemble(
     inventory: interfaces.Inventory,
     adapter: Any,
     additions: Mapping[str, slot_providers.Additions],
-) -> Operations:
+) -> host_operations.HostOperations:
     managed = system.RestSystem(adapter, settings.server)
     lpars = partitions.RestPartitions(adapter, managed)
     nova_records = instance_records.NovaRecords()
@@ -268,7 +270,7 @@ def _assemble(
     networks = network.NetworkOps(vifs)
     removals = removal.RemovalOps(lpars, disks)
     reading = images.ImageOps()
-    return Operations(
+    return host_operations.HostOperations(
         host=reader,
         inventory=inventory,
         claims=slot_claims,

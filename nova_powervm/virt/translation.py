@@ -40,6 +40,11 @@ _SUPPORTED = [
 ]
 
 
+def lpar_of(instance: Any) -> str:
+    """Return the upper-case uuid of the LPAR of an instance."""
+    return partition.lpar_uuid(instance.uuid)
+
+
 def instance_info(
     state: partition.Power, recorded: int | None
 ) -> hardware.InstanceInfo:

@@ -502,7 +502,7 @@ class Nova:
             return self.attempt(instance.node, work)
 
     def _start(self, operation, instance):
-        instance.node.compute.driver._start(
+        instance.node.compute.driver.services.starts.start(
             operation, instance.record, None, instance.requests, 60
         )
 

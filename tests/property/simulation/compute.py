@@ -16,7 +16,9 @@ The real resource tracker claims and updates; what it reads from Nova's
 database, and what the manager does around it, is done by :mod:`.cloud`.
 """
 
+import functools
 import types
+from unittest import mock
 
 from keystoneauth1 import exceptions as keystone
 from nova import context as nova_context
@@ -40,6 +42,7 @@ from nova_powervm.ops import removal
 from nova_powervm.ops import survey
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import local_node
@@ -117,19 +120,21 @@ class Compute:
         # DRC index to the paragraph of what was in the slot.
         self.planned = {}
         self.services = self._start()
-        self.driver.services = services.Services(
-            self.services,
-            self.driver.virtapi,
-            local_node.LocalNode(node.name),
-        )
+        with mock.patch.object(
+            interrupted_moves,
+            'InterruptedMoves',
+            functools.partial(
+                interrupted_moves.InterruptedMoves,
+                clock=lambda: node.clock,
+                answers=lambda host: True,
+            ),
+        ):
+            self.driver.services = services.Services(
+                self.services,
+                self.driver.virtapi,
+                local_node.LocalNode(node.name),
+            )
         self.driver.services.node.uuid = node.root
-        self.driver._interrupted_moves = interrupted_moves.InterruptedMoves(
-            self.driver.virtapi,
-            node.name,
-            clock=lambda: node.clock,
-            busy=self.driver._reverting.__contains__,
-            answers=lambda host: True,
-        )
         self.tracker = Tracker(node.name, self.driver, self.client)
         self.tracker.provider_configs = provider_config.get_provider_configs(
             node.additions
@@ -157,7 +162,7 @@ class Compute:
         networks = network.NetworkOps({})
         removals = removal.RemovalOps(server, server)
         reading = images.ImageOps()
-        return services.Operations(
+        return host_operations.HostOperations(
             host=reader,
             inventory=self._inventory,
             claims=slot_claims,
