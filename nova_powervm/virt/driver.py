@@ -12,36 +12,25 @@
 
 """The compute driver: each method translates and calls one operation."""
 
-import contextlib
-from collections.abc import Iterator
-from collections.abc import Sequence
 from typing import Any
 
 import nova.conf
 from nova import context as nova_context
 from nova import exception as nova_exception
-from nova.compute import task_states
 from nova.virt import driver
 from nova.virt import hardware
 from oslo_log import log as logging
 
-from nova_powervm import exception
-from nova_powervm.devices import accelerators
-from nova_powervm.lpar import operations
-from nova_powervm.lpar import partition
 from nova_powervm.ops import attached_slots
-from nova_powervm.ops import power
-from nova_powervm.virt import accelerator_requests
-from nova_powervm.virt import action_events
+from nova_powervm.virt import builds
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import instances
 from nova_powervm.virt import live_migration
 from nova_powervm.virt import moves
-from nova_powervm.virt import rebuild
 from nova_powervm.virt import services
 from nova_powervm.virt import translation
-from nova_powervm.virt.unsupported import guest_stops
 from nova_powervm.virt.unsupported import messages
 from nova_powervm.virt.unsupported import methods
 from nova_powervm.virt.unsupported import snapshots
@@ -112,11 +101,7 @@ class PowerVMDriver(moves.Moves):
 
     def get_host_uptime(self) -> str:
         """Return the uptime of the management partition, as Nova shows it."""
-        seconds = self._services().host.uptime()
-        if not seconds:
-            # Nova's API then shows none; nova-compute logs a traceback.
-            raise NotImplementedError()
-        return translation.uptime(seconds)
+        return translation.uptime(self.services.operations.host.uptime())
 
     def get_host_ip_addr(self) -> str:
         """Return the address from Nova's configuration."""
@@ -124,65 +109,112 @@ class PowerVMDriver(moves.Moves):
 
     # Instances
 
-    def list_instances(self) -> list[str]:
-        """Return the names of the LPARs that belong to instances."""
-        lpars = self._services().partitions.names()
-        ours = self._services().records.instances_of(lpars)
-        return [name for uuid, name in lpars.items() if uuid in ours]
-
-    def list_instance_uuids(self) -> list[str]:
-        """Return the uuids of the instances that have an LPAR here."""
-        lpars = self._services().partitions.names()
-        return sorted(self._services().records.instances_of(lpars).values())
-
-    def get_num_instances(self) -> int:
-        """Count the LPARs that belong to instances."""
-        return len(self.list_instance_uuids())
-
-    def instance_exists(self, instance: Any) -> bool:
-        """Return whether the instance has an LPAR here."""
-        try:
-            self._services().partitions.state(_lpar(instance))
-        except exception.PartitionNotFound:
-            return False
-        return True
-
     def get_info(
         self, instance: Any, use_cache: bool = True
     ) -> hardware.InstanceInfo:
-        """Return the instance's power state, or Nova's record if unknown.
+        """Return the instance's power state, or Nova's record if unknown."""
+        return instances.describe(
+            instance, lambda: self.services.instances.read_power(instance)
+        )
 
-        Nova overwrites its record with the result. After an error it deletes
-        the allocations of an instance that was just built, while the LPAR
-        keeps running. Therefore raise no error but InstanceNotFound.
+    def get_num_instances(self) -> int:
+        """Count the LPARs that belong to instances."""
+        return len(self.services.instances.uuids())
 
-        :raises nova.exception.InstanceNotFound: There is no LPAR.
+    def instance_exists(self, instance: Any) -> bool:
+        """Return whether the instance has an LPAR here."""
+        return self.services.instances.has_lpar(instance)
+
+    def list_instances(self) -> list[str]:
+        """Return the names of the LPARs that belong to instances."""
+        return self.services.instances.lpar_names()
+
+    def list_instance_uuids(self) -> list[str]:
+        """Return the uuids of the instances that have an LPAR here."""
+        return self.services.instances.uuids()
+
+    # Builds
+
+    def rebuild(
+        self,
+        context: Any,
+        instance: Any,
+        image_meta: Any,
+        injected_files: Any,
+        admin_password: Any,
+        allocations: Any,
+        bdms: Any,
+        detach_block_devices: Any,
+        attach_block_devices: Any,
+        network_info: Any = None,
+        evacuate: bool = False,
+        block_device_info: Any = None,
+        preserve_ephemeral: bool = False,
+        accel_uuids: Any = None,
+        reimage_boot_volume: bool = False,
+    ) -> None:
+        """Refuse an impossible rebuild; leave any other one to Nova.
+
+        :raises NotImplementedError: The rebuild is possible.
         """
-        state = partition.Power.UNKNOWN
-        try:
-            with self.services.startup.limit_waits():
-                state = partition.power(
-                    self._services().partitions.state(_lpar(instance))
-                )
-        except exception.PartitionNotFound:
-            raise
-        except (
-            exception.PowerVMError,
-            nova_exception.VirtDriverNotReady,
-        ) as error:
-            LOG.warning(
-                'The power state is unknown: %s', error, instance=instance
-            )
-        except Exception:
-            # Any error would cost the instance its allocations: see above.
-            LOG.exception('The power state is unknown', instance=instance)
-        if (
-            state is partition.Power.OFF
-            and self.services.deferred_starts.is_waiting(instance)
-        ):
-            # Nova would stop an instance that it records as running.
-            state = partition.Power.UNKNOWN
-        return translation.instance_info(state, instance.power_state)
+        self.services.builds.check_rebuild(
+            builds.BuildRequest(
+                context,
+                instance,
+                image_meta,
+                allocations,
+                network_info,
+                block_device_info,
+                injected_files,
+                admin_password,
+            ),
+            evacuate=evacuate,
+            preserve_ephemeral=preserve_ephemeral,
+        )
+        raise NotImplementedError()
+
+    def spawn(
+        self,
+        context: Any,
+        instance: Any,
+        image_meta: Any,
+        injected_files: Any,
+        admin_password: Any,
+        allocations: Any,
+        network_info: Any = None,
+        block_device_info: Any = None,
+        power_on: bool = True,
+        accel_info: Any = None,
+    ) -> None:
+        """Create the instance's LPAR with exactly its allocated slots."""
+        self.services.builds.spawn(
+            builds.BuildRequest(
+                context,
+                instance,
+                image_meta,
+                allocations,
+                network_info,
+                block_device_info,
+                injected_files,
+                admin_password,
+                power_on,
+            ),
+            accel_info,
+        )
+
+    def cleanup(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        destroy_disks: bool = True,
+        migrate_data: Any = None,
+        destroy_vifs: bool = True,
+        destroy_secrets: bool = True,
+    ) -> None:
+        """Remove what destroy was told to keep, if there is anything."""
+        self.services.removals.clean_up(instance, destroy_disks)
 
     # Power
 
@@ -196,72 +228,18 @@ class PowerVMDriver(moves.Moves):
         share_info: Any = None,
     ) -> None:
         """Start the instance's LPAR with its slots and ports."""
-        self.services.deferred_starts.forget(instance)
-        requests = self._await_requests(context, instance, accel_info)
-        self.services.starts.start(
-            operations.START, instance, network_info, requests
-        )
-        accelerator_requests.save_slots(instance, requests)
-
-    def _await_requests(
-        self, context: Any, instance: Any, accel_info: Any
-    ) -> Sequence[accelerators.Request]:
-        """Return the accelerator requests, once they are bound."""
-        return accelerator_requests.await_requests(
-            context, instance, self._nodename(), accel_info
+        self.services.power.power_on(
+            context, instance, network_info, accel_info
         )
 
     def power_off(
         self, instance: Any, timeout: int = 0, retry_interval: int = 0
     ) -> None:
-        """Stop the instance; give its guest ``timeout`` seconds to shut down.
-
-        In a rebuild the LPAR may be missing.
-
-        :raises nova.exception.NovaException: The stop is the first step of an
-            unsupported operation; the guest keeps running.
-        """
+        """Stop the instance; give its guest ``timeout`` seconds to do so."""
         if isinstance(instance, nova_context.RequestContext):
             # Nova passes a context first for a deleted, running instance.
             instance, timeout = timeout, 0
-        guest_stops.check_supported(instance)
-        self.services.deferred_starts.forget(instance)
-        with (
-            rebuild.refused_if_stop_fails(instance),
-            self._logged_if_evacuated(instance),
-        ):
-            try:
-                power.power_off(
-                    self._services().partitions, _lpar(instance), timeout
-                )
-            except exception.PartitionNotFound:
-                # With this error Nova would consider the server deleted, and
-                # leave it in REBUILD forever. The rebuild creates its LPAR.
-                if instance.task_state not in task_states.rebuild_states:
-                    raise
-
-    @contextlib.contextmanager
-    def _logged_if_evacuated(self, instance: Any) -> Iterator[None]:
-        """Only log an error if Nova stops what it has just evacuated.
-
-        Nova would leave the server to its old host in its records, while its
-        LPAR runs here. As it is, Nova stops the LPAR when it compares power
-        states.
-        """
-        try:
-            yield
-        except exception.PowerVMError as error:
-            if (
-                instance.task_state != task_states.POWERING_OFF
-                or instance.host == self._nodename()
-            ):
-                raise
-            LOG.error(
-                'The server was evacuated to this host, but could not be '
-                'stopped afterwards: %s',
-                error,
-                instance=instance,
-            )
+        self.services.power.power_off(instance, timeout)
 
     def reboot(
         self,
@@ -275,35 +253,15 @@ class PowerVMDriver(moves.Moves):
         share_info: Any = None,
     ) -> None:
         """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
-        self.services.deferred_starts.forget(instance)
-        try:
-            requests = self._await_requests(context, instance, accel_info)
-            if reboot_type == 'HARD':
-                self._hard_reboot(
-                    instance, network_info, block_device_info, requests
-                )
-            else:
-                self.services.starts.start(
-                    operations.SOFT_REBOOT,
-                    instance,
-                    network_info,
-                    requests,
-                    translation.shutdown_timeout(instance),
-                )
-        except exception.PowerVMError as error:
-            # If the instance keeps running, Nova does not log the reason and
-            # records the reboot as a success.
-            LOG.error(
-                'The instance is not rebooted: %s', error, instance=instance
-            )
-            action_events.record_failure(
-                context,
-                instance,
-                _REBOOT_EVENT,
-                nova_exception.NovaException(error.summary),
-            )
-            raise
-        accelerator_requests.save_slots(instance, requests)
+        self.services.power.reboot(
+            context,
+            instance,
+            network_info,
+            reboot_type,
+            block_device_info,
+            accel_info,
+            self._hard_reboot,
+        )
 
     def resume_state_on_host_boot(
         self,

@@ -20,7 +20,6 @@ from nova_powervm import exception
 from nova_powervm.lpar import moves
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
-from nova_powervm.virt import builds
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import instance_moves
@@ -34,7 +33,7 @@ _REFUSAL = 'refusal'
 
 
 @errors.translate_errors
-class MoveChecks(builds.Builds):
+class MoveChecks(driver_base.DriverBase):
     """Refuses moves that could not be finished."""
 
     def _check_move(

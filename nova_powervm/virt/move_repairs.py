@@ -21,7 +21,6 @@ from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
-from nova_powervm.virt import builds
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import instance_moves
@@ -36,7 +35,7 @@ LOG = logging.getLogger(__name__)
 GROWTH_KEY = 'powervm_root_gb'
 
 
-class MoveRepairs(builds.Builds):
+class MoveRepairs(driver_base.DriverBase):
     """Repairs what a move has left behind."""
 
     def _hard_reboot(

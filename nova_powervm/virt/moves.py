@@ -30,6 +30,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.ops import power
+from nova_powervm.virt import builds
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
@@ -192,19 +193,17 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         power_on: bool,
     ) -> None:
         """Build an LPAR for an instance whose disks are in the pool."""
-        wanted, askers = self._describe_build(
-            context,
-            instance,
-            None,
-            (),
-            None,
-            allocations,
-            network_info,
-            block_device_info,
-            power_on=power_on,
+        self.services.builds.arrive(
+            builds.BuildRequest(
+                context,
+                instance,
+                None,
+                allocations,
+                network_info,
+                block_device_info,
+                power_on=power_on,
+            )
         )
-        self._services().lpars.run(operations.ARRIVAL, wanted, askers)
-        self.services.storage.record_pool(instance)
 
     def confirm_migration(
         self, context: Any, migration: Any, instance: Any, network_info: Any
@@ -249,7 +248,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             )
             return
         with _errors_out(_NOT_CLEANED):
-            self._remove(instance, delete_disks=False)
+            self.services.removals.remove(instance, delete_disks=False)
 
     def destroy(
         self,
@@ -260,21 +259,14 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         destroy_disks: bool = True,
         destroy_secrets: bool = True,
     ) -> None:
-        """Remove the instance's LPAR; see :meth:`.builds.Builds.destroy`.
+        """Remove the instance's LPAR; see :meth:`.Removals.destroy`.
 
         In a revert its disks stay, and within a host the LPAR, too: Nova
         destroys the side of the destination, and the source continues with
         what they have in common.
         """
         if instance.task_state != task_states.RESIZE_REVERTING:
-            super().destroy(
-                context,
-                instance,
-                network_info,
-                block_device_info,
-                destroy_disks,
-                destroy_secrets,
-            )
+            self.services.removals.destroy(instance, destroy_disks)
             return
         self.services.reverting.add(instance.uuid)
         try:
@@ -297,7 +289,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             )
         if instance_moves.is_within_host(instance_moves.move_of(instance)):
             return
-        self._remove(instance, delete_disks=False)
+        self.services.removals.remove(instance, delete_disks=False)
 
     def finish_revert_migration(
         self,

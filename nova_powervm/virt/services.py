@@ -51,17 +51,21 @@ from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm import vif
+from nova_powervm.virt import builds
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import drivers
+from nova_powervm.virt import guest_power
 from nova_powervm.virt import guest_starts
 from nova_powervm.virt import host_cycle
 from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import instances
 from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import local_node
 from nova_powervm.virt import network_adapters
 from nova_powervm.virt import port_records
+from nova_powervm.virt import removals
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import startup
 from nova_powervm.virt.provider_tree import free_provider_reads
@@ -110,6 +114,32 @@ class Services:
         )
         self.deferred_starts = deferred_starts.DeferredStarts(
             self.starts.start_at_boot
+        )
+        self.instances = instances.Instances(
+            operations.partitions,
+            operations.records,
+            self.startup,
+            self.deferred_starts,
+        )
+        self.power = guest_power.GuestPower(
+            operations.partitions,
+            self.starts,
+            self.deferred_starts,
+            node.name,
+        )
+        self.builds = builds.Builds(
+            operations.lpars,
+            operations.descriptions,
+            operations.partitions,
+            self.storage,
+            node.name,
+        )
+        self.removals = removals.Removals(
+            operations.removal,
+            operations.network,
+            self.storage,
+            self.deferred_starts,
+            node.name,
         )
         self.host_cycle = host_cycle.HostCycle(
             operations,
