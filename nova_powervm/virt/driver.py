@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The compute driver: each method translates and calls one operation."""
+"""The compute driver: each method translates and calls one collaborator."""
 
 from typing import Any
 
@@ -18,17 +18,11 @@ import nova.conf
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova.virt import driver
-from nova.virt import hardware
-from oslo_log import log as logging
 
-from nova_powervm.ops import attached_slots
 from nova_powervm.virt import builds
-from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
-from nova_powervm.virt import instance_records
 from nova_powervm.virt import instances
 from nova_powervm.virt import live_migration
-from nova_powervm.virt import moves
 from nova_powervm.virt import services
 from nova_powervm.virt import translation
 from nova_powervm.virt.unsupported import messages
@@ -36,20 +30,16 @@ from nova_powervm.virt.unsupported import methods
 from nova_powervm.virt.unsupported import snapshots
 
 CONF = nova.conf.CONF
-_Nova = driver.ComputeDriver
-LOG = logging.getLogger(__name__)
 
-_lpar = driver_base.lpar_of
-
-#: Name of the event that records a refused reboot.
-_REBOOT_EVENT = 'powervm_reboot'
+_refuse = methods.Refusal
 
 
 @errors.translate_errors
-class PowerVMDriver(moves.Moves):
+class PowerVMDriver(driver.ComputeDriver):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
-    The ``[powervm]`` options are read once, when it is created.
+    The methods are in the order of those of Nova's class. The ``[powervm]``
+    options are read once, when it is created.
 
     :param virtapi: Nova's VirtAPI.
     """
@@ -65,53 +55,27 @@ class PowerVMDriver(moves.Moves):
         'supports_image_type_qcow2': True,
     }
 
-    # The host
+    def __init__(self, virtapi: Any) -> None:
+        super().__init__(virtapi)
+        self.settings = services.read_settings()
+        self.services = services.not_started()
 
     def init_host(self, host: str) -> None:
-        """Log on to the host and check the inventory file against it.
-
-        Wait until the power states of instances can be read, so that Nova
-        sees which instances a boot of the host has stopped.
-
-        :raises nova.exception.InvalidConfiguration: An option or the file is
-            invalid; nova-compute stops.
-        """
+        """Log on to the host and check the inventory file against it."""
         self.services = services.start(
             self.settings, host, self.virtapi, self.emit_event
         )
-        self.capabilities = {
-            **self.capabilities,
-            **self.services.storage.capabilities,
-        }
+        storage = self.services.storage
+        self.capabilities = self.capabilities | storage.capabilities
 
     def cleanup_host(self, host: str) -> None:
         """Log off, without waiting for a host that does not answer."""
         self.services.close()
         self.services = services.not_started()
 
-    def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """Return the only node, which has the name of the host."""
-        return [self.services.node.name]
-
-    def get_nodenames_by_uuid(
-        self, refresh: bool = False
-    ) -> dict[str, str | None]:
-        """Return the only node by the uuid that Nova stores for it."""
-        return {self.services.node.uuid: self.services.node.name}
-
-    def get_host_uptime(self) -> str:
-        """Return the uptime of the management partition, as Nova shows it."""
-        return translation.uptime(self.services.operations.host.uptime())
-
-    def get_host_ip_addr(self) -> str:
-        """Return the address from Nova's configuration."""
-        return str(CONF.my_ip)
-
     # Instances
 
-    def get_info(
-        self, instance: Any, use_cache: bool = True
-    ) -> hardware.InstanceInfo:
+    def get_info(self, instance: Any, use_cache: bool = True) -> Any:
         """Return the instance's power state, or Nova's record if unknown."""
         return instances.describe(
             instance, lambda: self.services.instances.read_power(instance)
@@ -133,8 +97,6 @@ class PowerVMDriver(moves.Moves):
         """Return the uuids of the instances that have an LPAR here."""
         return self.services.instances.uuids()
 
-    # Builds
-
     def rebuild(
         self,
         context: Any,
@@ -153,10 +115,7 @@ class PowerVMDriver(moves.Moves):
         accel_uuids: Any = None,
         reimage_boot_volume: bool = False,
     ) -> None:
-        """Refuse an impossible rebuild; leave any other one to Nova.
-
-        :raises NotImplementedError: The rebuild is possible.
-        """
+        """Refuse an impossible rebuild; leave any other one to Nova."""
         self.services.builds.check_rebuild(
             builds.BuildRequest(
                 context,
@@ -202,6 +161,18 @@ class PowerVMDriver(moves.Moves):
             accel_info,
         )
 
+    def destroy(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        destroy_disks: bool = True,
+        destroy_secrets: bool = True,
+    ) -> None:
+        """Remove the instance's LPAR, or its destination's in a revert."""
+        self.services.moves.destroy(instance, destroy_disks)
+
     def cleanup(
         self,
         context: Any,
@@ -215,31 +186,6 @@ class PowerVMDriver(moves.Moves):
     ) -> None:
         """Remove what destroy was told to keep, if there is anything."""
         self.services.removals.clean_up(instance, destroy_disks)
-
-    # Power
-
-    def power_on(
-        self,
-        context: Any,
-        instance: Any,
-        network_info: Any,
-        block_device_info: Any = None,
-        accel_info: Any = None,
-        share_info: Any = None,
-    ) -> None:
-        """Start the instance's LPAR with its slots and ports."""
-        self.services.power.power_on(
-            context, instance, network_info, accel_info
-        )
-
-    def power_off(
-        self, instance: Any, timeout: int = 0, retry_interval: int = 0
-    ) -> None:
-        """Stop the instance; give its guest ``timeout`` seconds to do so."""
-        if isinstance(instance, nova_context.RequestContext):
-            # Nova passes a context first for a deleted, running instance.
-            instance, timeout = timeout, 0
-        self.services.power.power_off(instance, timeout)
 
     def reboot(
         self,
@@ -260,8 +206,120 @@ class PowerVMDriver(moves.Moves):
             reboot_type,
             block_device_info,
             accel_info,
-            self._hard_reboot,
         )
+
+    # Consoles, diagnostics, volumes and network adapters
+
+    get_console_output = _refuse('the console log', NotImplementedError)
+    get_vnc_console = _refuse('a VNC console', NotImplementedError)
+    get_spice_console = _refuse('a SPICE console', NotImplementedError)
+    get_serial_console = _refuse('a serial console', NotImplementedError)
+    get_mks_console = _refuse('an MKS console', NotImplementedError)
+    get_diagnostics = _refuse('reading diagnostics', NotImplementedError)
+    get_instance_diagnostics = _refuse(
+        'reading diagnostics', NotImplementedError
+    )
+
+    def get_host_ip_addr(self) -> str:
+        """Return the address from Nova's configuration."""
+        return str(CONF.my_ip)
+
+    attach_volume = _refuse('attaching a volume')
+    detach_volume = _refuse('detaching a volume')
+    swap_volume = _refuse('swapping a volume')
+    extend_volume = _refuse('extending a volume')
+
+    def attach_interface(
+        self, context: Any, instance: Any, image_meta: Any, vif: Any
+    ) -> None:
+        """Connect one more port; a running instance needs RMC for it."""
+        self.services.network_adapters.attach(instance, vif)
+
+    def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
+        """Disconnect a port if it is connected."""
+        self.services.network_adapters.detach(instance, vif)
+
+    # Resizes, cold migrations and snapshots
+
+    def migrate_disk_and_power_off(
+        self,
+        context: Any,
+        instance: Any,
+        dest: str,
+        flavor: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        timeout: int = 0,
+        retry_interval: int = 0,
+    ) -> str:
+        """Stop an instance that moves; finish_migration needs no result."""
+        self.services.moves.migrate_disk_and_power_off(
+            context, instance, flavor, block_device_info, timeout
+        )
+        return ''
+
+    def snapshot(
+        self,
+        context: Any,
+        instance: Any,
+        image_id: str,
+        update_task_state: Any,
+    ) -> None:
+        """Refuse; Nova deletes the image that it created for the snapshot."""
+        raise snapshots.refusal(context, instance)
+
+    def finish_migration(
+        self,
+        context: Any,
+        migration: Any,
+        instance: Any,
+        disk_info: Any,
+        network_info: Any,
+        image_meta: Any,
+        resize_instance: bool,
+        allocations: Any,
+        block_device_info: Any = None,
+        power_on: bool = True,
+        share_info: Any = None,
+    ) -> None:
+        """Continue an instance on this host with its new flavor and slots."""
+        self.services.moves.finish_migration(
+            context,
+            migration,
+            instance,
+            network_info,
+            allocations,
+            block_device_info,
+            power_on,
+        )
+
+    def confirm_migration(
+        self, context: Any, migration: Any, instance: Any, network_info: Any
+    ) -> None:
+        """Remove the LPAR of the source, and grow the root disk."""
+        self.services.moves.confirm_migration(migration, instance)
+
+    def finish_revert_migration(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        migration: Any,
+        block_device_info: Any = None,
+        power_on: bool = True,
+        share_info: Any = None,
+    ) -> None:
+        """Continue an instance on the source, as it was before its move."""
+        self.services.moves.finish_revert_migration(
+            instance, network_info, migration, block_device_info, power_on
+        )
+
+    # Guests
+
+    pause = _refuse('pausing a server')
+    unpause = _refuse('unpausing a server')
+    suspend = _refuse('suspending a server', methods.roll_back)
+    resume = _refuse('resuming a server', methods.roll_back)
 
     def resume_state_on_host_boot(
         self,
@@ -271,15 +329,68 @@ class PowerVMDriver(moves.Moves):
         share_info: Any,
         block_device_info: Any = None,
     ) -> None:
-        """Start an instance that was running before the host went down.
-
-        Nova calls this before it updates the provider tree. If Cyborg does
-        not answer, or is still binding accelerators, the instance is started
-        in a later cycle instead.
-        """
+        """Start an instance that was running before the host went down."""
         self.services.deferred_starts.start_or_defer(context, instance)
 
-    # Live migration
+    rescue = _refuse('rescuing a server')
+    unrescue = _refuse('unrescuing a server', methods.roll_back)
+
+    def power_off(
+        self, instance: Any, timeout: int = 0, retry_interval: int = 0
+    ) -> None:
+        """Stop the instance; give its guest ``timeout`` seconds to stop."""
+        if isinstance(instance, nova_context.RequestContext):
+            # Nova passes a context first for a deleted, running instance.
+            instance, timeout = timeout, 0
+        self.services.power.stop(instance, timeout)
+
+    def power_on(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        accel_info: Any = None,
+        share_info: Any = None,
+    ) -> None:
+        """Start the instance's LPAR with its slots and ports."""
+        self.services.power.start(context, instance, network_info, accel_info)
+
+    power_update_event = _refuse('a power update event')
+    trigger_crash_dump = _refuse(
+        'a crash dump', nova_exception.TriggerCrashDumpNotSupported
+    )
+
+    # The cycle of Nova's resource tracker
+
+    def update_provider_tree(
+        self, provider_tree: Any, nodename: str, allocations: Any = None
+    ) -> None:
+        """Publish the host's resources and one provider for each slot."""
+        self.services.host_cycle.publish(
+            provider_tree, nodename, self._get_allocation_ratios
+        )
+
+    def get_available_resource(self, nodename: str) -> dict[str, Any]:
+        """Read the host, and the inventory file if it has changed."""
+        return self.services.host_cycle.read(nodename)
+
+    def check_instance_shared_storage_local(
+        self, context: Any, instance: Any
+    ) -> dict[str, str]:
+        """Describe the storage that has the disks of an instance."""
+        return self.services.storage.describe(instance)
+
+    def check_instance_shared_storage_remote(
+        self, context: Any, data: dict[str, str]
+    ) -> Any:
+        """Answer a host that shares its storage, or wants to move here."""
+        return self.services.move_checks.answer(context, data)
+
+    def check_instance_shared_storage_cleanup(
+        self, context: Any, data: dict[str, str]
+    ) -> None:
+        """Do nothing, because the check created nothing."""
 
     def check_can_live_migrate_destination(
         self,
@@ -305,148 +416,14 @@ class PowerVMDriver(moves.Moves):
         dest_check_data: Any,
         block_device_info: Any = None,
     ) -> Any:
-        """Refuse, naming the slots that prevent the migration.
-
-        :raises nova.exception.MigrationPreCheckError: Always; the server stays
-            as it is.
-        """
+        """Refuse, naming the slots that prevent the migration."""
         raise live_migration.refusal(
-            attached_slots.list_slots(
-                self._services().partitions,
-                instance.uuid,
-                instance_records.stored_slots(instance.resources),
-            )
+            self.services.operations.partitions, instance
         )
 
-    # The cycle of Nova's resource tracker
+    # The host and its node
 
-    def get_available_resource(self, nodename: str) -> dict[str, Any]:
-        """Read the host, and the inventory file if it has changed."""
-        return self.services.host_cycle.read(nodename)
-
-    def update_provider_tree(
-        self, provider_tree: Any, nodename: str, allocations: Any = None
-    ) -> None:
-        """Publish the host's resources and one provider for each slot."""
-        self.services.host_cycle.publish(
-            provider_tree, nodename, self._get_allocation_ratios
-        )
-
-    # Shared storage
-
-    def instance_on_disk(self, instance: Any) -> bool:
-        """Return whether this host sees the disks of an instance."""
-        return self.services.storage.sees_disks(instance)
-
-    def check_instance_shared_storage_local(
-        self, context: Any, instance: Any
-    ) -> dict[str, str]:
-        """Describe the storage that has the disks of an instance."""
-        return self.services.storage.describe(instance)
-
-    def check_instance_shared_storage_cleanup(
-        self, context: Any, data: dict[str, str]
-    ) -> None:
-        """Do nothing, because the check created nothing."""
-
-    def cache_image(self, context: Any, image_id: str) -> bool:
-        """Write an image to the pool's cache before servers need it."""
-        return self.services.storage.cache_image(context, image_id)
-
-    def manage_image_cache(self, context: Any, all_instances: Any) -> None:
-        """Remove images and disks that no server of any host needs."""
-        self.services.storage.remove_unused()
-
-    # Network adapters
-
-    def plug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Create the adapters that the instance's LPAR lacks."""
-        self.services.network_adapters.plug(instance, network_info)
-
-    def unplug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Remove the adapters of ports from the instance's LPAR."""
-        self.services.network_adapters.unplug(instance, network_info)
-
-    def attach_interface(
-        self, context: Any, instance: Any, image_meta: Any, vif: Any
-    ) -> None:
-        """Connect one more port; a running instance needs RMC for it."""
-        self.services.network_adapters.attach(instance, vif)
-
-    def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
-        """Disconnect a port if it is connected."""
-        self.services.network_adapters.detach(instance, vif)
-
-    def network_binding_host_id(self, context: Any, instance: Any) -> Any:
-        """Return the host that ports of the instance are bound to.
-
-        Nova calls this first when it attaches a port to a server.
-        """
-        self.services.network_adapters.check_attachable(instance)
-        return super().network_binding_host_id(context, instance)
-
-    # Unsupported operations
-
-    get_console_output = methods.refuse(
-        _Nova.get_console_output, 'the console log', NotImplementedError
-    )
-    get_vnc_console = methods.refuse(
-        _Nova.get_vnc_console, 'a VNC console', NotImplementedError
-    )
-    get_spice_console = methods.refuse(
-        _Nova.get_spice_console, 'a SPICE console', NotImplementedError
-    )
-    get_serial_console = methods.refuse(
-        _Nova.get_serial_console, 'a serial console', NotImplementedError
-    )
-    get_mks_console = methods.refuse(
-        _Nova.get_mks_console, 'an MKS console', NotImplementedError
-    )
-    get_diagnostics = methods.refuse(
-        _Nova.get_diagnostics, 'reading diagnostics', NotImplementedError
-    )
-    get_instance_diagnostics = methods.refuse(
-        _Nova.get_instance_diagnostics,
-        'reading diagnostics',
-        NotImplementedError,
-    )
-    attach_volume = methods.refuse(_Nova.attach_volume, 'attaching a volume')
-    detach_volume = methods.refuse(_Nova.detach_volume, 'detaching a volume')
-    swap_volume = methods.refuse(_Nova.swap_volume, 'swapping a volume')
-    extend_volume = methods.refuse(_Nova.extend_volume, 'extending a volume')
-
-    def snapshot(
-        self,
-        context: Any,
-        instance: Any,
-        image_id: str,
-        update_task_state: Any,
-    ) -> None:
-        """Refuse; Nova deletes the image that it created for the snapshot."""
-        raise snapshots.refusal(context, instance)
-
-    pause = methods.refuse(_Nova.pause, 'pausing a server')
-    unpause = methods.refuse(_Nova.unpause, 'unpausing a server')
-    suspend = methods.refuse(
-        _Nova.suspend, 'suspending a server', methods.roll_back
-    )
-    resume = methods.refuse(
-        _Nova.resume, 'resuming a server', methods.roll_back
-    )
-    rescue = methods.refuse(_Nova.rescue, 'rescuing a server')
-    unrescue = methods.refuse(
-        _Nova.unrescue, 'unrescuing a server', methods.roll_back
-    )
-    power_update_event = methods.refuse(
-        _Nova.power_update_event, 'a power update event'
-    )
-    trigger_crash_dump = methods.refuse(
-        _Nova.trigger_crash_dump,
-        'a crash dump',
-        nova_exception.TriggerCrashDumpNotSupported,
-    )
-    set_admin_password = methods.refuse(
-        _Nova.set_admin_password,
+    set_admin_password = _refuse(
         'setting the administrator password',
         nova_exception.SetAdminPasswdNotSupported,
     )
@@ -456,27 +433,52 @@ class PowerVMDriver(moves.Moves):
         for instance in instances:
             messages.log_refusal('[DEFAULT]reboot_timeout', instance)
 
-    host_power_action = methods.refuse(
-        _Nova.host_power_action,
-        "changing the host's power state",
-        NotImplementedError,
+    host_power_action = _refuse(
+        "changing the host's power state", NotImplementedError
     )
-    host_maintenance_mode = methods.refuse(
-        _Nova.host_maintenance_mode, 'maintenance mode', NotImplementedError
-    )
+    host_maintenance_mode = _refuse('maintenance mode', NotImplementedError)
+
+    def get_host_uptime(self) -> str:
+        """Return the uptime of the management partition, as Nova shows it."""
+        return translation.uptime(self.services.operations.host.uptime())
+
+    def plug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Create the adapters that the instance's LPAR lacks."""
+        self.services.network_adapters.plug(instance, network_info)
+
+    def unplug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Remove the adapters of ports from the instance's LPAR."""
+        self.services.network_adapters.unplug(instance, network_info)
+
+    def manage_image_cache(self, context: Any, all_instances: Any) -> None:
+        """Remove images and disks that no server of any host needs."""
+        self.services.storage.remove_unused()
+
+    def cache_image(self, context: Any, image_id: str) -> bool:
+        """Write an image to the pool's cache before servers need it."""
+        return self.services.storage.cache_image(context, image_id)
+
     # Nova asks for it before it attaches a volume.
-    get_volume_connector = methods.refuse(
-        _Nova.get_volume_connector, 'attaching a volume'
-    )
-    volume_snapshot_create = methods.refuse(
-        _Nova.volume_snapshot_create, 'a volume snapshot', NotImplementedError
-    )
-    volume_snapshot_delete = methods.refuse(
-        _Nova.volume_snapshot_delete, 'a volume snapshot', NotImplementedError
-    )
-    quiesce = methods.refuse(
-        _Nova.quiesce, 'quiescing a guest', NotImplementedError
-    )
-    unquiesce = methods.refuse(
-        _Nova.unquiesce, 'quiescing a guest', NotImplementedError
-    )
+    get_volume_connector = _refuse('attaching a volume')
+
+    def get_available_nodes(self, refresh: bool = False) -> list[str]:
+        """Return the only node, which has the name of the host."""
+        return [self.services.node.name]
+
+    def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
+        """Return the only node by the uuid that Nova stores for it."""
+        return {self.services.node.uuid: self.services.node.name}
+
+    def instance_on_disk(self, instance: Any) -> bool:
+        """Return whether this host sees the disks of an instance."""
+        return self.services.storage.sees_disks(instance)
+
+    volume_snapshot_create = _refuse('a volume snapshot', NotImplementedError)
+    volume_snapshot_delete = _refuse('a volume snapshot', NotImplementedError)
+    quiesce = _refuse('quiescing a guest', NotImplementedError)
+    unquiesce = _refuse('quiescing a guest', NotImplementedError)
+
+    def network_binding_host_id(self, context: Any, instance: Any) -> Any:
+        """Return the host of ports; Nova calls this before it attaches one."""
+        self.services.network_adapters.check_attachable(instance)
+        return super().network_binding_host_id(context, instance)

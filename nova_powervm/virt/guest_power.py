@@ -30,6 +30,7 @@ from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import action_events
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import guest_starts
+from nova_powervm.virt import move_repairs
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import translation
 from nova_powervm.virt.unsupported import guest_stops
@@ -45,6 +46,7 @@ class GuestPower:
 
     :param partitions: The host's LPARs.
     :param starts: Starts instances.
+    :param repairs: Brings LPARs back to what Nova records.
     :param deferred: Instances to start.
     :param host: Nova's name of this host.
     """
@@ -53,15 +55,17 @@ class GuestPower:
         self,
         partitions: interfaces.Partitions,
         starts: guest_starts.GuestStarts,
+        repairs: move_repairs.MoveRepairs,
         deferred: deferred_starts.DeferredStarts,
         host: str,
     ) -> None:
         self._partitions = partitions
         self._starts = starts
+        self._repairs = repairs
         self._deferred_starts = deferred
         self._host = host
 
-    def power_on(
+    def start(
         self,
         context: Any,
         instance: Any,
@@ -82,7 +86,7 @@ class GuestPower:
             context, instance, self._host, accel_info
         )
 
-    def power_off(self, instance: Any, timeout: int) -> None:
+    def stop(self, instance: Any, timeout: int) -> None:
         """Stop the instance; give its guest ``timeout`` seconds to shut down.
 
         In a rebuild the LPAR may be missing.
@@ -137,14 +141,13 @@ class GuestPower:
         reboot_type: str,
         block_device_info: Any,
         accel_info: Any,
-        hard_reboot: Any,
     ) -> None:
         """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
         self._deferred_starts.forget(instance)
         try:
             requests = self._await_requests(context, instance, accel_info)
             if reboot_type == 'HARD':
-                hard_reboot(
+                self._repairs.hard_reboot(
                     instance, network_info, block_device_info, requests
                 )
             else:

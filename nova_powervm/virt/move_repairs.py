@@ -21,12 +21,15 @@ from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
+from nova_powervm.ops import apply
+from nova_powervm.ops import claims
+from nova_powervm.ops import disk_interfaces
 from nova_powervm.virt import descriptions
-from nova_powervm.virt import driver_base
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import move_records
 from nova_powervm.virt import shared_storage
+from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
 
@@ -35,10 +38,34 @@ LOG = logging.getLogger(__name__)
 GROWTH_KEY = 'powervm_root_gb'
 
 
-class MoveRepairs(driver_base.DriverBase):
-    """Repairs what a move has left behind."""
+class MoveRepairs:
+    """Repairs what a move has left behind.
 
-    def _hard_reboot(
+    :param lpars: Makes LPARs what they should be.
+    :param describes: Describes instances.
+    :param slot_claims: Finds the slots of instances.
+    :param disks: The disk driver.
+    :param storage: The storage that hosts share.
+    :param host: Nova's name of this host.
+    """
+
+    def __init__(
+        self,
+        lpars: apply.LparOps,
+        describes: descriptions.Descriptions,
+        slot_claims: claims.ClaimOps,
+        disks: disk_interfaces.Disks,
+        storage: shared_storage.SharedStorage,
+        host: str,
+    ) -> None:
+        self._lpars = lpars
+        self._descriptions = describes
+        self._claims = slot_claims
+        self._disks = disks
+        self._storage = storage
+        self._host = host
+
+    def hard_reboot(
         self,
         instance: Any,
         network_info: Any,
@@ -58,10 +85,10 @@ class MoveRepairs(driver_base.DriverBase):
         if has_failed:
             self._record_size(instance)
         growth = instance.system_metadata.get(GROWTH_KEY)
-        asked = self._askers(instance, network_info)
-        done = self._services().lpars.run(
+        asked = self._descriptions.askers(instance, network_info)
+        done = self._lpars.run(
             operations.HARD_REBOOT,
-            self._describe_recorded(
+            self.describe_recorded(
                 instance,
                 block_device_info,
                 requests,
@@ -86,7 +113,7 @@ class MoveRepairs(driver_base.DriverBase):
         if move_records.is_moving(instance):
             return
         try:
-            self._services().claims.stored_claims(
+            self._claims.stored_claims(
                 instance.uuid,
                 dict(instance.flavor.extra_specs or {}),
                 instance_records.stored_slots(instance.resources),
@@ -102,7 +129,7 @@ class MoveRepairs(driver_base.DriverBase):
             return
         instance.drop_migration_context()
 
-    def _describe_recorded(
+    def describe_recorded(
         self,
         instance: Any,
         block_device_info: Any,
@@ -110,12 +137,12 @@ class MoveRepairs(driver_base.DriverBase):
         **rest: Any,
     ) -> spec.Wanted:
         """Describe an instance as Nova records it on this host."""
-        pool = self.services.storage.pool
-        return self._services().descriptions.recorded(
+        pool = self._storage.pool
+        return self._descriptions.recorded(
             instance,
             requests,
             extra_specs=descriptions.required_specs(instance),
-            moved_slots=instance_moves.moved_slots(instance, self._nodename()),
+            moved_slots=instance_moves.moved_slots(instance, self._host),
             blanks=descriptions.blank_disks(block_device_info),
             pool_is_current=pool is not None
             and shared_storage.recorded_pool(instance) == pool.identity(),
@@ -131,7 +158,7 @@ class MoveRepairs(driver_base.DriverBase):
         source, but leaves the instance on the destination.
         """
         stored = instance_records.stored_slots(instance.resources)
-        published = self._services().claims.published
+        published = self._claims.published
         if stored.keys() <= published.providers.keys():
             return ''
         if not published.is_complete:
@@ -147,7 +174,7 @@ class MoveRepairs(driver_base.DriverBase):
             'fails" in the guide to moves'
         )
 
-    def _record_growth(self, instance: Any) -> None:
+    def record_growth(self, instance: Any) -> None:
         """Record that the root disk is to grow to the flavor's size.
 
         Nova saves the record with the rest of the instance, also if the step
@@ -164,15 +191,13 @@ class MoveRepairs(driver_base.DriverBase):
                 GROWTH_KEY, str(instance.flavor.root_gb)
             )
 
-    def _grow_root(self, instance: Any) -> None:
+    def grow_root(self, instance: Any) -> None:
         """Grow a root disk as recorded; leave the record if this fails."""
         if GROWTH_KEY not in instance.system_metadata:
             return
         size_gb = int(instance.system_metadata[GROWTH_KEY])
         try:
-            self._services().disks.grow_root(
-                driver_base.lpar_of(instance), size_gb
-            )
+            self._disks.grow_root(translation.lpar_of(instance), size_gb)
         except exception.PowerVMError as error:
             LOG.error(
                 'The root disk could not be grown to %(size)d GB, which the '

@@ -55,6 +55,7 @@ from nova_powervm.virt import builds
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import drivers
+from nova_powervm.virt import errors
 from nova_powervm.virt import guest_power
 from nova_powervm.virt import guest_starts
 from nova_powervm.virt import host_cycle
@@ -63,6 +64,9 @@ from nova_powervm.virt import instance_records
 from nova_powervm.virt import instances
 from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import local_node
+from nova_powervm.virt import move_checks
+from nova_powervm.virt import move_repairs
+from nova_powervm.virt import moves
 from nova_powervm.virt import network_adapters
 from nova_powervm.virt import port_records
 from nova_powervm.virt import removals
@@ -97,21 +101,12 @@ class Services:
         listen: Callable[[], None] = lambda: None,
         close: Callable[[], None] = lambda: None,
     ) -> None:
+        lpars, describes = operations.lpars, operations.descriptions
         self.operations = operations
         self.node = node
         self.close = close
-        self.reverting: set[str] = set()
         self.startup = startup.Startup()
-        self.storage = shared_storage.SharedStorage(
-            operations.disks,
-            operations.images,
-            operations.pool_orphans,
-            self.startup,
-            node.name,
-        )
-        self.starts = guest_starts.GuestStarts(
-            operations.lpars, operations.descriptions, node.name
-        )
+        self.starts = guest_starts.GuestStarts(lpars, describes, node.name)
         self.deferred_starts = deferred_starts.DeferredStarts(
             self.starts.start_at_boot
         )
@@ -121,18 +116,15 @@ class Services:
             self.startup,
             self.deferred_starts,
         )
-        self.power = guest_power.GuestPower(
-            operations.partitions,
-            self.starts,
-            self.deferred_starts,
+        self.storage = shared_storage.SharedStorage(
+            operations.disks,
+            operations.images,
+            operations.pool_orphans,
+            self.startup,
             node.name,
         )
         self.builds = builds.Builds(
-            operations.lpars,
-            operations.descriptions,
-            operations.partitions,
-            self.storage,
-            node.name,
+            lpars, describes, operations.partitions, self.storage, node.name
         )
         self.removals = removals.Removals(
             operations.removal,
@@ -141,6 +133,42 @@ class Services:
             self.deferred_starts,
             node.name,
         )
+        self.move_checks = move_checks.MoveChecks(
+            lpars, describes, operations.disks, self.storage, node.name
+        )
+        self.move_repairs = move_repairs.MoveRepairs(
+            lpars,
+            describes,
+            operations.claims,
+            operations.disks,
+            self.storage,
+            node.name,
+        )
+        self.moves = moves.Moves(
+            lpars,
+            describes,
+            operations.partitions,
+            self.move_checks,
+            self.move_repairs,
+            self.builds,
+            self.removals,
+            self.deferred_starts,
+            node.name,
+        )
+        self.power = guest_power.GuestPower(
+            operations.partitions,
+            self.starts,
+            self.move_repairs,
+            self.deferred_starts,
+            node.name,
+        )
+        self.network_adapters = network_adapters.NetworkAdapters(
+            lpars,
+            describes,
+            operations.host,
+            operations.partitions,
+            self.startup.limit_waits,
+        )
         self.host_cycle = host_cycle.HostCycle(
             operations,
             virtapi,
@@ -148,16 +176,9 @@ class Services:
             self.startup,
             self.deferred_starts,
             interrupted_moves.InterruptedMoves(
-                virtapi, node.name, busy=self.reverting.__contains__
+                virtapi, node.name, busy=self.moves.is_reverting
             ),
             listen,
-        )
-        self.network_adapters = network_adapters.NetworkAdapters(
-            operations.lpars,
-            operations.descriptions,
-            operations.host,
-            operations.partitions,
-            self.startup.limit_waits,
         )
 
 
@@ -180,10 +201,14 @@ def not_started() -> Services:
 def read_settings() -> options.Settings:
     """Read the ``[powervm]`` options.
 
-    :raises exception.ConfigurationError: An option is invalid.
+    :raises nova.exception.InvalidConfiguration: An option is invalid.
     """
+    try:
+        settings = options.read_settings(CONF.powervm)
+    except exception.PowerVMError as error:
+        raise errors.to_nova(error) from error
     return dataclasses.replace(
-        options.read_settings(CONF.powervm),
+        settings,
         disk_overcommitment=CONF.disk_allocation_ratio
         or CONF.initial_disk_allocation_ratio,
     )

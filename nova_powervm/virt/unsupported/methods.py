@@ -18,32 +18,39 @@ from typing import Any
 
 import wrapt
 from nova import exception as nova_exception
+from nova.virt import driver
 
 from nova_powervm.virt.unsupported import messages
 
 
-def refuse(
-    method: Any,
-    operation: str,
-    error: Callable[[str], Exception] = nova_exception.NovaException,
-) -> Any:
-    """Return a method with Nova's signature that refuses an operation.
+class Refusal:
+    """A method with Nova's name and signature that refuses an operation.
 
-    It raises NotImplementedError where Nova's API turns that into 501.
+    Its error is NotImplementedError where Nova's API turns that into 501.
 
-    :param method: The method of :class:`nova.virt.driver.ComputeDriver`.
     :param operation: The operation, as a noun phrase in the singular.
     :param error: Returns the exception for a message.
     """
 
-    @wrapt.decorator
-    def refusal(
-        wrapped: Any, driver: Any, args: tuple[Any, ...], kwargs: Any
+    def __init__(
+        self,
+        operation: str,
+        error: Callable[[str], Exception] = nova_exception.NovaException,
     ) -> None:
-        given = inspect.signature(wrapped).bind(*args, **kwargs).arguments
-        raise error(messages.log_refusal(operation, given.get('instance')))
+        self._operation = operation
+        self._error = error
 
-    return refusal(method)
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Replace this by a method of the driver's class."""
+        method = getattr(driver.ComputeDriver, name)
+        setattr(owner, name, wrapt.FunctionWrapper(method, self._refuse))
+
+    def _refuse(
+        self, method: Any, refuser: Any, args: tuple[Any, ...], kwargs: Any
+    ) -> None:
+        given = inspect.signature(method).bind(*args, **kwargs).arguments
+        instance = given.get('instance')
+        raise self._error(messages.log_refusal(self._operation, instance))
 
 
 def roll_back(reason: str) -> nova_exception.InstanceFaultRollback:

@@ -508,7 +508,7 @@ class Nova:
 
     def _reboot_hard(self, instance):
         record = instance.record
-        instance.node.compute.driver._hard_reboot(
+        instance.node.compute.driver.services.move_repairs.hard_reboot(
             record, None, instance.blank_disks(), instance.requests
         )
         record.save()

@@ -49,6 +49,20 @@ class DriverTest(test.NoDBTestCase):
             nova_driver.ComputeDriver(None), driver.PowerVMDriver(None)
         )
 
+    def test_driver_without_host_is_not_ready(self):
+        stopped = start(mock.Mock())
+        stopped.cleanup_host('host1')
+        for waiting in (driver.PowerVMDriver(None), stopped):
+            for ask, *given in (
+                (waiting.get_available_nodes,),
+                (waiting.list_instances,),
+                (waiting.get_available_resource, 'host1'),
+                (waiting.destroy, None, objects.Instance(), None),
+            ):
+                self.assertRaises(
+                    nova_exception.VirtDriverNotReady, ask, *given
+                )
+
     def test_plug_vifs_logs_error_and_does_not_raise(self):
         operations = mock.Mock()
         operations.host.last_or_read.side_effect = ValueError('it')
@@ -270,7 +284,7 @@ class UnsupportedMethodsTest(test.NoDBTestCase):
         # Nova ignores InstanceNotFound, and rolls an InstanceFaultRollback
         # back to a server that looks well.
         def fail():
-            with moves._errors_out():
+            with moves.errors_out():
                 raise exception.PartitionNotFound(uuid='A')
 
         error = self.assertRaises(nova_exception.NovaException, fail)
