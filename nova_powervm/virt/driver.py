@@ -26,12 +26,12 @@ from nova_powervm.virt import live_migration
 from nova_powervm.virt import services
 from nova_powervm.virt import translation
 from nova_powervm.virt.unsupported import messages
-from nova_powervm.virt.unsupported import methods
+from nova_powervm.virt.unsupported import refusals
 from nova_powervm.virt.unsupported import snapshots
 
 CONF = nova.conf.CONF
 
-_refuse = methods.Refusal
+_refuse = refusals.Refusal
 
 
 @errors.translate_errors
@@ -318,8 +318,8 @@ class PowerVMDriver(driver.ComputeDriver):
 
     pause = _refuse('pausing a server')
     unpause = _refuse('unpausing a server')
-    suspend = _refuse('suspending a server', methods.roll_back)
-    resume = _refuse('resuming a server', methods.roll_back)
+    suspend = _refuse('suspending a server', refusals.roll_back)
+    resume = _refuse('resuming a server', refusals.roll_back)
 
     def resume_state_on_host_boot(
         self,
@@ -333,7 +333,7 @@ class PowerVMDriver(driver.ComputeDriver):
         self.services.deferred_starts.start_or_defer(context, instance)
 
     rescue = _refuse('rescuing a server')
-    unrescue = _refuse('unrescuing a server', methods.roll_back)
+    unrescue = _refuse('unrescuing a server', refusals.roll_back)
 
     def power_off(
         self, instance: Any, timeout: int = 0, retry_interval: int = 0

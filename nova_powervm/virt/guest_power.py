@@ -13,6 +13,7 @@
 """Starts, stops and restarts instances as Nova asks for it."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -24,12 +25,14 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.lpar import operations
+from nova_powervm.ops import apply
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import power
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import action_events
 from nova_powervm.virt import deferred_starts
-from nova_powervm.virt import guest_starts
+from nova_powervm.virt import descriptions
+from nova_powervm.virt import instance_ports
 from nova_powervm.virt import move_repairs
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import translation
@@ -44,26 +47,29 @@ _REBOOT_EVENT = 'powervm_reboot'
 class GuestPower:
     """Changes the power states of instances.
 
+    :param lpars: Makes LPARs what they should be.
+    :param describes: Describes instances.
     :param partitions: The host's LPARs.
-    :param starts: Starts instances.
     :param repairs: Brings LPARs back to what Nova records.
-    :param deferred: Instances to start.
     :param host: Nova's name of this host.
     """
 
     def __init__(
         self,
+        lpars: apply.LparOps,
+        describes: descriptions.Descriptions,
         partitions: interfaces.Partitions,
-        starts: guest_starts.GuestStarts,
         repairs: move_repairs.MoveRepairs,
-        deferred: deferred_starts.DeferredStarts,
         host: str,
     ) -> None:
+        self._lpars = lpars
+        self._descriptions = describes
         self._partitions = partitions
-        self._starts = starts
         self._repairs = repairs
-        self._deferred_starts = deferred
         self._host = host
+        self.deferred_starts = deferred_starts.DeferredStarts(
+            self.start_at_boot
+        )
 
     def start(
         self,
@@ -73,9 +79,9 @@ class GuestPower:
         accel_info: Any,
     ) -> None:
         """Start the instance's LPAR with its slots and ports."""
-        self._deferred_starts.forget(instance)
+        self.deferred_starts.forget(instance)
         requests = self._await_requests(context, instance, accel_info)
-        self._starts.start(operations.START, instance, network_info, requests)
+        self.run(operations.START, instance, network_info, requests)
         accelerator_requests.save_slots(instance, requests)
 
     def _await_requests(
@@ -95,7 +101,7 @@ class GuestPower:
             unsupported operation; the guest keeps running.
         """
         guest_stops.check_supported(instance)
-        self._deferred_starts.forget(instance)
+        self.deferred_starts.forget(instance)
         with (
             rebuild.refused_if_stop_fails(instance),
             self._logged_if_evacuated(instance),
@@ -143,7 +149,7 @@ class GuestPower:
         accel_info: Any,
     ) -> None:
         """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
-        self._deferred_starts.forget(instance)
+        self.deferred_starts.forget(instance)
         try:
             requests = self._await_requests(context, instance, accel_info)
             if reboot_type == 'HARD':
@@ -151,7 +157,7 @@ class GuestPower:
                     instance, network_info, block_device_info, requests
                 )
             else:
-                self._starts.start(
+                self.run(
                     operations.SOFT_REBOOT,
                     instance,
                     network_info,
@@ -171,4 +177,53 @@ class GuestPower:
                 nova_exception.NovaException(error.summary),
             )
             raise
+        accelerator_requests.save_slots(instance, requests)
+
+    def run(
+        self,
+        operation: operations.Operation,
+        instance: Any,
+        network_info: Any,
+        requests: Sequence[accelerators.Request],
+        timeout: int = 0,
+    ) -> None:
+        """Start or restart an instance with its slots and ports."""
+        asked = self._descriptions.askers(instance, network_info)
+        self._lpars.run(
+            operation,
+            self._descriptions.recorded(
+                instance,
+                requests,
+                extra_specs=descriptions.required_specs(instance),
+                ports=asked.ports,
+                timeout=timeout,
+            ),
+            asked.askers,
+        )
+
+    def start_at_boot(self, context: Any, instance: Any) -> None:
+        """Start an instance that Nova expects to be running.
+
+        Nova passes no accelerator requests. Fetch them without waiting for
+        unbound ones, because nova-compute is starting. Fetch the ports, too,
+        because Nova passes its cache, which may be outdated.
+        """
+        requests = accelerator_requests.fetch_requests(
+            context, instance, self._host, wait=False
+        )
+        ports = instance_ports.fetch_ports_at_boot(instance, self._host)
+        asked = self._descriptions.askers(instance, None)
+        self._lpars.run(
+            operations.START,
+            self._descriptions.recorded(
+                instance,
+                requests,
+                extra_specs=descriptions.required_specs(instance),
+                ports=ports,
+            ),
+            dataclasses.replace(
+                asked.askers,
+                ports=lambda: ports or (),
+            ),
+        )
         accelerator_requests.save_slots(instance, requests)

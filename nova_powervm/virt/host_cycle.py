@@ -24,7 +24,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.ops import host as host_ops
 from nova_powervm.virt import deferred_starts
-from nova_powervm.virt import host_operations as ops
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import interrupted_evacuations
 from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import local_node
@@ -50,7 +50,7 @@ class HostCycle:
 
     def __init__(
         self,
-        operations: ops.HostOperations,
+        operations: host_operations.HostOperations,
         virtapi: Any,
         node: local_node.LocalNode,
         start: startup.Startup,
@@ -94,7 +94,9 @@ class HostCycle:
             **translation.available_resource(snapshot, nodename),
         }
 
-    def _give_up_evacuations(self, running: ops.HostOperations) -> None:
+    def _give_up_evacuations(
+        self, running: host_operations.HostOperations
+    ) -> None:
         """Give up evacuations to this host, without failing the cycle."""
         interrupted = interrupted_evacuations.InterruptedEvacuations(
             self._virtapi, running.removal.note_leftover
@@ -119,7 +121,7 @@ class HostCycle:
 
     def _report_misplaced(
         self,
-        running: ops.HostOperations,
+        running: host_operations.HostOperations,
         snapshot: host_ops.Snapshot,
     ) -> None:
         """Report LPARs on the wrong side, without failing the cycle."""
@@ -132,7 +134,7 @@ class HostCycle:
             )
 
     def _remove_leftovers(
-        self, running: ops.HostOperations, *, with_orphans: bool
+        self, running: host_operations.HostOperations, *, with_orphans: bool
     ) -> None:
         """Remove the remains of failed builds, without failing the cycle.
 

@@ -52,12 +52,10 @@ from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm import vif
 from nova_powervm.virt import builds
-from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import drivers
 from nova_powervm.virt import errors
 from nova_powervm.virt import guest_power
-from nova_powervm.virt import guest_starts
 from nova_powervm.virt import host_cycle
 from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_records
@@ -106,22 +104,34 @@ class Services:
         self.node = node
         self.close = close
         self.startup = startup.Startup()
-        self.starts = guest_starts.GuestStarts(lpars, describes, node.name)
-        self.deferred_starts = deferred_starts.DeferredStarts(
-            self.starts.start_at_boot
-        )
-        self.instances = instances.Instances(
-            operations.partitions,
-            operations.records,
-            self.startup,
-            self.deferred_starts,
-        )
         self.storage = shared_storage.SharedStorage(
             operations.disks,
             operations.images,
             operations.pool_orphans,
             self.startup,
             node.name,
+        )
+        self.move_repairs = move_repairs.MoveRepairs(
+            lpars,
+            describes,
+            operations.claims,
+            operations.disks,
+            self.storage,
+            node.name,
+        )
+        self.power = guest_power.GuestPower(
+            lpars,
+            describes,
+            operations.partitions,
+            self.move_repairs,
+            node.name,
+        )
+        self.deferred_starts = self.power.deferred_starts
+        self.instances = instances.Instances(
+            operations.partitions,
+            operations.records,
+            self.startup,
+            self.deferred_starts,
         )
         self.builds = builds.Builds(
             lpars, describes, operations.partitions, self.storage, node.name
@@ -136,14 +146,6 @@ class Services:
         self.move_checks = move_checks.MoveChecks(
             lpars, describes, operations.disks, self.storage, node.name
         )
-        self.move_repairs = move_repairs.MoveRepairs(
-            lpars,
-            describes,
-            operations.claims,
-            operations.disks,
-            self.storage,
-            node.name,
-        )
         self.moves = moves.Moves(
             lpars,
             describes,
@@ -152,13 +154,6 @@ class Services:
             self.move_repairs,
             self.builds,
             self.removals,
-            self.deferred_starts,
-            node.name,
-        )
-        self.power = guest_power.GuestPower(
-            operations.partitions,
-            self.starts,
-            self.move_repairs,
             self.deferred_starts,
             node.name,
         )
@@ -245,6 +240,7 @@ def start(
         snapshot = _wait_for_host(settings.server, operations)
         operations.claims.check_inventory_conflicts(snapshot)
         operations.disks.prepare()
+        shared_storage.prepare_cache(operations.disks)
         _log_host(settings, operations.disks, snapshot.view)
         listener = events.Listener(
             adapter,
@@ -266,15 +262,13 @@ def start(
                 lambda: operations.claims.published.providers,
             )
             undo.callback(free_provider_reads.uninstall, virtapi.reportclient)
-        services = Services(
+        return Services(
             operations,
             virtapi,
             local_node.LocalNode(nodename),
             listener.start,
             undo.pop_all().close,
         )
-    services.storage.prepare()
-    return services
 
 
 def _wait_for_host(

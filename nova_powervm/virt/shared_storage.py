@@ -79,15 +79,6 @@ class SharedStorage:
             'has_imagecache': self.pool is not None,
         }
 
-    def prepare(self) -> None:
-        """Create the directory that Nova expects of a host with a cache.
-
-        Nova notes there which hosts share it before it calls
-        manage_image_cache, and does not create it.
-        """
-        if self.pool is not None:
-            fileutils.ensure_tree(CONF.instances_path)
-
     def sees_disks(self, instance: Any) -> bool:
         """Return whether this host sees the disks of an instance.
 
@@ -220,3 +211,13 @@ def recorded_pool(instance: Any) -> str | None:
     """Return the identity of the pool that has the disks of an instance."""
     recorded = instance.system_metadata.get(POOL_KEY)
     return None if recorded is None else str(recorded)
+
+
+def prepare_cache(disks: disk_interfaces.Disks) -> None:
+    """Create the directory that Nova expects of a host with a cache.
+
+    Nova notes there which hosts share it before it calls manage_image_cache,
+    and does not create it.
+    """
+    if disks.pool is not None:
+        fileutils.ensure_tree(CONF.instances_path)

@@ -119,7 +119,7 @@ class Compute:
         self._node = node
         # DRC index to the paragraph of what was in the slot.
         self.planned = {}
-        self.services = self._start()
+        self.operations = self._start()
         with mock.patch.object(
             interrupted_moves,
             'InterruptedMoves',
@@ -130,7 +130,7 @@ class Compute:
             ),
         ):
             self.driver.services = services.Services(
-                self.services,
+                self.operations,
                 self.driver.virtapi,
                 local_node.LocalNode(node.name),
             )
@@ -212,7 +212,7 @@ class Compute:
     def update(self, *, startup=False):
         """Update Placement, and note what that was made of."""
         self.tracker.update(startup=startup)
-        view = self.services.host.last_or_read().view
+        view = self.operations.host.last_or_read().view
         self.planned = {
             slot.drc_index: paragraph
             for slot in view.io_slots
