@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The methods of the compute driver that build and remove instances."""
+"""Builds instances, and checks what cannot be rebuilt."""
 
-import contextlib
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,17 +23,16 @@ from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
+from nova_powervm.ops import apply
 from nova_powervm.ops import attached_slots
-from nova_powervm.ops import power
+from nova_powervm.ops import interfaces
 from nova_powervm.ops import survey
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
-from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import images
 from nova_powervm.virt import instance_records
-from nova_powervm.virt import port_records
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import vifs
@@ -42,23 +41,49 @@ from nova_powervm.virt.unsupported import build_requests
 LOG = logging.getLogger(__name__)
 
 
-@errors.translate_errors
-class Builds(shared_storage.SharedStorage):
-    """Creates LPARs with their slots, disks and ports, and removes them."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """What Nova passes for a build, in its own terms.
 
-    def spawn(
+    :param image_meta: None for an instance that keeps its disks.
+    """
+
+    context: Any
+    instance: Any
+    image_meta: Any
+    allocations: Any
+    network_info: Any
+    block_device_info: Any
+    injected_files: Any = ()
+    admin_password: str | None = dataclasses.field(default=None, repr=False)
+    power_on: bool = True
+
+
+class Builds:
+    """Creates LPARs with their slots, disks and ports.
+
+    :param lpars: Makes LPARs what they should be.
+    :param describes: Describes instances.
+    :param partitions: The host's LPARs.
+    :param storage: The storage that hosts share.
+    :param host: Nova's name of this host.
+    """
+
+    def __init__(
         self,
-        context: Any,
-        instance: Any,
-        image_meta: Any,
-        injected_files: Any,
-        admin_password: Any,
-        allocations: Any,
-        network_info: Any = None,
-        block_device_info: Any = None,
-        power_on: bool = True,
-        accel_info: Any = None,
+        lpars: apply.LparOps,
+        describes: descriptions.Descriptions,
+        partitions: interfaces.Partitions,
+        storage: shared_storage.SharedStorage,
+        host: str,
     ) -> None:
+        self._lpars = lpars
+        self._descriptions = describes
+        self._partitions = partitions
+        self._storage = storage
+        self._host = host
+
+    def spawn(self, build: BuildRequest, accel_info: Any) -> None:
         """Create the instance's LPAR with exactly its allocated slots.
 
         The slots include those of accelerator requests. The LPAR gets a disk
@@ -69,129 +94,74 @@ class Builds(shared_storage.SharedStorage):
         :raises nova.exception.BuildAbortException: The build would fail on
             any host.
         """
+        instance = build.instance
         try:
             keeps_disks = self._keeps_disks(instance)
-            build_requests.check_supported(
-                instance,
-                image_meta,
-                block_device_info,
-                injected_files,
-                keeps_disks=keeps_disks,
-            )
-            vifs.await_allocation(instance, network_info)
+            _check_supported(build, keeps_disks=keeps_disks)
+            vifs.await_allocation(instance, build.network_info)
             instance.device_metadata = device_tags.describe_tagged(
-                context, instance, network_info
+                build.context, instance, build.network_info
             )
             requests = accelerator_requests.parse_requests(
-                instance, self._nodename(), accel_info
+                instance, self._host, accel_info
             )
-            self._services().lpars.run(
+            if keeps_disks:
+                build = dataclasses.replace(build, image_meta=None)
+            self._lpars.run(
                 operations.ARRIVAL if keeps_disks else operations.SPAWN,
-                *self._describe_build(
-                    context,
-                    instance,
-                    None if keeps_disks else image_meta,
-                    injected_files,
-                    admin_password,
-                    allocations,
-                    network_info,
-                    block_device_info,
-                    requests,
-                    power_on=power_on,
-                ),
+                *self._describe(build, requests),
             )
         except exception.PowerVMError as error:
             raise errors.build_error_to_nova(error, instance.uuid) from error
         rebuild.record_image(instance)
-        self._record_pool(instance)
+        self._storage.record_pool(instance)
         accelerator_requests.record_slots(instance, requests)
 
-    def rebuild(
-        self,
-        context: Any,
-        instance: Any,
-        image_meta: Any,
-        injected_files: Any,
-        admin_password: Any,
-        allocations: Any,
-        bdms: Any,
-        detach_block_devices: Any,
-        attach_block_devices: Any,
-        network_info: Any = None,
-        evacuate: bool = False,
-        block_device_info: Any = None,
-        preserve_ephemeral: bool = False,
-        accel_uuids: Any = None,
-        reimage_boot_volume: bool = False,
+    def arrive(self, build: BuildRequest) -> None:
+        """Create an LPAR for an instance that moves here with its disks."""
+        self._lpars.run(operations.ARRIVAL, *self._describe(build))
+        self._storage.record_pool(build.instance)
+
+    def check_rebuild(
+        self, build: BuildRequest, *, evacuate: bool, preserve_ephemeral: bool
     ) -> None:
-        """Refuse an impossible rebuild; leave any other one to Nova.
+        """Refuse an impossible rebuild.
 
         Nova's default rebuild destroys the instance before it calls spawn.
         Therefore do all checks of spawn here, and read the whole image. For
         an evacuation the checks of spawn suffice, because the old LPAR stays
         on its host until that host is back.
 
-        :raises NotImplementedError: The rebuild is possible.
-        :raises rebuild.RebuildRefused: It is not; the server continues as it
-            was.
+        :raises rebuild.RebuildRefused: It is not possible; the server
+            continues as it was.
         :raises nova.exception.InstanceDeployFailure: An evacuation is not
             possible.
         """
-        with rebuild.refused_on_error(context, instance, evacuate=evacuate):
+        instance = build.instance
+        with rebuild.refused_on_error(
+            build.context, instance, evacuate=evacuate
+        ):
             keeps_disks = self._keeps_disks(instance)
-            build_requests.check_supported(
-                instance,
-                image_meta,
-                block_device_info,
-                injected_files,
-                preserve_ephemeral=preserve_ephemeral,
+            _check_supported(
+                build,
                 keeps_disks=keeps_disks,
+                preserve_ephemeral=preserve_ephemeral,
             )
             if not evacuate:
-                self._check_rebuild(
-                    context,
-                    instance,
-                    image_meta,
-                    injected_files,
-                    admin_password,
-                    allocations,
-                    network_info,
-                    block_device_info,
-                )
+                self._check_anew(build)
             elif not keeps_disks:
                 _warn_of_new_disks(instance)
-        raise NotImplementedError()
 
-    def _check_rebuild(
-        self,
-        context: Any,
-        instance: Any,
-        image_meta: Any,
-        injected_files: Any,
-        admin_password: Any,
-        allocations: Any,
-        network_info: Any,
-        block_device_info: Any,
-    ) -> None:
+    def _check_anew(self, build: BuildRequest) -> None:
         """Verify that an instance can be built again on this host."""
-        wanted, askers = self._describe_build(
-            context,
-            instance,
-            image_meta,
-            injected_files,
-            admin_password,
-            allocations,
-            network_info,
-            block_device_info,
+        requests = accelerator_requests.fetch_requests(
             # Nova fetches them only after destroying the instance.
-            accelerator_requests.fetch_requests(
-                context,
-                instance,
-                self._nodename(),
-                owned=lambda: self._slots_beside_allocated(instance),
-            ),
+            build.context,
+            build.instance,
+            self._host,
+            owned=lambda: self._slots_beside_allocated(build.instance),
         )
-        self._services().lpars.check(operations.SPAWN, wanted, askers)
+        self._lpars.check(operations.SPAWN, *self._describe(build, requests))
 
     def _keeps_disks(self, instance: Any) -> bool:
         """Return whether a build continues with the disks of an instance.
@@ -202,125 +172,62 @@ class Builds(shared_storage.SharedStorage):
         """
         is_evacuated = (
             instance.task_state in task_states.rebuild_states
-            and instance.host != self._nodename()
+            and instance.host != self._host
         )
-        return is_evacuated and bool(self._kept_disks(instance))
+        return is_evacuated and bool(self._storage.kept_disks(instance))
 
     def _slots_beside_allocated(self, instance: Any) -> set[int]:
         """Return the LPAR's slots that Nova did not allocate."""
         stored = instance_records.stored_slots(instance.resources)
         present = attached_slots.list_slots(
-            self._services().partitions, instance.uuid, stored
+            self._partitions, instance.uuid, stored
         )
         return {*present} - {known.drc_index for known in stored.values()}
 
-    def _describe_build(
+    def _describe(
         self,
-        context: Any,
-        instance: Any,
-        image_meta: Any,
-        injected_files: Any,
-        admin_password: Any,
-        allocations: Any,
-        network_info: Any,
-        block_device_info: Any,
+        build: BuildRequest,
         requests: Sequence[accelerators.Request] = (),
-        *,
-        power_on: bool = True,
     ) -> tuple[spec.Wanted, survey.Askers]:
-        """Describe an instance for a build.
-
-        :param image_meta: None for an instance that keeps its disks.
-        """
-        asked = self._askers(
-            instance, network_info, injected_files, admin_password
+        """Describe an instance for a build."""
+        instance = build.instance
+        asked = self._descriptions.askers(
+            instance,
+            build.network_info,
+            build.injected_files,
+            build.admin_password,
         )
         root = None
-        if image_meta is not None:
-            glance = images.GlanceImage(context, image_meta.id)
+        if build.image_meta is not None:
+            glance = images.GlanceImage(build.context, build.image_meta.id)
             root = descriptions.image(instance, glance)
             asked.image = glance.read
-        wanted = self._services().descriptions.allocated(
+        wanted = self._descriptions.allocated(
             instance,
-            allocations,
+            build.allocations,
             requests,
             root=root,
-            blanks=descriptions.blank_disks(block_device_info),
+            blanks=descriptions.blank_disks(build.block_device_info),
             ports=asked.ports,
-            power_on=power_on,
+            power_on=build.power_on,
         )
         return wanted, asked.askers
 
-    def destroy(
-        self,
-        context: Any,
-        instance: Any,
-        network_info: Any,
-        block_device_info: Any = None,
-        destroy_disks: bool = True,
-        destroy_secrets: bool = True,
-    ) -> None:
-        """Remove the instance's LPAR, if it exists, which frees its slots.
 
-        Also remove its disks and config drive, unless ``destroy_disks`` is
-        false or another host has the disks by now, and each VLAN that the
-        driver added for it and that is no longer used.
-        """
-        if self._is_leaving(instance):
-            self._keep_stopped(instance)
-            return
-        self._remove(
-            instance,
-            delete_disks=destroy_disks and self._may_delete_disks(instance),
-        )
-
-    def _is_leaving(self, instance: Any) -> bool:
-        """Return whether an instance is still being evacuated from this host.
-
-        When nova-compute of the old host starts, Nova takes an evacuation for
-        done that may have been interrupted, and the LPAR here for the second.
-        """
-        return bool(
-            self._is_first_cycle
-            and instance.host == self._nodename()
-            and instance.task_state in task_states.rebuild_states
-        )
-
-    def _keep_stopped(self, instance: Any) -> None:
-        """Stop an LPAR that is being evacuated, and keep it with its slots."""
-        LOG.warning(
-            'The evacuation of the instance has not ended. Its LPAR stays '
-            'here, off: see "Evacuations" in the page on stuck servers.',
-            instance=instance,
-        )
-        with contextlib.suppress(exception.PartitionNotFound):
-            power.power_off(
-                self._services().partitions, driver_base.lpar_of(instance), 0
-            )
-
-    def _remove(self, instance: Any, *, delete_disks: bool) -> None:
-        self._deferred_starts.forget(instance)
-        self._services().removal.destroy(
-            instance.uuid, delete_disks=delete_disks
-        )
-        self._services().network.release_unused(
-            port_records.NovaInstanceMarks(instance, self._nodename())
-        )
-
-    def cleanup(
-        self,
-        context: Any,
-        instance: Any,
-        network_info: Any,
-        block_device_info: Any = None,
-        destroy_disks: bool = True,
-        migrate_data: Any = None,
-        destroy_vifs: bool = True,
-        destroy_secrets: bool = True,
-    ) -> None:
-        """Remove what destroy was told to keep, if there is anything."""
-        if destroy_disks and self._may_delete_disks(instance):
-            self._services().removal.destroy(instance.uuid)
+def _check_supported(
+    build: BuildRequest,
+    *,
+    keeps_disks: bool,
+    preserve_ephemeral: bool = False,
+) -> None:
+    build_requests.check_supported(
+        build.instance,
+        build.image_meta,
+        build.block_device_info,
+        build.injected_files,
+        preserve_ephemeral=preserve_ephemeral,
+        keeps_disks=keeps_disks,
+    )
 
 
 def _warn_of_new_disks(instance: Any) -> None:

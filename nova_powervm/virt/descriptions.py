@@ -49,13 +49,38 @@ class Descriptions:
 
     :param slot_claims: Finds the slots of instances.
     :param units_per_vcpu: ``[powervm]proc_units_factor``.
+    :param virtapi: Nova's VirtAPI.
+    :param host: Nova's name of this host.
     """
 
     def __init__(
-        self, slot_claims: claim_ops.ClaimOps, units_per_vcpu: float
+        self,
+        slot_claims: claim_ops.ClaimOps,
+        units_per_vcpu: float,
+        virtapi: Any,
+        host: str,
     ) -> None:
         self._claims = slot_claims
         self._units = units_per_vcpu
+        self._virtapi = virtapi
+        self._host = host
+
+    def askers(
+        self,
+        instance: Any,
+        network_info: Any,
+        files: Any = (),
+        password: str | None = None,
+    ) -> 'NovaAskers':
+        """Return what an operation on an instance asks Nova and Neutron."""
+        return NovaAskers(
+            self._virtapi,
+            instance,
+            self._host,
+            network_info,
+            files=files,
+            password=password,
+        )
 
     def allocated(
         self,

@@ -10,67 +10,36 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The compute driver: each method translates and calls one operation."""
+"""The compute driver: each method translates and calls one collaborator."""
 
-import contextlib
-import dataclasses
-from collections.abc import Iterator
-from collections.abc import Sequence
 from typing import Any
 
 import nova.conf
 from nova import context as nova_context
 from nova import exception as nova_exception
-from nova.compute import task_states
 from nova.virt import driver
-from nova.virt import event as virtevent
-from nova.virt import hardware
-from oslo_log import log as logging
 
-from nova_powervm import exception
-from nova_powervm.devices import accelerators
-from nova_powervm.lpar import operations
-from nova_powervm.lpar import partition
-from nova_powervm.ops import attached_slots
-from nova_powervm.ops import power
-from nova_powervm.virt import accelerator_requests
-from nova_powervm.virt import action_events
-from nova_powervm.virt import driver_base
+from nova_powervm.virt import builds
 from nova_powervm.virt import errors
-from nova_powervm.virt import host_cycle
-from nova_powervm.virt import instance_locks
-from nova_powervm.virt import instance_ports
-from nova_powervm.virt import instance_records
+from nova_powervm.virt import instances
 from nova_powervm.virt import live_migration
-from nova_powervm.virt import moves
-from nova_powervm.virt import network_adapters
-from nova_powervm.virt import rebuild
 from nova_powervm.virt import services
 from nova_powervm.virt import translation
-from nova_powervm.virt import unsupported
-from nova_powervm.virt.provider_tree import free_provider_reads
-from nova_powervm.virt.provider_tree import provider_config
-from nova_powervm.virt.unsupported import guest_stops
+from nova_powervm.virt.unsupported import messages
+from nova_powervm.virt.unsupported import refusals
+from nova_powervm.virt.unsupported import snapshots
 
 CONF = nova.conf.CONF
-LOG = logging.getLogger(__name__)
 
-_lpar = driver_base.lpar_of
-
-#: Name of the event that records a refused reboot.
-_REBOOT_EVENT = 'powervm_reboot'
+_refuse = refusals.Refusal
 
 
 @errors.translate_errors
-class PowerVMDriver(
-    moves.Moves,
-    host_cycle.HostCycle,
-    network_adapters.NetworkAdapters,
-    unsupported.Unsupported,
-):
+class PowerVMDriver(driver.ComputeDriver):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
-    The ``[powervm]`` options are read once, when it is created.
+    The methods are in the order of those of Nova's class. The ``[powervm]``
+    options are read once, when it is created.
 
     :param virtapi: Nova's VirtAPI.
     """
@@ -86,237 +55,137 @@ class PowerVMDriver(
         'supports_image_type_qcow2': True,
     }
 
-    # The host
-
-    def _emit_stopped(self, instance: str) -> None:
-        """Tell Nova that an instance has stopped by itself.
-
-        :param instance: Its uuid.
-        """
-        self.emit_event(
-            virtevent.LifecycleEvent(
-                instance, virtevent.EVENT_LIFECYCLE_STOPPED
-            )
-        )
+    def __init__(self, virtapi: Any) -> None:
+        super().__init__(virtapi)
+        self.settings = services.read_settings()
+        self.services = services.not_started()
 
     def init_host(self, host: str) -> None:
-        """Log on to the host and check the inventory file against it.
-
-        Wait until the power states of instances can be read, so that Nova
-        sees which instances a boot of the host has stopped.
-
-        :raises nova.exception.InvalidConfiguration: An option or the file is
-            invalid; nova-compute stops.
-        """
-        self._node = host
-        self._running = services.start(
-            self._settings,
-            host,
-            self.virtapi,
-            CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio,
-            provider_config.read_additions(
-                CONF.compute.provider_config_location
-            ),
-            self._emit_stopped,
+        """Log on to the host and check the inventory file against it."""
+        self.services = services.start(
+            self.settings, host, self.virtapi, self.emit_event
         )
-        self._declare_storage()
-        if self._settings.skip_free_provider_reads:
-            free_provider_reads.install(
-                self.virtapi.reportclient,
-                lambda: self._services().claims.published.providers,
-            )
+        storage = self.services.storage
+        self.capabilities = self.capabilities | storage.capabilities
 
     def cleanup_host(self, host: str) -> None:
         """Log off, without waiting for a host that does not answer."""
-        if self._settings.skip_free_provider_reads:
-            free_provider_reads.uninstall(self.virtapi.reportclient)
-        if self._running is not None:
-            self._running.close()
-            self._running = None
-
-    def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """Return the only node, which has the name of the host."""
-        return [self._node] if self._node else []
-
-    def get_nodenames_by_uuid(
-        self, refresh: bool = False
-    ) -> dict[str, str | None]:
-        """Return the only node by the uuid that Nova stores for it."""
-        return {self._local_uuid(): self._node}
-
-    def get_host_uptime(self) -> str:
-        """Return the uptime of the management partition, as Nova shows it."""
-        seconds = self._services().host.uptime()
-        if not seconds:
-            # Nova's API then shows none; nova-compute logs a traceback.
-            raise NotImplementedError()
-        return translation.uptime(seconds)
-
-    def get_host_ip_addr(self) -> str:
-        """Return the address from Nova's configuration."""
-        return str(CONF.my_ip)
+        self.services.close()
+        self.services = services.not_started()
 
     # Instances
 
-    def list_instances(self) -> list[str]:
-        """Return the names of the LPARs that belong to instances."""
-        lpars = self._services().partitions.names()
-        ours = self._services().records.instances_of(lpars)
-        return [name for uuid, name in lpars.items() if uuid in ours]
-
-    def list_instance_uuids(self) -> list[str]:
-        """Return the uuids of the instances that have an LPAR here."""
-        lpars = self._services().partitions.names()
-        return sorted(self._services().records.instances_of(lpars).values())
+    def get_info(self, instance: Any, use_cache: bool = True) -> Any:
+        """Return the instance's power state, or Nova's record if unknown."""
+        return instances.describe(
+            instance, lambda: self.services.instances.read_power(instance)
+        )
 
     def get_num_instances(self) -> int:
         """Count the LPARs that belong to instances."""
-        return len(self.list_instance_uuids())
+        return len(self.services.instances.uuids())
 
     def instance_exists(self, instance: Any) -> bool:
         """Return whether the instance has an LPAR here."""
-        try:
-            self._services().partitions.state(_lpar(instance))
-        except exception.PartitionNotFound:
-            return False
-        return True
+        return self.services.instances.has_lpar(instance)
 
-    def get_info(
-        self, instance: Any, use_cache: bool = True
-    ) -> hardware.InstanceInfo:
-        """Return the instance's power state, or Nova's record if unknown.
+    def list_instances(self) -> list[str]:
+        """Return the names of the LPARs that belong to instances."""
+        return self.services.instances.lpar_names()
 
-        Nova overwrites its record with the result. After an error it deletes
-        the allocations of an instance that was just built, while the LPAR
-        keeps running. Therefore raise no error but InstanceNotFound.
+    def list_instance_uuids(self) -> list[str]:
+        """Return the uuids of the instances that have an LPAR here."""
+        return self.services.instances.uuids()
 
-        :raises nova.exception.InstanceNotFound: There is no LPAR.
-        """
-        state = partition.Power.UNKNOWN
-        try:
-            with self._limit_waits_at_start():
-                state = partition.power(
-                    self._services().partitions.state(_lpar(instance))
-                )
-        except exception.PartitionNotFound:
-            raise
-        except (
-            exception.PowerVMError,
-            nova_exception.VirtDriverNotReady,
-        ) as error:
-            LOG.warning(
-                'The power state is unknown: %s', error, instance=instance
-            )
-        except Exception:
-            # Any error would cost the instance its allocations: see above.
-            LOG.exception('The power state is unknown', instance=instance)
-        if state is partition.Power.OFF and self._deferred_starts.is_waiting(
-            instance
-        ):
-            # Nova would stop an instance that it records as running.
-            state = partition.Power.UNKNOWN
-        return translation.instance_info(state, instance.power_state)
-
-    # Power
-
-    def _start(
+    def rebuild(
         self,
-        operation: operations.Operation,
+        context: Any,
         instance: Any,
-        network_info: Any,
-        requests: Sequence[accelerators.Request],
-        timeout: int = 0,
+        image_meta: Any,
+        injected_files: Any,
+        admin_password: Any,
+        allocations: Any,
+        bdms: Any,
+        detach_block_devices: Any,
+        attach_block_devices: Any,
+        network_info: Any = None,
+        evacuate: bool = False,
+        block_device_info: Any = None,
+        preserve_ephemeral: bool = False,
+        accel_uuids: Any = None,
+        reimage_boot_volume: bool = False,
     ) -> None:
-        """Start or restart an instance with its slots and ports."""
-        asked = self._askers(instance, network_info)
-        self._services().lpars.run(
-            operation,
-            self._services().descriptions.recorded(
+        """Refuse an impossible rebuild; leave any other one to Nova."""
+        self.services.builds.check_rebuild(
+            builds.BuildRequest(
+                context,
                 instance,
-                requests,
-                held=self._find_held(instance)
-                if instance.migration_context is not None
-                else None,
-                ports=asked.ports,
-                timeout=timeout,
+                image_meta,
+                allocations,
+                network_info,
+                block_device_info,
+                injected_files,
+                admin_password,
             ),
-            asked.askers,
+            evacuate=evacuate,
+            preserve_ephemeral=preserve_ephemeral,
+        )
+        raise NotImplementedError()
+
+    def spawn(
+        self,
+        context: Any,
+        instance: Any,
+        image_meta: Any,
+        injected_files: Any,
+        admin_password: Any,
+        allocations: Any,
+        network_info: Any = None,
+        block_device_info: Any = None,
+        power_on: bool = True,
+        accel_info: Any = None,
+    ) -> None:
+        """Create the instance's LPAR with exactly its allocated slots."""
+        self.services.builds.spawn(
+            builds.BuildRequest(
+                context,
+                instance,
+                image_meta,
+                allocations,
+                network_info,
+                block_device_info,
+                injected_files,
+                admin_password,
+                power_on,
+            ),
+            accel_info,
         )
 
-    def power_on(
+    def destroy(
         self,
         context: Any,
         instance: Any,
         network_info: Any,
         block_device_info: Any = None,
-        accel_info: Any = None,
-        share_info: Any = None,
+        destroy_disks: bool = True,
+        destroy_secrets: bool = True,
     ) -> None:
-        """Start the instance's LPAR with its slots and ports."""
-        self._deferred_starts.forget(instance)
-        requests = self._await_requests(context, instance, accel_info)
-        self._start(operations.START, instance, network_info, requests)
-        accelerator_requests.save_slots(instance, requests)
+        """Remove the instance's LPAR, or its destination's in a revert."""
+        self.services.moves.destroy(instance, destroy_disks)
 
-    def _await_requests(
-        self, context: Any, instance: Any, accel_info: Any
-    ) -> Sequence[accelerators.Request]:
-        """Return the accelerator requests, once they are bound."""
-        return accelerator_requests.await_requests(
-            context, instance, self._nodename(), accel_info
-        )
-
-    def power_off(
-        self, instance: Any, timeout: int = 0, retry_interval: int = 0
+    def cleanup(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        destroy_disks: bool = True,
+        migrate_data: Any = None,
+        destroy_vifs: bool = True,
+        destroy_secrets: bool = True,
     ) -> None:
-        """Stop the instance; give its guest ``timeout`` seconds to shut down.
-
-        In a rebuild the LPAR may be missing.
-
-        :raises nova.exception.NovaException: The stop is the first step of an
-            unsupported operation; the guest keeps running.
-        """
-        if isinstance(instance, nova_context.RequestContext):
-            # Nova passes a context first for a deleted, running instance.
-            instance, timeout = timeout, 0
-        guest_stops.check_supported(instance)
-        self._deferred_starts.forget(instance)
-        with (
-            rebuild.refused_if_stop_fails(instance),
-            self._logged_if_evacuated(instance),
-        ):
-            try:
-                power.power_off(
-                    self._services().partitions, _lpar(instance), timeout
-                )
-            except exception.PartitionNotFound:
-                # With this error Nova would consider the server deleted, and
-                # leave it in REBUILD forever. The rebuild creates its LPAR.
-                if instance.task_state not in task_states.rebuild_states:
-                    raise
-
-    @contextlib.contextmanager
-    def _logged_if_evacuated(self, instance: Any) -> Iterator[None]:
-        """Only log an error if Nova stops what it has just evacuated.
-
-        Nova would leave the server to its old host in its records, while its
-        LPAR runs here. As it is, Nova stops the LPAR when it compares power
-        states.
-        """
-        try:
-            yield
-        except exception.PowerVMError as error:
-            if (
-                instance.task_state != task_states.POWERING_OFF
-                or instance.host == self._nodename()
-            ):
-                raise
-            LOG.error(
-                'The server was evacuated to this host, but could not be '
-                'stopped afterwards: %s',
-                error,
-                instance=instance,
-            )
+        """Remove what destroy was told to keep, if there is anything."""
+        self.services.removals.clean_up(instance, destroy_disks)
 
     def reboot(
         self,
@@ -330,36 +199,127 @@ class PowerVMDriver(
         share_info: Any = None,
     ) -> None:
         """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
-        self._deferred_starts.forget(instance)
-        try:
-            requests = self._await_requests(context, instance, accel_info)
-            if reboot_type == 'HARD':
-                with instance_locks.unchanged(instance):
-                    self._hard_reboot(
-                        instance, network_info, block_device_info, requests
-                    )
-            else:
-                self._start(
-                    operations.SOFT_REBOOT,
-                    instance,
-                    network_info,
-                    requests,
-                    translation.shutdown_timeout(instance),
-                )
-        except exception.PowerVMError as error:
-            # If the instance keeps running, Nova does not log the reason and
-            # records the reboot as a success.
-            LOG.error(
-                'The instance is not rebooted: %s', error, instance=instance
-            )
-            action_events.record_failure(
-                context,
-                instance,
-                _REBOOT_EVENT,
-                nova_exception.NovaException(error.summary),
-            )
-            raise
-        accelerator_requests.save_slots(instance, requests)
+        self.services.power.reboot(
+            context,
+            instance,
+            network_info,
+            reboot_type,
+            block_device_info,
+            accel_info,
+        )
+
+    # Consoles, diagnostics, volumes and network adapters
+
+    get_console_output = _refuse('the console log', NotImplementedError)
+    get_vnc_console = _refuse('a VNC console', NotImplementedError)
+    get_spice_console = _refuse('a SPICE console', NotImplementedError)
+    get_serial_console = _refuse('a serial console', NotImplementedError)
+    get_mks_console = _refuse('an MKS console', NotImplementedError)
+    get_diagnostics = _refuse('reading diagnostics', NotImplementedError)
+    get_instance_diagnostics = _refuse(
+        'reading diagnostics', NotImplementedError
+    )
+
+    def get_host_ip_addr(self) -> str:
+        """Return the address from Nova's configuration."""
+        return str(CONF.my_ip)
+
+    attach_volume = _refuse('attaching a volume')
+    detach_volume = _refuse('detaching a volume')
+    swap_volume = _refuse('swapping a volume')
+    extend_volume = _refuse('extending a volume')
+
+    def attach_interface(
+        self, context: Any, instance: Any, image_meta: Any, vif: Any
+    ) -> None:
+        """Connect one more port; a running instance needs RMC for it."""
+        self.services.network_adapters.attach(instance, vif)
+
+    def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
+        """Disconnect a port if it is connected."""
+        self.services.network_adapters.detach(instance, vif)
+
+    # Resizes, cold migrations and snapshots
+
+    def migrate_disk_and_power_off(
+        self,
+        context: Any,
+        instance: Any,
+        dest: str,
+        flavor: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        timeout: int = 0,
+        retry_interval: int = 0,
+    ) -> str:
+        """Stop an instance that moves; finish_migration needs no result."""
+        self.services.moves.migrate_disk_and_power_off(
+            context, instance, flavor, block_device_info, timeout
+        )
+        return ''
+
+    def snapshot(
+        self,
+        context: Any,
+        instance: Any,
+        image_id: str,
+        update_task_state: Any,
+    ) -> None:
+        """Refuse; Nova deletes the image that it created for the snapshot."""
+        raise snapshots.refusal(context, instance)
+
+    def finish_migration(
+        self,
+        context: Any,
+        migration: Any,
+        instance: Any,
+        disk_info: Any,
+        network_info: Any,
+        image_meta: Any,
+        resize_instance: bool,
+        allocations: Any,
+        block_device_info: Any = None,
+        power_on: bool = True,
+        share_info: Any = None,
+    ) -> None:
+        """Continue an instance on this host with its new flavor and slots."""
+        self.services.moves.finish_migration(
+            context,
+            migration,
+            instance,
+            network_info,
+            allocations,
+            block_device_info,
+            power_on,
+        )
+
+    def confirm_migration(
+        self, context: Any, migration: Any, instance: Any, network_info: Any
+    ) -> None:
+        """Remove the LPAR of the source, and grow the root disk."""
+        self.services.moves.confirm_migration(migration, instance)
+
+    def finish_revert_migration(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        migration: Any,
+        block_device_info: Any = None,
+        power_on: bool = True,
+        share_info: Any = None,
+    ) -> None:
+        """Continue an instance on the source, as it was before its move."""
+        self.services.moves.finish_revert_migration(
+            instance, network_info, migration, block_device_info, power_on
+        )
+
+    # Guests
+
+    pause = _refuse('pausing a server')
+    unpause = _refuse('unpausing a server')
+    suspend = _refuse('suspending a server', refusals.roll_back)
+    resume = _refuse('resuming a server', refusals.roll_back)
 
     def resume_state_on_host_boot(
         self,
@@ -369,39 +329,68 @@ class PowerVMDriver(
         share_info: Any,
         block_device_info: Any = None,
     ) -> None:
-        """Start an instance that was running before the host went down.
+        """Start an instance that was running before the host went down."""
+        self.services.deferred_starts.start_or_defer(context, instance)
 
-        Nova calls this before it updates the provider tree. If Cyborg does
-        not answer, or is still binding accelerators, the instance is started
-        in a later cycle instead.
-        """
-        self._deferred_starts.start_or_defer(context, instance)
+    rescue = _refuse('rescuing a server')
+    unrescue = _refuse('unrescuing a server', refusals.roll_back)
 
-    def _start_at_boot(self, context: Any, instance: Any) -> None:
-        """Start an instance that Nova expects to be running.
+    def power_off(
+        self, instance: Any, timeout: int = 0, retry_interval: int = 0
+    ) -> None:
+        """Stop the instance; give its guest ``timeout`` seconds to stop."""
+        if isinstance(instance, nova_context.RequestContext):
+            # Nova passes a context first for a deleted, running instance.
+            instance, timeout = timeout, 0
+        self.services.power.stop(instance, timeout)
 
-        Nova passes no accelerator requests. Fetch them without waiting for
-        unbound ones, because nova-compute is starting. Fetch the ports, too,
-        because Nova passes its cache, which may be outdated.
-        """
-        requests = accelerator_requests.fetch_requests(
-            context, instance, self._nodename(), wait=False
+    def power_on(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        accel_info: Any = None,
+        share_info: Any = None,
+    ) -> None:
+        """Start the instance's LPAR with its slots and ports."""
+        self.services.power.start(context, instance, network_info, accel_info)
+
+    power_update_event = _refuse('a power update event')
+    trigger_crash_dump = _refuse(
+        'a crash dump', nova_exception.TriggerCrashDumpNotSupported
+    )
+
+    # The cycle of Nova's resource tracker
+
+    def update_provider_tree(
+        self, provider_tree: Any, nodename: str, allocations: Any = None
+    ) -> None:
+        """Publish the host's resources and one provider for each slot."""
+        self.services.host_cycle.publish(
+            provider_tree, nodename, self._get_allocation_ratios
         )
-        ports = instance_ports.fetch_ports_at_boot(instance, self._nodename())
-        self._services().lpars.run(
-            operations.START,
-            self._services().descriptions.recorded(
-                instance,
-                requests,
-                ports=ports,
-            ),
-            dataclasses.replace(
-                self._askers(instance, None).askers, ports=lambda: ports or ()
-            ),
-        )
-        accelerator_requests.save_slots(instance, requests)
 
-    # Live migration
+    def get_available_resource(self, nodename: str) -> dict[str, Any]:
+        """Read the host, and the inventory file if it has changed."""
+        return self.services.host_cycle.read(nodename)
+
+    def check_instance_shared_storage_local(
+        self, context: Any, instance: Any
+    ) -> dict[str, str]:
+        """Describe the storage that has the disks of an instance."""
+        return self.services.storage.describe(instance)
+
+    def check_instance_shared_storage_remote(
+        self, context: Any, data: dict[str, str]
+    ) -> Any:
+        """Answer a host that shares its storage, or wants to move here."""
+        return self.services.move_checks.answer(context, data)
+
+    def check_instance_shared_storage_cleanup(
+        self, context: Any, data: dict[str, str]
+    ) -> None:
+        """Do nothing, because the check created nothing."""
 
     def check_can_live_migrate_destination(
         self,
@@ -427,15 +416,69 @@ class PowerVMDriver(
         dest_check_data: Any,
         block_device_info: Any = None,
     ) -> Any:
-        """Refuse, naming the slots that prevent the migration.
-
-        :raises nova.exception.MigrationPreCheckError: Always; the server stays
-            as it is.
-        """
+        """Refuse, naming the slots that prevent the migration."""
         raise live_migration.refusal(
-            attached_slots.list_slots(
-                self._services().partitions,
-                instance.uuid,
-                instance_records.stored_slots(instance.resources),
-            )
+            self.services.operations.partitions, instance
         )
+
+    # The host and its node
+
+    set_admin_password = _refuse(
+        'setting the administrator password',
+        nova_exception.SetAdminPasswdNotSupported,
+    )
+
+    def poll_rebooting_instances(self, timeout: Any, instances: Any) -> None:
+        """Log the refusal only; the host finishes every reboot in time."""
+        for instance in instances:
+            messages.log_refusal('[DEFAULT]reboot_timeout', instance)
+
+    host_power_action = _refuse(
+        "changing the host's power state", NotImplementedError
+    )
+    host_maintenance_mode = _refuse('maintenance mode', NotImplementedError)
+
+    def get_host_uptime(self) -> str:
+        """Return the uptime of the management partition, as Nova shows it."""
+        return translation.uptime(self.services.operations.host.uptime())
+
+    def plug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Create the adapters that the instance's LPAR lacks."""
+        self.services.network_adapters.plug(instance, network_info)
+
+    def unplug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Remove the adapters of ports from the instance's LPAR."""
+        self.services.network_adapters.unplug(instance, network_info)
+
+    def manage_image_cache(self, context: Any, all_instances: Any) -> None:
+        """Remove images and disks that no server of any host needs."""
+        self.services.storage.remove_unused()
+
+    def cache_image(self, context: Any, image_id: str) -> bool:
+        """Write an image to the pool's cache before servers need it."""
+        return self.services.storage.cache_image(context, image_id)
+
+    # Nova asks for it before it attaches a volume.
+    get_volume_connector = _refuse('attaching a volume')
+
+    def get_available_nodes(self, refresh: bool = False) -> list[str]:
+        """Return the only node, which has the name of the host."""
+        return [self.services.node.name]
+
+    def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
+        """Return the only node by the uuid that Nova stores for it."""
+        return {self.services.node.uuid: self.services.node.name}
+
+    def instance_on_disk(self, instance: Any) -> bool:
+        """Return whether this host sees the disks of an instance."""
+        return self.services.storage.sees_disks(instance)
+
+    volume_snapshot_create = _refuse('a volume snapshot', NotImplementedError)
+    volume_snapshot_delete = _refuse('a volume snapshot', NotImplementedError)
+    quiesce = _refuse('quiescing a guest', NotImplementedError)
+    unquiesce = _refuse('quiescing a guest', NotImplementedError)
+
+    def network_binding_host_id(self, context: Any, instance: Any) -> Any:
+        """Return the host of ports; Nova calls this before it attaches one."""
+        self.services.network_adapters.check_attachable(instance)
+        return super().network_binding_host_id(context, instance)

@@ -18,14 +18,16 @@ from typing import Any
 
 import nova.conf
 from nova import exception as nova_exception
+from nova.compute import utils
 from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.ops import host as host_ops
-from nova_powervm.virt import driver_base
-from nova_powervm.virt import errors
+from nova_powervm.virt import deferred_starts
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import interrupted_evacuations
-from nova_powervm.virt import services
+from nova_powervm.virt import local_node
+from nova_powervm.virt import startup
 from nova_powervm.virt import stranded_instances
 from nova_powervm.virt import translation
 from nova_powervm.virt.provider_tree import writing
@@ -34,11 +36,34 @@ CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 
-@errors.translate_errors
-class HostCycle(driver_base.DriverBase):
-    """The two steps of a cycle of Nova's resource tracker."""
+class HostCycle:
+    """The two steps of a cycle of Nova's resource tracker.
 
-    def get_available_resource(self, nodename: str) -> dict[str, Any]:
+    :param operations: The operations on the host.
+    :param virtapi: Nova's VirtAPI.
+    :param node: The node of this compute service.
+    :param start: Whether nova-compute is starting.
+    :param deferred: Instances to start.
+    :param listen: Starts to listen to the host, once.
+    """
+
+    def __init__(
+        self,
+        operations: host_operations.HostOperations,
+        virtapi: Any,
+        node: local_node.LocalNode,
+        start: startup.Startup,
+        deferred: deferred_starts.DeferredStarts,
+        listen: Callable[[], None],
+    ) -> None:
+        self._operations = operations
+        self._virtapi = virtapi
+        self._node = node
+        self._startup = start
+        self._deferred_starts = deferred
+        self._listen = listen
+
+    def read(self, nodename: str) -> dict[str, Any]:
         """Read the host, and the inventory file if it has changed.
 
         This does all REST requests and file reads of a cycle, because Nova
@@ -46,44 +71,46 @@ class HostCycle(driver_base.DriverBase):
         """
         # Even if the first cycle fails, a later one must not remove orphan
         # disks: builds may be in progress then.
-        is_first_cycle, self._is_first_cycle = self._is_first_cycle, False
-        running = self._services()
+        is_first_cycle = self._startup.end()
+        running = self._operations
         # Not before: while nova-compute starts, Nova resumes guests one after
         # another, and would take a stop event for those that are still off.
-        running.listen()
-        running.provider_tree.recover_deleted(self._local_uuid())
+        self._listen()
+        running.provider_tree.recover_deleted(self._node.uuid)
         if is_first_cycle:
             self._give_up_evacuations(running)
             self._take_home(running)
         self._remove_leftovers(running, with_orphans=is_first_cycle)
         running.network.clean_up()
-        self._deferred_starts.retry(self._nodename())
+        self._deferred_starts.retry(self._node.name)
         running.inventory.refresh()
         snapshot = running.host.read()
         self._report_misplaced(running, snapshot)
         return {
-            'uuid': self._local_uuid(),
+            'uuid': self._node.uuid,
             **translation.available_resource(snapshot, nodename),
         }
 
-    def _give_up_evacuations(self, running: services.Services) -> None:
+    def _give_up_evacuations(
+        self, running: host_operations.HostOperations
+    ) -> None:
         """Give up evacuations to this host, without failing the cycle."""
         interrupted = interrupted_evacuations.InterruptedEvacuations(
-            self.virtapi, running.removal.note_leftover
+            self._virtapi, running.removal.note_leftover
         )
         try:
-            interrupted.give_up(self._nodename(), self._local_uuid())
+            interrupted.give_up(self._node.name, self._node.uuid)
         except Exception:
             LOG.exception(
                 'Interrupted evacuations could not be given up; the next '
                 'start of nova-compute tries again.'
             )
 
-    def _take_home(self, running: services.Services) -> None:
+    def _take_home(self, running: host_operations.HostOperations) -> None:
         """Record stranded instances here, without failing the cycle."""
         try:
             stranded_instances.take_home(
-                self._nodename(), self._local_uuid(), running.placement
+                self._node.name, self._node.uuid, running.placement
             )
         except Exception:
             LOG.exception(
@@ -93,7 +120,9 @@ class HostCycle(driver_base.DriverBase):
             )
 
     def _report_misplaced(
-        self, running: services.Services, snapshot: host_ops.Snapshot
+        self,
+        running: host_operations.HostOperations,
+        snapshot: host_ops.Snapshot,
     ) -> None:
         """Report LPARs on the wrong side, without failing the cycle."""
         try:
@@ -105,7 +134,7 @@ class HostCycle(driver_base.DriverBase):
             )
 
     def _remove_leftovers(
-        self, running: services.Services, *, with_orphans: bool
+        self, running: host_operations.HostOperations, *, with_orphans: bool
     ) -> None:
         """Remove the remains of failed builds, without failing the cycle.
 
@@ -113,7 +142,7 @@ class HostCycle(driver_base.DriverBase):
             build is in progress, because nova-compute accepts no requests
             yet, and Nova has verified the identity of the host.
         """
-        hosted = functools.partial(running.records.hosted, self._nodename())
+        hosted = functools.partial(running.records.hosted, self._node.name)
         jobs: list[tuple[str, Callable[[], None]]] = [
             (
                 'LPARs',
@@ -133,7 +162,7 @@ class HostCycle(driver_base.DriverBase):
                     functools.partial(
                         running.removal.remove_abandoned,
                         functools.partial(
-                            running.records.abandoned, host=self._nodename()
+                            running.records.abandoned, host=self._node.name
                         ),
                     ),
                 ),
@@ -156,21 +185,25 @@ class HostCycle(driver_base.DriverBase):
                     'Remaining %s of builds could not be removed', what
                 )
 
-    def update_provider_tree(
-        self, provider_tree: Any, nodename: str, allocations: Any = None
+    def publish(
+        self,
+        provider_tree: Any,
+        nodename: str,
+        find_ratios: Callable[[Any], dict[str, float]],
     ) -> None:
         """Publish the host's resources and one provider for each slot.
 
         Use the last reading of the host instead of asking it, because Nova
         holds its lock here.
 
+        :param find_ratios: Returns the allocation ratios for an inventory.
         :raises nova.exception.InvalidConfiguration: Placement did not report
             what has changed. In a running service this is the only error
             that Nova logs without a traceback.
         """
-        running = self._services()
+        running = self._operations
         snapshot = running.host.last_or_read()
-        self._update_root(provider_tree, nodename, snapshot)
+        self._update_root(provider_tree, nodename, snapshot, find_ratios)
         try:
             running.provider_tree.update(provider_tree, nodename, snapshot)
         except exception.PlacementUnanswered as error:
@@ -180,11 +213,15 @@ class HostCycle(driver_base.DriverBase):
             raise nova_exception.InvalidConfiguration(str(error)) from error
 
     def _update_root(
-        self, provider_tree: Any, nodename: str, snapshot: host_ops.Snapshot
+        self,
+        provider_tree: Any,
+        nodename: str,
+        snapshot: host_ops.Snapshot,
+        find_ratios: Callable[[Any], dict[str, float]],
     ) -> None:
         """Publish the processors, memory and disk of the host."""
         view, disk = snapshot.view, snapshot.disk
-        disk_reserved = self._get_reserved_host_disk_gb_from_config()
+        disk_reserved = utils.convert_mb_to_ceil_gb(CONF.reserved_host_disk_mb)
         present = provider_tree.data(nodename).inventory
         inventory = writing.root_inventory(
             {
@@ -198,6 +235,6 @@ class HostCycle(driver_base.DriverBase):
                     disk.total_gb, disk.reserved_gb + disk_reserved
                 ),
             },
-            self._get_allocation_ratios(present),
+            find_ratios(present),
         )
         provider_tree.update_inventory(nodename, inventory)

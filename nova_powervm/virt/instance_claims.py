@@ -33,6 +33,7 @@ from nova_powervm.lpar import spec
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import interfaces
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import local_node
 from nova_powervm.virt.provider_tree import writing
 
 LOG = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class InstanceClaims:
     :param virtapi: Nova's VirtAPI.
     :param placement: Placement.
     :param slot_claims: Knows the providers of this host.
+    :param node: The node of this compute service.
     """
 
     def __init__(
@@ -69,12 +71,14 @@ class InstanceClaims:
         virtapi: Any,
         placement: interfaces.Placement,
         slot_claims: claim_ops.ClaimOps,
+        node: local_node.LocalNode,
     ) -> None:
         self._virtapi = virtapi
         self._placement = placement
         self._claims = slot_claims
+        self._node = node
 
-    def find(self, instance: Any, host: str, node_uuid: str) -> Held:
+    def find(self, instance: Any) -> Held:
         """Return the allocations that decide about an instance on this host.
 
         They are those of the instance, or if it has none here, of the newest
@@ -82,19 +86,17 @@ class InstanceClaims:
         has not begun or was taken back, they are those of the migration.
 
         :param instance: nova.objects.Instance.
-        :param host: This host, as in ``instance.host``.
-        :param node_uuid: The uuid of its compute node.
         :raises exception.ClaimFailed: Placement does not answer, or has
             allocated nothing of this host.
         """
         everything = self._ask(instance, instance.uuid)
-        own = self._part(instance, everything, node_uuid)
+        own = self._part(instance, everything)
         moves = _migrations(instance)
         has_failed = bool(moves) and moves[0].status not in _SUCCEEDED
-        for migration in _candidates(instance, host, moves, has_own=bool(own)):
-            held = self._part(
-                instance, self._ask(instance, migration.uuid), node_uuid
-            )
+        for migration in _candidates(
+            instance, self._node.name, moves, has_own=bool(own)
+        ):
+            held = self._part(instance, self._ask(instance, migration.uuid))
             if held:
                 return Held(held, migration, has_failed)
         if everything and not own:
@@ -116,11 +118,11 @@ class InstanceClaims:
             ) from error
 
     def _part(
-        self, instance: Any, allocations: Mapping[str, Any], node_uuid: str
+        self, instance: Any, allocations: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Return the allocations of this host."""
         published = self._claims.published
-        here = {node_uuid, *published.providers, *published.others.uuids}
+        here = {self._node.uuid, *published.providers, *published.others.uuids}
         if not published.is_complete:
             here |= instance_records.stored_slots(instance.resources).keys()
             if allocations.keys() - here:

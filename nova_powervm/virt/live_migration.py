@@ -12,10 +12,15 @@
 
 """Refuses live migration so that the server stays as it is."""
 
+from typing import Any
+
 from nova import exception as nova_exception
 from nova.objects import migrate_data
 
 from nova_powervm.devices import slots as host_slots
+from nova_powervm.ops import attached_slots
+from nova_powervm.ops import interfaces
+from nova_powervm.virt import instance_records
 
 
 def make_check_data() -> migrate_data.LibvirtLiveMigrateData:
@@ -28,11 +33,19 @@ def make_check_data() -> migrate_data.LibvirtLiveMigrateData:
     return migrate_data.LibvirtLiveMigrateData()
 
 
-def refusal(slots: tuple[int, ...]) -> nova_exception.NovaException:
-    """Return the error that refuses a migration.
+def refusal(
+    partitions: interfaces.Partitions, instance: Any
+) -> nova_exception.NovaException:
+    """Return the error that refuses a migration, and names the slots.
 
-    :param slots: DRC indexes of the slots that its instance has.
+    :param partitions: The host's LPARs.
+    :param instance: nova.objects.Instance.
     """
+    slots = attached_slots.list_slots(
+        partitions,
+        instance.uuid,
+        instance_records.stored_slots(instance.resources),
+    )
     reason = (
         'the instance has the physical I/O slot(s) '
         f'{host_slots.format_drc_indexes(slots)}, whose state '

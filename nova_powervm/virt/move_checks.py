@@ -20,10 +20,12 @@ from nova_powervm import exception
 from nova_powervm.lpar import moves
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
-from nova_powervm.virt import builds
-from nova_powervm.virt import driver_base
-from nova_powervm.virt import errors
+from nova_powervm.ops import apply
+from nova_powervm.ops import disk_interfaces
+from nova_powervm.virt import descriptions
 from nova_powervm.virt import instance_moves
+from nova_powervm.virt import shared_storage
+from nova_powervm.virt import translation
 from nova_powervm.virt import vifs
 from nova_powervm.virt.unsupported import build_requests
 
@@ -33,11 +35,31 @@ _MOVED = 'moved'
 _REFUSAL = 'refusal'
 
 
-@errors.translate_errors
-class MoveChecks(builds.Builds):
-    """Refuses moves that could not be finished."""
+class MoveChecks:
+    """Refuses moves that could not be finished.
 
-    def _check_move(
+    :param lpars: Makes LPARs what they should be.
+    :param describes: Describes instances.
+    :param disks: The disk driver.
+    :param storage: The storage that hosts share.
+    :param host: Nova's name of this host.
+    """
+
+    def __init__(
+        self,
+        lpars: apply.LparOps,
+        describes: descriptions.Descriptions,
+        disks: disk_interfaces.Disks,
+        storage: shared_storage.SharedStorage,
+        host: str,
+    ) -> None:
+        self._lpars = lpars
+        self._descriptions = describes
+        self._disks = disks
+        self._storage = storage
+        self._host = host
+
+    def check_move(
         self,
         context: Any,
         instance: Any,
@@ -59,16 +81,15 @@ class MoveChecks(builds.Builds):
         ]
         if refused:
             raise exception.MoveRefused(reason='; '.join(refused))
-        running = self._services()
         if instance_moves.is_within_host(move):
-            running.lpars.check(
+            self._lpars.check(
                 operations.RESIZE, self._describe_target(instance, flavor)
             )
         else:
             self._check_other_host(context, instance, move)
         if flavor.root_gb > instance.flavor.root_gb:
-            running.disks.check_growth(
-                driver_base.lpar_of(instance), flavor.root_gb
+            self._disks.check_growth(
+                translation.lpar_of(instance), flavor.root_gb
             )
 
     def _check_other_host(
@@ -79,8 +100,8 @@ class MoveChecks(builds.Builds):
         Nova has no call for this. The one that asks about shared storage fits,
         and answers without changing anything.
         """
-        pool = self._pool()
-        if pool is None or not self._kept_disks(instance):
+        pool = self._storage.pool
+        if pool is None or not self._storage.kept_disks(instance):
             raise exception.MoveRefused(
                 reason='its disks are not in a shared storage pool '
                 '([powervm]disk_driver), so no other host sees them',
@@ -89,7 +110,7 @@ class MoveChecks(builds.Builds):
             context,
             {
                 _POOL: pool.identity(),
-                'lpar': driver_base.lpar_of(instance),
+                'lpar': translation.lpar_of(instance),
                 _MOVED: instance.uuid,
             },
             instance=instance,
@@ -103,16 +124,14 @@ class MoveChecks(builds.Builds):
                 f'{answer[_REFUSAL]}',
             )
 
-    def check_instance_shared_storage_remote(
-        self, context: Any, data: dict[str, str]
-    ) -> Any:
+    def answer(self, context: Any, data: dict[str, str]) -> Any:
         """Answer a host that shares its storage, or wants to move here.
 
-        :param data: What :meth:`check_instance_shared_storage_local` or
-            :meth:`migrate_disk_and_power_off` of the other host sends.
+        :param data: What :meth:`.SharedStorage.describe` or
+            :meth:`check_move` of the other host sends.
         :returns: Whether the storage is shared; for a move, what prevents it.
         """
-        is_shared = super().check_instance_shared_storage_remote(context, data)
+        is_shared = self._storage.is_shared(data)
         if _MOVED not in data:
             return is_shared
         if not is_shared:
@@ -126,7 +145,7 @@ class MoveChecks(builds.Builds):
     def _check_arrival(self, context: Any, uuid: str) -> None:
         """Check whether this host can run an instance that moves here."""
         instance = instance_moves.read_moving(uuid)
-        self._services().lpars.check(
+        self._lpars.check(
             operations.ARRIVAL,
             self._describe_target(
                 instance,
@@ -139,10 +158,10 @@ class MoveChecks(builds.Builds):
         self, instance: Any, flavor: Any, **rest: Any
     ) -> spec.Wanted:
         """Describe an instance as its move is to leave it."""
-        return self._services().descriptions.moving(
+        return self._descriptions.moving(
             instance,
             flavor,
-            moved_slots=instance_moves.moved_slots(instance, self._nodename()),
+            moved_slots=instance_moves.moved_slots(instance, self._host),
             power_on=False,
             **rest,
         )

@@ -21,13 +21,14 @@ from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
-from nova_powervm.virt import builds
+from nova_powervm.ops import apply
+from nova_powervm.ops import disk_interfaces
 from nova_powervm.virt import descriptions
-from nova_powervm.virt import driver_base
 from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import shared_storage
+from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
 
@@ -36,10 +37,34 @@ LOG = logging.getLogger(__name__)
 GROWTH_KEY = 'powervm_root_gb'
 
 
-class MoveRepairs(builds.Builds):
-    """Repairs what a move has left behind."""
+class MoveRepairs:
+    """Repairs what a move has left behind.
 
-    def _hard_reboot(
+    :param lpars: Makes LPARs what they should be.
+    :param describes: Describes instances.
+    :param found: Finds the allocations of instances.
+    :param disks: The disk driver.
+    :param storage: The storage that hosts share.
+    :param host: Nova's name of this host.
+    """
+
+    def __init__(
+        self,
+        lpars: apply.LparOps,
+        describes: descriptions.Descriptions,
+        found: instance_claims.InstanceClaims,
+        disks: disk_interfaces.Disks,
+        storage: shared_storage.SharedStorage,
+        host: str,
+    ) -> None:
+        self._lpars = lpars
+        self._descriptions = describes
+        self._claims = found
+        self._disks = disks
+        self._storage = storage
+        self._host = host
+
+    def hard_reboot(
         self,
         instance: Any,
         network_info: Any,
@@ -57,13 +82,13 @@ class MoveRepairs(builds.Builds):
         :raises exception.PartitionNotFound: It has no LPAR, and nothing to
             make it from.
         """
-        held = self._find_held(instance)
+        held = self._claims.find(instance)
         has_moved = instance.migration_context is not None
         if has_moved:
             self._record_size(instance)
         growth = instance.system_metadata.get(GROWTH_KEY)
-        asked = self._askers(instance, network_info)
-        wanted = self._describe_recorded(
+        asked = self._descriptions.askers(instance, network_info)
+        wanted = self.describe_recorded(
             instance,
             block_device_info,
             requests,
@@ -74,13 +99,11 @@ class MoveRepairs(builds.Builds):
         )
 
         def settle() -> None:
-            self._services().instance_claims.bring_home(
-                instance, held, wanted.slots
-            )
+            self._claims.bring_home(instance, held, wanted.slots)
             if has_moved or held.has_failed:
-                instance_ports.bind_ports(instance, self._nodename())
+                instance_ports.bind_ports(instance, self._host)
 
-        done = self._services().lpars.run(
+        done = self._lpars.run(
             operations.HARD_REBOOT, wanted, asked.askers, check=settle
         )
         if done.has_grown:
@@ -88,13 +111,7 @@ class MoveRepairs(builds.Builds):
         if has_moved:
             instance.drop_migration_context()
 
-    def _find_held(self, instance: Any) -> instance_claims.Held:
-        """Ask Placement which devices an instance has on this host."""
-        return self._services().instance_claims.find(
-            instance, self._nodename(), self._local_uuid()
-        )
-
-    def _describe_recorded(
+    def describe_recorded(
         self,
         instance: Any,
         block_device_info: Any,
@@ -104,19 +121,19 @@ class MoveRepairs(builds.Builds):
         **rest: Any,
     ) -> spec.Wanted:
         """Describe an instance as it should be on this host."""
-        pool = self._pool()
-        return self._services().descriptions.recorded(
+        pool = self._storage.pool
+        return self._descriptions.recorded(
             instance,
             requests,
             held=held,
-            moved_slots=instance_moves.moved_slots(instance, self._nodename()),
+            moved_slots=instance_moves.moved_slots(instance, self._host),
             blanks=descriptions.blank_disks(block_device_info),
             pool_is_current=pool is not None
             and shared_storage.recorded_pool(instance) == pool.identity(),
             **rest,
         )
 
-    def _record_growth(self, instance: Any) -> None:
+    def record_growth(self, instance: Any) -> None:
         """Record that the root disk is to grow to the flavor's size.
 
         Nova saves the record with the rest of the instance, also if the step
@@ -133,15 +150,13 @@ class MoveRepairs(builds.Builds):
                 GROWTH_KEY, str(instance.flavor.root_gb)
             )
 
-    def _grow_root(self, instance: Any) -> None:
+    def grow_root(self, instance: Any) -> None:
         """Grow a root disk as recorded; leave the record if this fails."""
         if GROWTH_KEY not in instance.system_metadata:
             return
         size_gb = int(instance.system_metadata[GROWTH_KEY])
         try:
-            self._services().disks.grow_root(
-                driver_base.lpar_of(instance), size_gb
-            )
+            self._disks.grow_root(translation.lpar_of(instance), size_gb)
         except exception.PowerVMError as error:
             LOG.error(
                 'The root disk could not be grown to %(size)d GB, which the '

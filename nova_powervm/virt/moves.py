@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The methods of the compute driver for resizes and cold migrations.
+"""Carries out resizes and cold migrations.
 
 Nova calls the source in migrate_disk_and_power_off and confirm_migration, and
 the destination in finish_migration. A revert destroys the instance on the
@@ -29,14 +29,18 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
+from nova_powervm.ops import apply
+from nova_powervm.ops import interfaces
 from nova_powervm.ops import power
+from nova_powervm.virt import builds
+from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
-from nova_powervm.virt import driver_base
-from nova_powervm.virt import errors
+from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_locks
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import move_checks
 from nova_powervm.virt import move_repairs
+from nova_powervm.virt import removals
 from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
@@ -49,27 +53,58 @@ _NOT_REVERTED = (
 )
 
 
-@errors.translate_errors
-class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
-    """Resizes instances and moves them to other hosts."""
+class Moves:
+    """Resizes instances and moves them to other hosts.
+
+    :param lpars: Makes LPARs what they should be.
+    :param describes: Describes instances.
+    :param partitions: The host's LPARs.
+    :param found: Finds the allocations of instances.
+    :param checks: Refuses moves.
+    :param repairs: Brings LPARs back to what Nova records.
+    :param build: Builds instances.
+    :param removal: Removes instances.
+    :param deferred: Instances to start.
+    :param host: Nova's name of this host.
+    """
+
+    def __init__(
+        self,
+        lpars: apply.LparOps,
+        describes: descriptions.Descriptions,
+        partitions: interfaces.Partitions,
+        found: instance_claims.InstanceClaims,
+        checks: move_checks.MoveChecks,
+        repairs: move_repairs.MoveRepairs,
+        build: builds.Builds,
+        removal: removals.Removals,
+        deferred: deferred_starts.DeferredStarts,
+        host: str,
+    ) -> None:
+        self._lpars = lpars
+        self._descriptions = describes
+        self._partitions = partitions
+        self._claims = found
+        self._checks = checks
+        self._repairs = repairs
+        self._builds = build
+        self._removals = removal
+        self._deferred_starts = deferred
+        self._host = host
 
     def migrate_disk_and_power_off(
         self,
         context: Any,
         instance: Any,
-        dest: str,
         flavor: Any,
-        network_info: Any,
-        block_device_info: Any = None,
-        timeout: int = 0,
-        retry_interval: int = 0,
-    ) -> str:
+        block_device_info: Any,
+        timeout: int,
+    ) -> None:
         """Stop an instance that moves, after checking that it can.
 
         The LPAR stays as it is, so that the move can be reverted.
 
         :param flavor: The new flavor.
-        :returns: Nothing that finish_migration needs.
         :raises nova.exception.InstanceFaultRollback: The move is not
             possible; the server continues as it was.
         """
@@ -79,22 +114,21 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             instance_locks.unchanged(instance),
         ):
             move = instance_moves.move_of(instance)
-            source = self._services().descriptions.recorded(
+            source = self._descriptions.recorded(
                 instance,
-                held=self._find_held(instance),
+                held=self._claims.find(instance),
                 blanks=descriptions.blank_disks(block_device_info),
                 checks_swap=not instance_moves.is_within_host(move)
                 and flavor.swap != instance.flavor.swap,
                 timeout=timeout,
             )
-            self._services().lpars.run(
+            self._lpars.run(
                 operations.DEPARTURE,
                 source,
-                check=lambda: self._check_move(
+                check=lambda: self._checks.check_move(
                     context, instance, move, flavor
                 ),
             )
-        return ''
 
     @contextlib.contextmanager
     def _refused_moves(self, instance: Any) -> Iterator[None]:
@@ -125,14 +159,10 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         context: Any,
         migration: Any,
         instance: Any,
-        disk_info: Any,
         network_info: Any,
-        image_meta: Any,
-        resize_instance: bool,
         allocations: Any,
-        block_device_info: Any = None,
-        power_on: bool = True,
-        share_info: Any = None,
+        block_device_info: Any,
+        power_on: bool,
     ) -> None:
         """Continue an instance on this host with its new flavor and slots.
 
@@ -142,7 +172,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         :raises nova.exception.NovaException: The server goes to ERROR. A hard
             reboot continues it on this host.
         """
-        with _errors_out(), instance_locks.unchanged(instance):
+        with errors_out(), instance_locks.unchanged(instance):
             if instance_moves.is_within_host(migration):
                 self._finish_within_host(
                     instance,
@@ -169,15 +199,13 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         block_device_info: Any,
         power_on: bool,
     ) -> None:
-        asked = self._askers(instance, network_info)
-        self._services().lpars.run(
+        asked = self._descriptions.askers(instance, network_info)
+        self._lpars.run(
             operations.RESIZE,
-            self._services().descriptions.allocated(
+            self._descriptions.allocated(
                 instance,
                 allocations,
-                moved_slots=instance_moves.moved_slots(
-                    instance, self._nodename()
-                ),
+                moved_slots=instance_moves.moved_slots(instance, self._host),
                 ports=asked.ports,
                 blanks=descriptions.blank_disks(block_device_info),
                 checks_swap=instance_moves.changes_swap(instance),
@@ -196,23 +224,19 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         power_on: bool,
     ) -> None:
         """Build an LPAR for an instance whose disks are in the pool."""
-        wanted, askers = self._describe_build(
-            context,
-            instance,
-            None,
-            (),
-            None,
-            allocations,
-            network_info,
-            block_device_info,
-            power_on=power_on,
+        self._builds.arrive(
+            builds.BuildRequest(
+                context,
+                instance,
+                None,
+                allocations,
+                network_info,
+                block_device_info,
+                power_on=power_on,
+            )
         )
-        self._services().lpars.run(operations.ARRIVAL, wanted, askers)
-        self._record_pool(instance)
 
-    def confirm_migration(
-        self, context: Any, migration: Any, instance: Any, network_info: Any
-    ) -> None:
+    def confirm_migration(self, migration: Any, instance: Any) -> None:
         """Remove the LPAR of the source, and grow the root disk.
 
         The disk grows only now: it could not shrink again in a revert.
@@ -223,11 +247,11 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         )
         # Before what can fail. Nova may also forget that it is deleting the
         # server; then a hard reboot grows the disk.
-        self._record_growth(instance)
+        self._repairs.record_growth(instance)
         if not instance_moves.is_within_host(migration):
             self._remove_source(migration, instance)
         if not is_deleting:
-            self._grow_root(instance)
+            self._repairs.grow_root(instance)
 
     def _remove_source(self, migration: Any, instance: Any) -> None:
         """Remove the LPAR of the source, unless the instance is back on it.
@@ -236,7 +260,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         confirmation, Nova still has the migration, and confirms it in place
         of the server's next one.
         """
-        if instance.host == self._nodename():
+        if instance.host == self._host:
             LOG.warning(
                 'LPAR %(lpar)s is not removed: Nova confirms migration '
                 '%(migration)s to host %(destination)s, but the server is on '
@@ -245,42 +269,27 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
                 '"If the state of a moved server is set" in the guide to '
                 'moves.',
                 {
-                    'lpar': driver_base.lpar_of(instance),
+                    'lpar': translation.lpar_of(instance),
                     'migration': migration.uuid,
                     'destination': migration.dest_compute,
                 },
                 instance=instance,
             )
             return
-        with _errors_out(_NOT_CLEANED), instance_locks.unchanged(instance):
-            self._remove(instance, delete_disks=False)
+        with errors_out(_NOT_CLEANED), instance_locks.unchanged(instance):
+            self._removals.remove(instance, delete_disks=False)
 
-    def destroy(
-        self,
-        context: Any,
-        instance: Any,
-        network_info: Any,
-        block_device_info: Any = None,
-        destroy_disks: bool = True,
-        destroy_secrets: bool = True,
-    ) -> None:
-        """Remove the instance's LPAR; see :meth:`.builds.Builds.destroy`.
+    def destroy(self, instance: Any, destroy_disks: bool) -> None:
+        """Remove the instance's LPAR; see :meth:`.Removals.destroy`.
 
         In a revert its disks stay, and within a host the LPAR, too: Nova
         destroys the side of the destination, and the source continues with
         what they have in common.
         """
         if instance.task_state != task_states.RESIZE_REVERTING:
-            super().destroy(
-                context,
-                instance,
-                network_info,
-                block_device_info,
-                destroy_disks,
-                destroy_secrets,
-            )
+            self._removals.destroy(instance, destroy_disks)
             return
-        with _errors_out(_NOT_REVERTED), instance_locks.unchanged(instance):
+        with errors_out(_NOT_REVERTED), instance_locks.unchanged(instance):
             self._leave_destination(instance)
 
     def _leave_destination(self, instance: Any) -> None:
@@ -291,23 +300,21 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         """
         with contextlib.suppress(exception.PartitionNotFound):
             power.power_off(
-                self._services().partitions,
-                driver_base.lpar_of(instance),
+                self._partitions,
+                translation.lpar_of(instance),
                 translation.shutdown_timeout(instance),
             )
         if instance_moves.is_within_host(instance_moves.move_of(instance)):
             return
-        self._remove(instance, delete_disks=False)
+        self._removals.remove(instance, delete_disks=False)
 
     def finish_revert_migration(
         self,
-        context: Any,
         instance: Any,
         network_info: Any,
         migration: Any,
-        block_device_info: Any = None,
-        power_on: bool = True,
-        share_info: Any = None,
+        block_device_info: Any,
+        power_on: bool,
     ) -> None:
         """Give the LPAR its former slots, sizes and swap disk, and start it.
 
@@ -323,14 +330,14 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             instance_moves.is_within_host(migration)
             and instance.task_state != task_states.RESIZE_MIGRATING
         )
-        asked = self._askers(instance, network_info)
-        with _errors_out(), instance_locks.unchanged(instance):
-            self._services().lpars.run(
+        asked = self._descriptions.askers(instance, network_info)
+        with errors_out(), instance_locks.unchanged(instance):
+            self._lpars.run(
                 operations.RESIZE if is_within else operations.RETURN,
-                self._describe_recorded(
+                self._repairs.describe_recorded(
                     instance,
                     block_device_info,
-                    held=self._find_held(instance),
+                    held=self._claims.find(instance),
                     ports=asked.ports,
                     checks_swap=instance_moves.changes_swap(instance),
                     power_on=power_on,
@@ -350,7 +357,7 @@ def _reason(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _errors_out(advice: str = _TRY_AGAIN) -> Iterator[None]:
+def errors_out(advice: str = _TRY_AGAIN) -> Iterator[None]:
     """Raise what makes Nova set the server to ERROR, with a reason.
 
     Nova would ignore InstanceNotFound, and take an InstanceFaultRollback or a

@@ -12,6 +12,8 @@
 
 """Connects the ports of instances to their LPARs, as Nova asks for it."""
 
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
 from nova import exception as nova_exception
@@ -21,20 +23,43 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
+from nova_powervm.ops import apply
 from nova_powervm.ops import attached_slots
-from nova_powervm.virt import driver_base
-from nova_powervm.virt import errors
+from nova_powervm.ops import host
+from nova_powervm.ops import interfaces
+from nova_powervm.virt import descriptions
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import translation
 from nova_powervm.virt.unsupported import messages
 
 LOG = logging.getLogger(__name__)
 
 
-@errors.translate_errors
-class NetworkAdapters(driver_base.DriverBase):
-    """Creates and removes network adapters of LPARs."""
+class NetworkAdapters:
+    """Creates and removes network adapters of LPARs.
 
-    def plug_vifs(self, instance: Any, network_info: Any) -> None:
+    :param lpars: Makes LPARs what they should be.
+    :param describes: Describes instances.
+    :param reader: Reads the host.
+    :param partitions: The host's LPARs.
+    :param limit_waits: Limits the waits for a silent host at start.
+    """
+
+    def __init__(
+        self,
+        lpars: apply.LparOps,
+        describes: descriptions.Descriptions,
+        reader: host.HostOps,
+        partitions: interfaces.Partitions,
+        limit_waits: Callable[[], contextlib.AbstractContextManager[None]],
+    ) -> None:
+        self._lpars = lpars
+        self._descriptions = describes
+        self._host = reader
+        self._partitions = partitions
+        self._limit_waits = limit_waits
+
+    def plug(self, instance: Any, network_info: Any) -> None:
         """Create the adapters that the instance's LPAR lacks.
 
         Remove none, which a start or reboot does. Log missing slots, which
@@ -45,12 +70,12 @@ class NetworkAdapters(driver_base.DriverBase):
         """
         try:
             if network_info is not None:
-                with self._limit_waits_at_start():
+                with self._limit_waits():
                     self._run(operations.PLUG_PORTS, instance, network_info)
             attached_slots.log_missing(
                 instance.uuid,
                 instance_records.stored_slots(instance.resources),
-                self._services().host.last_or_read().view,
+                self._host.last_or_read().view,
             )
         except exception.PowerVMError as error:
             LOG.error(
@@ -64,7 +89,7 @@ class NetworkAdapters(driver_base.DriverBase):
                 'The network adapters cannot be checked', instance=instance
             )
 
-    def unplug_vifs(self, instance: Any, network_info: Any) -> None:
+    def unplug(self, instance: Any, network_info: Any) -> None:
         """Remove the adapters of ports from the instance's LPAR."""
         self._run(operations.DETACH_PORT, instance, network_info or ())
 
@@ -72,26 +97,23 @@ class NetworkAdapters(driver_base.DriverBase):
         self, operation: operations.Operation, instance: Any, vifs: Any
     ) -> None:
         """Carry out an operation on some ports of an instance."""
-        asked = self._askers(instance, vifs)
-        self._services().lpars.run(
+        asked = self._descriptions.askers(instance, vifs)
+        self._lpars.run(
             operation,
             spec.Wanted(instance.uuid, ports=asked.ports),
             asked.askers,
         )
 
-    def network_binding_host_id(self, context: Any, instance: Any) -> Any:
-        """Return the host that ports of the instance are bound to.
+    def check_attachable(self, instance: Any) -> None:
+        """Refuse early to attach a port to a server that cannot get one.
 
-        Nova calls this first when it attaches a port to a server. The user
-        sees a refusal by this method, but not one by attach_interface.
+        The user sees this refusal, but not one by attach_interface.
 
         :raises nova.exception.AttachInterfaceNotSupported: The instance is
             running and cannot get an adapter in this state.
         """
         if instance.vm_state == vm_states.ACTIVE:
-            obstacle = self._services().partitions.obstacle(
-                driver_base.lpar_of(instance)
-            )
+            obstacle = self._partitions.obstacle(translation.lpar_of(instance))
             if obstacle:
                 raise nova_exception.AttachInterfaceNotSupported(
                     messages.log_refusal(
@@ -100,11 +122,8 @@ class NetworkAdapters(driver_base.DriverBase):
                         f'{obstacle.rstrip(".")}. Stop it first',
                     )
                 )
-        return super().network_binding_host_id(context, instance)
 
-    def attach_interface(
-        self, context: Any, instance: Any, image_meta: Any, vif: Any
-    ) -> None:
+    def attach(self, instance: Any, vif: Any) -> None:
         """Connect one more port; a running instance needs RMC for it.
 
         :raises nova.exception.InterfaceAttachFailed: The host refused.
@@ -121,7 +140,7 @@ class NetworkAdapters(driver_base.DriverBase):
                 instance_uuid=instance.uuid
             ) from error
 
-    def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
+    def detach(self, instance: Any, vif: Any) -> None:
         """Disconnect a port if it is connected.
 
         :raises nova.exception.InterfaceDetachFailed: The host refused.

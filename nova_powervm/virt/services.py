@@ -10,16 +10,21 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Assembles the parts of the driver."""
+"""Assembles the collaborators of the driver."""
 
 import contextlib
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
+from typing import cast
 
+import nova.conf
+from nova import exception as nova_exception
+from nova.virt import event as virtevent
 from oslo_log import log as logging
 
+from nova_powervm import conf
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import host as host_values
@@ -46,114 +51,240 @@ from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm import vif
+from nova_powervm.virt import builds
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import drivers
+from nova_powervm.virt import errors
+from nova_powervm.virt import guest_power
+from nova_powervm.virt import host_cycle
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import instances
+from nova_powervm.virt import local_node
+from nova_powervm.virt import move_checks
+from nova_powervm.virt import move_repairs
+from nova_powervm.virt import moves
+from nova_powervm.virt import network_adapters
 from nova_powervm.virt import port_records
+from nova_powervm.virt import removals
+from nova_powervm.virt import shared_storage
+from nova_powervm.virt import startup
+from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import placement
+from nova_powervm.virt.provider_tree import provider_config
 from nova_powervm.virt.provider_tree import updating
 
+CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
+conf.register_opts(CONF)
 
-@dataclasses.dataclass(frozen=True, slots=True)
+
 class Services:
-    """The operations and values that the driver uses.
+    """The collaborators of the driver, once it is connected to the host.
 
-    :param host: Reads the host.
-    :param inventory: The inventory file.
-    :param claims: Finds the slots of instances.
-    :param placement: Placement.
-    :param provider_tree: Updates Nova's provider tree.
-    :param lpars: Makes LPARs what they should be.
-    :param descriptions: Describes instances.
-    :param instance_claims: Finds the allocations of instances.
-    :param removal: Removes LPARs, and the remains of builds.
-    :param pool_orphans: Removes disks of deleted instances of other hosts.
-    :param misplaced: Reports LPARs on the wrong side.
-    :param images: Reads images.
-    :param network: Connects LPARs to networks.
-    :param partitions: The host's LPARs.
-    :param records: Nova's records of instances.
-    :param disks: The disk driver.
-    :param close: Stops listening to the host, and logs off.
+    :param operations: The operations on the host.
+    :param virtapi: Nova's VirtAPI.
+    :param node: The node of this compute service.
     :param listen: Starts to listen to the host, once.
+    :param close: Stops listening to the host, and logs off.
     """
 
-    host: host.HostOps
-    inventory: interfaces.Inventory
-    claims: claims.ClaimOps
-    placement: interfaces.Placement
-    provider_tree: updating.ProviderTreeUpdater
-    lpars: apply.LparOps
-    descriptions: descriptions.Descriptions
-    instance_claims: instance_claims.InstanceClaims
-    removal: removal.RemovalOps
-    pool_orphans: pool_orphans.PoolOrphans
-    misplaced: misplaced_lpars.MisplacedLpars
-    images: images.ImageOps
-    network: network.NetworkOps
-    partitions: interfaces.Partitions
-    records: interfaces.Records
-    disks: disk_interfaces.Disks
-    close: Callable[[], None]
-    listen: Callable[[], None] = lambda: None
+    def __init__(
+        self,
+        operations: host_operations.HostOperations,
+        virtapi: Any,
+        node: local_node.LocalNode,
+        listen: Callable[[], None] = lambda: None,
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        lpars, describes = operations.lpars, operations.descriptions
+        self.operations = operations
+        self.node = node
+        self.close = close
+        self.startup = startup.Startup()
+        self.storage = shared_storage.SharedStorage(
+            operations.disks,
+            operations.images,
+            operations.pool_orphans,
+            node.name,
+        )
+        found = instance_claims.InstanceClaims(
+            virtapi, operations.placement, operations.claims, node
+        )
+        self.move_repairs = move_repairs.MoveRepairs(
+            lpars,
+            describes,
+            found,
+            operations.disks,
+            self.storage,
+            node.name,
+        )
+        self.power = guest_power.GuestPower(
+            lpars,
+            describes,
+            operations.partitions,
+            found,
+            self.move_repairs,
+            node.name,
+        )
+        self.deferred_starts = self.power.deferred_starts
+        self.instances = instances.Instances(
+            operations.partitions,
+            operations.records,
+            self.startup,
+            self.deferred_starts,
+        )
+        self.builds = builds.Builds(
+            lpars, describes, operations.partitions, self.storage, node.name
+        )
+        self.removals = removals.Removals(
+            operations.removal,
+            operations.partitions,
+            operations.network,
+            self.storage,
+            self.startup,
+            self.deferred_starts,
+            node.name,
+        )
+        self.move_checks = move_checks.MoveChecks(
+            lpars, describes, operations.disks, self.storage, node.name
+        )
+        self.moves = moves.Moves(
+            lpars,
+            describes,
+            operations.partitions,
+            found,
+            self.move_checks,
+            self.move_repairs,
+            self.builds,
+            self.removals,
+            self.deferred_starts,
+            node.name,
+        )
+        self.network_adapters = network_adapters.NetworkAdapters(
+            lpars,
+            describes,
+            operations.host,
+            operations.partitions,
+            self.startup.limit_waits,
+        )
+        self.host_cycle = host_cycle.HostCycle(
+            operations,
+            virtapi,
+            node,
+            self.startup,
+            self.deferred_starts,
+            listen,
+        )
+
+
+class _NotStarted:
+    """Stands for the collaborators while the driver has no host."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse what Nova asks before init_host or after cleanup_host."""
+        raise nova_exception.VirtDriverNotReady()
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def not_started() -> Services:
+    """Return what raises VirtDriverNotReady whatever Nova asks it for."""
+    return cast(Services, _NotStarted())
+
+
+def read_settings() -> options.Settings:
+    """Read the ``[powervm]`` options.
+
+    :raises nova.exception.InvalidConfiguration: An option is invalid.
+    """
+    try:
+        settings = options.read_settings(CONF.powervm)
+    except exception.PowerVMError as error:
+        raise errors.to_nova(error) from error
+    return dataclasses.replace(
+        settings,
+        disk_overcommitment=CONF.disk_allocation_ratio
+        or CONF.initial_disk_allocation_ratio,
+    )
 
 
 def start(
     settings: options.Settings,
     nodename: str,
     virtapi: Any,
-    cpu_ratio: float,
-    additions: Mapping[str, slot_providers.Additions],
-    emit_stopped: Callable[[str], None],
+    emit_event: Callable[[Any], None],
 ) -> Services:
     """Read the inventory file, log on to the host and read it once.
+
+    Wait until the power states of instances can be read, so that Nova sees
+    which instances a boot of the host has stopped.
 
     :param settings: The ``[powervm]`` options.
     :param nodename: The compute node's name.
     :param virtapi: Nova's VirtAPI.
-    :param cpu_ratio: Nova's allocation ratio for VCPU.
-    :param additions: What Nova's provider.yaml adds to providers.
-    :param emit_stopped: Tells Nova by uuid that an instance has stopped.
+    :param emit_event: Passes an event to Nova.
     :raises exception.ConfigurationError: An option or the file is invalid.
     :raises exception.RestUnreachable: The host did not answer in time.
     """
+    additions = provider_config.read_additions(
+        CONF.compute.provider_config_location
+    )
     inventory = InventoryFile(settings.inventory_file)
     adapter = session.connect(settings.server)
     with contextlib.ExitStack() as undo:
         undo.callback(adapter.session.close)
-        services = _assemble(
+        operations = _assemble(
             settings, nodename, virtapi, inventory, adapter, additions
         )
-        snapshot = _wait_for_host(settings.server, services)
-        services.claims.check_inventory_conflicts(snapshot)
-        services.disks.prepare()
-        _log_host(settings, services.disks, snapshot.view, cpu_ratio)
+        snapshot = _wait_for_host(settings.server, operations)
+        operations.claims.check_inventory_conflicts(snapshot)
+        operations.disks.prepare()
+        shared_storage.prepare_cache(operations.disks)
+        _log_host(settings, operations.disks, snapshot.view)
         listener = events.Listener(
             adapter,
             stopped_lpars.StoppedLpars(
-                services.partitions, services.records, nodename, emit_stopped
+                operations.partitions,
+                operations.records,
+                nodename,
+                lambda uuid: emit_event(
+                    virtevent.LifecycleEvent(
+                        uuid, virtevent.EVENT_LIFECYCLE_STOPPED
+                    )
+                ),
             ),
         )
         undo.callback(listener.stop)
-        return dataclasses.replace(
-            services, listen=listener.start, close=undo.pop_all().close
+        if settings.skip_free_provider_reads:
+            free_provider_reads.install(
+                virtapi.reportclient,
+                lambda: operations.claims.published.providers,
+            )
+            undo.callback(free_provider_reads.uninstall, virtapi.reportclient)
+        return Services(
+            operations,
+            virtapi,
+            local_node.LocalNode(nodename),
+            listener.start,
+            undo.pop_all().close,
         )
 
 
 def _wait_for_host(
-    server: options.Server, services: Services
+    server: options.Server, operations: host_operations.HostOperations
 ) -> host.Snapshot:
     """Read the host once it reports the power states of all instances.
 
     After a while, continue without the states that stay unknown.
     """
-    ready = readiness.Readiness(services.partitions, services.records)
+    ready = readiness.Readiness(operations.partitions, operations.records)
 
     def read() -> None:
-        services.host.read()
+        operations.host.read()
         ready.check()
 
     try:
@@ -164,7 +295,7 @@ def _wait_for_host(
             'start instances that were running.',
             {'error': error},
         )
-    return services.host.last_or_read()
+    return operations.host.last_or_read()
 
 
 def _assemble(
@@ -174,7 +305,7 @@ def _assemble(
     inventory: interfaces.Inventory,
     adapter: Any,
     additions: Mapping[str, slot_providers.Additions],
-) -> Services:
+) -> host_operations.HostOperations:
     managed = system.RestSystem(adapter, settings.server)
     lpars = partitions.RestPartitions(adapter, managed)
     nova_records = instance_records.NovaRecords()
@@ -191,7 +322,7 @@ def _assemble(
     networks = network.NetworkOps(vifs)
     removals = removal.RemovalOps(lpars, disks)
     reading = images.ImageOps()
-    return Services(
+    return host_operations.HostOperations(
         host=reader,
         inventory=inventory,
         claims=slot_claims,
@@ -212,10 +343,7 @@ def _assemble(
             removals,
         ),
         descriptions=descriptions.Descriptions(
-            slot_claims, settings.proc_units_factor
-        ),
-        instance_claims=instance_claims.InstanceClaims(
-            virtapi, nova_placement, slot_claims
+            slot_claims, settings.proc_units_factor, virtapi, nodename
         ),
         removal=removals,
         pool_orphans=pool_orphans.PoolOrphans(disks, nova_records),
@@ -227,7 +355,6 @@ def _assemble(
         partitions=lpars,
         records=nova_records,
         disks=disks,
-        close=adapter.session.close,
     )
 
 
@@ -235,7 +362,6 @@ def _log_host(
     settings: options.Settings,
     disks: disk_interfaces.Disks,
     view: host_values.HostView,
-    cpu_ratio: float,
 ) -> None:
     LOG.info(
         'Managing system %(name)s (%(machine)s) with %(slots)d I/O slots.',
@@ -246,7 +372,9 @@ def _log_host(
         },
     )
     promise = host_values.overcommitment(
-        view, settings.proc_units_factor, cpu_ratio
+        view,
+        settings.proc_units_factor,
+        CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio,
     )
     if promise:
         LOG.warning(promise)

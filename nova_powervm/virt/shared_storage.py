@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The methods of the compute driver for storage that several hosts share."""
+"""Finds and keeps what hosts have in storage that they share."""
 
 import functools
 from collections.abc import Sequence
@@ -27,9 +27,10 @@ from nova_powervm import exception
 from nova_powervm.lpar import image
 from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import disk_interfaces
-from nova_powervm.virt import driver_base
-from nova_powervm.virt import errors
+from nova_powervm.ops import images as image_ops
+from nova_powervm.ops import pool_orphans
 from nova_powervm.virt import images
+from nova_powervm.virt import translation
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -38,27 +39,42 @@ LOG = logging.getLogger(__name__)
 POOL_KEY = 'powervm_pool'
 
 
-@errors.translate_errors
-class SharedStorage(driver_base.DriverBase):
-    """Finds disks that an instance has on another host, and caches images."""
+class SharedStorage:
+    """Finds disks that an instance has on another host, and caches images.
 
-    def _pool(self) -> disk_interfaces.Pool | None:
-        return self._services().disks.pool
+    :param disks: The disk driver.
+    :param reading: Reads images.
+    :param orphans: Removes disks of deleted instances of other hosts.
+    :param host: Nova's name of this host.
+    """
 
-    def _declare_storage(self) -> None:
-        """Tell Nova what the disk driver supports."""
-        disks = self._services().disks
-        self.capabilities: dict[str, bool] = {
-            **self.capabilities,
-            'supports_image_type_qcow2': image.QCOW2 in disks.image_formats,
-            'has_imagecache': disks.pool is not None,
+    def __init__(
+        self,
+        disks: disk_interfaces.Disks,
+        reading: image_ops.ImageOps,
+        orphans: pool_orphans.PoolOrphans,
+        host: str,
+    ) -> None:
+        self._disks = disks
+        self._images = reading
+        self._orphans = orphans
+        self._host = host
+
+    @property
+    def pool(self) -> disk_interfaces.Pool | None:
+        """The pool that this host shares with others, if any."""
+        return self._disks.pool
+
+    @property
+    def capabilities(self) -> dict[str, bool]:
+        """What Nova's scheduler and image cache have to know."""
+        return {
+            'supports_image_type_qcow2': image.QCOW2
+            in self._disks.image_formats,
+            'has_imagecache': self.pool is not None,
         }
-        if disks.pool is not None:
-            # Nova notes there which hosts share it before it calls
-            # manage_image_cache, and does not create it.
-            fileutils.ensure_tree(CONF.instances_path)
 
-    def instance_on_disk(self, instance: Any) -> bool:
+    def sees_disks(self, instance: Any) -> bool:
         """Return whether this host sees the disks of an instance.
 
         Nova asks the destination of an evacuation before it binds ports to it.
@@ -66,40 +82,40 @@ class SharedStorage(driver_base.DriverBase):
 
         :raises nova.exception.NovaException: A running LPAR uses the disks.
         """
-        disks = self._kept_disks(instance)
+        disks = self.kept_disks(instance)
         stored_disks.check_unused(disks)
         return bool(disks)
 
-    def _kept_disks(self, instance: Any) -> Sequence[stored_disks.PoolDisk]:
+    def kept_disks(self, instance: Any) -> Sequence[stored_disks.PoolDisk]:
         """Return the disks of an instance in the pool of this host.
 
         Disks that the instance had before it was built elsewhere with others
         are not its own any more, and may be years old.
         """
-        pool = self._pool()
+        pool = self.pool
         if pool is None or recorded_pool(instance) != pool.identity():
             return ()
-        return pool.disks(driver_base.lpar_of(instance))
+        return pool.disks(translation.lpar_of(instance))
 
-    def _record_pool(self, instance: Any) -> None:
+    def record_pool(self, instance: Any) -> None:
         """Record which pool has the disks of an instance that was built.
 
         Nova saves this with the rest of the instance.
         """
-        pool = self._pool()
+        pool = self.pool
         if pool is None:
             instance.system_metadata.pop(POOL_KEY, None)
         else:
             instance.system_metadata[POOL_KEY] = pool.identity()
 
-    def _may_delete_disks(self, instance: Any) -> bool:
+    def may_delete_disks(self, instance: Any) -> bool:
         """Return whether the disks of an instance are this host's to delete.
 
         Nova has an LPAR removed that an instance left behind, and may not
         know that the instance has come back to the pool meanwhile. The record
         that Nova passes can be older than that.
         """
-        pool = self._pool()
+        pool = self.pool
         if pool is None:
             return True
         try:
@@ -112,40 +128,34 @@ class SharedStorage(driver_base.DriverBase):
             return True
         if record.deleted or recorded_pool(record) != pool.identity():
             return True
-        return bool(record.host == self._nodename())
+        return bool(record.host == self._host)
 
-    def check_instance_shared_storage_local(
-        self, context: Any, instance: Any
-    ) -> dict[str, str]:
+    def describe(self, instance: Any) -> dict[str, str]:
         """Describe the storage that has the disks of an instance.
 
         Nova asks the host that an instance was evacuated from, when that host
         is back.
 
-        :returns: What :meth:`check_instance_shared_storage_remote` needs, in
+        :returns: What :meth:`is_shared` needs, in
             a form that can be sent to another host.
         :raises NotImplementedError: No other host shares the storage; any
             other result would let Nova keep the disks.
         """
-        pool = self._pool()
-        if pool is None or not pool.disks(driver_base.lpar_of(instance)):
+        pool = self.pool
+        if pool is None or not pool.disks(translation.lpar_of(instance)):
             raise NotImplementedError()
-        return {'pool': pool.identity(), 'lpar': driver_base.lpar_of(instance)}
+        return {
+            'pool': pool.identity(),
+            'lpar': translation.lpar_of(instance),
+        }
 
-    def check_instance_shared_storage_remote(
-        self, context: Any, data: dict[str, str]
-    ) -> bool:
+    def is_shared(self, data: dict[str, str]) -> bool:
         """Return whether this host shares the storage of another one.
 
         :param data: What the other host's driver returned.
         """
-        pool = self._pool()
+        pool = self.pool
         return pool is not None and pool.identity() == data['pool']
-
-    def check_instance_shared_storage_cleanup(
-        self, context: Any, data: dict[str, str]
-    ) -> None:
-        """Do nothing, because the check created nothing."""
 
     def cache_image(self, context: Any, image_id: str) -> bool:
         """Write an image to the pool's cache before servers need it.
@@ -153,28 +163,26 @@ class SharedStorage(driver_base.DriverBase):
         :returns: Whether it was not there yet.
         :raises NotImplementedError: The disk driver has no cache.
         """
-        running = self._services()
-        if running.disks.pool is None:
+        if self.pool is None:
             raise NotImplementedError()
         glance = images.GlanceImage(context, image_id)
-        return running.images.cache(
+        return self._images.cache(
             glance.describe(),
             glance.read,
-            running.disks,
+            self._disks,
             inspect=not CONF.workarounds.disable_deep_image_inspection,
         )
 
-    def manage_image_cache(self, context: Any, all_instances: Any) -> None:
+    def remove_unused(self) -> None:
         """Remove images and disks that no server of any host needs.
 
         An image is unused if no disk in the pool is made from it: Nova lists
         the instances of this host only.
         """
-        running = self._services()
-        pool = running.disks.pool
+        pool = self.pool
         if pool is None:
             return
-        jobs = [('disks', running.pool_orphans.remove)]
+        jobs = [('disks', self._orphans.remove)]
         if CONF.image_cache.remove_unused_base_images:
             age = CONF.image_cache.remove_unused_original_minimum_age_seconds
             jobs.append(('images', functools.partial(pool.clean_cache, age)))
@@ -193,3 +201,13 @@ def recorded_pool(instance: Any) -> str | None:
     """Return the identity of the pool that has the disks of an instance."""
     recorded = instance.system_metadata.get(POOL_KEY)
     return None if recorded is None else str(recorded)
+
+
+def prepare_cache(disks: disk_interfaces.Disks) -> None:
+    """Create the directory that Nova expects of a host with a cache.
+
+    Nova notes there which hosts share it before it calls manage_image_cache,
+    and does not create it.
+    """
+    if disks.pool is not None:
+        fileutils.ensure_tree(CONF.instances_path)

@@ -40,6 +40,11 @@ _SUPPORTED = [
 ]
 
 
+def lpar_of(instance: Any) -> str:
+    """Return the upper-case uuid of the LPAR of an instance."""
+    return partition.lpar_uuid(instance.uuid)
+
+
 def instance_info(
     state: partition.Power, recorded: int | None
 ) -> hardware.InstanceInfo:
@@ -94,7 +99,12 @@ def uptime(seconds: int) -> str:
 
     The client of Nova's API hides any other form. Users and load are unknown
     and therefore zero.
+
+    :raises NotImplementedError: The host does not tell it. Nova's API then
+        shows none; nova-compute logs a traceback.
     """
+    if not seconds:
+        raise NotImplementedError()
     now = timeutils.utcnow()
     minutes, _ = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)

@@ -88,7 +88,8 @@ class CycleCostTest(CostTestCase):
         self._run_periodics()
 
     def story_unchanged_host_answers_two_conditional_requests(self):
-        view = self.driver()._running.host.last_or_read().view
+        host = self.driver().services.operations.host
+        view = host.last_or_read().view
 
         asked, sent = self.cycle()
 
@@ -96,7 +97,9 @@ class CycleCostTest(CostTestCase):
         # One for the root by Nova's resource tracker, then one for each.
         self.assertEqual([ALLOCATIONS] * (1 + 1 + 4), sent)
         # Nothing was parsed again.
-        self.assertIs(view, self.driver()._running.host.last_or_read().view)
+        self.assertIs(
+            view, self.driver().services.operations.host.last_or_read().view
+        )
 
     def story_device_in_use_costs_one_more_request_to_placement(self):
         _, free = self.cycle()

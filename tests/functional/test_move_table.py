@@ -286,7 +286,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
 
     def driver(self, host):
         """Return the operations of a host's driver."""
-        return self.computes[host].manager.driver._services()
+        return self.computes[host].manager.driver.services.operations
 
 
 class CyborgMoveTest(

@@ -187,7 +187,7 @@ class PoolMoveTest(PoolMoveTestCase):
 
     def story_missing_lpar_is_not_built_before_slots_are_published(self):
         server = self.boot_on_first()
-        services = self.computes['host1'].manager.driver._services()
+        services = self.computes['host1'].manager.driver.services.operations
         services.removal.destroy(server['id'], delete_disks=False)
         instance = self.instance(server)
         recorded, instance.resources = instance.resources, None

@@ -93,7 +93,7 @@ class SimulationRegressionTest(unittest.TestCase):
         else:
             self.fail('no LPAR was left')
         # A new process would not know of the failed removal.
-        self.node.compute.services.removal._leftovers.clear()
+        self.node.compute.operations.removal._leftovers.clear()
 
         self.assertTrue(self.world.cycle(self.node))
 

@@ -323,7 +323,7 @@ class HostWalkTest(one_time_use.OneTimeUseTestCase):
             )
         )
         path = pathlib.Path(
-            self.computes[host].manager.driver._settings.inventory_file
+            self.computes[host].manager.driver.settings.inventory_file
         )
         new = path.with_suffix('.new')
         new.write_text(self.files[host])

@@ -34,7 +34,7 @@ from nova_powervm.emulator.core import errors
 UOM_NS = 'http://www.ibm.com/xmlns/systems/power/firmware/uom/mc/2012_10/'
 WEB_NS = 'http://www.ibm.com/xmlns/systems/power/firmware/web/mc/2012_10/'
 SCHEMA_VERSION = 'V1_8_0'
-Element: TypeAlias = etree._Element
+Element: TypeAlias = etree._Element  # noqa: SLF001 - lxml has no other name
 Value: TypeAlias = str | int | float | bool
 #: Element name to the names of its children in the order of K2's schema.
 Orders: TypeAlias = Mapping[str, Sequence[str]]

@@ -99,7 +99,7 @@ class InventoryApp(app.App):
                 **(argparse_kwargs or {}),
             },
         )
-        for action in parser._actions:
+        for action in parser._actions:  # noqa: SLF001 - no other way
             if '--version' in action.option_strings:
                 # cliff puts the name of its own base class first.
                 action.version = version  # type: ignore

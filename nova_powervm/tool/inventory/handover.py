@@ -101,7 +101,7 @@ class Handover(base.Lister):
             'one; needed once Placement has no provider of it any more',
         )
         parser.set_defaults(formatter=None)
-        for action in parser._actions:
+        for action in parser._actions:  # noqa: SLF001 - no other way
             if action.dest == 'formatter':
                 action.help = 'output format (default: a list of steps)'
         flavor_client.add_cloud_option(parser)

@@ -93,7 +93,7 @@ class Validate(base.Lister):
         )
         base.add_accelerators_option(parser)
         parser.set_defaults(formatter=None)
-        for action in parser._actions:
+        for action in parser._actions:  # noqa: SLF001 - no other way
             if action.dest == 'formatter':
                 action.help = (
                     'output format (default: a report that shows the lines '

@@ -105,7 +105,7 @@ class _SkipFreeProviders:
             deleted in Placement; Nova reads its tree again and retries at
             once.
         """
-        tree = self._client._provider_tree
+        tree = self._client._provider_tree  # noqa: SLF001 - see TESTED
         root, *below = tree.get_provider_uuids(name_or_uuid=nodename)
         free = self._find_free(context, tree, root, below)
         consumers: set[str] = set()

@@ -14,19 +14,5 @@
 """Operations of Nova that this driver does not support yet.
 
 Each is refused before anything changes, with the exception whose message Nova
-passes on to the user. Where Nova passes on none, the log has the reason. Each
-module stands for one part of the driver that is still to be written.
+passes on to the user. Where Nova passes on none, the log has the reason.
 """
-
-from nova_powervm.virt.unsupported import consoles
-from nova_powervm.virt.unsupported import guests
-from nova_powervm.virt.unsupported import volumes
-
-
-class Unsupported(guests.Guests, consoles.Consoles, volumes.Volumes):
-    """Refuses the operations that the driver does not support yet.
-
-    A method raises NotImplementedError where Nova's API turns that into 501.
-    Where Nova falls back to another way, the method is left to Nova's base
-    class.
-    """

@@ -40,15 +40,3 @@ def refused_error(
 ) -> nova_exception.NovaException:
     """Return an exception whose reason becomes the server fault."""
     return nova_exception.NovaException(log_refusal(operation, instance))
-
-
-def rollback_error(
-    operation: str, instance: Any
-) -> nova_exception.InstanceFaultRollback:
-    """Return an exception after which the instance keeps its former state.
-
-    After any other exception Nova sets the instance to ERROR.
-    """
-    return nova_exception.InstanceFaultRollback(
-        refused_error(operation, instance)
-    )

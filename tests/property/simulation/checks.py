@@ -51,7 +51,7 @@ def after_cycle(world, node):
                 node.name,
                 row,
             )
-    snapshot = node.compute.services.host.last_or_read()
+    snapshot = node.compute.operations.host.last_or_read()
     world.require(snapshot.view == node.host.view(), 'the host was read')
     for each, instance in world.misplaced():
         owned = node.host.slots_of(instance.lpar)

@@ -166,7 +166,7 @@ class Instance:
         """Describe it as spawn does."""
         record = self.record
         record.resources = resources
-        return node.compute.services.descriptions.allocated(
+        return node.compute.operations.descriptions.allocated(
             record,
             allocations,
             self.requests,
@@ -391,7 +391,7 @@ class Nova:
         self, node, instance, allocations, *, resources=None, keeps_disks=False
     ):
         with self.serving(instance):
-            node.compute.services.lpars.run(
+            node.compute.operations.lpars.run(
                 operations.ARRIVAL if keeps_disks else operations.SPAWN,
                 instance.build(
                     node,
@@ -480,20 +480,20 @@ class Nova:
     def _rebuild(self, node, instance):
         allocations = node.compute.allocations_of(instance.uuid)
         build = instance.build(node, allocations, instance.resources)
-        services = node.compute.services
+        running = node.compute.operations
         with self.burning_nothing():
-            services.lpars.check(operations.SPAWN, build, _ASKERS)
-        power.power_off(services.partitions, instance.lpar)
-        services.removal.destroy(instance.uuid)
+            running.lpars.check(operations.SPAWN, build, _ASKERS)
+        power.power_off(running.partitions, instance.lpar)
+        running.removal.destroy(instance.uuid)
         with self.serving(instance):
-            services.lpars.run(operations.SPAWN, build, _ASKERS)
+            running.lpars.run(operations.SPAWN, build, _ASKERS)
 
     def power(self, instance, method, trouble=None):
         """Call 'on', 'off', 'reboot' or 'reboot hard' for an instance."""
-        services = instance.node.compute.services
+        running = instance.node.compute.operations
         work = {
             'on': lambda: self._start(operations.START, instance),
-            'off': lambda: power.power_off(services.partitions, instance.lpar),
+            'off': lambda: power.power_off(running.partitions, instance.lpar),
             'reboot': lambda: self._start(operations.SOFT_REBOOT, instance),
             'reboot hard': lambda: self._reboot_hard(instance),
         }[method]
@@ -501,13 +501,13 @@ class Nova:
             return self.attempt(instance.node, work)
 
     def _start(self, operation, instance):
-        instance.node.compute.driver._start(
+        instance.node.compute.driver.services.power.run(
             operation, instance.record, None, instance.requests, 60
         )
 
     def _reboot_hard(self, instance):
         record = instance.record
-        instance.node.compute.driver._hard_reboot(
+        instance.node.compute.driver.services.move_repairs.hard_reboot(
             record, None, instance.blank_disks(), instance.requests
         )
         record.save()

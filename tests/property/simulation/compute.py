@@ -40,8 +40,9 @@ from nova_powervm.ops import removal
 from nova_powervm.ops import survey
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver
-from nova_powervm.virt import instance_claims
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import local_node
 from nova_powervm.virt import services
 from nova_powervm.virt.provider_tree import placement as virt_placement
 from nova_powervm.virt.provider_tree import provider_config as additions
@@ -115,10 +116,13 @@ class Compute:
         self._node = node
         # DRC index to the paragraph of what was in the slot.
         self.planned = {}
-        self.services = self._start()
-        self.driver._node = node.name
-        self.driver._node_uuid = node.root
-        self.driver._running = self.services
+        self.operations = self._start()
+        self.driver.services = services.Services(
+            self.operations,
+            self.driver.virtapi,
+            local_node.LocalNode(node.name),
+        )
+        self.driver.services.node.uuid = node.root
         self.tracker = Tracker(node.name, self.driver, self.client)
         self.tracker.provider_configs = provider_config.get_provider_configs(
             node.additions
@@ -129,10 +133,10 @@ class Compute:
 
     def _start(self):
         """Do what services.start does, on this host."""
-        services = self._assemble()
-        services.claims.check_inventory_conflicts(services.host.read())
-        services.disks.prepare()
-        return services
+        operations = self._assemble()
+        operations.claims.check_inventory_conflicts(operations.host.read())
+        operations.disks.prepare()
+        return operations
 
     def _assemble(self):
         server = self.server
@@ -146,10 +150,11 @@ class Compute:
         networks = network.NetworkOps({})
         removals = removal.RemovalOps(server, server)
         reading = images.ImageOps()
-        return services.Services(
+        return host_operations.HostOperations(
             host=reader,
             inventory=self._inventory,
             claims=slot_claims,
+            placement=placement,
             provider_tree=updating.ProviderTreeUpdater(
                 self.client,
                 self._inventory,
@@ -165,10 +170,8 @@ class Compute:
                 burn.BurnOps(placement),
                 removals,
             ),
-            descriptions=descriptions.Descriptions(slot_claims, 0.5),
-            placement=placement,
-            instance_claims=instance_claims.InstanceClaims(
-                self.driver.virtapi, placement, slot_claims
+            descriptions=descriptions.Descriptions(
+                slot_claims, 0.5, self.driver.virtapi, self._node.name
             ),
             removal=removals,
             network=networks,
@@ -180,7 +183,6 @@ class Compute:
                 server, records, self._node.name
             ),
             images=reading,
-            close=lambda: None,
         )
 
     def cycle(self, resources, *, startup=False):
@@ -199,7 +201,7 @@ class Compute:
     def update(self, *, startup=False):
         """Update Placement, and note what that was made of."""
         self.tracker.update(startup=startup)
-        view = self.services.host.last_or_read().view
+        view = self.operations.host.last_or_read().view
         self.planned = {
             slot.drc_index: paragraph
             for slot in view.io_slots

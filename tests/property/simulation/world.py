@@ -244,7 +244,7 @@ class World(moves.Moves):
 
     def view(self, node, index):
         """Return a slot as the process last read it, or None."""
-        return node.compute.services.host.last_or_read().view.slot(index)
+        return node.compute.operations.host.last_or_read().view.slot(index)
 
     def offered(self, node, index):
         """Return the paragraph that offers a slot, or None.

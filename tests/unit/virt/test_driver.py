@@ -24,9 +24,21 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
 from nova_powervm.virt import driver
+from nova_powervm.virt import local_node
 from nova_powervm.virt import moves
-from nova_powervm.virt import network_adapters
-from nova_powervm.virt import unsupported
+from nova_powervm.virt import services
+
+
+def start(operations):
+    """Return a driver that is connected to a host.
+
+    :param operations: The operations on the host.
+    """
+    started = driver.PowerVMDriver(None)
+    started.services = services.Services(
+        operations, None, local_node.LocalNode('host1')
+    )
+    return started
 
 
 class DriverTest(test.NoDBTestCase):
@@ -37,15 +49,30 @@ class DriverTest(test.NoDBTestCase):
             nova_driver.ComputeDriver(None), driver.PowerVMDriver(None)
         )
 
+    def test_driver_without_host_is_not_ready(self):
+        stopped = start(mock.Mock())
+        stopped.cleanup_host('host1')
+        for waiting in (driver.PowerVMDriver(None), stopped):
+            for ask, *given in (
+                (waiting.get_available_nodes,),
+                (waiting.list_instances,),
+                (waiting.get_available_resource, 'host1'),
+                (waiting.destroy, None, objects.Instance(), None),
+            ):
+                self.assertRaises(
+                    nova_exception.VirtDriverNotReady, ask, *given
+                )
+
     def test_plug_vifs_logs_error_and_does_not_raise(self):
-        started = driver.PowerVMDriver(None)
-        # Not started: the first thing that it asks for is not there.
+        operations = mock.Mock()
+        operations.host.last_or_read.side_effect = ValueError('it')
+        started = start(operations)
+
         started.plug_vifs(objects.Instance(uuid=uuids.instance), [])
 
         self.assertIn('cannot be checked', self.stdlog.logger.output)
 
     def test_get_info_returns_recorded_state_if_power_state_is_unknown(self):
-        asked = driver.PowerVMDriver(None)
         instance = objects.Instance(uuid=uuids.instance)
         partitions = mock.Mock()
         for answer in (
@@ -61,11 +88,11 @@ class DriverTest(test.NoDBTestCase):
             None,
         ):
             if answer:
-                asked._running = mock.Mock(partitions=partitions)
+                asked = start(mock.Mock(partitions=partitions))
                 partitions.state.side_effect = answer
             else:
                 # As in a thread that outlives cleanup_host
-                asked._running = None
+                asked.cleanup_host('host1')
             for recorded, expected in (
                 (power_state.RUNNING, power_state.RUNNING),
                 (power_state.SHUTDOWN, power_state.SHUTDOWN),
@@ -78,8 +105,8 @@ class DriverTest(test.NoDBTestCase):
                     self.assertEqual(expected, asked.get_info(instance).state)
 
     def test_start_asks_silent_host_once_for_all_instances(self):
-        asked = driver.PowerVMDriver(None)
-        asked._running = running = mock.Mock()
+        running = mock.Mock()
+        asked = start(running)
         silent = exception.RestSilent(server='it', reason='no answer')
         running.lpars.run.side_effect = silent
         running.partitions.state.side_effect = silent
@@ -94,16 +121,16 @@ class DriverTest(test.NoDBTestCase):
         self.assertEqual(1, running.partitions.state.call_count)
 
         # It is asked for each of them once it has started.
-        asked._is_first_cycle = False
+        asked.services.startup.end()
         asked.get_info(instance)
 
         self.assertEqual(2, running.partitions.state.call_count)
 
     def test_get_info_raises_instance_not_found_for_missing_lpar(self):
-        asked = driver.PowerVMDriver(None)
-        asked._running = mock.Mock()
+        running = mock.Mock()
+        asked = start(running)
         missing = exception.PartitionNotFound(uuid='it')
-        asked._running.partitions.state.side_effect = missing
+        running.partitions.state.side_effect = missing
 
         self.assertRaises(
             nova_exception.InstanceNotFound,
@@ -113,16 +140,16 @@ class DriverTest(test.NoDBTestCase):
 
     def test_orphaned_disks_are_removed_in_first_cycle_only(self):
         for first in (None, ValueError('it')):
-            asked = driver.PowerVMDriver(None)
-            asked._node_uuid = uuids.node
-            asked._running = mock.Mock()
-            asked._running.host.read.side_effect = exception.RestError(
+            running = mock.Mock()
+            asked = start(running)
+            asked.services.node.uuid = uuids.node
+            running.host.read.side_effect = exception.RestError(
                 action='it', reason='HTTP 500'
             )
-            recovery = asked._running.provider_tree.recover_deleted
+            recovery = running.provider_tree.recover_deleted
             recovery.side_effect = [first, None]
-            removal = asked._running.removal.remove_orphan_disks
-            tidying = asked._running.removal.remove_leftovers
+            removal = running.removal.remove_orphan_disks
+            tidying = running.removal.remove_leftovers
             removal.side_effect = ValueError('This fails no cycle.')
             tidying.side_effect = ValueError('Nor does this.')
             with self.subTest(first=first):
@@ -161,11 +188,17 @@ class DriverTest(test.NoDBTestCase):
             },
             declared,
         )
-        for method in ('attach_interface', 'detach_interface'):
-            self.assertIn(
-                getattr(driver.PowerVMDriver, method),
-                vars(network_adapters.NetworkAdapters).values(),
-            )
+
+
+def refused_methods():
+    """Return name and method of what the driver only refuses."""
+    return [
+        (name, method)
+        for name, method in vars(driver.PowerVMDriver).items()
+        # Its signature and documentation are those of Nova's.
+        if getattr(method, '__module__', '') == nova_driver.__name__
+        or name == 'snapshot'
+    ]
 
 
 class UnsupportedMethodsTest(test.NoDBTestCase):
@@ -224,19 +257,12 @@ class UnsupportedMethodsTest(test.NoDBTestCase):
             task_state=None,
             migration_context=None,
         )
-        for name, method in inspect.getmembers(
-            unsupported.Unsupported, inspect.isfunction
-        ):
-            if not method.__module__.startswith('nova_powervm'):
-                continue
+        for name, method in refused_methods():
             wanted = inspect.signature(method).parameters
             given = [
                 instance if parameter == 'instance' else None
                 for parameter in list(wanted)[1:]
             ]
-            if name == 'poll_rebooting_instances':
-                refuser.poll_rebooting_instances(60, [instance])
-                continue
             with self.subTest(name):
                 error = self.assertRaises(
                     (nova_exception.NovaException, NotImplementedError),
@@ -246,13 +272,19 @@ class UnsupportedMethodsTest(test.NoDBTestCase):
                 self.assertRegex(
                     str(error), 'PowerVM: .* is not supported yet'
                 )
+
+    def test_limit_of_reboots_is_refused_in_log(self):
+        instance = objects.Instance(uuid=uuids.instance)
+
+        driver.PowerVMDriver(None).poll_rebooting_instances(60, [instance])
+
         self.assertIn('[DEFAULT]reboot_timeout', self.stdlog.logger.output)
 
     def test_missing_lpar_of_move_sets_server_to_error(self):
         # Nova ignores InstanceNotFound, and rolls an InstanceFaultRollback
         # back to a server that looks well.
         def fail():
-            with moves._errors_out():
+            with moves.errors_out():
                 raise exception.PartitionNotFound(uuid='A')
 
         error = self.assertRaises(nova_exception.NovaException, fail)
@@ -269,13 +301,14 @@ class UnsupportedMethodsTest(test.NoDBTestCase):
             task_states.RESIZE_MIGRATING,
         ):
             instance = objects.Instance(uuid=uuids.instance, task_state=state)
-            # A driver that did anything would say that it is not started.
+            operations = mock.Mock()
             error = self.assertRaises(
                 nova_exception.NovaException,
-                driver.PowerVMDriver(None).power_off,
+                start(operations).power_off,
                 instance,
             )
             self.assertIn('is not supported yet', str(error))
+            self.assertEqual([], operations.method_calls)
 
     def test_power_off_is_allowed_for_supported_tasks(self):
         for state in (
@@ -286,8 +319,6 @@ class UnsupportedMethodsTest(test.NoDBTestCase):
             task_states.DELETING,
         ):
             instance = objects.Instance(uuid=uuids.instance, task_state=state)
-            self.assertRaises(
-                nova_exception.VirtDriverNotReady,
-                driver.PowerVMDriver(None).power_off,
-                instance,
-            )
+            operations = mock.Mock()
+            start(operations).power_off(instance)
+            self.assertTrue(operations.method_calls)

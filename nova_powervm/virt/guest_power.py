@@ -1,0 +1,240 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Starts, stops and restarts instances as Nova asks for it."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+from nova import exception as nova_exception
+from nova.compute import task_states
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.devices import accelerators
+from nova_powervm.lpar import operations
+from nova_powervm.ops import apply
+from nova_powervm.ops import interfaces
+from nova_powervm.ops import power
+from nova_powervm.virt import accelerator_requests
+from nova_powervm.virt import action_events
+from nova_powervm.virt import deferred_starts
+from nova_powervm.virt import descriptions
+from nova_powervm.virt import instance_claims
+from nova_powervm.virt import instance_locks
+from nova_powervm.virt import instance_ports
+from nova_powervm.virt import move_repairs
+from nova_powervm.virt import rebuild
+from nova_powervm.virt import translation
+from nova_powervm.virt.unsupported import guest_stops
+
+LOG = logging.getLogger(__name__)
+
+#: Name of the event that records a refused reboot.
+_REBOOT_EVENT = 'powervm_reboot'
+
+
+class GuestPower:
+    """Changes the power states of instances.
+
+    :param lpars: Makes LPARs what they should be.
+    :param describes: Describes instances.
+    :param partitions: The host's LPARs.
+    :param found: Finds the allocations of instances.
+    :param repairs: Brings LPARs back to what Nova records.
+    :param host: Nova's name of this host.
+    """
+
+    def __init__(
+        self,
+        lpars: apply.LparOps,
+        describes: descriptions.Descriptions,
+        partitions: interfaces.Partitions,
+        found: instance_claims.InstanceClaims,
+        repairs: move_repairs.MoveRepairs,
+        host: str,
+    ) -> None:
+        self._lpars = lpars
+        self._descriptions = describes
+        self._partitions = partitions
+        self._claims = found
+        self._repairs = repairs
+        self._host = host
+        self.deferred_starts = deferred_starts.DeferredStarts(
+            self.start_at_boot
+        )
+
+    def start(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        accel_info: Any,
+    ) -> None:
+        """Start the instance's LPAR with its slots and ports."""
+        self.deferred_starts.forget(instance)
+        requests = self._await_requests(context, instance, accel_info)
+        self.run(operations.START, instance, network_info, requests)
+        accelerator_requests.save_slots(instance, requests)
+
+    def _await_requests(
+        self, context: Any, instance: Any, accel_info: Any
+    ) -> Sequence[accelerators.Request]:
+        """Return the accelerator requests, once they are bound."""
+        return accelerator_requests.await_requests(
+            context, instance, self._host, accel_info
+        )
+
+    def stop(self, instance: Any, timeout: int) -> None:
+        """Stop the instance; give its guest ``timeout`` seconds to shut down.
+
+        In a rebuild the LPAR may be missing.
+
+        :raises nova.exception.NovaException: The stop is the first step of an
+            unsupported operation; the guest keeps running.
+        """
+        guest_stops.check_supported(instance)
+        self.deferred_starts.forget(instance)
+        with (
+            rebuild.refused_if_stop_fails(instance),
+            self._logged_if_evacuated(instance),
+        ):
+            try:
+                power.power_off(
+                    self._partitions, translation.lpar_of(instance), timeout
+                )
+            except exception.PartitionNotFound:
+                # With this error Nova would consider the server deleted, and
+                # leave it in REBUILD forever. The rebuild creates its LPAR.
+                if instance.task_state not in task_states.rebuild_states:
+                    raise
+
+    @contextlib.contextmanager
+    def _logged_if_evacuated(self, instance: Any) -> Iterator[None]:
+        """Only log an error if Nova stops what it has just evacuated.
+
+        Nova would leave the server to its old host in its records, while its
+        LPAR runs here. As it is, Nova stops the LPAR when it compares power
+        states.
+        """
+        try:
+            yield
+        except exception.PowerVMError as error:
+            if (
+                instance.task_state != task_states.POWERING_OFF
+                or instance.host == self._host
+            ):
+                raise
+            LOG.error(
+                'The server was evacuated to this host, but could not be '
+                'stopped afterwards: %s',
+                error,
+                instance=instance,
+            )
+
+    def reboot(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        reboot_type: str,
+        block_device_info: Any,
+        accel_info: Any,
+    ) -> None:
+        """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
+        self.deferred_starts.forget(instance)
+        try:
+            requests = self._await_requests(context, instance, accel_info)
+            if reboot_type == 'HARD':
+                with instance_locks.unchanged(instance):
+                    self._repairs.hard_reboot(
+                        instance, network_info, block_device_info, requests
+                    )
+            else:
+                self.run(
+                    operations.SOFT_REBOOT,
+                    instance,
+                    network_info,
+                    requests,
+                    translation.shutdown_timeout(instance),
+                )
+        except exception.PowerVMError as error:
+            # If the instance keeps running, Nova does not log the reason and
+            # records the reboot as a success.
+            LOG.error(
+                'The instance is not rebooted: %s', error, instance=instance
+            )
+            action_events.record_failure(
+                context,
+                instance,
+                _REBOOT_EVENT,
+                nova_exception.NovaException(error.summary),
+            )
+            raise
+        accelerator_requests.save_slots(instance, requests)
+
+    def run(
+        self,
+        operation: operations.Operation,
+        instance: Any,
+        network_info: Any,
+        requests: Sequence[accelerators.Request],
+        timeout: int = 0,
+    ) -> None:
+        """Start or restart an instance with its slots and ports."""
+        asked = self._descriptions.askers(instance, network_info)
+        self._lpars.run(
+            operation,
+            self._descriptions.recorded(
+                instance,
+                requests,
+                held=self._find_moved(instance),
+                ports=asked.ports,
+                timeout=timeout,
+            ),
+            asked.askers,
+        )
+
+    def _find_moved(self, instance: Any) -> instance_claims.Held | None:
+        """Ask Placement about an instance whose move has not ended well."""
+        if instance.migration_context is None:
+            return None
+        return self._claims.find(instance)
+
+    def start_at_boot(self, context: Any, instance: Any) -> None:
+        """Start an instance that Nova expects to be running.
+
+        Nova passes no accelerator requests. Fetch them without waiting for
+        unbound ones, because nova-compute is starting. Fetch the ports, too,
+        because Nova passes its cache, which may be outdated.
+        """
+        requests = accelerator_requests.fetch_requests(
+            context, instance, self._host, wait=False
+        )
+        ports = instance_ports.fetch_ports_at_boot(instance, self._host)
+        asked = self._descriptions.askers(instance, None)
+        self._lpars.run(
+            operations.START,
+            self._descriptions.recorded(
+                instance,
+                requests,
+                ports=ports,
+            ),
+            dataclasses.replace(
+                asked.askers,
+                ports=lambda: ports or (),
+            ),
+        )
+        accelerator_requests.save_slots(instance, requests)

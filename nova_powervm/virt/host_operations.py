@@ -1,0 +1,66 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The operations on the host that the driver's collaborators share."""
+
+import dataclasses
+
+from nova_powervm.ops import apply
+from nova_powervm.ops import claims
+from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import host
+from nova_powervm.ops import images
+from nova_powervm.ops import interfaces
+from nova_powervm.ops import misplaced_lpars
+from nova_powervm.ops import network
+from nova_powervm.ops import pool_orphans
+from nova_powervm.ops import removal
+from nova_powervm.virt import descriptions
+from nova_powervm.virt.provider_tree import updating
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostOperations:
+    """The operations on the host, and the means that they share.
+
+    :param host: Reads the host.
+    :param inventory: The inventory file.
+    :param claims: Finds the slots of instances.
+    :param placement: Placement.
+    :param provider_tree: Updates Nova's provider tree.
+    :param lpars: Makes LPARs what they should be.
+    :param descriptions: Describes instances.
+    :param removal: Removes LPARs, and the remains of builds.
+    :param pool_orphans: Removes disks of deleted instances of other hosts.
+    :param misplaced: Reports LPARs on the wrong side.
+    :param images: Reads images.
+    :param network: Connects LPARs to networks.
+    :param partitions: The host's LPARs.
+    :param records: Nova's records of instances.
+    :param disks: The disk driver.
+    """
+
+    host: host.HostOps
+    inventory: interfaces.Inventory
+    claims: claims.ClaimOps
+    placement: interfaces.Placement
+    provider_tree: updating.ProviderTreeUpdater
+    lpars: apply.LparOps
+    descriptions: descriptions.Descriptions
+    removal: removal.RemovalOps
+    pool_orphans: pool_orphans.PoolOrphans
+    misplaced: misplaced_lpars.MisplacedLpars
+    images: images.ImageOps
+    network: network.NetworkOps
+    partitions: interfaces.Partitions
+    records: interfaces.Records
+    disks: disk_interfaces.Disks

@@ -1,0 +1,115 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Finds the LPARs of instances and their power states."""
+
+from collections.abc import Callable
+from typing import Any
+
+from nova import exception as nova_exception
+from nova.virt import hardware
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.lpar import partition
+from nova_powervm.ops import interfaces
+from nova_powervm.virt import deferred_starts
+from nova_powervm.virt import startup
+from nova_powervm.virt import translation
+
+LOG = logging.getLogger(__name__)
+
+
+class Instances:
+    """Finds the LPARs that belong to instances.
+
+    :param partitions: The host's LPARs.
+    :param records: Nova's records of instances.
+    :param start: Whether nova-compute is starting.
+    :param deferred: Instances to start.
+    """
+
+    def __init__(
+        self,
+        partitions: interfaces.Partitions,
+        records: interfaces.Records,
+        start: startup.Startup,
+        deferred: deferred_starts.DeferredStarts,
+    ) -> None:
+        self._partitions = partitions
+        self._records = records
+        self._startup = start
+        self._deferred_starts = deferred
+
+    def lpar_names(self) -> list[str]:
+        """Return the names of the LPARs that belong to instances."""
+        lpars = self._partitions.names()
+        ours = self._records.instances_of(lpars)
+        return [name for uuid, name in lpars.items() if uuid in ours]
+
+    def uuids(self) -> list[str]:
+        """Return the uuids of the instances that have an LPAR here."""
+        lpars = self._partitions.names()
+        return sorted(self._records.instances_of(lpars).values())
+
+    def has_lpar(self, instance: Any) -> bool:
+        """Return whether an instance has an LPAR here."""
+        try:
+            self._partitions.state(translation.lpar_of(instance))
+        except exception.PartitionNotFound:
+            return False
+        return True
+
+    def read_power(self, instance: Any) -> partition.Power:
+        """Return the power state of an instance.
+
+        That of one that waits for its start is unknown: Nova would stop an
+        instance that it records as running.
+
+        :raises exception.PowerVMError: The host does not tell it.
+        """
+        with self._startup.limit_waits():
+            state = partition.power(
+                self._partitions.state(translation.lpar_of(instance))
+            )
+        if state is partition.Power.OFF and self._deferred_starts.is_waiting(
+            instance
+        ):
+            return partition.Power.UNKNOWN
+        return state
+
+
+def describe(
+    instance: Any, read_power: Callable[[], partition.Power]
+) -> hardware.InstanceInfo:
+    """Return the power state of an instance, or Nova's record if unknown.
+
+    Nova overwrites its record with the result. After an error it deletes the
+    allocations of an instance that was just built, while the LPAR keeps
+    running. Therefore raise no error but that the LPAR is missing.
+
+    :raises exception.PartitionNotFound: There is no LPAR.
+    """
+    state = partition.Power.UNKNOWN
+    try:
+        state = read_power()
+    except exception.PartitionNotFound:
+        raise
+    except (
+        exception.PowerVMError,
+        nova_exception.VirtDriverNotReady,
+    ) as error:
+        LOG.warning('The power state is unknown: %s', error, instance=instance)
+    except Exception:
+        # Any error would cost the instance its allocations: see above.
+        LOG.exception('The power state is unknown', instance=instance)
+    return translation.instance_info(state, instance.power_state)

@@ -1,0 +1,114 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Removes the LPARs of instances, as Nova asks for it."""
+
+import contextlib
+from typing import Any
+
+from nova.compute import task_states
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.ops import interfaces
+from nova_powervm.ops import network
+from nova_powervm.ops import power
+from nova_powervm.ops import removal
+from nova_powervm.virt import deferred_starts
+from nova_powervm.virt import port_records
+from nova_powervm.virt import shared_storage
+from nova_powervm.virt import startup
+from nova_powervm.virt import translation
+
+LOG = logging.getLogger(__name__)
+
+
+class Removals:
+    """Removes LPARs with what belongs to them.
+
+    :param removals: Removes LPARs.
+    :param partitions: The host's LPARs.
+    :param networks: Connects LPARs to networks.
+    :param storage: The storage that hosts share.
+    :param start: Whether nova-compute is starting.
+    :param deferred: Instances to start.
+    :param host: Nova's name of this host.
+    """
+
+    def __init__(
+        self,
+        removals: removal.RemovalOps,
+        partitions: interfaces.Partitions,
+        networks: network.NetworkOps,
+        storage: shared_storage.SharedStorage,
+        start: startup.Startup,
+        deferred: deferred_starts.DeferredStarts,
+        host: str,
+    ) -> None:
+        self._removal = removals
+        self._partitions = partitions
+        self._network = networks
+        self._storage = storage
+        self._startup = start
+        self._deferred_starts = deferred
+        self._host = host
+
+    def destroy(self, instance: Any, destroy_disks: bool) -> None:
+        """Remove the instance's LPAR, if it exists, which frees its slots.
+
+        Also remove its disks and config drive, unless ``destroy_disks`` is
+        false or another host has the disks by now, and each VLAN that the
+        driver added for it and that is no longer used.
+        """
+        if self._is_leaving(instance):
+            self._keep_stopped(instance)
+            return
+        self.remove(
+            instance,
+            delete_disks=destroy_disks
+            and self._storage.may_delete_disks(instance),
+        )
+
+    def _is_leaving(self, instance: Any) -> bool:
+        """Return whether an instance is still being evacuated from this host.
+
+        When nova-compute of the old host starts, Nova takes an evacuation for
+        done that may have been interrupted, and the LPAR here for the second.
+        """
+        return (
+            not self._startup.is_over
+            and instance.host == self._host
+            and instance.task_state in task_states.rebuild_states
+        )
+
+    def _keep_stopped(self, instance: Any) -> None:
+        """Stop an LPAR that is being evacuated, and keep it with its slots."""
+        LOG.warning(
+            'The evacuation of the instance has not ended. Its LPAR stays '
+            'here, off: see "Evacuations" in the page on stuck servers.',
+            instance=instance,
+        )
+        with contextlib.suppress(exception.PartitionNotFound):
+            power.power_off(self._partitions, translation.lpar_of(instance), 0)
+
+    def remove(self, instance: Any, *, delete_disks: bool) -> None:
+        """Remove an instance's LPAR, and the VLANs that only it has used."""
+        self._deferred_starts.forget(instance)
+        self._removal.destroy(instance.uuid, delete_disks=delete_disks)
+        self._network.release_unused(
+            port_records.NovaInstanceMarks(instance, self._host)
+        )
+
+    def clean_up(self, instance: Any, destroy_disks: bool) -> None:
+        """Remove what destroy was told to keep, if there is anything."""
+        if destroy_disks and self._storage.may_delete_disks(instance):
+            self._removal.destroy(instance.uuid)
