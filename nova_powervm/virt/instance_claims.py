@@ -32,6 +32,7 @@ from nova_powervm.devices import claims
 from nova_powervm.lpar import spec
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import interfaces
+from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import local_node
 from nova_powervm.virt.provider_tree import writing
@@ -123,8 +124,11 @@ class InstanceClaims:
         """Return the allocations of this host."""
         published = self._claims.published
         here = {self._node.uuid, *published.providers, *published.others.uuids}
-        if not published.is_complete:
+        if not published.is_complete and self._node.uuid in allocations:
             here |= instance_records.stored_slots(instance.resources).keys()
+            here |= instance_moves.moved_providers(
+                instance, self._node.name
+            ).keys()
             if allocations.keys() - here:
                 raise exception.ClaimFailed(
                     instance=instance.uuid,

@@ -79,24 +79,34 @@ def new_slots(instance: Any) -> dict[str, claims.SlotProvider]:
     return instance_records.stored_slots(context and context.new_resources)
 
 
-def moved_slots(instance: Any, host: str) -> frozenset[int]:
-    """Return the DRC indexes of the slots that a move takes or gives here.
+def moved_providers(
+    instance: Any, host: str
+) -> dict[str, claims.SlotProvider]:
+    """Return the slot providers that a move takes or gives here, by uuid.
 
     :param host: This host; other hosts have slots with the same numbers.
     """
     context = instance.migration_context
     if context is None:
-        return frozenset()
+        return {}
     move = move_of(instance)
     sides = (
         (move.source_compute, context.old_resources),
         (move.dest_compute, context.new_resources),
     )
-    return frozenset(
-        provider.drc_index
+    return {
+        uuid: provider
         for name, resources in sides
         if name == host
-        for provider in instance_records.stored_slots(resources).values()
+        for uuid, provider in instance_records.stored_slots(resources).items()
+    }
+
+
+def moved_slots(instance: Any, host: str) -> frozenset[int]:
+    """Return the DRC indexes of the slots that a move takes or gives here."""
+    return frozenset(
+        provider.drc_index
+        for provider in moved_providers(instance, host).values()
     )
 
 

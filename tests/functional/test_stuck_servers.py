@@ -210,6 +210,17 @@ class StuckOnOneHostTest(StuckServersTestCase):
         self.restart_host('host1')
         self.end('host1')
 
+    def story_killed_once_the_guest_is_off(self):
+        with self.killed(
+            objects.Migration,
+            'save',
+            lambda migration: migration.status == 'post-migrating',
+        ):
+            self.resize()
+        self.restart_host('host1')
+        self.assertEqual('running', self.lpar(self.server, 'host1').state)
+        self.end('host1')
+
     def story_killed_before_it_begins_to_finish(self):
         with self.lost('finish_resize'):
             self.resize()
@@ -276,6 +287,8 @@ class StuckMovesTest(StuckServersTestCase):
         ):
             self.ask(self.server, 'migrate')
         self.restart_host('host1')
+        # Nova's start has it continued.
+        self.assertEqual('running', self.lpar(self.server, 'host1').state)
         self.end('host1')
 
     def story_source_killed_before_it_gives_the_allocations_back(self):
