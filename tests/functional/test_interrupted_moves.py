@@ -297,6 +297,7 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
         self.assert_waits_for_user(server)
         self.assertNotIn('wrong side', self.logged())
         self.assertNotIn('Withdrawing', self.logged())
+        self.compute_api()
         shown = self.shown()
         self.assertTrue(shown['Offered'])
         self.assertEqual(

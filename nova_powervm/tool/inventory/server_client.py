@@ -29,6 +29,7 @@ from nova_powervm.tool.rules import left_moves
 #: With uuids of migrations, the requests of flavors, and servers of cells that
 #: do not answer.
 MICROVERSION = '2.69'
+_BAD_REQUEST = 400
 _NOT_FOUND = 404
 _UNKNOWN = 'UNKNOWN'
 _TASK = 'OS-EXT-STS:task_state'
@@ -68,7 +69,7 @@ class ServerClient:
     def read_servers(
         self, uuids: Iterable[str]
     ) -> Mapping[str, left_moves.Server | None]:
-        """Read servers; those that do not exist are None.
+        """Read servers; those that Nova does not have are None.
 
         :param uuids: Uuids of servers.
         :raises errors.ComputeApiError: The API can't be reached, the cell of a
@@ -87,31 +88,57 @@ class ServerClient:
     ) -> Mapping[str, left_moves.Migration]:
         """Find those among some consumers that are migrations from a host.
 
+        The API does not list the migrations of deleted servers, nor those of
+        cells that do not answer. Those of deleted servers it takes for a
+        marker before and after the list.
+
         :param host: The source, as in ``instance.host``.
         :param uuids: Uuids of consumers.
         :raises errors.ComputeApiError: The API can't be reached, or the user
             may not read the migrations of all projects.
         """
+        missing = set(filter(self._is_migration, sorted(uuids)))
         found: dict[str, left_moves.Migration] = {}
-        for record in self._migrations(source_compute=host):
-            uuid = record['uuid']
-            if uuid in uuids:
-                last = next(
-                    self._migrations(instance_uuid=record['instance_uuid'])
-                )
-                found[uuid] = left_moves.Migration(
-                    uuid=uuid,
-                    server=record['instance_uuid'],
-                    status=record['status'],
-                    is_in_place=record['dest_compute'] == host,
-                    is_last=last['uuid'] == uuid,
-                )
-            if len(found) == len(uuids):
+        pages = self._migrations(host=host) if missing else iter(())
+        for record in pages:
+            if record['uuid'] in missing:
+                missing.remove(record['uuid'])
+                if record['source_compute'] == host:
+                    found[record['uuid']] = self._migration(record)
+            if not missing:
                 break
+        for uuid in filter(self._is_migration, sorted(missing)):
+            found[uuid] = left_moves.Migration(uuid)
         return found
 
+    def _migration(self, record: Mapping[str, Any]) -> left_moves.Migration:
+        server = record['instance_uuid']
+        last = next(self._migrations(instance_uuid=server))
+        return left_moves.Migration(
+            uuid=record['uuid'],
+            server=server,
+            status=record['status'],
+            is_in_place=record['source_compute'] == record['dest_compute'],
+            is_last=last['uuid'] == record['uuid'],
+        )
+
+    def _is_migration(self, uuid: str) -> bool:
+        """Tell whether a consumer is a migration, if of a deleted server."""
+        with _translated('reading migrations'):
+            answer = self._api.get(
+                f'/os-migrations?limit=1&marker={uuid}',
+                microversion=MICROVERSION,
+            )
+            if answer.status_code == _BAD_REQUEST:
+                return False
+            openstack.exceptions.raise_from_response(answer)
+            return True
+
     def _migrations(self, **query: str) -> Iterator[Mapping[str, Any]]:
-        """Yield migrations, the newest first, from as many pages as needed."""
+        """Yield migrations, the newest first, from as many pages as needed.
+
+        Those of deleted servers are not among them.
+        """
         while True:
             url = f'/os-migrations?{urllib.parse.urlencode(query)}'
             with _translated('reading migrations'):

@@ -51,15 +51,16 @@ class Migration:
     """A migration from this host, as Nova's API shows it.
 
     :param uuid: Its uuid, which is a consumer in Placement.
-    :param server: Uuid of the server.
+    :param server: Uuid of the server; empty if it is deleted, and its
+        migrations with it: Nova's API then tells no more of them.
     :param status: Its status, which does not tell whether it goes on.
     :param is_in_place: Whether it leads to the same host.
     :param is_last: Whether it is the server's last migration.
     """
 
     uuid: str
-    server: str
-    status: str
+    server: str = ''
+    status: str = ''
     is_in_place: bool = False
     is_last: bool = True
 
@@ -85,7 +86,7 @@ class NovaRecords:
     """What Nova's API has answered.
 
     :param migrations: Migrations from this host, by uuid.
-    :param servers: Uuid to server; None for one that does not exist.
+    :param servers: Uuid to server; None for one that Nova does not have.
     :param problem: Why it has not answered; empty if it has.
     """
 
@@ -227,7 +228,8 @@ def _list_moves(
         yield _Move(host, uuid, servers[uuid], host.owned_by(lpar))
     for each in migrations.values():
         indexes = host.slots_of(each.uuid)
-        yield _Move(host, each.server, servers[each.server], indexes, each)
+        server = servers[each.server] if each.server else None
+        yield _Move(host, each.server, server, indexes, each)
 
 
 def _describe_silence(
@@ -251,8 +253,8 @@ class _Move:
     """One side of a move of a server.
 
     :param host: This host.
-    :param uuid: Uuid of the server.
-    :param server: The server; None if it does not exist.
+    :param uuid: Uuid of the server; empty if it is deleted.
+    :param server: The server; None if Nova does not have it.
     :param indexes: DRC indexes of the slots that the migration holds or, if
         that holds none, that the LPAR owns.
     :param migration: The migration; None if it holds nothing here.
@@ -268,12 +270,17 @@ class _Move:
     def subject(self) -> str:
         """Say whose the slots are."""
         held = 'allocated to a move of' if self.migration else 'owned by'
-        return f'{held} server {self.uuid}'
+        return f'{held} {self.who}'
 
     @property
-    def lpar(self) -> str:
-        """Upper-case uuid of the server's LPAR."""
-        return partition.lpar_uuid(self.uuid)
+    def who(self) -> str:
+        """Name the server."""
+        return f'server {self.uuid}' if self.uuid else 'a deleted server'
+
+    @property
+    def lpar(self) -> str | None:
+        """Upper-case uuid of the server's LPAR; None if it is deleted."""
+        return partition.lpar_uuid(self.uuid) if self.uuid else None
 
     @property
     def owners(self) -> tuple[slots.Slot, ...]:
@@ -304,6 +311,16 @@ def _judge(move: _Move) -> Finding:
     """Tell what a move has left, by the first judge that knows."""
     found = filter(None, (judge(move) for judge in _JUDGES))
     return next(found, None) or _judge_rest(move)
+
+
+def _judge_missing(move: _Move) -> Finding | None:
+    """Tell whether Nova has a migration, but not its server."""
+    if move.server or not move.uuid:
+        return None
+    return Finding(
+        f'{move.subject}, which Nova does not have',
+        (f'see {PAGE}, and keep the allocations',),
+    )
 
 
 def _judge_open(move: _Move) -> Finding | None:
@@ -412,12 +429,12 @@ def _judge_owners(move: _Move) -> Finding | None:
                 'it, or keep the allocation',
             ),
         )
-    if move.is_here:
-        return _needs_reboot(move)
-    return _judge_wrong_side(move)
+    if move.server and not move.is_here:
+        return _judge_wrong_side(move, move.server)
+    return _needs_reboot(move)
 
 
-def _judge_wrong_side(move: _Move) -> Finding:
+def _judge_wrong_side(move: _Move, server: Server) -> Finding:
     """Tell how to remove an LPAR whose server is not on this host."""
     owner = move.owners[0].owner
     number = owner.partition_id if owner else None
@@ -427,11 +444,8 @@ def _judge_wrong_side(move: _Move) -> Finding:
         f'pvmctl lpar delete -i {which}  # keep its disks',
         'restart nova-compute on this host',
     )
-    if move.server is None:
-        state = f'{move.subject}, which is deleted, but not its LPAR here'
-        return Finding(state, removal)
-    failed = move.server.status == _ERROR
-    where = move.server.host or 'its host'
+    failed = server.status == _ERROR
+    where = server.host or 'its host'
     return Finding(
         f'{move.subject}, which is on {where}: its LPAR here is on the wrong '
         'side',
@@ -447,9 +461,8 @@ def _judge_rest(move: _Move) -> Finding:
     """Tell that nobody needs what a migration holds."""
     if move.migration is None:
         return Finding(move.subject)
-    gone = '' if move.server else ', which is deleted'
     return Finding(
-        f'left over from a move of server {move.uuid}{gone}',
+        f'left over from a move of {move.who}',
         (
             f'{move.host.openstack} resource provider allocation delete '
             f'{move.migration.uuid}',
@@ -458,6 +471,7 @@ def _judge_rest(move: _Move) -> Finding:
 
 
 _JUDGES: tuple[Callable[[_Move], Finding | None], ...] = (
+    _judge_missing,
     _judge_open,
     _judge_need,
     _judge_unknown_owners,

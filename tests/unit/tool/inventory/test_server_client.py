@@ -40,10 +40,13 @@ def migration(number, **changes):
 
 
 class Api:
-    """A compute API with pages of one migration each."""
+    """A compute API with pages of one migration each.
+
+    Those of which it does not tell the server are of deleted servers.
+    """
 
     def __init__(self, migrations=(), servers=()):
-        self.migrations = migrations
+        self.migrations = list(migrations)
         self.servers = dict(servers)
         self.fails = {}
         self.asked = []
@@ -52,29 +55,37 @@ class Api:
         """Answer like a proxy of the SDK."""
         parts = urllib.parse.urlsplit(url)
         self.asked.append(url)
+        status, body = self._answer(parts, microversion)
         answer = requests.Response()
         answer.url = url
-        answer.status_code = self.fails.get(parts.path, 200)
-        answer.json = lambda: self._answer(parts, microversion)
-        if parts.path.removeprefix('/servers/') in self.servers:
-            pass
-        elif parts.path.startswith('/servers/'):
-            answer.status_code = 404
+        answer.status_code = self.fails.get(parts.path, status)
+        answer.json = lambda: body
         return answer
 
     def _answer(self, parts, microversion):
-        query = dict(urllib.parse.parse_qsl(parts.query))
-        if parts.path != '/os-migrations':
-            _, _, uuid = parts.path.rpartition('/')
-            return {'server': self.servers[uuid]}
+        if parts.path == '/servers':
+            return 200, {}
         assert microversion == server_client.MICROVERSION
-        marker = query.pop('marker', None)
-        found = [
-            each for each in self.migrations if query.items() <= each.items()
-        ]
-        uuids = [each['uuid'] for each in found]
+        if parts.path == '/os-migrations':
+            return self._list(**dict(urllib.parse.parse_qsl(parts.query)))
+        uuid = parts.path.removeprefix('/servers/')
+        if uuid not in self.servers:
+            return 404, None
+        return 200, {'server': self.servers[uuid]}
+
+    def _list(self, marker=None, limit=None, host=None, instance_uuid=None):
+        uuids = [each['uuid'] for each in self.migrations]
+        if marker and marker not in uuids:
+            return 400, None
         first = uuids.index(marker) + 1 if marker else 0
-        return {'migrations': found[first : first + 1]}
+        found = [
+            each
+            for each in self.migrations[first:]
+            if each['instance_uuid']
+            and instance_uuid in (None, each['instance_uuid'])
+            and host in (None, each['source_compute'], each['dest_compute'])
+        ]
+        return 200, {'migrations': found[:1]}
 
 
 class ServerClientTest(unittest.TestCase):
@@ -94,11 +105,11 @@ class ServerClientTest(unittest.TestCase):
                 migration(3, dest_compute='host1', instance_uuid='other'),
                 migration(2),
                 migration(1),
+                migration(0, instance_uuid=None),
             ]
         )
-        found = self.client(api).find_migrations(
-            'host1', {'migration-1', 'migration-3', 'a server', 'migration-4'}
-        )
+        consumers = {f'migration-{number}' for number in (0, 1, 3, 4, 5)}
+        found = self.client(api).find_migrations('host1', consumers)
         self.assertEqual(
             {
                 'migration-3': left_moves.Migration(
@@ -107,6 +118,8 @@ class ServerClientTest(unittest.TestCase):
                 'migration-1': left_moves.Migration(
                     'migration-1', SERVER, 'finished', is_last=False
                 ),
+                # Of a deleted server
+                'migration-0': left_moves.Migration('migration-0'),
             },
             found,
         )
@@ -116,15 +129,52 @@ class ServerClientTest(unittest.TestCase):
         self.client(api).find_migrations('host1', {'migration-2'})
         self.assertEqual(
             [
-                '/os-migrations?source_compute=host1',
+                '/os-migrations?limit=1&marker=migration-2',
+                '/os-migrations?host=host1',
                 f'/os-migrations?instance_uuid={SERVER}',
             ],
             api.asked,
         )
 
+    def test_consumers_that_are_no_migrations_end_the_search(self):
+        api = Api([migration(2)])
+        self.assertEqual(
+            {}, self.client(api).find_migrations('host1', {SERVER})
+        )
+        self.assertEqual(
+            [f'/os-migrations?limit=1&marker={SERVER}'], api.asked
+        )
+
+    def test_migration_of_silent_cell_is_not_that_of_deleted_server(self):
+        api = Api([migration(2)])
+        listed = api._list
+
+        def go_silent(**query):
+            answer = listed(**query)
+            if 'marker' in query:
+                api.migrations.clear()
+            return answer
+
+        api._list = go_silent
+        self.assertEqual(
+            {}, self.client(api).find_migrations('host1', {'migration-2'})
+        )
+
     def test_unanswered_request_for_migrations_is_an_error(self):
-        api = Api()
-        api.fails['/os-migrations'] = 403
+        for status in (403, 404, 500):
+            api = Api([migration(2)])
+            api.fails['/os-migrations'] = status
+            with self.assertRaisesRegex(
+                errors.ComputeApiError, 'reading migrations'
+            ):
+                self.client(api).find_migrations('host1', {'migration-2'})
+
+    def test_unanswered_list_is_an_error(self):
+        api = Api([migration(2)])
+        listed = api._list
+        api._list = lambda **query: (
+            listed(**query) if 'marker' in query else (500, None)
+        )
         with self.assertRaisesRegex(
             errors.ComputeApiError, 'reading migrations'
         ):

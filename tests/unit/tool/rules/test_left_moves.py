@@ -105,10 +105,23 @@ class RestingServerTest(LeftMovesTestCase):
 
     def test_allocation_of_deleted_server_is_left_over(self):
         self.assert_found(
-            f'left over from a move of server {SERVER}, which is deleted',
+            'left over from a move of a deleted server',
             (DELETE,),
             None,
+            left_moves.Migration(MIGRATION),
         )
+
+    def test_allocation_of_server_that_nova_does_not_have_is_kept(self):
+        for owner in (None, OWNER):
+            self.owners[FIRST] = owner
+            (finding,) = self.find(None).values()
+            self.assertEqual(
+                f'allocated to a move of server {SERVER}, which Nova does '
+                'not have',
+                finding.state,
+            )
+            (step,) = finding.steps
+            self.assertIn('keep the allocations', step)
 
     def test_commands_name_the_cloud(self):
         command = 'openstack --os-cloud prod'
@@ -207,14 +220,6 @@ class OwnedSlotTest(LeftMovesTestCase):
             finding.steps,
         )
 
-    def test_lpar_of_deleted_server_goes(self):
-        self.assert_found(
-            f'allocated to a move of server {SERVER}, which is deleted, but '
-            'not its LPAR here',
-            REMOVE,
-            None,
-        )
-
     def test_unreported_id_of_lpar_is_left_to_the_operator(self):
         self.owners[FIRST] = dataclasses.replace(OWNER, partition_id=None)
         self.assertIn(
@@ -230,8 +235,8 @@ class OwnedSlotTest(LeftMovesTestCase):
             slots.Owner(slots.PartitionKind.VIOS, name='db'),
         ):
             self.owners[FIRST] = owner
-            for server in (THERE, None):
-                finding = self.find(server)[FIRST]
+            for given in ((THERE,), (None, left_moves.Migration(MIGRATION))):
+                finding = self.find(*given)[FIRST]
                 self.assertIn(f'but {owner} has slot 21010020', finding.state)
                 (step,) = finding.steps
                 self.assertIn('keep the allocation', step)
