@@ -204,6 +204,10 @@ class ServerClientTest(unittest.TestCase):
             self.client(api).read_servers([SERVER, 'gone']),
         )
 
+    def test_missing_servers_are_those_that_are_not_found(self):
+        client = self.client(Api(servers={SERVER: {'status': 'UNKNOWN'}}))
+        self.assertEqual({'gone'}, client.find_missing([SERVER, 'gone']))
+
     def test_absence_counts_only_for_who_sees_all_servers(self):
         api = Api()
         api.fails['/servers'] = 403

@@ -227,7 +227,7 @@ class OwnedSlotTest(LeftMovesTestCase):
             self.find(THERE)[FIRST].steps,
         )
 
-    def test_other_partition_keeps_allocation(self):
+    def test_allocation_of_slot_that_another_partition_has_is_kept(self):
         for owner in (
             values.client(values.OTHER_LPAR, name='db'),
             # Whose uuid is not reported
@@ -241,7 +241,7 @@ class OwnedSlotTest(LeftMovesTestCase):
                 (step,) = finding.steps
                 self.assertIn('keep the allocation', step)
 
-    def test_other_partition_beside_the_lpar_keeps_allocation(self):
+    def test_allocation_is_kept_if_a_second_partition_has_a_slot(self):
         self.consumers[SECOND] = MIGRATION
         self.owners[SECOND] = values.client(values.OTHER_LPAR, name='db')
         self.assertIn(
@@ -307,7 +307,7 @@ class OpenMoveTest(LeftMovesTestCase):
             finished,
         )
 
-    def test_other_owner_is_not_named_as_the_server(self):
+    def test_server_does_not_get_the_name_of_another_owner(self):
         self.owners[FIRST] = values.client(values.OTHER_LPAR, name='db')
         self.assert_found(
             f'allocated to server {SERVER}, which moves', (), self.waiting
@@ -371,7 +371,7 @@ class ResizeInPlaceTest(LeftMovesTestCase):
         self.owners[FIRST] = OWNER
         self.assertEqual((REBOOT,), self.steps(NEW))
 
-    def test_other_moves_do_not_count(self):
+    def test_flavor_counts_only_after_the_last_move_within_the_host(self):
         # Nova would not take them, whatever the flavor.
         for changes in ({'is_in_place': False}, {'is_last': False}):
             migration = dataclasses.replace(IN_PLACE, **changes)
@@ -412,7 +412,7 @@ class SilentNovaTest(LeftMovesTestCase):
             self.host(), left_moves.NovaRecords(problem='HTTP 503.')
         )
 
-    def test_no_step_deletes_anything(self):
+    def test_silence_deletes_nothing(self):
         finding = self.find_without_nova()[FIRST]
         self.assertEqual(
             f'allocated to {MIGRATION}; Nova does not tell whether it is a '
