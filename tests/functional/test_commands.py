@@ -23,6 +23,8 @@ import fixtures
 import keystoneauth1.session
 import openstack
 from keystoneauth1 import token_endpoint
+from nova import context as nova_context
+from nova import objects
 from oslo_utils import uuidutils
 
 from nova_powervm.tool import errors
@@ -302,6 +304,121 @@ class CommandsTest(CommandTestCase):
         code, generated, err = self.run_command('generate')
         self.assertEqual((0, ''), (code, err))
         self.assertIn('# 4 x 3D Controller', generated)
+
+    # What moves have left
+
+    def leave_migration(self, server, index):
+        """Let a migration from this host hold a slot; return its uuid."""
+        migration = objects.Migration(
+            nova_context.get_admin_context(),
+            instance_uuid=server['id'],
+            source_compute='host1',
+            dest_compute='host2',
+            migration_type='migration',
+            status='post-migrating',
+        )
+        migration.create()
+        self.allocate_slot(migration.uuid, index)
+        return migration.uuid
+
+    def allocate_slot(self, consumer, index):
+        """Let a consumer hold a slot, and nothing else."""
+        uuid = self.slot_providers()[index]['uuid']
+        self.allocate(consumer, {uuid: {'CUSTOM_GPU': 1}})
+
+    def change_server(self, server, **changes):
+        """Change Nova's record of a server."""
+        record = self.instance(server)
+        for name, value in changes.items():
+            setattr(record, name, value)
+        record.save()
+
+    def assert_shown(self, index, state, *remedy):
+        """Assert what is said of a slot, in a record and for copying."""
+        code, out, err = self.run_command(
+            'show', '-f', 'json', '--slot', f'{index:08X}'
+        )
+        self.assertEqual(0, code, err)
+        (row,) = json.loads(out)
+        self.assertEqual((state, [*remedy]), (row['State'], row['Remedy']))
+        lines = (f'Slot {index:08X}, {state}:', *remedy) if remedy else ()
+        self.assertEqual([*lines], err.splitlines())
+
+    def story_show_tells_what_moves_have_left(self):
+        server = self.boot(base.gpu_groups(1))
+        uuid = server['id']
+        (used,) = self.allocated_slots(server)
+        spare = min(set(self.slot_providers()) - {used})
+        migration = self.leave_migration(server, spare)
+        reboot = f'openstack server reboot --hard {uuid}'
+
+        # Nobody knows yet whether that is a migration.
+        code, out, err = self.run_command('show', '--slot', f'{spare:08X}')
+        self.assertEqual(0, code)
+        self.assertIn('warning: The compute API', err)
+        self.assertIn("delete nothing before Nova's API answers", err)
+        self.assertNotIn('allocation delete', err + out)
+
+        self.compute_api()
+        name = server['OS-EXT-SRV-ATTR:instance_name']
+        self.assert_shown(used, f'allocated to {name}')
+        self.assert_shown(
+            spare,
+            f'left over from a move of server {uuid}',
+            f'openstack resource provider allocation delete {migration}',
+        )
+
+        # The server has nothing here but what its migration has.
+        self.allocate(uuid, {})
+        self.allocate_slot(migration, used)
+        self.assert_shown(
+            used,
+            f'allocated to a move of server {uuid}, which needs a hard reboot',
+            reboot,
+        )
+        self.change_server(server, task_state='resize_migrated')
+        code, out, err = self.run_command('show', '--slot', f'{used:08X}')
+        self.assertIn(f'{name}, which', out)
+        self.assertIn('nothing, as long as Nova is at it', err)
+        self.assertEqual(
+            [f'openstack server set --state active {uuid}', reboot],
+            err.splitlines()[-2:],
+        )
+        self.change_server(server, task_state=None)
+
+        # The server is on another host.
+        self.change_server(server, host='host2')
+        (number,) = [
+            partition['id']
+            for system in self.control().state()['systems']
+            for partition in system['partitions']
+            if partition['name'] == name
+        ]
+        removal = (
+            f'pvmctl lpar power-off -i id={number}  # unless it is off',
+            f'pvmctl lpar delete -i id={number}  # keep its disks',
+            'restart nova-compute on this host',
+        )
+        self.assert_shown(
+            used,
+            f'allocated to a move of server {uuid}, which is on host2: its '
+            'LPAR here is on the wrong side',
+            f'once server {uuid} runs on host2:',
+            *removal,
+        )
+
+        # The server is deleted, although its migration has allocations.
+        self.change_server(server, host='host1')
+        self.allocate_slot(migration, spare)
+        self._delete_server(server)
+        self._booted.clear()
+        self.assert_shown(
+            spare,
+            'left over from a move of a deleted server',
+            f'openstack resource provider allocation delete {migration}',
+        )
+        self.allocate(migration, {})
+        self.assert_shown(spare, 'free')
 
     # Flavors
 

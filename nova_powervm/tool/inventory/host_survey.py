@@ -32,6 +32,7 @@ from nova_powervm.tool.inventory import move_reader
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import service_plan
 from nova_powervm.tool.rules import cyborg_slots
+from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Survey:
     :param plan: What nova-compute would make of it all.
     :param cyborg: What Cyborg and Nova tell about Cyborg's slots; None if they
         were not asked.
+    :param leftovers: What moves have to do with slots, by DRC index.
     """
 
     policy: policies.Policy
@@ -57,6 +59,9 @@ class Survey:
     tree: placement_tree.Tree | None
     plan: planned.Plan
     cyborg: cyborg_slots.CyborgFacts | None = None
+    leftovers: Mapping[int, left_moves.Finding] = dataclasses.field(
+        default_factory=dict
+    )
 
     @property
     def cyborg_slots(self) -> Mapping[int, cyborg_slots.CyborgSlot]:

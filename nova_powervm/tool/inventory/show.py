@@ -19,15 +19,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from nova_powervm import exception
+from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import cyborg_reader
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import host_survey
+from nova_powervm.tool.inventory import move_reader
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.inventory import record_formatter
 from nova_powervm.tool.inventory import slot_rows
 from nova_powervm.tool.inventory import tree_drawing
 from nova_powervm.tool.rules import cyborg_slots
+from nova_powervm.tool.rules import left_moves
 
 _Listing = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
@@ -40,10 +43,16 @@ class Show(base.Lister):
     nova-compute. If Placement is reachable, the list also shows who uses the
     device, and which slots Cyborg manages.
 
+    If a slot is allocated to a migration, or owned by an LPAR whose server is
+    on another host, the command asks Nova whether the server still moves. If
+    it does not, a message on standard error says what to do next: "Stuck
+    servers" in the documentation explains it. The command removes nothing.
+
     With --cyborg, the command asks Cyborg for the state of each of its slots:
     free, in use by which server, disabled, or bound to a server that does not
     exist any more. A record (--long) and the machine-readable formats have the
-    command that resolves such a state in the column Remedy.
+    commands that resolve such a state, or what a move has left, in the column
+    Remedy.
     """
 
     examples = """
@@ -168,6 +177,13 @@ class Show(base.Lister):
             parsed_args.node or config.nodename,
             config.settings.provider_names,
         )
+        if tree is not None:
+            survey = dataclasses.replace(
+                survey,
+                leftovers=move_reader.read_leftovers(
+                    self.app, parsed_args, tree, reading
+                ),
+            )
         if not parsed_args.cyborg:
             return survey
         facts = cyborg_reader.read_cyborg(self.app, parsed_args, tree)
@@ -206,4 +222,20 @@ class Show(base.Lister):
                     for name in parsed_args.slot
                 )
             ]
-        return [row for row in found if row.offered or not parsed_args.offered]
+        shown = [
+            row for row in found if row.offered or not parsed_args.offered
+        ]
+        self._note_leftovers(shown)
+        return shown
+
+    def _note_leftovers(self, rows: Iterable[slot_rows.SlotRow]) -> None:
+        """Print what to do about what moves have left, ready to be copied."""
+        slots_of: dict[left_moves.Finding, list[str]] = {}
+        for row in rows:
+            if row.leftover and row.leftover.steps:
+                names = slots_of.setdefault(row.leftover, [])
+                names.append(slots.format_drc_index(row.drc_index))
+        for finding, names in slots_of.items():
+            which = ', '.join(dict.fromkeys(names))
+            for line in (f'Slot {which}, {finding.state}:', *finding.steps):
+                self.note(line)

@@ -27,6 +27,7 @@ from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.rules import cyborg_slots
+from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
 
 
@@ -44,7 +45,7 @@ class SlotRow:
     :param owner_known: False if a slot without an owner may have one.
     :param device: Description of the device.
     :param cyborg: What Cyborg has of the slot; None if it has nothing.
-    :param moving: Whether the provider is allocated to a migration.
+    :param leftover: What a move has to do with the slot; None if none has.
     """
 
     drc_index: int
@@ -56,7 +57,7 @@ class SlotRow:
     owner_known: bool
     device: str
     cyborg: cyborg_slots.CyborgSlot | None = None
-    moving: bool = False
+    leftover: left_moves.Finding | None = None
 
     @property
     def slot(self) -> slots.Slot | None:
@@ -130,8 +131,10 @@ class SlotRow:
             return 'needs cleaning'
         if found.consumers:
             who = self.instance or ' '.join(sorted(found.consumers))
-            return f'allocated to {who}' + (
-                ', which moves' if self.moving else ''
+            return (
+                self.leftover.state
+                if self.leftover
+                else (f'allocated to {who}')
             )
         if names.WITHDRAWN_TRAIT in found.traits:
             return 'withdrawn'
@@ -146,6 +149,13 @@ class SlotRow:
         if self.cyborg:
             return f'Cyborg: {self.cyborg.state}'
         return 'not in Placement yet' if self.entry else ''
+
+    @property
+    def remedy(self) -> tuple[str, ...]:
+        """What to do about its state, one command or instruction a line."""
+        return (self.leftover.steps if self.leftover else ()) + (
+            self.cyborg.remedy if self.cyborg else ()
+        )
 
     @property
     def managers(self) -> tuple[str, ...]:
@@ -216,6 +226,7 @@ PLACEMENT_COLUMNS: Mapping[str, Cell] = {
     ),
     'Needs Cleaning': _of_provider('needs_cleaning'),
     'State': lambda row: row.state or None,
+    'Remedy': lambda row: list(row.remedy),
 }
 #: Columns that are added if Cyborg was asked.
 CYBORG_COLUMNS: Mapping[str, Cell] = {
@@ -226,7 +237,6 @@ CYBORG_COLUMNS: Mapping[str, Cell] = {
     'Requests': lambda row: (
         [request.uuid for request in row.cyborg.requests] if row.cyborg else []
     ),
-    'Remedy': lambda row: list(row.cyborg.remedy) if row.cyborg else [],
 }
 #: Columns of a table that fits a terminal.
 SHORT_COLUMNS = ('Slot', 'Location', 'Device', 'Offer', 'State')
@@ -277,20 +287,8 @@ def make_rows(
                 owner_known=survey.reading.owners_known,
                 device=pci_names.describe(verdict.slot) if verdict else '',
                 cyborg=cyborgs.get(index),
-                moving=_is_moving(survey, provider),
+                leftover=survey.leftovers.get(index),
             )
-
-
-def _is_moving(
-    survey: host_survey.Survey,
-    provider: placement_tree.PlacementProvider | None,
-) -> bool:
-    """Tell whether a provider is allocated to a migration."""
-    if survey.tree is None or provider is None:
-        return False
-    return not survey.tree.moves.migrations.keys().isdisjoint(
-        provider.consumers
-    )
 
 
 def _natural(text: str) -> tuple[tuple[int, str], ...]:

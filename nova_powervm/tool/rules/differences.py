@@ -302,10 +302,10 @@ def _leaked(
                     kind=Kind.LEAKED,
                     what=what,
                     cure=_ACCOUNT.format(consumer=consumer)
-                    + '; if there is no such server, nor a migration of this '
-                    'uuid in progress ("openstack --os-compute-api-version '
-                    '2.59 server migration list"), "openstack resource '
-                    f'provider allocation delete {consumer}"',
+                    + '; if there is no such server, "nova-powervm-inventory '
+                    'show" says what to do about a migration of this uuid; '
+                    'if there is none either, "openstack resource provider '
+                    f'allocation delete {consumer}"',
                     drc_index=provider.drc_index,
                     name=provider.name,
                     uuid=provider.uuid,

@@ -12,6 +12,7 @@
 
 """The command show."""
 
+import dataclasses
 import json
 
 import os_traits
@@ -25,6 +26,8 @@ from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.inventory import slot_rows
 from nova_powervm.tool.inventory import tree_drawing
+from nova_powervm.tool.rules import cyborg_slots
+from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
 from tests.unit.devices import values
 from tests.unit.tool.inventory import base
@@ -209,6 +212,35 @@ class PlacementTest(base.ToolTestCase):
             )
         )
         self.assertEqual({'p1', 'p2'}, {row.provider.uuid for row in found})
+
+    def test_leftover_of_move_gives_state_and_remedy(self):
+        left = left_moves.Finding('left over', ('clean', 'up'))
+        for consumers, state in (([INSTANCE], 'left over'), ([], 'free')):
+            found = dataclasses.replace(
+                survey(
+                    values.slot(),
+                    values.slot(drc_index=1),
+                    below=[provider(consumers=consumers)],
+                ),
+                leftovers={values.INDEX: left},
+            )
+            other, row = sorted(
+                slot_rows.make_rows(found, pci_ids.DeviceNames()),
+                key=lambda row: row.drc_index,
+            )
+            remedy = slot_rows.PLACEMENT_COLUMNS['Remedy']
+            self.assertEqual(
+                (state, ['clean', 'up']), (row.state, remedy(row))
+            )
+            self.assertEqual([], remedy(other))
+
+    def test_remedies_of_move_and_cyborg_follow_each_other(self):
+        row = dataclasses.replace(
+            row_of(values.slot(), below=[provider()]),
+            leftover=left_moves.Finding('left over', ('clean',)),
+            cyborg=cyborg_slots.CyborgSlot(1, None, 'free', ('enable',)),
+        )
+        self.assertEqual(('clean', 'enable'), row.remedy)
 
     def test_tree_shows_state_place_and_traits(self):
         found = survey(

@@ -239,6 +239,8 @@ class DifferencesTest(unittest.TestCase):
             compare([offered(consumers=held())], lpars=()),
         )
         self.assertIn(f'allocation delete {INSTANCE}', found.cure)
+        # What a migration holds may be needed, whatever its status.
+        self.assertIn('"nova-powervm-inventory show" says', found.cure)
 
     def test_allocation_of_slot_that_lpar_lacks_is_leaked(self):
         self.assert_one(

@@ -1,0 +1,479 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What moves have left on a host, and what an operator does about it.
+
+Nova leaves the status of an interrupted migration as it is, and its
+allocations of the source stay in Placement. Whether anybody needs them, the
+server tells: as long as Nova is at it, its move is open. At rest, it needs
+them if a hard reboot would take them. Nobody needs what is left then, once no
+LPAR has the slots.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+from nova_powervm.devices import ownership
+from nova_powervm.devices import slots
+from nova_powervm.lpar import partition
+from nova_powervm.tool.rules import flavors
+from nova_powervm.tool.rules import placement_tree
+
+#: The page of the documentation that explains the steps.
+PAGE = '"Stuck servers" in the documentation'
+#: States in which Nova reboots a server hard.
+_REBOOTABLE = ('ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED', 'ERROR')
+_ERROR = 'ERROR'
+_AWAITS_USER = 'VERIFY_RESIZE'
+_SOFT_DELETED = 'SOFT_DELETED'
+# Migrations whose user has decided.
+_ENDING = ('confirming', 'reverting')
+# A server that boots from a volume has none, whatever its flavor says.
+_DISK = 'DISK_GB'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Migration:
+    """A migration from this host, as Nova's API shows it.
+
+    :param uuid: Its uuid, which is a consumer in Placement.
+    :param server: Uuid of the server; empty if it is deleted, and its
+        migrations with it: Nova's API then tells no more of them.
+    :param status: Its status, which does not tell whether it goes on.
+    :param is_in_place: Whether it leads to the same host.
+    :param is_last: Whether it is the server's last migration.
+    """
+
+    uuid: str
+    server: str = ''
+    status: str = ''
+    is_in_place: bool = False
+    is_last: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Server:
+    """A server, as Nova's API shows it.
+
+    :param status: Its status, such as ``ACTIVE``.
+    :param task: Its task state; None if Nova is not at it.
+    :param host: Its host; None without one.
+    :param wants: Resource class to the amount that its flavor requests.
+    """
+
+    status: str
+    task: str | None
+    host: str | None
+    wants: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NovaRecords:
+    """What Nova's API has answered.
+
+    :param migrations: Migrations from this host, by uuid.
+    :param servers: Uuid to server; None for one that Nova does not have.
+    :param problem: Why it has not answered; empty if it has.
+    """
+
+    migrations: Mapping[str, Migration] = dataclasses.field(
+        default_factory=dict
+    )
+    servers: Mapping[str, Server | None] = dataclasses.field(
+        default_factory=dict
+    )
+    problem: str = ''
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """What a slot has to do with a move.
+
+    :param state: The state of the slot in words.
+    :param steps: Commands and instructions in their order, one per line; empty
+        if there is nothing to do.
+    """
+
+    state: str
+    steps: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Host:
+    """This host with what Placement holds of it.
+
+    :param tree: What Placement holds, with the moves.
+    :param io_slots: All slots.
+    :param owners_known: False if a slot can have an owner that is not
+        reported, or if the host itself was not asked.
+    :param openstack: The command ``openstack`` for the cloud.
+    """
+
+    tree: placement_tree.Tree
+    io_slots: Collection[slots.Slot]
+    owners_known: bool = True
+    openstack: str = 'openstack'
+
+    def slots_of(self, consumer: str) -> frozenset[int]:
+        """Return the DRC indexes of the slots that a consumer holds."""
+        return frozenset(
+            index
+            for provider in self.tree.below
+            if consumer in provider.consumers
+            for index in ownership.slots_named_by(
+                provider.name, provider.traits
+            )
+        )
+
+    def amounts_of(self, consumer: str) -> Mapping[str, int]:
+        """Return what a consumer holds of this host, by resource class."""
+        found: dict[str, int] = {}
+        for provider in (self.tree.root, *self.tree.below):
+            for name, amount in provider.consumers.get(consumer, {}).items():
+                found[name] = found.get(name, 0) + amount
+        return found
+
+    def owned_by(self, lpar: str) -> frozenset[int]:
+        """Return the DRC indexes of the slots that an LPAR owns."""
+        return frozenset(
+            slot.drc_index for slot in self.io_slots if slot.owner_lpar == lpar
+        )
+
+    def owned_among(self, indexes: Collection[int]) -> tuple[slots.Slot, ...]:
+        """Return those of some slots that a partition owns."""
+        return tuple(
+            slot
+            for slot in self.io_slots
+            if slot.owner and slot.drc_index in indexes
+        )
+
+
+def find_unexplained(
+    tree: placement_tree.Tree, host_slots: Iterable[slots.Slot]
+) -> frozenset[str]:
+    """Return the consumers of slots that their own LPARs do not have.
+
+    They are migrations, or instances whose LPAR does not exist yet.
+
+    :param tree: What Placement holds.
+    :param host_slots: All slots of the host.
+    """
+    owners = {slot.drc_index: slot.owner_lpar for slot in host_slots}
+    return frozenset(
+        consumer
+        for provider in tree.slot_providers
+        for consumer in provider.consumers
+        if owners.get(provider.drc_index or 0) != partition.lpar_uuid(consumer)
+    )
+
+
+def read_wants(flavor: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return the amounts that a flavor requests, by resource class.
+
+    Amounts that cannot be read are left out, as are disks.
+
+    :param flavor: The flavor of a server in Nova's API.
+    """
+    found = {'VCPU': flavor.get('vcpus', 0), 'MEMORY_MB': flavor.get('ram', 0)}
+    # The unnumbered group replaces the sizes; the others add to it.
+    groups = flavors.read_groups(flavor.get('extra_specs') or {})
+    for group in sorted(groups, key=lambda group: group.suffix):
+        for name, amount in group.resources.items():
+            if amount.isdecimal():
+                found[name] = int(amount) + (
+                    found.get(name, 0) if group.suffix else 0
+                )
+    return found
+
+
+def find_leftovers(host: Host, records: NovaRecords) -> Mapping[int, Finding]:
+    """Find what moves have to do with the slots of a host.
+
+    :param host: This host.
+    :param records: What Nova's API has answered about the unexplained
+        consumers and the LPARs on the wrong side.
+    :returns: DRC index to finding, for slots that are allocated to a
+        migration, or owned by an LPAR whose instance is on another host.
+    """
+    if records.problem:
+        return dict(_describe_silence(host, records.problem))
+    found: dict[int, Finding] = {}
+    for move in _list_moves(host, records.servers, records.migrations):
+        found |= dict.fromkeys(move.indexes, _judge(move))
+    return found
+
+
+def _list_moves(
+    host: Host,
+    servers: Mapping[str, Server | None],
+    migrations: Mapping[str, Migration],
+) -> Iterator['_Move']:
+    """Yield what moves hold: LPARs first, then migrations in Placement."""
+    for lpar, misplaced in host.tree.moves.misplaced.items():
+        uuid = misplaced.instance
+        yield _Move(host, uuid, servers[uuid], host.owned_by(lpar))
+    for each in migrations.values():
+        indexes = host.slots_of(each.uuid)
+        server = servers[each.server] if each.server else None
+        yield _Move(host, each.server, server, indexes, each)
+
+
+def _describe_silence(
+    host: Host, problem: str
+) -> Iterator[tuple[int, Finding]]:
+    """Say of all slots that may be of a move that this is not known."""
+    steps = (f"delete nothing before Nova's API answers. {problem}",)
+    for lpar in host.tree.moves.misplaced:
+        for index in host.owned_by(lpar):
+            yield index, Finding('Nova does not tell about its move', steps)
+    for consumer in find_unexplained(host.tree, host.io_slots):
+        state = (
+            f'allocated to {consumer}; Nova does not tell whether it is a move'
+        )
+        for index in host.slots_of(consumer):
+            yield index, Finding(state, steps)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Move:
+    """One side of a move of a server.
+
+    :param host: This host.
+    :param uuid: Uuid of the server; empty if it is deleted.
+    :param server: The server; None if Nova does not have it.
+    :param indexes: DRC indexes of the slots that the migration holds or, if
+        that holds none, that the LPAR owns.
+    :param migration: The migration; None if it holds nothing here.
+    """
+
+    host: Host
+    uuid: str
+    server: Server | None
+    indexes: Collection[int]
+    migration: Migration | None = None
+
+    @property
+    def subject(self) -> str:
+        """Say whose the slots are."""
+        held = 'allocated to a move of' if self.migration else 'owned by'
+        return f'{held} {self.who}'
+
+    @property
+    def who(self) -> str:
+        """Name the server."""
+        return f'server {self.uuid}' if self.uuid else 'a deleted server'
+
+    @property
+    def lpar(self) -> str | None:
+        """Upper-case uuid of the server's LPAR; None if it is deleted."""
+        return partition.lpar_uuid(self.uuid) if self.uuid else None
+
+    @property
+    def owners(self) -> tuple[slots.Slot, ...]:
+        """Those of the slots that a partition owns."""
+        return self.host.owned_among(self.indexes)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the server is recorded on this host."""
+        return self.server is not None and (
+            self.server.host == self.host.tree.node
+        )
+
+    @property
+    def reboot(self) -> tuple[str, ...]:
+        """The commands that reboot the server hard."""
+        refused = self.server and (
+            self.server.task or self.server.status not in _REBOOTABLE
+        )
+        allow = f'{self.host.openstack} server set --state active {self.uuid}'
+        return (
+            *((allow,) if refused else ()),
+            f'{self.host.openstack} server reboot --hard {self.uuid}',
+        )
+
+
+def _judge(move: _Move) -> Finding:
+    """Tell what a move has left, by the first judge that knows."""
+    found = filter(None, (judge(move) for judge in _JUDGES))
+    return next(found, None) or _judge_rest(move)
+
+
+def _judge_missing(move: _Move) -> Finding | None:
+    """Tell whether Nova has a migration, but not its server."""
+    if move.server or not move.uuid:
+        return None
+    return Finding(
+        f'{move.subject}, which Nova does not have',
+        (f'see {PAGE}, and keep the allocations',),
+    )
+
+
+def _judge_open(move: _Move) -> Finding | None:
+    """Tell whether Nova is at the server, or its user has to decide."""
+    server = move.server
+    if server is None:
+        return None
+    if server.status == _SOFT_DELETED:
+        return Finding(f'{move.subject}, which is soft-deleted')
+    if not server.task and server.status != _AWAITS_USER:
+        return None
+    name = next(
+        (
+            slot.owner.name
+            for slot in move.owners
+            if slot.owner and slot.owner_lpar == move.lpar
+        ),
+        None,
+    )
+    state = f'allocated to {name or f"server {move.uuid}"}, which moves'
+    status = move.migration.status if move.migration else ''
+    if not server.task and status not in _ENDING:
+        return Finding(state)
+    now = f'task {server.task}' if server.task else f'migration {status}'
+    return Finding(
+        state,
+        (
+            f'nothing, as long as Nova is at it ({now}); if it was '
+            f'interrupted, as in {PAGE}:',
+            *move.reboot,
+        ),
+    )
+
+
+def _judge_need(move: _Move) -> Finding | None:
+    """Tell whether a hard reboot would take the migration's allocations."""
+    if not move.is_here:
+        return None
+    if move.migration is None:
+        return Finding(
+            f'{move.subject}, which has its allocations on another host',
+            (f'see "If the server is recorded on the wrong host" in {PAGE}',),
+        )
+    if not move.host.amounts_of(move.uuid):
+        return _needs_reboot(move)
+    if not (move.migration.is_in_place and move.migration.is_last):
+        return None
+    return _judge_flavor(move, move.migration.uuid)
+
+
+def _judge_flavor(move: _Move, migration: str) -> Finding | None:
+    """Tell by the flavor whose allocations count after a resize in place.
+
+    Nova's API does not tell which flavor a resize began with. What Placement
+    has allocated for the one and for the other tells, where it differs.
+    """
+    wants = move.server.wants if move.server else {}
+    old = move.host.amounts_of(migration)
+    new = move.host.amounts_of(move.uuid)
+    differing = {
+        name
+        for name in {*old, *new} - {_DISK}
+        if old.get(name, 0) != new.get(name, 0)
+    }
+    is_old, is_new = (
+        all(held.get(name, 0) == wants.get(name, 0) for name in differing)
+        for held in (old, new)
+    )
+    if is_old == is_new:
+        return Finding(
+            f'{move.subject}, which may need a hard reboot',
+            (
+                *move.reboot,
+                'if show says the same after the reboot, see '
+                f'{PAGE}: keep the allocations until then',
+            ),
+        )
+    return _needs_reboot(move) if is_old else None
+
+
+def _needs_reboot(move: _Move) -> Finding:
+    return Finding(f'{move.subject}, which needs a hard reboot', move.reboot)
+
+
+def _judge_unknown_owners(move: _Move) -> Finding | None:
+    """Tell whether a partition may own slots, and the host did not say so."""
+    if move.host.owners_known:
+        return None
+    return Finding(
+        f'{move.subject}; the host does not tell who has its slots',
+        ('run the command on the host, without stored responses',),
+    )
+
+
+def _judge_owners(move: _Move) -> Finding | None:
+    """Tell which partition of this host has the slots."""
+    if not move.owners:
+        return None
+    others = [slot for slot in move.owners if slot.owner_lpar != move.lpar]
+    if others:
+        return Finding(
+            f'{move.subject}, but {others[0].owner} has slot '
+            f'{slots.format_drc_index(others[0].drc_index)}',
+            (
+                f'find out what {others[0].owner} is, and take the slot from '
+                'it, or keep the allocation',
+            ),
+        )
+    if move.server and not move.is_here:
+        return _judge_wrong_side(move, move.server)
+    return _needs_reboot(move)
+
+
+def _judge_wrong_side(move: _Move, server: Server) -> Finding:
+    """Tell how to remove an LPAR whose server is not on this host."""
+    owner = move.owners[0].owner
+    number = owner.partition_id if owner else None
+    which = f'id={"<id>" if number is None else number}'
+    removal = (
+        f'pvmctl lpar power-off -i {which}  # unless it is off',
+        f'pvmctl lpar delete -i {which}  # keep its disks',
+        'restart nova-compute on this host',
+    )
+    failed = server.status == _ERROR
+    where = server.host or 'its host'
+    return Finding(
+        f'{move.subject}, which is on {where}: its LPAR here is on the wrong '
+        'side',
+        (
+            *(move.reboot if failed else ()),
+            f'once server {move.uuid} runs on {where}:',
+            *removal,
+        ),
+    )
+
+
+def _judge_rest(move: _Move) -> Finding:
+    """Tell that nobody needs what a migration holds."""
+    if move.migration is None:
+        return Finding(move.subject)
+    return Finding(
+        f'left over from a move of {move.who}',
+        (
+            f'{move.host.openstack} resource provider allocation delete '
+            f'{move.migration.uuid}',
+        ),
+    )
+
+
+_JUDGES: tuple[Callable[[_Move], Finding | None], ...] = (
+    _judge_missing,
+    _judge_open,
+    _judge_need,
+    _judge_unknown_owners,
+    _judge_owners,
+)

@@ -1,0 +1,240 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the compute API is asked about moves."""
+
+import types
+import unittest
+import urllib.parse
+
+import fixtures
+import requests
+
+from nova_powervm.tool import errors
+from nova_powervm.tool.inventory import cloud_connection
+from nova_powervm.tool.inventory import server_client
+from nova_powervm.tool.rules import left_moves
+
+SERVER = 'f0a1c2d3-0000-4000-8000-000000000001'
+
+
+def migration(number, **changes):
+    """Return a migration as the API shows it."""
+    return {
+        'uuid': f'migration-{number}',
+        'instance_uuid': SERVER,
+        'source_compute': 'host1',
+        'dest_compute': 'host2',
+        'status': 'finished',
+        **changes,
+    }
+
+
+class Api:
+    """A compute API with pages of one migration each.
+
+    Those of which it does not tell the server are of deleted servers.
+    """
+
+    def __init__(self, migrations=(), servers=()):
+        self.migrations = list(migrations)
+        self.servers = dict(servers)
+        self.fails = {}
+        self.asked = []
+
+    def get(self, url, microversion=None):
+        """Answer like a proxy of the SDK."""
+        parts = urllib.parse.urlsplit(url)
+        self.asked.append(url)
+        status, body = self._answer(parts, microversion)
+        answer = requests.Response()
+        answer.url = url
+        answer.status_code = self.fails.get(parts.path, status)
+        answer.json = lambda: body
+        return answer
+
+    def _answer(self, parts, microversion):
+        if parts.path == '/servers':
+            return 200, {}
+        assert microversion == server_client.MICROVERSION
+        if parts.path == '/os-migrations':
+            return self._list(**dict(urllib.parse.parse_qsl(parts.query)))
+        uuid = parts.path.removeprefix('/servers/')
+        if uuid not in self.servers:
+            return 404, None
+        return 200, {'server': self.servers[uuid]}
+
+    def _list(self, marker=None, limit=None, host=None, instance_uuid=None):
+        uuids = [each['uuid'] for each in self.migrations]
+        if marker and marker not in uuids:
+            return 400, None
+        first = uuids.index(marker) + 1 if marker else 0
+        found = [
+            each
+            for each in self.migrations[first:]
+            if each['instance_uuid']
+            and instance_uuid in (None, each['instance_uuid'])
+            and host in (None, each['source_compute'], each['dest_compute'])
+        ]
+        return 200, {'migrations': found[:1]}
+
+
+class ServerClientTest(unittest.TestCase):
+    def client(self, api):
+        connection = types.SimpleNamespace(compute=api)
+        patch = fixtures.MockPatchObject(
+            cloud_connection, 'connect', lambda *_: connection
+        )
+        patch.setUp()
+        self.addCleanup(patch.cleanUp)
+        return server_client.ServerClient()
+
+    def test_migrations_are_found_on_all_pages(self):
+        api = Api(
+            [
+                migration(4, source_compute='host2', dest_compute='host1'),
+                migration(3, dest_compute='host1', instance_uuid='other'),
+                migration(2),
+                migration(1),
+                migration(0, instance_uuid=None),
+            ]
+        )
+        consumers = {f'migration-{number}' for number in (0, 1, 3, 4, 5)}
+        found = self.client(api).find_migrations('host1', consumers)
+        self.assertEqual(
+            {
+                'migration-3': left_moves.Migration(
+                    'migration-3', 'other', 'finished', is_in_place=True
+                ),
+                'migration-1': left_moves.Migration(
+                    'migration-1', SERVER, 'finished', is_last=False
+                ),
+                # Of a deleted server
+                'migration-0': left_moves.Migration('migration-0'),
+            },
+            found,
+        )
+
+    def test_search_ends_with_the_last_that_is_found(self):
+        api = Api([migration(2), migration(1)])
+        self.client(api).find_migrations('host1', {'migration-2'})
+        self.assertEqual(
+            [
+                '/os-migrations?limit=1&marker=migration-2',
+                '/os-migrations?host=host1',
+                f'/os-migrations?instance_uuid={SERVER}',
+            ],
+            api.asked,
+        )
+
+    def test_consumers_that_are_no_migrations_end_the_search(self):
+        api = Api([migration(2)])
+        self.assertEqual(
+            {}, self.client(api).find_migrations('host1', {SERVER})
+        )
+        self.assertEqual(
+            [f'/os-migrations?limit=1&marker={SERVER}'], api.asked
+        )
+
+    def test_migration_of_silent_cell_is_not_that_of_deleted_server(self):
+        api = Api([migration(2)])
+        listed = api._list
+
+        def go_silent(**query):
+            answer = listed(**query)
+            if 'marker' in query:
+                api.migrations.clear()
+            return answer
+
+        api._list = go_silent
+        self.assertEqual(
+            {}, self.client(api).find_migrations('host1', {'migration-2'})
+        )
+
+    def test_unanswered_request_for_migrations_is_an_error(self):
+        for status in (403, 404, 500):
+            api = Api([migration(2)])
+            api.fails['/os-migrations'] = status
+            with self.assertRaisesRegex(
+                errors.ComputeApiError, 'reading migrations'
+            ):
+                self.client(api).find_migrations('host1', {'migration-2'})
+
+    def test_unanswered_list_is_an_error(self):
+        api = Api([migration(2)])
+        listed = api._list
+        api._list = lambda **query: (
+            listed(**query) if 'marker' in query else (500, None)
+        )
+        with self.assertRaisesRegex(
+            errors.ComputeApiError, 'reading migrations'
+        ):
+            self.client(api).find_migrations('host1', {'migration-2'})
+
+    def test_server_is_read_with_task_host_and_flavor(self):
+        api = Api(
+            servers={
+                SERVER: {
+                    'status': 'RESIZE',
+                    'OS-EXT-STS:task_state': 'resize_prep',
+                    'OS-EXT-SRV-ATTR:host': 'host1',
+                    'flavor': {'vcpus': 2, 'ram': 512, 'extra_specs': {}},
+                }
+            }
+        )
+        self.assertEqual(
+            {
+                SERVER: left_moves.Server(
+                    'RESIZE',
+                    'resize_prep',
+                    'host1',
+                    {'VCPU': 2, 'MEMORY_MB': 512},
+                ),
+                'gone': None,
+            },
+            self.client(api).read_servers([SERVER, 'gone']),
+        )
+
+    def test_missing_servers_are_those_that_are_not_found(self):
+        client = self.client(Api(servers={SERVER: {'status': 'UNKNOWN'}}))
+        self.assertEqual({'gone'}, client.find_missing([SERVER, 'gone']))
+
+    def test_absence_counts_only_for_who_sees_all_servers(self):
+        api = Api()
+        api.fails['/servers'] = 403
+        for method in ('read_servers', 'find_missing'):
+            with self.assertRaisesRegex(
+                errors.ComputeApiError, 'servers of all projects'
+            ):
+                getattr(self.client(api), method)(['gone'])
+
+    def test_server_whose_state_is_not_told_is_an_error(self):
+        known = {
+            'status': 'ACTIVE',
+            'OS-EXT-STS:task_state': None,
+            'OS-EXT-SRV-ATTR:host': 'host1',
+            'flavor': {},
+        }
+        for record in (
+            known | {'status': 'UNKNOWN'},
+            {k: v for k, v in known.items() if 'task' not in k},
+            {k: v for k, v in known.items() if 'host' not in k},
+        ):
+            client = self.client(Api(servers={SERVER: record}))
+            with self.assertRaisesRegex(errors.ComputeApiError, SERVER):
+                client.read_servers([SERVER])
+
+    def test_refused_server_is_an_error(self):
+        api = Api(servers={SERVER: {}})
+        api.fails[f'/servers/{SERVER}'] = 500
+        with self.assertRaisesRegex(errors.ComputeApiError, SERVER):
+            self.client(api).read_servers([SERVER])
