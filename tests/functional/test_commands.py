@@ -381,7 +381,10 @@ class CommandsTest(CommandTestCase):
         self.assertIn(f'{name}, which', out)
         self.assertIn('nothing, as long as Nova is at it', err)
         self.assertEqual(
-            [f'openstack server set --state active {uuid}', reboot],
+            [
+                f'openstack server set --auto-approve --state active {uuid}',
+                reboot,
+            ],
             err.splitlines()[-2:],
         )
         self.change_server(server, task_state=None)

@@ -300,7 +300,10 @@ class _Move:
         refused = self.server and (
             self.server.task or self.server.status not in _REBOOTABLE
         )
-        allow = f'{self.host.openstack} server set --state active {self.uuid}'
+        allow = (
+            f'{self.host.openstack} server set --auto-approve --state active '
+            f'{self.uuid}'
+        )
         return (
             *((allow,) if refused else ()),
             f'{self.host.openstack} server reboot --hard {self.uuid}',
