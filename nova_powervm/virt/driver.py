@@ -171,7 +171,7 @@ class PowerVMDriver(driver.ComputeDriver):
         destroy_secrets: bool = True,
     ) -> None:
         """Remove the instance's LPAR, or its destination's in a revert."""
-        self.services.moves.destroy(instance, destroy_disks)
+        self.services.moves.destroy(context, instance, destroy_disks)
 
     def cleanup(
         self,
@@ -385,7 +385,7 @@ class PowerVMDriver(driver.ComputeDriver):
         self, context: Any, data: dict[str, str]
     ) -> Any:
         """Answer a host that shares its storage, or wants to move here."""
-        return self.services.move_checks.answer(context, data)
+        return self.services.move_questions.answer(context, data)
 
     def check_instance_shared_storage_cleanup(
         self, context: Any, data: dict[str, str]

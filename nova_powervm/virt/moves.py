@@ -39,6 +39,7 @@ from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_locks
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import move_checks
+from nova_powervm.virt import move_questions
 from nova_powervm.virt import move_repairs
 from nova_powervm.virt import removals
 from nova_powervm.virt import translation
@@ -61,6 +62,7 @@ class Moves:
     :param partitions: The host's LPARs.
     :param found: Finds the allocations of instances.
     :param checks: Refuses moves.
+    :param questions: Asks the other host of a move.
     :param repairs: Brings LPARs back to what Nova records.
     :param build: Builds instances.
     :param removal: Removes instances.
@@ -75,6 +77,7 @@ class Moves:
         partitions: interfaces.Partitions,
         found: instance_claims.InstanceClaims,
         checks: move_checks.MoveChecks,
+        questions: move_questions.MoveQuestions,
         repairs: move_repairs.MoveRepairs,
         build: builds.Builds,
         removal: removals.Removals,
@@ -86,6 +89,7 @@ class Moves:
         self._partitions = partitions
         self._claims = found
         self._checks = checks
+        self._questions = questions
         self._repairs = repairs
         self._builds = build
         self._removals = removal
@@ -279,7 +283,9 @@ class Moves:
         with errors_out(_NOT_CLEANED), instance_locks.unchanged(instance):
             self._removals.remove(instance, delete_disks=False)
 
-    def destroy(self, instance: Any, destroy_disks: bool) -> None:
+    def destroy(
+        self, context: Any, instance: Any, destroy_disks: bool
+    ) -> None:
         """Remove the instance's LPAR; see :meth:`.Removals.destroy`.
 
         In a revert its disks stay, and within a host the LPAR, too: Nova
@@ -290,23 +296,46 @@ class Moves:
             self._removals.destroy(instance, destroy_disks)
             return
         with errors_out(_NOT_REVERTED), instance_locks.unchanged(instance):
-            self._leave_destination(instance)
+            self._leave_destination(context, instance)
 
-    def _leave_destination(self, instance: Any) -> None:
+    def _leave_destination(self, context: Any, instance: Any) -> None:
         """Stop an instance whose move is reverted, and remove a second LPAR.
 
         Its guest has the disks of the source, and shuts down to leave them
         whole.
         """
+        move = instance_moves.move_of(instance)
+        if not instance_moves.is_within_host(move):
+            self._ask_source(context, instance, move)
         with contextlib.suppress(exception.PartitionNotFound):
             power.power_off(
                 self._partitions,
                 translation.lpar_of(instance),
                 translation.shutdown_timeout(instance),
             )
-        if instance_moves.is_within_host(instance_moves.move_of(instance)):
-            return
-        self._removals.remove(instance, delete_disks=False)
+        if not instance_moves.is_within_host(move):
+            self._removals.remove(instance, delete_disks=False)
+
+    def _ask_source(self, context: Any, instance: Any, move: Any) -> None:
+        """Let the guest run on if the source cannot take it back.
+
+        :raises nova.exception.InstanceFaultRollback: It cannot; Nova shows the
+            server as ACTIVE, and the move as failed.
+        """
+        try:
+            self._questions.ask_to_take_back(
+                context, instance, move.source_compute
+            )
+        except Exception as error:
+            # Whatever Nova's RPC raises: the guest has not been touched.
+            reason = _reason(error)
+            LOG.error('The revert is refused: %s', reason, instance=instance)
+            raise nova_exception.InstanceFaultRollback(
+                nova_exception.NovaException(
+                    f'PowerVM: the server is not reverted, and continues on '
+                    f'this host: {reason}. {_NOT_REVERTED}.'
+                )
+            ) from error
 
     def finish_revert_migration(
         self,

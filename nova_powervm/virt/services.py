@@ -63,6 +63,7 @@ from nova_powervm.virt import instance_records
 from nova_powervm.virt import instances
 from nova_powervm.virt import local_node
 from nova_powervm.virt import move_checks
+from nova_powervm.virt import move_questions
 from nova_powervm.virt import move_repairs
 from nova_powervm.virt import moves
 from nova_powervm.virt import network_adapters
@@ -148,15 +149,22 @@ class Services:
             self.deferred_starts,
             node.name,
         )
-        self.move_checks = move_checks.MoveChecks(
-            lpars, describes, operations.disks, self.storage, node.name
+        self.move_questions = move_questions.MoveQuestions(
+            lpars, describes, found, self.storage, node.name
         )
         self.moves = moves.Moves(
             lpars,
             describes,
             operations.partitions,
             found,
-            self.move_checks,
+            move_checks.MoveChecks(
+                lpars,
+                describes,
+                operations.disks,
+                self.move_questions,
+                node.name,
+            ),
+            self.move_questions,
             self.move_repairs,
             self.builds,
             self.removals,

@@ -84,6 +84,8 @@ ARRIVE = [
 ]
 CLEAN_TARGET = [_UNITS, _LPAR, *_STOP, *_REMOVE]
 RETURN = [
+    # Asked before the guest is stopped.
+    _LPAR,
     _LPAR,
     _ADAPTERS,
     _UNITS,
@@ -186,7 +188,7 @@ class MigrationCostTest(
         self.measure(self.migrate, self.moved)
         asked, sent = self.measure(self.revert, self.moved)
         self.assertEqual({'host1': CLEAN_TARGET, 'host2': RETURN}, asked)
-        self.assertEqual(15, sent)
+        self.assertEqual(17, sent)
 
 
 class PlainMigrationCostTest(MoveCostTestCase, pools.PoolTestCase):
@@ -204,7 +206,7 @@ class PlainMigrationCostTest(MoveCostTestCase, pools.PoolTestCase):
         self.assertEqual(18, sent)
         self.assertEqual(8, self.measure(self.confirm, self.moved)[1])
         self.measure(self.migrate, self.moved)
-        self.assertEqual(11, self.measure(self.revert, self.moved)[1])
+        self.assertEqual(13, self.measure(self.revert, self.moved)[1])
 
 
 class LibvirtMoveCostTest(libvirt_base.ServersTestBase):

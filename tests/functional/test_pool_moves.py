@@ -166,6 +166,38 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertEqual(pools.WRITTEN, self.bytes_of(server))
         self.assertEqual(2, len(self.mapped_to(server, 'host2')))
 
+    def story_revert_is_refused_if_the_source_has_lost_the_slot(self):
+        server = self.boot_on_first(swap=512, request={'config_drive': True})
+        (old,) = self.owned(server)
+        server = self.migrate(server)
+        (new,) = self.owned(server, 'host2')
+        self.control('host1').set_owner(f'{old:08X}', 'archive')
+        before = self.document(server, 'host2')
+        self.control('host2').clear_journal()
+
+        self.api.post_server_action(server['id'], {'revertResize': None})
+        event = self._wait_for_action('revertResize', server, 'Error')
+
+        self.assertIn('host host1 cannot run it', event['details'])
+        self.assertIn('is not reverted', event['details'])
+        server = self._wait_for_server_parameter(
+            server, {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None}
+        )
+        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
+        self.assertEqual(before, self.document(server, 'host2'))
+        self.assertNotIn('PowerOff', str(self.control('host2').journal()))
+        server = self.reboot_hard(server)
+        self.assertEqual({new}, self.owned(server, 'host2'))
+        self.assertIsNone(self.instance(server).migration_context)
+        self.control('host1').set_owner(f'{old:08X}', None)
+        self.leave_nothing_on_source(server)
+
+    def leave_nothing_on_source(self, server):
+        """Do what the page on stuck servers says of the other host."""
+        source = self.computes['host1'].manager.driver.services.operations
+        source.removal.destroy(server['id'], delete_disks=False)
+        self.placement.delete(f'/allocations/{self.migration_uuid(server)}')
+
     def story_failed_destroy_of_revert_is_recovered_by_hard_reboot(self):
         server = self.boot_on_first(swap=512, request={'config_drive': True})
         server = self.migrate(server)
