@@ -93,7 +93,10 @@ class ExampleDisks:
     def capacity(self):
         return host.DiskCapacity(total_gb=100, used_gb=0, reserved_gb=0)
 
-    def prepare(self):
+    def unmap_deleted(self):
+        pass
+
+    def forget_uploads(self):
         pass
 
     def check(self, *, config_drive):

@@ -22,13 +22,13 @@ extensions = [
     'diagrams_page',
     'emulator_coverage_page',
     'inventory_reference_page',
-    'lpar_operations_page',
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
     'promises_page',
     'release_notes_page',
     'support_matrix_page',
+    'tables_page',
 ]
 
 project = 'nova-powervm'

@@ -72,6 +72,12 @@ class Pool(Protocol):
         :returns: Whether it was written by this call.
         """
 
+    def delete_interrupted(self) -> None:
+        """Delete the images that this host did not write completely.
+
+        Call this only while it writes none.
+        """
+
     def clean_cache(self, min_age: int) -> None:
         """Delete the images from which no disk is made any more.
 
@@ -109,8 +115,17 @@ class Disks(Protocol):
     def capacity(self) -> host.DiskCapacity:
         """Return the size of the storage and how much of it is used."""
 
-    def prepare(self) -> None:
-        """Clean up after a service that was killed; called at start."""
+    def unmap_deleted(self) -> None:
+        """Unmap our storage from LPARs that do not exist any more.
+
+        Call this only while no LPAR is being removed.
+        """
+
+    def forget_uploads(self) -> None:
+        """Delete the descriptions of our uploads from the REST server.
+
+        Call this only while nothing is sent.
+        """
 
     def check(self, *, config_drive: bool) -> None:
         """Refuse a build if no disk can be created at all.

@@ -10,7 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Removes the LPARs and disks of deleted instances and of failed builds."""
+"""Removes the LPARs and disks of deleted instances and of failed builds.
+
+What is removed without being asked for is in :mod:`.sweep`.
+"""
 
 import threading
 import time
@@ -34,10 +37,11 @@ LATE_SECONDS = 600
 class RemovalOps:
     """Removes LPARs with their disks.
 
-    Only this process knows which LPARs failed builds may have left. After a
-    restart, :meth:`remove_orphan_disks` finds disks without an LPAR, but an
-    LPAR stays until Nova has it removed because its instance was deleted, or
-    until :meth:`note_leftover` names it.
+    Only this process knows which LPARs failed builds may have left: on the
+    host they look like those that a move left, and Nova would tell them apart
+    only by a record that is not there. After a restart :mod:`.sweep` finds
+    disks without an LPAR, but an LPAR stays until Nova has it removed because
+    its instance was deleted, or until :meth:`note_leftover` names it.
 
     :param partitions: The host's LPARs.
     :param disks: The disk driver.
@@ -154,26 +158,18 @@ class RemovalOps:
 
         Nova may have built the instance on another host since, with disks of
         the same names if the hosts share them: those are left to
-        :class:`.pool_orphans.PoolOrphans`. Keep the LPAR of an instance of
-        this host: its user can start, rebuild or delete it.
+        :func:`.sweep.remove_pool_disks`. Keep the LPAR of an instance of this
+        host: its user can start, rebuild or delete it.
 
         :param instances: Returns the uuids of all instances of this host.
+        :raises exception.PowerVMError: The host refused or did not answer.
         """
         with self._lock:
             if not self._leftovers:
                 return
             ours = {partition.lpar_uuid(uuid) for uuid in instances()}
             for uuid in sorted(self._leftovers):
-                try:
-                    done = self._remove_leftover(uuid, is_ours=uuid in ours)
-                except exception.PowerVMError as error:
-                    LOG.warning(
-                        'The remains of the failed build of LPAR %(uuid)s '
-                        'could not be removed: %(error)s',
-                        {'uuid': uuid, 'error': error},
-                    )
-                    return
-                if done:
+                if self._remove_leftover(uuid, is_ours=uuid in ours):
                     del self._leftovers[uuid]
 
     def _remove_leftover(self, uuid: str, *, is_ours: bool) -> bool:
@@ -189,51 +185,3 @@ class RemovalOps:
             return lpar is not None and lpar.is_active
         self.remove(uuid, lpar, delete_disks=self._disks.pool is None)
         return lpar is not None or self._clock() >= self._leftovers[uuid]
-
-    def remove_abandoned(
-        self, abandoned: Callable[[Iterable[str]], Iterable[str]]
-    ) -> None:
-        """Remove LPARs that interrupted evacuations to this host left.
-
-        Nova would refuse to evacuate their instances to this host again. Call
-        this only while no build is in progress.
-
-        :param abandoned: Returns those among LPARs.
-        :raises exception.PowerVMError: The host refused or did not answer.
-        """
-        for uuid in sorted(abandoned(self._partitions.names())):
-            lpar = self._partitions.find(uuid)
-            if lpar is not None:
-                LOG.warning(
-                    'Removing LPAR %(name)s (%(uuid)s): the evacuation of '
-                    'its instance to this host was interrupted, and Nova '
-                    'records the instance on another host.',
-                    {'name': lpar.name, 'uuid': uuid},
-                )
-            self.remove(uuid, lpar, delete_disks=self._disks.pool is None)
-
-    def remove_orphan_disks(
-        self, instances: Callable[[], Iterable[str]]
-    ) -> None:
-        """Remove disks that belong to neither an LPAR nor an instance here.
-
-        A nova-compute that was killed during a build left them, and Nova has
-        since deleted the instance or built it on another host. Call this
-        only while no build is in progress.
-
-        :param instances: Returns the uuids of all instances of this host.
-        :raises exception.PowerVMError: The host refused or did not answer.
-        """
-        stems = set(self._disks.stems())
-        if not stems:
-            return
-        lpars = {partition.lpar_uuid(uuid) for uuid in instances()}
-        stems -= set(map(storage.stem, lpars.union(self._partitions.names())))
-        if stems:
-            LOG.warning(
-                'Removing the disks and media %(stems)s of this host alone: '
-                'interrupted builds or moves left them, and they belong to no '
-                'instance of this host.',
-                {'stems': ', '.join(f'{stem}*' for stem in sorted(stems))},
-            )
-            self._disks.remove_stems(stems)

@@ -12,7 +12,6 @@
 
 """What nova-compute does once a minute: read the host, publish, clean up."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.ops import host as host_ops
+from nova_powervm.ops import sweep
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import host_operations
 from nova_powervm.virt import interrupted_evacuations
@@ -80,8 +80,10 @@ class HostCycle:
         if is_first_cycle:
             self._give_up_evacuations(running)
             self._take_home(running)
-        self._remove_leftovers(running, with_orphans=is_first_cycle)
-        running.network.clean_up()
+        running.sweep.run(
+            sweep.When.CYCLE,
+            *([sweep.When.FIRST_CYCLE] if is_first_cycle else ()),
+        )
         self._deferred_starts.retry(self._node.name)
         running.inventory.refresh()
         snapshot = running.host.read()
@@ -132,58 +134,6 @@ class HostCycle:
                 'LPARs on the wrong side could not be reported; the next '
                 'cycle tries again.'
             )
-
-    def _remove_leftovers(
-        self, running: host_operations.HostOperations, *, with_orphans: bool
-    ) -> None:
-        """Remove the remains of failed builds, without failing the cycle.
-
-        :param with_orphans: Whether this is the first cycle. At that time no
-            build is in progress, because nova-compute accepts no requests
-            yet, and Nova has verified the identity of the host.
-        """
-        hosted = functools.partial(running.records.hosted, self._node.name)
-        jobs: list[tuple[str, Callable[[], None]]] = [
-            (
-                'LPARs',
-                functools.partial(running.removal.remove_leftovers, hosted),
-            )
-        ]
-        if with_orphans:
-            jobs += [
-                (
-                    'disks',
-                    functools.partial(
-                        running.removal.remove_orphan_disks, hosted
-                    ),
-                ),
-                (
-                    'evacuations',
-                    functools.partial(
-                        running.removal.remove_abandoned,
-                        functools.partial(
-                            running.records.abandoned, host=self._node.name
-                        ),
-                    ),
-                ),
-                # Of servers that were deleted while their host was down.
-                ('shared disks', running.pool_orphans.remove),
-            ]
-        for what, job in jobs:
-            try:
-                job()
-            except exception.PowerVMError as error:
-                LOG.warning(
-                    'Remaining %s of builds could not be removed: %s',
-                    what,
-                    error,
-                )
-            except Exception:
-                # Nova's database may fail, too; devices must be managed
-                # nevertheless.
-                LOG.exception(
-                    'Remaining %s of builds could not be removed', what
-                )
 
     def publish(
         self,

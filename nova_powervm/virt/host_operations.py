@@ -22,8 +22,8 @@ from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import misplaced_lpars
 from nova_powervm.ops import network
-from nova_powervm.ops import pool_orphans
 from nova_powervm.ops import removal
+from nova_powervm.ops import sweep
 from nova_powervm.virt import descriptions
 from nova_powervm.virt.provider_tree import updating
 
@@ -40,7 +40,7 @@ class HostOperations:
     :param lpars: Makes LPARs what they should be.
     :param descriptions: Describes instances.
     :param removal: Removes LPARs, and the remains of builds.
-    :param pool_orphans: Removes disks of deleted instances of other hosts.
+    :param sweep: Removes what nobody wants.
     :param misplaced: Reports LPARs on the wrong side.
     :param images: Reads images.
     :param network: Connects LPARs to networks.
@@ -57,7 +57,7 @@ class HostOperations:
     lpars: apply.LparOps
     descriptions: descriptions.Descriptions
     removal: removal.RemovalOps
-    pool_orphans: pool_orphans.PoolOrphans
+    sweep: sweep.Sweep
     misplaced: misplaced_lpars.MisplacedLpars
     images: images.ImageOps
     network: network.NetworkOps

@@ -14,6 +14,11 @@
 A mark is an item of an instance's system metadata: the key is the mark and the
 host, and the value is the host. An instance that moves has marks of several
 hosts.
+
+The host and Neutron cannot replace them. A bridge lists its VLANs without
+saying who added each, and there is no field for it. Neutron knows which VLANs
+its networks have now: an administrator may have added any of them to the
+bridge, and a network that is gone, whose VLAN is unwanted, it knows no more.
 """
 
 from collections.abc import Callable

@@ -40,11 +40,11 @@ from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import misplaced_lpars
 from nova_powervm.ops import network
-from nova_powervm.ops import pool_orphans
 from nova_powervm.ops import readiness
 from nova_powervm.ops import removal
 from nova_powervm.ops import stopped_lpars
 from nova_powervm.ops import survey
+from nova_powervm.ops import sweep
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import events
 from nova_powervm.powervm import partitions
@@ -108,7 +108,7 @@ class Services:
         self.storage = shared_storage.SharedStorage(
             operations.disks,
             operations.images,
-            operations.pool_orphans,
+            operations.sweep,
             node.name,
         )
         found = instance_claims.InstanceClaims(
@@ -248,11 +248,6 @@ def start(
         operations = _assemble(
             settings, nodename, virtapi, inventory, adapter, additions
         )
-        snapshot = _wait_for_host(settings.server, operations)
-        operations.claims.check_inventory_conflicts(snapshot)
-        operations.disks.prepare()
-        shared_storage.prepare_cache(operations.disks)
-        _log_host(settings, operations.disks, snapshot.view)
         listener = events.Listener(
             adapter,
             stopped_lpars.StoppedLpars(
@@ -354,7 +349,11 @@ def _assemble(
             slot_claims, settings.proc_units_factor, virtapi, nodename
         ),
         removal=removals,
-        pool_orphans=pool_orphans.PoolOrphans(disks, nova_records),
+        sweep=sweep.Sweep(
+            sweep.Means(
+                lpars, disks, networks, nova_records, removals, nodename
+            )
+        ),
         misplaced=misplaced_lpars.MisplacedLpars(
             lpars, nova_records, nodename
         ),

@@ -12,7 +12,6 @@
 
 """Finds and keeps what hosts have in storage that they share."""
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,20 +19,17 @@ import nova.conf
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
-from oslo_log import log as logging
 from oslo_utils import fileutils
 
-from nova_powervm import exception
 from nova_powervm.lpar import image
 from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import images as image_ops
-from nova_powervm.ops import pool_orphans
+from nova_powervm.ops import sweep
 from nova_powervm.virt import images
 from nova_powervm.virt import translation
 
 CONF = nova.conf.CONF
-LOG = logging.getLogger(__name__)
 
 #: Key of an instance's system metadata for the pool that has its disks.
 POOL_KEY = 'powervm_pool'
@@ -44,7 +40,7 @@ class SharedStorage:
 
     :param disks: The disk driver.
     :param reading: Reads images.
-    :param orphans: Removes disks of deleted instances of other hosts.
+    :param remains: Removes what nobody wants.
     :param host: Nova's name of this host.
     """
 
@@ -52,12 +48,12 @@ class SharedStorage:
         self,
         disks: disk_interfaces.Disks,
         reading: image_ops.ImageOps,
-        orphans: pool_orphans.PoolOrphans,
+        remains: sweep.Sweep,
         host: str,
     ) -> None:
         self._disks = disks
         self._images = reading
-        self._orphans = orphans
+        self._sweep = remains
         self._host = host
 
     @property
@@ -179,22 +175,12 @@ class SharedStorage:
         An image is unused if no disk in the pool is made from it: Nova lists
         the instances of this host only.
         """
-        pool = self.pool
-        if pool is None:
-            return
-        jobs = [('disks', self._orphans.remove)]
-        if CONF.image_cache.remove_unused_base_images:
-            age = CONF.image_cache.remove_unused_original_minimum_age_seconds
-            jobs.append(('images', functools.partial(pool.clean_cache, age)))
-        for what, job in jobs:
-            try:
-                job()
-            except exception.PowerVMError as error:
-                LOG.warning(
-                    'Unused %(what)s could not be removed from the shared '
-                    'storage pool: %(error)s',
-                    {'what': what, 'error': error},
-                )
+        options = CONF.image_cache
+        age = options.remove_unused_original_minimum_age_seconds
+        self._sweep.run(
+            sweep.When.IMAGE_CACHE,
+            image_age=age if options.remove_unused_base_images else None,
+        )
 
 
 def recorded_pool(instance: Any) -> str | None:

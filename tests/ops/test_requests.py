@@ -91,7 +91,8 @@ class KnownRequestsTest(base.HostTestCase):
         """Start a service, which reads the host before the first build."""
         super().start_service(**settings)
         self.managed.read()
-        self.disks.prepare()
+        self.disks.unmap_deleted()
+        self.disks.forget_uploads()
         self.disks.capacity()
 
     def requests_of(self, action, *arguments):

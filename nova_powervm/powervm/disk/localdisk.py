@@ -96,9 +96,12 @@ class LocalDisk:
             self._measured = group, group_contents.capacity(group)
         return self._measured[1]
 
-    def prepare(self) -> None:
-        """Remove file descriptions of uploads and mappings of no LPAR."""
+    def unmap_deleted(self) -> None:
+        """Unmap our storage from LPARs that do not exist any more."""
         self._mappings.detach_deleted()
+
+    def forget_uploads(self) -> None:
+        """Delete the descriptions of our uploads from the REST server."""
         self._uploads.forget_leftovers(storage.is_ours)
 
     @errors.retried

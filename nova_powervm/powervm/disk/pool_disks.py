@@ -66,6 +66,8 @@ class PoolDisks:
         self._units = units
         self._cache = cache
         self._checks_use = checks_use
+        # The names of units that the log has as kept.
+        self._kept: set[str] = set()
 
     def identity(self) -> str:
         """Return the pool's UDID."""
@@ -133,7 +135,7 @@ class PoolDisks:
         """Delete logical units, if they exist and no LPAR has them."""
         for known in disks:
             if known.in_use:
-                _log_kept(known, 'a running LPAR uses it')
+                self._log_kept(known, 'a running LPAR uses it')
                 continue
             try:
                 self._units.delete(known.stored.handle.unit)
@@ -142,7 +144,20 @@ class PoolDisks:
             except exception.RestError as error:
                 if error.retryable:
                     raise
-                _log_kept(known, error)
+                self._log_kept(known, error)
+            else:
+                self._kept.discard(known.stored.name)
+
+    def _log_kept(self, known: stored_disks.PoolDisk, reason: object) -> None:
+        if known.stored.name in self._kept:
+            return
+        self._kept.add(known.stored.name)
+        LOG.warning(
+            'Logical unit %(name)s is kept: %(reason)s. Another host may '
+            'still have it; it is looked for again when Nova cleans the image '
+            'cache.',
+            {'name': known.stored.name, 'reason': reason},
+        )
 
     def cached_image(self, described: image.Image) -> image.Contents | None:
         """Return the contents of an image in the cache; None without it."""
@@ -160,6 +175,10 @@ class PoolDisks:
         """Write an image to the cache unless it is there."""
         return self._cache.provide(described, contents, source)[1]
 
+    def delete_interrupted(self) -> None:
+        """Delete the images that this host did not write completely."""
+        self._cache.delete_interrupted()
+
     def clean_cache(self, min_age: int) -> None:
         """Delete the images from which no disk is made any more."""
         self._cache.clean(min_age)
@@ -173,11 +192,3 @@ def is_unit(item: stored_disks.Stored) -> bool:
 def element_of(item: stored_disks.Stored) -> Any:
     """Return pypowervm's wrapper of a logical unit or medium."""
     return item.handle.element if is_unit(item) else item.handle
-
-
-def _log_kept(known: stored_disks.PoolDisk, reason: object) -> None:
-    LOG.warning(
-        'Logical unit %(name)s is kept: %(reason)s. Another host may still '
-        'have it; it is looked for again when Nova cleans the image cache.',
-        {'name': known.stored.name, 'reason': reason},
-    )

@@ -124,11 +124,13 @@ class SharedStoragePool:
             reserved_gb=min(total, math.ceil(round(others, 3))),
         )
 
-    def prepare(self) -> None:
-        """Remove interrupted uploads and mappings of no LPAR."""
+    def unmap_deleted(self) -> None:
+        """Unmap our storage from LPARs that do not exist any more."""
         self._mappings.detach_deleted()
+
+    def forget_uploads(self) -> None:
+        """Delete the descriptions of our uploads from the REST server."""
         self._uploads.forget_leftovers(_is_ours)
-        self._cache.delete_interrupted()
 
     @errors.retried
     def check(self, *, config_drive: bool) -> None:

@@ -50,8 +50,11 @@ class NoDisks:
         """Return a capacity of zero."""
         return host.DiskCapacity()
 
-    def prepare(self) -> None:
+    def unmap_deleted(self) -> None:
         """Do nothing: no disk was left."""
+
+    def forget_uploads(self) -> None:
+        """Do nothing: nothing was sent."""
 
     def check(self, *, config_drive: bool) -> None:
         """Refuse the disk.

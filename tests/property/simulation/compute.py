@@ -35,9 +35,9 @@ from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import misplaced_lpars
 from nova_powervm.ops import network
-from nova_powervm.ops import pool_orphans
 from nova_powervm.ops import removal
 from nova_powervm.ops import survey
+from nova_powervm.ops import sweep
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver
 from nova_powervm.virt import host_operations
@@ -135,7 +135,7 @@ class Compute:
         """Do what services.start does, on this host."""
         operations = self._assemble()
         operations.claims.check_inventory_conflicts(operations.host.read())
-        operations.disks.prepare()
+        operations.sweep.run(sweep.When.START)
         return operations
 
     def _assemble(self):
@@ -178,7 +178,16 @@ class Compute:
             partitions=server,
             records=records,
             disks=server,
-            pool_orphans=pool_orphans.PoolOrphans(server, records),
+            sweep=sweep.Sweep(
+                sweep.Means(
+                    server,
+                    server,
+                    networks,
+                    records,
+                    removals,
+                    self._node.name,
+                )
+            ),
             misplaced=misplaced_lpars.MisplacedLpars(
                 server, records, self._node.name
             ),

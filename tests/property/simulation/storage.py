@@ -88,8 +88,10 @@ class DiskServer:
     def capacity(self):
         return self._ask(lambda: host.DiskCapacity(1000, 0, 0))
 
-    def prepare(self):
+    def unmap_deleted(self):
         self._process.step()
+
+    forget_uploads = unmap_deleted
 
     def check(self, *, config_drive):
         pass
@@ -239,6 +241,9 @@ class Pool:
                 self._server._store.delete((known.lpar, known.disk.role))
 
         self._server._ask(work)
+
+    def delete_interrupted(self):
+        self._server._process.step()
 
     def cached_image(self, described):
         return self._server._ask(

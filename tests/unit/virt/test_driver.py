@@ -23,6 +23,7 @@ from nova.virt import driver as nova_driver
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
+from nova_powervm.ops import sweep
 from nova_powervm.virt import driver
 from nova_powervm.virt import local_node
 from nova_powervm.virt import moves
@@ -138,7 +139,7 @@ class DriverTest(test.NoDBTestCase):
             objects.Instance(uuid=uuids.instance, flavor=objects.Flavor()),
         )
 
-    def test_orphaned_disks_are_removed_in_first_cycle_only(self):
+    def test_first_cycle_alone_takes_rows_of_first_cycle(self):
         for first in (None, ValueError('it')):
             running = mock.Mock()
             asked = start(running)
@@ -148,23 +149,23 @@ class DriverTest(test.NoDBTestCase):
             )
             recovery = running.provider_tree.recover_deleted
             recovery.side_effect = [first, None]
-            removal = running.removal.remove_orphan_disks
-            tidying = running.removal.remove_leftovers
-            removal.side_effect = ValueError('This fails no cycle.')
-            tidying.side_effect = ValueError('Nor does this.')
+            run = running.sweep.run
+            cycle = mock.call(sweep.When.CYCLE)
+            both = mock.call(sweep.When.CYCLE, sweep.When.FIRST_CYCLE)
             with self.subTest(first=first):
                 self.assertRaises(
                     ValueError if first else nova_exception.NovaException,
                     asked.get_available_resource,
                     'node',
                 )
-                self.assertEqual(0 if first else 1, removal.call_count)
+                before = [] if first else [both]
+                self.assertEqual(before, run.mock_calls)
                 self.assertRaises(
                     nova_exception.NovaException,
                     asked.get_available_resource,
                     'node',
                 )
-                self.assertEqual(0 if first else 1, removal.call_count)
+                self.assertEqual([*before, cycle], run.mock_calls)
 
     def test_capabilities_declare_every_capability_of_nova(self):
         known = set(nova_driver.ComputeDriver.capabilities)

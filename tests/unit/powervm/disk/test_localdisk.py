@@ -193,7 +193,7 @@ class RootDiskTest(group_host.LocalDiskTestCase):
             self.disks.check_room(LPAR, roots(1), 4 * storage.GIB)
         self.assertIn('the media repository vopt', str(caught.exception))
 
-    def test_prepare_removes_file_descriptions_of_killed_service(self):
+    def test_forget_uploads_removes_descriptions_of_killed_service(self):
         # Media need a repository.
         self.disks.make_medium(self.lpar_named('archive'), b'iso')
         for name in (NAME, 'nv4b1c2d3e0f00.iso', 'somebody'):
@@ -204,7 +204,7 @@ class RootDiskTest(group_host.LocalDiskTestCase):
                 self.disks._groups.vios,
             )
             file.create()
-        self.disks.prepare()
+        self.disks.forget_uploads()
         feed = self.adapter.read('File', service='web').feed
         names = [
             vios_file.File.wrap(entry).file_name for entry in feed.entries

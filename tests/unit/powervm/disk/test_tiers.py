@@ -216,7 +216,7 @@ class CleanTest(TierTestCase):
             '5b2c8a01',
         )
         self.slow._units.create(str(partial), 1, pools.IMAGE)
-        self.fast.prepare()
+        self.fast.pool.delete_interrupted()
         self.assertEqual([], self.in_tiers())
 
 

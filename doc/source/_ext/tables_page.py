@@ -10,13 +10,18 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A directive with the table of the operations on LPARs.
+"""Directives with tables that the driver itself works by.
 
 .. lpar-operations::
 
 It is made from :mod:`nova_powervm.lpar.operations`.
+
+.. sweep-table::
+
+It is made from :mod:`nova_powervm.ops.sweep`.
 """
 
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,22 +31,22 @@ from sphinx import application
 from sphinx.util import docutils
 
 from nova_powervm.lpar import operations
-
-_HEADINGS = (
-    'Operation',
-    'Creates the LPAR',
-    'Stops the guest',
-    'Adds slots (burns)',
-    'Frees slots of a move',
-    'Sizes',
-    'Adapters',
-    'Disks',
-    'After a failure',
-)
+from nova_powervm.ops import sweep
 
 
-def list_rows() -> Iterator[tuple[str, ...]]:
-    """Yield the cells of each row of the table."""
+def list_operations() -> Iterator[tuple[str, ...]]:
+    """Yield the cells of the headings and of each operation on LPARs."""
+    yield (
+        'Operation',
+        'Creates the LPAR',
+        'Stops the guest',
+        'Adds slots (burns)',
+        'Frees slots of a move',
+        'Sizes',
+        'Adapters',
+        'Disks',
+        'After a failure',
+    )
     for row in operations.ALL:
         yield (
             row.name,
@@ -58,25 +63,60 @@ def _allowed(row: operations.Operation) -> tuple[bool, ...]:
     return row.adds_slots, row.frees_slots, row.sizes
 
 
-class Operations(docutils.SphinxDirective):
-    """Inserts the table."""
+def list_sweep() -> Iterator[tuple[str, ...]]:
+    """Yield the cells of the headings and of each row of the sweep."""
+    yield 'What', 'Known by', 'Unwanted', 'What is done', 'When, and why then'
+    for row in sweep.TABLE:
+        when = ' and '.join(moment.value for moment in row.when)
+        yield (
+            row.kind[0].upper() + row.kind[1:],
+            row.ours,
+            row.unwanted,
+            row.done,
+            f'{when[0].upper()}{when[1:]}. {row.why}',
+        )
+
+
+class _Table(docutils.SphinxDirective):
+    """Inserts a table."""
+
+    module: types.ModuleType
+
+    def list_rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield the cells of the headings and of each row."""
+        raise NotImplementedError()
 
     def run(self) -> list[nodes.Node]:
         """Return the table's node."""
         lines = ['.. list-table::', '   :header-rows: 1', '']
-        for row in (_HEADINGS, *list_rows()):
+        for row in self.list_rows():
             marks = ['   * -'] + ['     -'] * (len(row) - 1)
             lines += [
                 f'{mark} {cell}' for mark, cell in zip(marks, row, strict=True)
             ]
         section = nodes.section()
         section.document = self.state.document
-        source = statemachine.StringList(lines, source=operations.__file__)
+        source = statemachine.StringList(lines, source=self.module.__file__)
         self.state.nested_parse(source, 0, section)
         return list(section.children)
 
 
+class Operations(_Table):
+    """Inserts the table of the operations on LPARs."""
+
+    module = operations
+    list_rows = staticmethod(list_operations)
+
+
+class Sweep(_Table):
+    """Inserts the table of what is removed by itself."""
+
+    module = sweep
+    list_rows = staticmethod(list_sweep)
+
+
 def setup(app: application.Sphinx) -> dict[str, Any]:
-    """Add the directive to Sphinx."""
+    """Add the directives to Sphinx."""
     app.add_directive('lpar-operations', Operations)
+    app.add_directive('sweep-table', Sweep)
     return {'parallel_read_safe': True}

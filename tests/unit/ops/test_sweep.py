@@ -1,0 +1,187 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What nobody wants goes, and whatever is in doubt stays."""
+
+import types
+import unittest
+import unittest.mock
+
+from nova_powervm import exception
+from nova_powervm.lpar import storage
+from nova_powervm.lpar import stored_disks
+from nova_powervm.ops import sweep
+
+KNOWN = '4B1C2D3E-0F00-4000-8000-000000000001'
+GONE = '4B1C2D3E-0F00-4000-8000-000000000002'
+UNKNOWN = '4B1C2D3E-0F00-4000-8000-000000000003'
+LOGGER = sweep.LOG.logger
+
+
+def disk(lpar, role='r'):
+    """Return a disk of a pool."""
+    stored = stored_disks.Stored(f'{lpar} {role}', None)
+    return stored_disks.PoolDisk(lpar, storage.Disk(role, 1), False, stored)
+
+
+class Cloud:
+    """A pool, and Nova's records of the instances of its disks."""
+
+    def __init__(self, *found):
+        self.found = found
+        self.asked = []
+        self.deleted = []
+
+    def disks(self):
+        return self.found
+
+    def delete(self, disks):
+        self.deleted.append(list(disks))
+
+    def gone(self, lpars):
+        self.asked.append(set(lpars))
+        return frozenset({GONE} & set(lpars))
+
+    def instances_of(self, lpars):
+        return {lpar: 'its uuid' for lpar in {KNOWN, GONE} & set(lpars)}
+
+
+class PoolDisksTest(unittest.TestCase):
+    def remove(self, cloud, named=None, **driver):
+        means = types.SimpleNamespace(
+            disks=types.SimpleNamespace(**{'pool': cloud, **driver}),
+            records=cloud,
+        )
+        named = set() if named is None else named
+        sweep.remove_pool_disks(sweep.Pass(means, named, None))
+
+    def test_disks_of_instances_that_are_gone_are_deleted(self):
+        cloud = Cloud(disk(KNOWN), disk(GONE), disk(UNKNOWN), disk(GONE, 's'))
+        with self.assertLogs(LOGGER, 'WARNING') as logged:
+            self.remove(cloud)
+        self.assertEqual([{KNOWN, GONE, UNKNOWN}], cloud.asked)
+        self.assertEqual([[disk(GONE), disk(GONE, 's')]], cloud.deleted)
+        (line,) = logged.output
+        self.assertIn(f'Removing the disks {GONE} r, {GONE} s from', line)
+
+    def test_disks_of_other_instances_stay_without_a_warning(self):
+        cloud = Cloud(disk(KNOWN), disk(UNKNOWN))
+        with self.assertNoLogs(LOGGER, 'WARNING'):
+            self.remove(cloud)
+        self.assertEqual([], cloud.deleted)
+
+    def test_disk_of_unknown_instance_is_named_once(self):
+        cloud, named = Cloud(disk(KNOWN), disk(UNKNOWN)), set()
+        with self.assertLogs(LOGGER, 'INFO') as logged:
+            self.remove(cloud, named)
+            self.remove(cloud, named)
+        (line,) = logged.output
+        self.assertIn(f'The disks {UNKNOWN} r in', line)
+
+    def test_empty_pool_asks_nova_nothing(self):
+        cloud = Cloud()
+        self.remove(cloud)
+        self.assertEqual([], cloud.asked)
+
+    def test_storage_of_one_host_has_no_pool_disks(self):
+        cloud = Cloud(disk(GONE))
+        self.remove(cloud, pool=None)
+        self.assertEqual([], cloud.asked + cloud.deleted)
+
+    def test_unknown_records_delete_nothing(self):
+        cloud = Cloud(disk(GONE))
+
+        def fail(lpars):
+            raise exception.RestUnreachable(server='it', reason='no answer')
+
+        cloud.gone = fail
+        with self.assertRaises(exception.RestUnreachable):
+            self.remove(cloud)
+        self.assertEqual([], cloud.deleted)
+
+
+class TableTest(unittest.TestCase):
+    """A pass takes the rows of its moment, and fails nobody."""
+
+    def setUp(self):
+        self.calls = []
+        self.errors = {}
+        rows = [
+            self.row('a', sweep.When.START),
+            self.row('b', sweep.When.CYCLE),
+            self.row('c', sweep.When.FIRST_CYCLE, sweep.When.IMAGE_CACHE),
+        ]
+        self.enterContext(unittest.mock.patch.object(sweep, 'TABLE', rows))
+        self.sweep = sweep.Sweep(None)
+
+    def row(self, kind, *when):
+        """Return a row whose removal is noted, and may fail."""
+
+        def remove(this):
+            self.calls.append(kind)
+            if kind in self.errors:
+                raise self.errors[kind]
+
+        return sweep.Row(kind, '', '', '', when, '', remove)
+
+    def run_at(self, *moments):
+        self.calls.clear()
+        self.sweep.run(*moments)
+        return ''.join(self.calls)
+
+    def test_pass_takes_rows_of_its_moments(self):
+        when = sweep.When
+        for expected, moments in (
+            ('a', [when.START]),
+            ('b', [when.CYCLE]),
+            ('bc', [when.FIRST_CYCLE, when.CYCLE]),
+            ('c', [when.IMAGE_CACHE]),
+        ):
+            self.assertEqual(expected, self.run_at(*moments))
+
+    def test_failed_row_stops_no_other_and_is_logged_once(self):
+        moments = sweep.When.CYCLE, sweep.When.FIRST_CYCLE
+        refused = exception.RestError(action='it', reason='HTTP 500')
+        self.errors['b'] = refused
+        with self.assertLogs(LOGGER, 'WARNING') as logged:
+            self.assertEqual('bc', self.run_at(*moments))
+            self.assertEqual('bc', self.run_at(*moments))
+        (line,) = logged.output
+        self.assertIn(f'removed in each cycle, could not be: {refused}', line)
+
+        del self.errors['b']
+        self.run_at(*moments)
+        self.errors['b'] = refused
+        with self.assertLogs(LOGGER, 'WARNING'):
+            self.run_at(*moments)
+
+    def test_unexpected_error_stops_no_other_row(self):
+        self.errors['b'] = ValueError('an error of the database')
+        with self.assertLogs(LOGGER, 'ERROR') as logged:
+            found = self.run_at(sweep.When.CYCLE, sweep.When.FIRST_CYCLE)
+        self.assertEqual('bc', found)
+        self.assertIn('an error of the database', logged.output[0])
+
+    def test_pass_reads_host_and_nova_once(self):
+        asked = []
+        means = types.SimpleNamespace(
+            nodename='host1',
+            records=types.SimpleNamespace(hosted=asked.append),
+            partitions=types.SimpleNamespace(
+                names=lambda: asked.append('names')
+            ),
+        )
+        this = sweep.Pass(means, set(), None)
+        for _ in range(2):
+            self.assertIsNone(this.instances)
+            self.assertIsNone(this.lpars)
+        self.assertEqual(['host1', 'names'], asked)
