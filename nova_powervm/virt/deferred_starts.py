@@ -38,9 +38,9 @@ LOG = logging.getLogger(__name__)
 class DeferredStarts:
     """Remembers instances to start, and tries again in each cycle.
 
-    Nothing is lost if the service is restarted: while an instance waits, its
-    power state is reported as Nova has recorded it, so that Nova resumes it
-    again.
+    While an instance waits, its power state is reported as Nova has recorded
+    it, so that Nova resumes it again after a restart of the service. One that
+    is forgotten is reported as it is, and Nova records it as stopped.
 
     :param start: Starts an instance, given a context and nova's object.
     """
@@ -69,20 +69,15 @@ class DeferredStarts:
         :param context: The context of the request.
         :param instance: nova.objects.Instance.
         :raises exception.PowerVMError: Another error, which the instance has
-            as its fault. Nova sets it to ERROR.
+            as its fault.
         """
         try:
             self._start(context, instance)
         except exception.AcceleratorsUnknown as error:
+            _log_waiting(instance, error)
             self._waiting[instance.uuid] = None
-            _log_deferred(instance, error)
         except exception.PowerVMError as error:
-            try:
-                _add_fault(context, instance, error)
-            except Exception:
-                LOG.exception(
-                    'The fault cannot be recorded', instance=instance
-                )
+            _add_fault(context, instance, error)
             raise
 
     def retry(self, host: str) -> None:
@@ -103,10 +98,6 @@ class DeferredStarts:
             except lockutils.AcquireLockFailedException:
                 LOG.debug('Instance %s is busy; it is started later.', uuid)
             except exception.CyborgSilent:
-                # If this concerns one instance only, others come first in the
-                # next cycle.
-                if uuid in self._waiting:
-                    self._waiting[uuid] = self._waiting.pop(uuid)
                 return
             except Exception:
                 LOG.exception(
@@ -121,41 +112,31 @@ class DeferredStarts:
         :raises exception.CyborgSilent: Asking for others makes no sense now.
         """
         context = nova_context.get_admin_context()
-        instance = _read(context, uuid, host)
-        if instance is not None:
-            # An operation may be about to begin.
+        try:
+            instance = objects.Instance.get_by_uuid(context, uuid)
+        except nova_exception.InstanceNotFound:
+            instance = None
+        if (
+            instance is not None
+            and instance.host == host
+            and instance.vm_state == vm_states.ACTIVE
+        ):
             if instance.task_state is not None:
+                # An operation may be about to begin.
                 return
-            if not self._has_ended(context, instance):
-                return
+            try:
+                self._start(context, instance)
+            except exception.PowerVMError as error:
+                if error.retryable:
+                    _log_waiting(instance, error)
+                    if isinstance(error, exception.CyborgSilent):
+                        raise
+                    return
+                _add_fault(context, instance, error)
         self._waiting.pop(uuid, None)
 
-    def _has_ended(self, context: Any, instance: Any) -> bool:
-        """Start an instance; return whether it started or never will."""
-        try:
-            self._start(context, instance)
-        except exception.PowerVMError as error:
-            if not error.retryable:
-                _set_to_error(context, instance, error)
-                return True
-            _log_deferred(instance, error)
-            if isinstance(error, exception.CyborgSilent):
-                raise
-            return False
-        return True
 
-
-def _read(context: Any, uuid: str, host: str) -> Any:
-    """Read an instance; return None unless it should be running here."""
-    try:
-        instance = objects.Instance.get_by_uuid(context, uuid)
-    except nova_exception.InstanceNotFound:
-        return None
-    is_ours = instance.host == host and instance.vm_state == vm_states.ACTIVE
-    return instance if is_ours else None
-
-
-def _log_deferred(instance: Any, error: exception.PowerVMError) -> None:
+def _log_waiting(instance: Any, error: exception.PowerVMError) -> None:
     LOG.warning(
         'The instance stays off for now; the next cycle tries again to start '
         'it. %s',
@@ -164,22 +145,17 @@ def _log_deferred(instance: Any, error: exception.PowerVMError) -> None:
     )
 
 
-def _set_to_error(
-    context: Any, instance: Any, error: exception.PowerVMError
-) -> None:
-    """Do what Nova does if it cannot resume an instance, and tell why."""
-    LOG.error('The instance cannot be started: %s', error, instance=instance)
-    _add_fault(context, instance, error)
-    instance.vm_state = vm_states.ERROR
-    instance.save()
-
-
 def _add_fault(
     context: Any, instance: Any, error: exception.PowerVMError
 ) -> None:
-    compute_utils.add_instance_fault_from_exc(
-        context,
-        instance,
-        nova_exception.NovaException(error.summary),
-        sys.exc_info(),
-    )
+    """Record why an instance stays off, without raising errors."""
+    LOG.error('The instance cannot be started: %s', error, instance=instance)
+    try:
+        compute_utils.add_instance_fault_from_exc(
+            context,
+            instance,
+            nova_exception.NovaException(error.summary),
+            sys.exc_info(),
+        )
+    except Exception:
+        LOG.exception('The fault cannot be recorded', instance=instance)

@@ -15,25 +15,25 @@
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.virt import silent_host
+from nova_powervm.virt import startup
 
 READ = 30
 
 
-class SilenceTest(unittest.TestCase):
+class StartupTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.now = 0
         self.asked = 0
         self.answers = False
-        self.limiter = silent_host.SilentHostLimiter(lambda: self.now)
+        self.startup = startup.Startup(lambda: self.now)
 
     def ask(self, times=1):
         """Ask; give how often there was no answer."""
         failed = 0
         for _ in range(times):
             try:
-                with self.limiter.limit_waits():
+                with self.startup.limit_waits():
                     self.asked += 1
                     if not self.answers:
                         self.now += READ
@@ -59,9 +59,15 @@ class SilenceTest(unittest.TestCase):
 
     def test_silent_host_is_asked_again_after_pause(self):
         self.ask(3)
-        self.now += silent_host.PAUSE_SECONDS
+        self.now += startup.PAUSE_SECONDS
         self.ask(3)
         self.assertEqual(3, self.asked)
-        self.now += silent_host.PAUSE_SECONDS
+        self.now += startup.PAUSE_SECONDS
         self.answers = True
         self.assertEqual(0, self.ask(3))
+
+    def test_silent_host_is_always_asked_after_startup(self):
+        self.assertTrue(self.startup.end())
+        self.ask(5)
+        self.assertEqual(5, self.asked)
+        self.assertFalse(self.startup.end())
