@@ -31,6 +31,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import slots
+from nova_powervm.virt import record_changes
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ def save_slots(
         return
     try:
         record_slots(instance, requests)
-        instance.save()
+        record_changes.save_metadata(instance)
     except Exception:
         LOG.exception(
             'The accelerators of the instance cannot be recorded',

@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from nova import context as nova_context
-from nova import exception as nova_exception
 from nova import objects
 from oslo_log import log as logging
 
@@ -35,6 +34,7 @@ from nova_powervm.ops import interfaces
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import local_node
+from nova_powervm.virt import record_changes
 from nova_powervm.virt.provider_tree import writing
 
 LOG = logging.getLogger(__name__)
@@ -149,9 +149,6 @@ class InstanceClaims:
     ) -> None:
         """Give the instance what its migration holds, and record its slots.
 
-        Placement's client swaps the allocations at once: those that the
-        instance has had elsewhere are free.
-
         :param instance: nova.objects.Instance; it is saved.
         :param held: What :meth:`find` has returned.
         :param found: Its slots.
@@ -168,34 +165,17 @@ class InstanceClaims:
                 },
                 instance=instance,
             )
-            self._move(instance, held.migration.uuid)
+            record_changes.take_allocations_home(
+                self._virtapi.reportclient, instance, held.migration.uuid
+            )
         slots = _slots(held, found)
         recorded = instance_records.stored_slots(instance.resources)
         if recorded.keys() != {slot.provider_uuid for slot in slots}:
-            instance.resources = objects.ResourceList(
-                objects=[
-                    *itertools.filterfalse(
-                        instance_records.is_slot, instance.resources or ()
-                    ),
-                    *slots,
-                ]
+            others = itertools.filterfalse(
+                instance_records.is_slot, instance.resources or ()
             )
-            instance.save()
-
-    def _move(self, instance: Any, migration_uuid: str) -> None:
-        try:
-            has_moved = self._virtapi.reportclient.move_allocations(
-                nova_context.get_admin_context(), migration_uuid, instance.uuid
-            )
-        except nova_exception.NovaException as error:
-            raise exception.ClaimFailed(
-                instance=instance.uuid, reason=str(error)
-            ) from error
-        if not has_moved:
-            raise exception.ClaimFailed(
-                instance=instance.uuid,
-                reason='Placement did not move the allocations of migration '
-                f'{migration_uuid} to it; the log of nova-compute says why',
+            record_changes.record_resources(
+                instance, objects.ResourceList(objects=[*others, *slots])
             )
 
 

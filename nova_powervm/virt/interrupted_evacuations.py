@@ -20,11 +20,11 @@ from nova import exception as nova_exception
 from nova import objects
 from nova.compute import task_states
 from nova.compute import utils as compute_utils
-from nova.compute import vm_states
 from nova.objects import fields
 from oslo_log import log as logging
 
 from nova_powervm.lpar import partition
+from nova_powervm.virt import record_changes
 
 LOG = logging.getLogger(__name__)
 
@@ -34,7 +34,6 @@ _CLAIMED = 'pre-migrating'
 #: That which Nova gives it when the old host starts, even if the new one has
 #: not ended it.
 _CLEANED = 'completed'
-_FAILED = 'failed'
 
 _FAULT = (
     'nova-compute of host %s ended during the evacuation. Evacuate the server '
@@ -99,14 +98,12 @@ class InterruptedEvacuations:
         )
         self._note_leftover(partition.lpar_uuid(uuid))
         if instance:
-            client = self._virtapi.reportclient
-            client.remove_provider_tree_from_instance_allocation(
-                context, uuid, node_uuid
+            record_changes.remove_evacuation_claims(
+                context, self._virtapi.reportclient, instance, node_uuid
             )
             if not _has_newer(context, migration):
                 _set_error(context, instance, host)
-        migration.status = _FAILED
-        migration.save()
+        record_changes.set_evacuation_failed(migration)
 
 
 def _interrupted(host: str) -> list[Any]:
@@ -154,7 +151,4 @@ def _set_error(context: Any, instance: Any, host: str) -> None:
     """Let the user see that the evacuation has failed."""
     fault = nova_exception.NovaException(_FAULT % host)
     compute_utils.add_instance_fault_from_exc(context, instance, fault)
-    instance.vm_state = vm_states.ERROR
-    instance.task_state = None
-    instance.save()
-    instance.drop_migration_context()
+    record_changes.set_error_of_evacuation(instance)

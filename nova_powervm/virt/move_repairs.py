@@ -27,6 +27,7 @@ from nova_powervm.virt import descriptions
 from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_ports
+from nova_powervm.virt import record_changes
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import translation
 
@@ -109,7 +110,7 @@ class MoveRepairs:
         if done.has_grown:
             del instance.system_metadata[GROWTH_KEY]
         if has_moved:
-            instance.drop_migration_context()
+            record_changes.drop_migration_context(instance)
 
     def describe_recorded(
         self,

@@ -41,6 +41,7 @@ from nova_powervm.virt import instance_moves
 from nova_powervm.virt import move_checks
 from nova_powervm.virt import move_questions
 from nova_powervm.virt import move_repairs
+from nova_powervm.virt import record_changes
 from nova_powervm.virt import removals
 from nova_powervm.virt import translation
 
@@ -139,9 +140,7 @@ class Moves:
         """Let the server continue as it was if a move is refused.
 
         Nova releases the claim on the target in its next cycle, unless the
-        instance still has a migration context. On a resize within one host it
-        would have one, and the devices would stay claimed as long as the
-        instance exists. Therefore drop the context.
+        instance still has a migration context.
         """
         try:
             yield
@@ -150,7 +149,7 @@ class Moves:
             reason = _reason(error)
             LOG.error('The move is refused: %s', reason, instance=instance)
             if not isinstance(error, exception.InstanceChanged):
-                instance.drop_migration_context()
+                record_changes.drop_migration_context(instance)
             raise nova_exception.InstanceFaultRollback(
                 nova_exception.NovaException(
                     f'PowerVM: the server is not moved, and continues as it '

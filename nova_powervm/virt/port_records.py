@@ -31,6 +31,7 @@ from nova.compute import task_states
 from oslo_log import log as logging
 
 from nova_powervm.lpar import network
+from nova_powervm.virt import record_changes
 from nova_powervm.virt import vifs
 
 LOG = logging.getLogger(__name__)
@@ -130,7 +131,7 @@ def _change(
         expected_attrs=['system_metadata'],
     )
     change(instance.system_metadata)
-    instance.save()
+    record_changes.save_metadata(instance)
     return dict(instance.system_metadata)
 
 

@@ -27,7 +27,6 @@ from typing import Any
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
-from nova import utils
 from nova.compute import task_states
 from nova.compute import utils as compute_utils
 from nova.image import glance
@@ -35,6 +34,7 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.virt import action_events
+from nova_powervm.virt import record_changes
 
 LOG = logging.getLogger(__name__)
 
@@ -139,10 +139,9 @@ def _refuse(context: Any, instance: Any, error: Exception) -> RebuildRefused:
     )
     LOG.error('The rebuild is refused: %s', error, instance=instance)
     _put_back_image(context, instance)
-    instance.task_state = None
     refused = RebuildRefused(instance_id=instance.uuid, reason=reason)
     try:
-        instance.save(expected_task_state=[*task_states.rebuild_states])
+        record_changes.end_refused_rebuild(instance)
         compute_utils.add_instance_fault_from_exc(
             context, instance, refused, sys.exc_info()
         )
@@ -162,8 +161,7 @@ def _refuse(context: Any, instance: Any, error: Exception) -> RebuildRefused:
 
 def _put_back_image(context: Any, instance: Any) -> None:
     """Put the image of the disk back into the record, without saving it."""
-    metadata = instance.system_metadata
-    old = metadata.get(IMAGE_KEY)
+    old = instance.system_metadata.get(IMAGE_KEY)
     if not old or old == instance.image_ref:
         return
     try:
@@ -177,13 +175,4 @@ def _put_back_image(context: Any, instance: Any) -> None:
             instance=instance,
         )
         known = {}
-    for key in list(metadata):
-        if key.startswith(utils.SM_IMAGE_PROP_PREFIX):
-            del metadata[key]
-    metadata.update(
-        utils.get_system_metadata_from_image(known, instance.flavor),
-        image_base_image_ref=old,
-    )
-    instance.image_ref = old
-    # The driver refuses images that have these.
-    instance.kernel_id = instance.ramdisk_id = ''
+    record_changes.put_back_image(instance, old, known)

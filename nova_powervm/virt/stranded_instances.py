@@ -27,6 +27,7 @@ from nova.compute import vm_states
 from oslo_log import log as logging
 
 from nova_powervm.ops import interfaces
+from nova_powervm.virt import record_changes
 
 LOG = logging.getLogger(__name__)
 
@@ -89,9 +90,5 @@ def _record(
         {'destination': instance.host},
         instance=instance,
     )
-    instance.host = migration.source_compute
-    instance.node = migration.source_node
-    instance.compute_id = objects.ComputeNode.get_by_uuid(
-        context, node_uuid
-    ).id
-    instance.save(expected_task_state=[None])
+    node = objects.ComputeNode.get_by_uuid(context, node_uuid)
+    record_changes.record_on_source(instance, migration, node.id)

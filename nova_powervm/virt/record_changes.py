@@ -1,0 +1,189 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""All changes that the driver makes to records of Nova's, and why it must.
+
+The rest of Nova's records is Nova's to write: no other module saves an object
+of Nova's, sets a state, a status or a host, or moves allocations. What an
+interrupted operation leaves is ended by Nova's own start, a hard reboot or the
+commands of the page on stuck servers. Each function names the code of Nova
+that forces the change. (A hard reboot that ends a move also has Neutron bind
+the ports: :func:`nova_powervm.virt.instance_ports.bind_ports`.)
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import utils
+from nova.compute import task_states
+from nova.compute import vm_states
+
+from nova_powervm import exception
+
+
+def save_metadata(instance: Any) -> None:
+    """Save an instance of which the driver's own metadata has changed.
+
+    No state of Nova's is concerned.
+    """
+    instance.save()
+
+
+def drop_migration_context(instance: Any) -> None:
+    """Drop the migration context of an instance that is not moved.
+
+    After a refused resize within the host,
+    ``ResourceTracker._update_available_resource`` applies the context of each
+    migration in error to its instance, so that the devices of the new flavor
+    would stay claimed as long as the instance exists. After a hard reboot
+    that ended a move, ``_update_usage_from_migrations`` would use it, too.
+    """
+    instance.drop_migration_context()
+
+
+def take_allocations_home(
+    client: Any, instance: Any, migration_uuid: str
+) -> None:
+    """Give an instance that is rebooted hard the allocations of its migration.
+
+    ``ComputeManager.reboot_instance`` claims nothing, and no command can move
+    the allocations of a one-time-use device: Placement accepts no new ones
+    where ``reserved`` equals ``total``. Its client swaps them at once: those
+    that the instance has had elsewhere are free.
+
+    :param client: Nova's client of Placement.
+    :param instance: nova.objects.Instance.
+    :param migration_uuid: The consumer that has the allocations.
+    :raises exception.ClaimFailed: Placement refused.
+    """
+    try:
+        has_moved = client.move_allocations(
+            nova_context.get_admin_context(), migration_uuid, instance.uuid
+        )
+    except nova_exception.NovaException as error:
+        raise exception.ClaimFailed(
+            instance=instance.uuid, reason=str(error)
+        ) from error
+    if not has_moved:
+        raise exception.ClaimFailed(
+            instance=instance.uuid,
+            reason='Placement did not move the allocations of migration '
+            f'{migration_uuid} to it; the log of nova-compute says why',
+        )
+
+
+def record_resources(instance: Any, resources: Any) -> None:
+    """Record the resources of an instance that is rebooted hard.
+
+    ``ComputeManager.reboot_instance`` claims nothing, so that a record from
+    an interrupted move would stay, and ``ResourceTracker`` would assign
+    resources of another host.
+    """
+    instance.resources = resources
+    instance.save()
+
+
+def put_back_image(
+    instance: Any, image_ref: str, known: Mapping[str, Any]
+) -> None:
+    """Put back the image of an instance whose rebuild is refused.
+
+    ``API.rebuild`` of ``nova.compute.api`` has recorded the new image, and
+    nothing puts it back. :func:`end_refused_rebuild` saves this.
+
+    :param instance: nova.objects.Instance.
+    :param image_ref: The image of its disk.
+    :param known: What Glance knows of that image.
+    """
+    metadata = instance.system_metadata
+    for key in list(metadata):
+        if key.startswith(utils.SM_IMAGE_PROP_PREFIX):
+            del metadata[key]
+    metadata.update(
+        utils.get_system_metadata_from_image(known, instance.flavor),
+        image_base_image_ref=image_ref,
+    )
+    instance.image_ref = image_ref
+    # The driver refuses images that have these.
+    instance.kernel_id = instance.ramdisk_id = ''
+
+
+def end_refused_rebuild(instance: Any) -> None:
+    """End the task of an instance whose rebuild is refused.
+
+    ``ComputeManager.rebuild_instance`` deletes the allocations after any
+    error but InstanceNotFound; after that one it takes the server for
+    deleted, and leaves its task. Save what the caller has put back, too.
+
+    :raises nova.exception.UnexpectedDeletingTaskStateError: The server is
+        being deleted meanwhile.
+    """
+    instance.task_state = None
+    instance.save(expected_task_state=[*task_states.rebuild_states])
+
+
+def remove_evacuation_claims(
+    context: Any, client: Any, instance: Any, node_uuid: str
+) -> None:
+    """Remove what an instance claims here for an evacuation that was killed.
+
+    ``ComputeManager.rebuild_instance`` does so if a build fails, and nothing
+    of Nova's if nova-compute ends meanwhile.
+
+    :param context: The context to use.
+    :param client: Nova's client of Placement.
+    :param instance: nova.objects.Instance.
+    :param node_uuid: The uuid of the compute node of this host, the new one.
+    """
+    client.remove_provider_tree_from_instance_allocation(
+        context, instance.uuid, node_uuid
+    )
+
+
+def set_error_of_evacuation(instance: Any) -> None:
+    """End the task of an instance whose evacuation to this host was killed.
+
+    ``ComputeManager.init_host`` ends interrupted builds of the host's own
+    instances only: this one still belongs to its old host.
+    """
+    instance.vm_state = vm_states.ERROR
+    instance.task_state = None
+    instance.save()
+    instance.drop_migration_context()
+
+
+def set_evacuation_failed(migration: Any) -> None:
+    """Mark an evacuation as failed that was killed on this host, the new one.
+
+    ``ComputeManager._destroy_evacuated_instances`` on the old host would take
+    it for done, and destroy the only LPAR.
+    """
+    migration.status = 'failed'
+    migration.save()
+
+
+def record_on_source(instance: Any, migration: Any, compute_id: int) -> None:
+    """Record an instance on this host, which its move has never left.
+
+    ``ComputeManager._resize_instance`` records the destination before it
+    sends the message for it, and no command of Nova's takes that back.
+
+    :param instance: nova.objects.Instance.
+    :param migration: Its move from this host.
+    :param compute_id: The id of the compute node of this host.
+    """
+    instance.host = migration.source_compute
+    instance.node = migration.source_node
+    instance.compute_id = compute_id
+    instance.save(expected_task_state=[None])

@@ -1,0 +1,139 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+import ast
+import inspect
+import pathlib
+import re
+import unittest
+
+from nova.compute import api
+from nova.compute import manager
+from nova.compute import resource_tracker
+
+import nova_powervm
+from nova_powervm.virt import record_changes
+
+ROOT = pathlib.Path(nova_powervm.__file__).parent
+#: What a compute node runs: a command is an operator's own decision.
+DRIVER = [
+    path
+    for path in ROOT.rglob('*.py')
+    if path.relative_to(ROOT).parts[0] not in ('demo', 'emulator', 'tool')
+]
+CALLS = {
+    'apply_migration_context',
+    'confirm_resize',
+    'create_migration_context',
+    'delete_allocation_for_instance',
+    'destroy_evacuated_instances',
+    'drop_migration_context',
+    'finish_resize',
+    'finish_revert_resize',
+    'move_allocations',
+    'put_allocations',
+    'remove_provider_tree_from_instance_allocation',
+    'revert_migration_context',
+    'revert_resize',
+    'save',
+}
+ATTRIBUTES = {
+    'compute_id',
+    'flavor',
+    'host',
+    'image_ref',
+    'kernel_id',
+    'node',
+    'power_state',
+    'ramdisk_id',
+    'resources',
+    'status',
+    'task_state',
+    'vm_state',
+}
+#: The places of Nova that docstrings name.
+NOVA = {
+    'API': api.API,
+    'ComputeManager': manager.ComputeManager,
+    'ResourceTracker': resource_tracker.ResourceTracker,
+}
+
+
+def changes(source):
+    """Return the lines that change a record, with the name of what they do.
+
+    :param source: The text of a module.
+    """
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in CALLS
+            and not _is(node.func.value, 'record_changes')
+        ):
+            found.append((node.lineno, node.func.attr))
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store | ast.Del)
+            and node.attr in ATTRIBUTES
+            and not _is(node.value, 'self')
+        ):
+            found.append((node.lineno, node.attr))
+    return found
+
+
+def _is(node, name):
+    return isinstance(node, ast.Name) and node.id == name
+
+
+class RecordChangesTest(unittest.TestCase):
+    def test_no_other_module_changes_records_of_nova(self):
+        self.assertGreater(len(DRIVER), 100)
+        for path in DRIVER:
+            if path.name != 'record_changes.py':
+                with self.subTest(module=str(path.relative_to(ROOT))):
+                    self.assertEqual([], changes(path.read_text()))
+
+    def test_changes_are_found(self):
+        self.assertEqual(
+            [(1, 'save'), (2, 'host'), (3, 'status')],
+            changes(
+                'instance.save()\n'
+                'instance.host = 1\n'
+                'self.migration.status = 2\n'
+                'self.host = 3\n'
+            ),
+        )
+        self.assertTrue(changes(inspect.getsource(record_changes)))
+
+    def test_docstrings_name_code_that_nova_has(self):
+        named = re.findall(
+            r'``(\w+)\.(\w+)``', inspect.getsource(record_changes)
+        )
+        self.assertGreater(len(named), 5)
+        for owner, name in named:
+            if owner in NOVA:
+                with self.subTest(name=name):
+                    self.assertTrue(callable(getattr(NOVA[owner], name)))
+        self.assertEqual(
+            set(NOVA), {owner for owner, _ in named if owner[0].isupper()}
+        )
+
+    def test_each_change_names_code_of_nova(self):
+        for name, function in inspect.getmembers(
+            record_changes, inspect.isfunction
+        ):
+            if function is not record_changes.save_metadata:
+                with self.subTest(function=name):
+                    self.assertRegex(function.__doc__, r'``[A-Z]\w+\.\w+``')
