@@ -248,6 +248,11 @@ def start(
         operations = _assemble(
             settings, nodename, virtapi, inventory, adapter, additions
         )
+        snapshot = _wait_for_host(settings.server, operations)
+        operations.claims.check_inventory_conflicts(snapshot)
+        operations.sweep.run(sweep.When.START)
+        shared_storage.prepare_cache(operations.disks)
+        _log_host(settings, operations.disks, snapshot.view)
         listener = events.Listener(
             adapter,
             stopped_lpars.StoppedLpars(
