@@ -289,7 +289,7 @@ class AcceleratorsUnknown(PowerVMError):
 
 
 class CyborgSilent(AcceleratorsUnknown):
-    """Cyborg does not answer, or not usefully, whatever the instance."""
+    """Cyborg does not answer, or not usefully, for any instance."""
 
     code = 'powervm.device.cyborg-silent'
 

@@ -24,9 +24,9 @@ from typing import ClassVar
 import fixtures
 
 from nova_powervm import exception
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
 from nova_powervm.virt import drivers
@@ -91,7 +91,7 @@ class ExampleDisks:
         self.attached = collections.defaultdict(list)
 
     def capacity(self):
-        return host.DiskCapacity(total_gb=100, used_gb=0, reserved_gb=0)
+        return host_values.DiskCapacity(total_gb=100, used_gb=0, reserved_gb=0)
 
     def unmap_deleted(self):
         pass
@@ -173,7 +173,7 @@ class ExampleDisks:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ExampleAdapter(network.Adapter):
+class ExampleAdapter(network_ports.Adapter):
     """Connects to nothing."""
 
     vif_type: ClassVar[str] = VIF_TYPE
@@ -212,9 +212,9 @@ class ExampleVifDriver:
         return contextlib.nullcontext()
 
     def connect(self, ports):
-        return [network.Connection(port) for port in ports]
+        return [network_ports.Connection(port) for port in ports]
 
-    def provide(self, connections, marks):
+    def provide(self, connections, metadata):
         pass
 
     def adapters(self, lpar):
@@ -231,7 +231,7 @@ class ExampleVifDriver:
     def unplug(self, lpar, mac, only=None):
         self.made[lpar] = [a for a in self.made[lpar] if a.mac != mac]
 
-    def release(self, marks):
+    def release(self, metadata):
         self.called.append('release')
 
     def tidy(self):

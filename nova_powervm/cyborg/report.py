@@ -41,7 +41,7 @@ _ONE_TIME_USE = 'one-time-use'
 _DOUBT = 'doubt'
 _GONE = slots.Reason('gone', 'the host no longer reports the slot')
 
-# A slot with one of these reasons stays reported, although nobody uses it.
+# A slot with one of these reasons stays reported, although it is unused.
 _LASTING = frozenset(
     {_SHARED, _NOVAS, _ONE_TIME_USE, _DOUBT, 'conflict', 'owned'}
 )
@@ -333,7 +333,7 @@ def _is_leaving(
     provider: facts_lib.Provider | None,
     novas: facts_lib.Provider | None,
 ) -> bool:
-    """Return whether nobody would miss a slot.
+    """Return whether a slot can be left out.
 
     A server that was allocated the slot by Nova does not need Cyborg's
     provider.

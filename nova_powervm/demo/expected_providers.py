@@ -55,7 +55,7 @@ class Paragraph:
     traits: tuple[str, ...]
 
     def matches(self, slot: host.Slot) -> bool:
-        """Tell whether the slot has all values of the paragraph."""
+        """Return whether the slot has all values of the paragraph."""
         return all(
             slot.properties.get(key) == value
             for key, value in self.identification.items()

@@ -103,7 +103,7 @@ def _on_execute(
 
 
 def _is_inside_another(connection: sqlalchemy.engine.Connection) -> bool:
-    """Tell whether this thread already holds the write lock."""
+    """Return whether this thread already holds the write lock."""
     database = connection.engine.url
     known = _begun.by_database.get(database)
     holder = known and known()

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""What the steps on two hosts share, and their view of a server."""
+"""What the steps on two hosts share, and their managed of a server."""
 
 import collections.abc
 import dataclasses

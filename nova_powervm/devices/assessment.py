@@ -41,7 +41,7 @@ class Facts:
         without what Nova's provider.yaml adds to them.
     :param lost: Uuids of providers without an allocation whose slots are owned
         by LPARs of instances.
-    :param misplaced: Upper-case uuid of each LPAR on the wrong side, among
+    :param stale: Upper-case uuid of each LPAR on the wrong side, among
         those in ``holdings``, to where its instance is.
     """
 
@@ -50,7 +50,7 @@ class Facts:
     holdings: Mapping[str, Collection[str]] | None = None
     descendants: tuple[slot_providers.Provider, ...] = ()
     lost: frozenset[str] = frozenset()
-    misplaced: Mapping[str, ownership.Misplaced] = dataclasses.field(
+    stale_lpars: Mapping[str, ownership.StaleLpar] = dataclasses.field(
         default_factory=dict
     )
 
@@ -116,7 +116,7 @@ def assess(facts: Facts) -> Assessment:
             if provider.is_owned_by_cyborg
         ),
         ownership.find_unallocated(
-            facts.io_slots, candidates, facts.allocated, facts.misplaced
+            facts.io_slots, candidates, facts.allocated, facts.stale_lpars
         ),
         str(facts.policy.source),
     )

@@ -103,8 +103,8 @@ def slot_of_cyborg_provider(name: str, nodename: str = '') -> int | None:
 
 def _name(prefix: str, nodename: str, drc_index: int) -> str:
     suffix = slots.format_drc_index(drc_index)
-    room = PROVIDER_NAME_LIMIT - len(prefix) - len(suffix) - 1
-    return f'{prefix}{_fit(nodename, room)} {suffix}'
+    space = PROVIDER_NAME_LIMIT - len(prefix) - len(suffix) - 1
+    return f'{prefix}{_fit(nodename, space)} {suffix}'
 
 
 def namer(nodename: str, style: str) -> Callable[[int], str]:
@@ -116,11 +116,11 @@ def namer(nodename: str, style: str) -> Callable[[int], str]:
     return lambda drc_index: provider_name(nodename, drc_index, style)
 
 
-def _fit(text: str, room: int) -> str:
-    if len(text) <= room:
+def _fit(text: str, space: int) -> str:
+    if len(text) <= space:
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return f'{text[: room - len(digest) - 1]}~{digest}'
+    return f'{text[: space - len(digest) - 1]}~{digest}'
 
 
 def slot_of_provider(name: str) -> int | None:

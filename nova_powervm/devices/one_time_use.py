@@ -50,7 +50,7 @@ def select_claims(
     ]
 
 
-def expand_to_twins(
+def expand_to_duplicates(
     burning: Iterable[claims.Claim],
     providers: Mapping[str, claims.SlotProvider],
 ) -> list[claims.Claim]:
@@ -65,14 +65,14 @@ def expand_to_twins(
     """
     claimed = {claim.provider_uuid: claim for claim in burning}
     indexes = {claim.drc_index for claim in claimed.values()}
-    twins = [
+    duplicates = [
         provider.claim
         for uuid, provider in providers.items()
         if provider.drc_index in indexes
         and uuid not in claimed
         and provider.resource_classes
     ]
-    return [*claimed.values(), *twins]
+    return [*claimed.values(), *duplicates]
 
 
 def find_devices(verdicts: Iterable[matching.Verdict]) -> frozenset[int]:
@@ -111,7 +111,7 @@ def drop_stale_trait(
 
 
 def kept_trait(provider: slot_providers.Provider) -> frozenset[str]:
-    """Return the trait if a device is burned, whatever the file says."""
+    """Return the trait if a device is burned, even if the file lacks it."""
     if not provider.reserved:
         return frozenset()
     return frozenset({names.ONE_TIME_USE_TRAIT}) & provider.traits

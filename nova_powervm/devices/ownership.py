@@ -35,7 +35,7 @@ HELD = 'held'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Misplaced:
+class StaleLpar:
     """An LPAR on the wrong side: its instance has moved to another host.
 
     :param instance: Uuid of the instance.
@@ -123,7 +123,7 @@ def find_unallocated(
     host_slots: Iterable[slots.Slot],
     providers: Iterable[slot_providers.Provider],
     holdings: Mapping[str, Collection[str]],
-    misplaced: Mapping[str, Misplaced],
+    stale: Mapping[str, StaleLpar],
 ) -> dict[int, str]:
     """Find the slots that instances have without an allocation.
 
@@ -131,24 +131,24 @@ def find_unallocated(
     :param providers: Direct children of the compute node's provider.
     :param holdings: Upper-case uuid of each LPAR of an instance to the
         providers whose resources Nova stored with the instance.
-    :param misplaced: Upper-case uuid of each LPAR on the wrong side to where
+    :param stale: Upper-case uuid of each LPAR on the wrong side to where
         its instance is.
     :returns: DRC index to the reason, in words.
     """
     by_slot = _by_slot(providers)
     return {
-        slot.drc_index: _describe(slot, misplaced.get(lpar))
+        slot.drc_index: _describe(slot, stale.get(lpar))
         for slot, lpar in _slots_with_lpars(host_slots, holdings)
         if by_slot.get(slot.drc_index, set()).isdisjoint(holdings[lpar])
     }
 
 
-def _describe(slot: slots.Slot, misplaced: Misplaced | None) -> str:
+def _describe(slot: slots.Slot, stale: StaleLpar | None) -> str:
     """Say why a slot that an LPAR of an instance owns is not offered."""
-    if misplaced:
+    if stale:
         return (
-            f'{slot.owner} owns it, but its instance {misplaced.instance} is '
-            f'on host {misplaced.host}. Check that the server is well there, '
+            f'{slot.owner} owns it, but its instance {stale.instance} is '
+            f'on host {stale.host}. Check that the server is well there, '
             'then delete the partition with pvmctl, but not its disks'
         )
     return (

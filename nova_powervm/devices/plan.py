@@ -32,7 +32,9 @@ from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 
 _SPARE = slots.Reason('spare', 'another provider stands for its slot')
-_TWIN = slots.Reason('twin', 'another provider of its slot is in use')
+_DUPLICATE = slots.Reason(
+    'duplicate', 'another provider of its slot is in use'
+)
 
 
 class Action(enum.StrEnum):
@@ -186,7 +188,7 @@ def _publish_or_withdraw(
     return _withdraw(
         one_time_use.drop_stale_trait(device, provider),
         index,
-        _TWIN,
+        _DUPLICATE,
         (),
         used,
     )

@@ -142,7 +142,7 @@ def reason_unavailable(
     instance_lpars: Collection[str],
     duplicated: Collection[int] = (),
 ) -> Reason | None:
-    """Return why a slot cannot be offered, whatever the inventory file says.
+    """Return why a slot cannot be offered even if the inventory file has it.
 
     A device in doubt is not offered. A slot that an LPAR of an instance owns
     can be: its provider is allocated.

@@ -94,7 +94,7 @@ class InventoryLoader(yaml.SafeLoader):
         self._scan_plain()
 
     def check_key(self) -> bool:
-        """Tell whether "?" marks a key here.
+        """Return whether "?" marks a key here.
 
         Within brackets, PyYAML ends a value at each "?", which is refused.
         """

@@ -60,12 +60,12 @@ def quote_printable(value: str) -> str:
 
 
 def is_refused(node: yaml.Node) -> bool:
-    """Tell whether the node replaces a refused alias."""
+    """Return whether the node replaces a refused alias."""
     return node.tag == REFUSED_TAG
 
 
 def is_blank(node: yaml.Node) -> bool:
-    """Tell whether the value is missing in the text."""
+    """Return whether the value is missing in the text."""
     return node.tag == yaml_types.NULL and node.value == ''
 
 

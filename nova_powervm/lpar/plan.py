@@ -21,9 +21,9 @@ from collections.abc import Sequence
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import slots
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import spec
@@ -264,7 +264,7 @@ class _Planner:
             if self._operation.adapters is operations.Adapters.FITTED
             and self._starts
             and self._wanted.ports is not None
-            else network.Changes()
+            else network_ports.Changes()
         )
         swap = self._swap(power)
         return [
@@ -384,7 +384,7 @@ class _Planner:
         """Have the right swap disk, if it is not known to be right."""
         if not self._wanted.checks_swap:
             return []
-        # Fitting it finds out by itself, but a guest must not run then.
+        # Fitting it would find this, too, but no guest must run then.
         if power is not Power.OFF and self._actual.swap_fits:
             return []
         return [steps.FitSwap(self._wanted.swap)]
@@ -395,7 +395,7 @@ class _Planner:
         power: Power,
         *,
         needs_stop: bool,
-        changes: network.Changes,
+        changes: network_ports.Changes,
     ) -> list[steps.Step]:
         """Stop the LPAR for the changes, and start it."""
         is_running = power is Power.RUNNING
@@ -508,7 +508,7 @@ class _Planner:
 
     def _sizes(
         self,
-        rules: host.HostView,
+        rules: host_values.ManagedSystem,
         present: partition.Sizes | None = None,
     ) -> partition.Sizes | None:
         """Return the sizes of the LPAR, as far as the flavor names them.
@@ -583,7 +583,7 @@ class _Planner:
     # Ports of an LPAR that is right otherwise
 
     def _ports_only(self) -> list[steps.Step]:
-        """Create or remove adapters of an LPAR, whatever its state.
+        """Create or remove adapters of an LPAR in any state.
 
         :raises exception.PortRefused: Another adapter has the address of a
             port to attach.
@@ -608,21 +608,23 @@ class _Planner:
 
 
 def assign(
-    wanted: spec.Wanted, claim: claims.Claim, view: host.HostView
+    wanted: spec.Wanted,
+    claim: claims.Claim,
+    managed: host_values.ManagedSystem,
 ) -> partition.SlotAssignment:
     """Verify a claimed slot against the host, just before it is used.
 
     :param wanted: The LPAR, which may already own the slot.
     :param claim: The slot.
-    :param view: A fresh reading of the host.
+    :param managed: A fresh reading of the host.
     :raises exception.ClaimFailed: The slot is missing, empty or not free.
     """
-    slot = view.slot(claim.drc_index)
+    slot = managed.slot(claim.drc_index)
     reason = (
         slots.Reason('gone', 'the host does not report it')
         if slot is None
         else slots.reason_unavailable(
-            slot, (wanted.lpar,), slots.duplicated_indexes(view.io_slots)
+            slot, (wanted.lpar,), slots.duplicated_indexes(managed.io_slots)
         )
     )
     if slot is None or reason is not None:
@@ -638,7 +640,9 @@ def assign(
     return partition.SlotAssignment(slot.drc_index, slot.bus_group_required)
 
 
-def _connect(connections: Sequence[network.Connection]) -> list[steps.Step]:
+def _connect(
+    connections: Sequence[network_ports.Connection],
+) -> list[steps.Step]:
     if not connections:
         return []
     made = tuple(connections)
@@ -646,7 +650,7 @@ def _connect(connections: Sequence[network.Connection]) -> list[steps.Step]:
 
 
 def _refuse_taken_address(
-    ports: Sequence[network.Port], adapter: network.Adapter
+    ports: Sequence[network_ports.Port], adapter: network_ports.Adapter
 ) -> None:
     for port in ports:
         if port.mac == adapter.mac:

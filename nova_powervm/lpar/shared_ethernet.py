@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from nova_powervm import exception
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 
 #: Neutron's VIF type of a port on a Shared Ethernet Adapter.
 VIF_TYPE = 'pvm_sea'
@@ -42,14 +42,14 @@ class Bridge:
     :param pvid: The VLAN ID that untagged frames of the physical network have
         inside the host.
     :param vlans: All VLANs that it carries, ``pvid`` among them.
-    :param room: How many VLANs can still be added to it.
+    :param free_vlans: How many VLANs can still be added to it.
     """
 
     uuid: str
     switch: str
     pvid: int
     vlans: frozenset[int]
-    room: int = TRUNKS * VLANS_PER_TRUNK
+    free_vlans: int = TRUNKS * VLANS_PER_TRUNK
 
     def keeps_from(self, other: 'Bridge', vlan: int) -> bool:
         """Return whether this bridge prevents another from carrying a VLAN.
@@ -104,7 +104,7 @@ class BridgeName:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Adapter(network.Adapter):
+class Adapter(network_ports.Adapter):
     """A client network adapter of an LPAR.
 
     :param mac: As Neutron writes it, ``fa:16:3e:00:00:01``.
@@ -117,7 +117,7 @@ class Adapter(network.Adapter):
     vlan: int
     switch: str
 
-    def serves(self, port: network.Port) -> bool:
+    def serves(self, port: network_ports.Port) -> bool:
         """Return whether it can connect a port with its MAC address.
 
         A port without a VLAN is identified by its MAC address alone: it is on
@@ -130,7 +130,7 @@ class Adapter(network.Adapter):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Connection(network.Connection):
+class Connection(network_ports.Connection):
     """The bridge and VLAN of one port.
 
     :param port: The port.
@@ -158,7 +158,7 @@ class Connection(network.Connection):
 
 
 def connect(
-    port: network.Port,
+    port: network_ports.Port,
     bridges: Sequence[Bridge],
     mappings: Mapping[str, BridgeName],
 ) -> Connection:
@@ -190,7 +190,7 @@ def connect(
     return Connection(port, bridge, vlan)
 
 
-def room_of(trunks: Collection[int]) -> int:
+def free_vlans_of(trunks: Collection[int]) -> int:
     """Return the number of VLANs that can still be added to a bridge.
 
     :param trunks: The number of tagged VLANs of each additional trunk adapter.
@@ -199,11 +199,11 @@ def room_of(trunks: Collection[int]) -> int:
     return free + max(TRUNKS - len(trunks), 0) * VLANS_PER_TRUNK
 
 
-def check_room(connections: Iterable[Connection]) -> None:
+def check_free_vlans(connections: Iterable[Connection]) -> None:
     """Refuse connections whose new VLANs do not fit on their bridge.
 
     :raises exception.PortRefused: The message names the first port without
-        room.
+        free_vlans.
     """
     new: dict[str, set[int]] = {}
     for connection in connections:
@@ -212,7 +212,7 @@ def check_room(connections: Iterable[Connection]) -> None:
         bridge = connection.bridge
         added = new.setdefault(bridge.uuid, set())
         added.add(connection.vlan)
-        if len(added) > bridge.room:
+        if len(added) > bridge.free_vlans:
             # Nova truncates faults, so the remedy comes first.
             raise exception.PortRefused(
                 port=connection.port.id,
@@ -225,7 +225,7 @@ def check_room(connections: Iterable[Connection]) -> None:
 
 
 def _mapped(
-    port: network.Port,
+    port: network_ports.Port,
     bridges: Sequence[Bridge],
     mappings: Mapping[str, BridgeName],
 ) -> list[Bridge]:
@@ -240,7 +240,7 @@ def _mapped(
 
 
 def _undecided(
-    port: network.Port,
+    port: network_ports.Port,
     bridges: Collection[Bridge],
     fitting: Collection[Bridge],
 ) -> str:

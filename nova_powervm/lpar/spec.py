@@ -23,9 +23,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_powervm.devices import claims
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
@@ -119,7 +119,7 @@ class Wanted:
     checks_swap: bool = False
     grow_root_gb: int | None = None
     config_drive: bool = False
-    ports: tuple[network.Port, ...] | None = None
+    ports: tuple[network_ports.Port, ...] | None = None
     power_on: bool = True
     timeout: int = 0
     pool_is_current: bool = True
@@ -205,17 +205,17 @@ class Actual:
         return found
 
     @property
-    def rules(self) -> host.HostView:
+    def rules(self) -> host_values.ManagedSystem:
         """A reading of the host, possibly not the last."""
-        found: host.HostView = self._get(
+        found: host_values.ManagedSystem = self._get(
             Part.SLOTS if Part.SLOTS in self.parts else Part.RULES
         )
         return found
 
     @property
-    def slots(self) -> host.HostView:
+    def slots(self) -> host_values.ManagedSystem:
         """A fresh reading of the host."""
-        found: host.HostView = self._get(Part.SLOTS)
+        found: host_values.ManagedSystem = self._get(Part.SLOTS)
         return found
 
     @property
@@ -225,9 +225,9 @@ class Actual:
         return found
 
     @property
-    def adapters(self) -> network.Changes:
+    def adapters(self) -> network_ports.Changes:
         """How the adapters differ from the ports."""
-        found: network.Changes = self._get(Part.ADAPTERS)
+        found: network_ports.Changes = self._get(Part.ADAPTERS)
         return found
 
     @property

@@ -17,7 +17,7 @@ import dataclasses
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import slots
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
@@ -48,7 +48,7 @@ class RemoveRemains(Step):
 class PrepareHost(Step):
     """Prepare the host for adapters: the host refuses this most often."""
 
-    connections: tuple[network.Connection, ...]
+    connections: tuple[network_ports.Connection, ...]
 
     def __str__(self) -> str:
         return f'prepare the host for {_ports(self.connections)}'
@@ -151,7 +151,7 @@ class FitSwap(Step):
 class RemoveAdapter(Step):
     """Remove an adapter that belongs to no port."""
 
-    adapter: network.Adapter
+    adapter: network_ports.Adapter
 
     def __str__(self) -> str:
         return f'remove the adapter {self.adapter}, which belongs to no port'
@@ -161,7 +161,7 @@ class RemoveAdapter(Step):
 class RemovePort(Step):
     """Remove the adapter of a port, if there is one."""
 
-    port: network.Port
+    port: network_ports.Port
 
     def __str__(self) -> str:
         return f'remove the adapter of port {self.port.id}'
@@ -171,7 +171,7 @@ class RemovePort(Step):
 class CreateAdapters(Step):
     """Create the adapters of connections."""
 
-    connections: tuple[network.Connection, ...]
+    connections: tuple[network_ports.Connection, ...]
 
     def __str__(self) -> str:
         return f'create the adapters of {_ports(self.connections)}'
@@ -320,6 +320,6 @@ class LparPlan:
         return next((s for s in self.steps if isinstance(s, Stop)), None)
 
 
-def _ports(connections: tuple[network.Connection, ...]) -> str:
+def _ports(connections: tuple[network_ports.Connection, ...]) -> str:
     names = ', '.join(each.port.id for each in connections)
     return f'port{"s" if len(connections) > 1 else ""} {names}'

@@ -201,7 +201,7 @@ def virtual_slot(name: str, server: int) -> int | None:
     """Return the virtual slot of a disk or medium of the driver's own.
 
     It depends on the role only: the devices of a guest have the same addresses
-    on every host, whatever is connected, and in which order.
+    on every host, and do not depend on what else is connected.
 
     :param name: As the host reports it, with or without a path.
     :param server: As in :func:`virtual_slots`.

@@ -58,7 +58,7 @@ class PoolDisk:
 
 
 def check_unused(disks: Iterable[PoolDisk]) -> None:
-    """Refuse disks that a running LPAR uses, on whatever host.
+    """Refuse disks that a running LPAR of any host uses.
 
     :raises exception.DiskInUse: One of them is in use.
     """

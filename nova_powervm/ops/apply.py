@@ -12,7 +12,7 @@
 
 """Carries out the plan for an LPAR: the one place that changes LPARs.
 
-Whatever Nova asks for is planned by :mod:`nova_powervm.lpar.plan` and carried
+Each operation of Nova is planned by :mod:`nova_powervm.lpar.plan` and carried
 out here, step by step. There is one write of an LPAR's document, with the last
 look at its slots and the burn of its one-time-use devices just before it, and
 one undo.
@@ -307,7 +307,7 @@ class _Execution:
 
     def _prepare_host(self, step: steps.PrepareHost) -> None:
         self._readers.networks.prepare_host(
-            step.connections, self._askers.marks
+            step.connections, self._askers.metadata
         )
 
     def _stop(self, step: steps.Stop) -> None:
@@ -380,7 +380,7 @@ class _Execution:
 
     def _create_adapters(self, step: steps.CreateAdapters) -> None:
         self._readers.networks.create(
-            self._lpar, step.connections, self._askers.marks
+            self._lpar, step.connections, self._askers.metadata
         )
 
     def _map(self, step: steps.Map) -> None:
@@ -400,9 +400,9 @@ class _Execution:
         def look_and_burn() -> None:
             if not step.burns:
                 return
-            view = self._readers.host.view()
+            managed = self._readers.host.managed_system()
             for claim in step.added:
-                lpar_plan.assign(self._wanted, claim, view)
+                lpar_plan.assign(self._wanted, claim, managed)
             self._ops.burns.burn(self._wanted.instance, step.burns)
 
         try:

@@ -18,7 +18,7 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
 from nova_powervm.ops import interfaces
@@ -29,14 +29,16 @@ LOG = logging.getLogger(__name__)
 Stored = Mapping[str, claims.SlotProvider]
 
 
-def log_missing(instance: str, stored: Stored, view: host.HostView) -> None:
+def log_missing(
+    instance: str, stored: Stored, managed: host_values.ManagedSystem
+) -> None:
     """Log the slots that the LPAR of an instance lacks, and change nothing.
 
     :param instance: The instance's uuid.
-    :param view: The last reading of the host.
+    :param managed: The last reading of the host.
     """
     lpar = partition.lpar_uuid(instance)
-    owned = {s.drc_index for s in view.io_slots if s.owner_lpar == lpar}
+    owned = {s.drc_index for s in managed.io_slots if s.owner_lpar == lpar}
     lost = _indexes(stored) - owned
     if lost:
         LOG.error(

@@ -21,7 +21,7 @@ from collections.abc import Generator
 from collections.abc import Sequence
 from typing import Protocol
 
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
@@ -112,7 +112,7 @@ class Disks(Protocol):
     def pool(self) -> Pool | None:
         """The storage if several hosts share it; None if this host has it."""
 
-    def capacity(self) -> host.DiskCapacity:
+    def capacity(self) -> host_values.DiskCapacity:
         """Return the size of the storage and how much of it is used."""
 
     def unmap_deleted(self) -> None:

@@ -20,7 +20,7 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import ownership
 from nova_powervm.devices import slots
 from nova_powervm.ops import disk_interfaces
@@ -37,21 +37,21 @@ Holdings = Mapping[str, Mapping[str, claims.SlotProvider]]
 class Snapshot:
     """One reading of the host, with what Nova knows of its LPARs.
 
-    :param view: The managed system.
+    :param system: The managed system.
     :param disk: The storage for instances' disks.
     :param holdings: Each LPAR that owns a slot and belongs to an instance, to
         the slot providers that Nova stored with the instance.
     :param lost: Uuids of providers without an allocation, although the LPAR
         that they were allocated to owns their slots.
-    :param misplaced: Each LPAR on the wrong side that owns a slot, to where
+    :param stale: Each LPAR on the wrong side that owns a slot, to where
         its instance is.
     """
 
-    view: host.HostView
-    disk: host.DiskCapacity
+    system: host_values.ManagedSystem
+    disk: host_values.DiskCapacity
     holdings: Holdings = dataclasses.field(default_factory=dict)
     lost: frozenset[str] = frozenset()
-    misplaced: Mapping[str, ownership.Misplaced] = dataclasses.field(
+    stale_lpars: Mapping[str, ownership.StaleLpar] = dataclasses.field(
         default_factory=dict
     )
 
@@ -60,7 +60,7 @@ class Snapshot:
         """Map the uuid of each provider to the LPAR that has its slot."""
         return {
             provider.uuid: lpar
-            for slot in self.view.io_slots
+            for slot in self.system.io_slots
             if (lpar := slot.owner_lpar) in self.holdings
             for provider in self.holdings[lpar].values()
             if provider.drc_index == slot.drc_index
@@ -96,7 +96,7 @@ class HostOps:
         """Return the last reading; read the host first if there is none."""
         return self._last or self.read()
 
-    def view(self) -> host.HostView:
+    def managed_system(self) -> host_values.ManagedSystem:
         """Read only the managed system.
 
         :raises exception.RestError: The server answered with an error.
@@ -118,8 +118,8 @@ class HostOps:
         """
         before = self._last
         unallocated = self._find_unallocated(before) if before else frozenset()
-        view = self._system.read()
-        found = self._with_records(Snapshot(view, self._capacity()))
+        managed = self._system.read()
+        found = self._with_records(Snapshot(managed, self._capacity()))
         if before and unallocated:
             owned = before.lpars_by_provider
             lost = frozenset(
@@ -135,7 +135,7 @@ class HostOps:
         """Return the seconds since the management partition was booted."""
         return self._system.uptime()
 
-    def _capacity(self) -> host.DiskCapacity:
+    def _capacity(self) -> host_values.DiskCapacity:
         """Read the storage; use the last size if a running service fails.
 
         Devices must be managed even while a Virtual I/O Server is down.
@@ -166,20 +166,20 @@ class HostOps:
 
     def _with_records(self, found: Snapshot) -> Snapshot:
         """Ask Nova which slot owners are instances, and for their slots."""
-        owners = sorted(_client_lpars(found.view))
+        owners = sorted(_client_lpars(found.system))
         if not owners:
             return found
         return dataclasses.replace(
             found,
             holdings=self._records.holdings(owners),
-            misplaced=self._records.misplaced(owners, self._nodename),
+            stale_lpars=self._records.stale_lpars(owners, self._nodename),
         )
 
 
-def _client_lpars(view: host.HostView) -> Collection[str]:
+def _client_lpars(managed: host_values.ManagedSystem) -> Collection[str]:
     return {
         slot.owner.uuid
-        for slot in view.io_slots
+        for slot in managed.io_slots
         if slot.owner
         and slot.owner.uuid
         and slot.owner.kind is slots.PartitionKind.CLIENT

@@ -28,7 +28,7 @@ from typing import Protocol
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import ownership
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
@@ -38,7 +38,7 @@ from nova_powervm.lpar import partition
 class System(Protocol):
     """The managed system."""
 
-    def read(self) -> host.HostView:
+    def read(self) -> host_values.ManagedSystem:
         """Read the host, with one conditional request if nothing changed.
 
         :raises exception.RestError: The server answered with an error.
@@ -190,9 +190,9 @@ class Records(Protocol):
             An instance that is deleted or has no host holds nothing.
         """
 
-    def misplaced(
+    def stale_lpars(
         self, lpars: Iterable[str], host: str
-    ) -> Mapping[str, ownership.Misplaced]:
+    ) -> Mapping[str, ownership.StaleLpar]:
         """Find the LPARs on the wrong side.
 
         :param lpars: Upper-case PowerVM uuids.

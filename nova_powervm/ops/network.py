@@ -25,7 +25,7 @@ from typing import TypeVar
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import partition
 from nova_powervm.ops import vif_interfaces
 
@@ -33,8 +33,8 @@ LOG = logging.getLogger(__name__)
 
 _BINDING_FAILED = 'binding_failed'
 
-InstanceMarks = vif_interfaces.InstanceMarks
-#: A VIF driver, whatever its connections and adapters are.
+InstanceMetadata = vif_interfaces.InstanceMetadata
+#: A VIF driver, with any kind of connections and adapters.
 _Driver = vif_interfaces.VifDriver[Any, Any]
 _T = TypeVar('_T')
 
@@ -45,14 +45,14 @@ class _Unrecorded:
     instance = ''
 
     def read(self) -> Collection[str]:
-        """Return no marks."""
+        """Return no keys."""
         return ()
 
-    def add(self, marks: Collection[str]) -> None:
-        """Discard the marks."""
+    def add(self, keys: Collection[str]) -> None:
+        """Discard the keys."""
 
 
-UNRECORDED: InstanceMarks = _Unrecorded()
+UNRECORDED: InstanceMetadata = _Unrecorded()
 
 
 class NetworkOps:
@@ -64,7 +64,7 @@ class NetworkOps:
     def __init__(self, drivers: Mapping[str, _Driver]) -> None:
         self._drivers = drivers
 
-    def check(self, ports: Iterable[network.Port]) -> None:
+    def check(self, ports: Iterable[network_ports.Port]) -> None:
         """Check that adapters can be created for ports.
 
         :raises exception.PortRefused: No adapter can be created for a port;
@@ -78,7 +78,9 @@ class NetworkOps:
             self._drivers[port.vif_type].check(port)
 
     @contextlib.contextmanager
-    def hold_resources(self, ports: Iterable[network.Port]) -> Iterator[None]:
+    def hold_resources(
+        self, ports: Iterable[network_ports.Port]
+    ) -> Iterator[None]:
         """Keep what ports need on the host until their adapters exist."""
         with contextlib.ExitStack() as kept:
             for driver, own in self._by_driver(ports, lambda port: port):
@@ -86,8 +88,8 @@ class NetworkOps:
             yield
 
     def connect(
-        self, ports: Sequence[network.Port]
-    ) -> tuple[network.Connection, ...]:
+        self, ports: Sequence[network_ports.Port]
+    ) -> tuple[network_ports.Connection, ...]:
         """Plan how to connect ports, and change nothing.
 
         :raises exception.PortRefused: A port cannot be connected.
@@ -100,7 +102,7 @@ class NetworkOps:
         }
         return tuple(planned[port] for port in ports)
 
-    def adapters(self, lpar: str) -> list[network.Adapter]:
+    def adapters(self, lpar: str) -> list[network_ports.Adapter]:
         """Read the adapters of an LPAR.
 
         :param lpar: Upper-case PowerVM uuid.
@@ -114,34 +116,36 @@ class NetworkOps:
 
     def compare(
         self,
-        ports: Iterable[network.Port],
-        adapters: Sequence[network.Adapter],
-    ) -> network.Differences:
+        ports: Iterable[network_ports.Port],
+        adapters: Sequence[network_ports.Adapter],
+    ) -> network_ports.Differences:
         """Find the ports without an adapter, and adapters without a port."""
-        return network.differences(ports, adapters, self._serves)
+        return network_ports.differences(ports, adapters, self._serves)
 
     def prepare_host(
-        self, connections: Iterable[network.Connection], marks: InstanceMarks
+        self,
+        connections: Iterable[network_ports.Connection],
+        metadata: InstanceMetadata,
     ) -> None:
         """Prepare the host for connections, and change no LPAR.
 
         This takes the longest, and the host refuses it most often.
 
-        :param marks: The marks of the instance.
+        :param metadata: The metadata of the instance.
         """
         for driver, own in self._by_driver(connections, lambda c: c.port):
-            driver.provide(own, marks)
+            driver.provide(own, metadata)
 
     def create(
         self,
         lpar: partition.Partition,
-        connections: Iterable[network.Connection],
-        marks: InstanceMarks,
+        connections: Iterable[network_ports.Connection],
+        metadata: InstanceMetadata,
     ) -> None:
         """Create the adapters of connections, for which the host is prepared.
 
         :param lpar: The LPAR; a running one needs RMC.
-        :param marks: The marks of its instance.
+        :param metadata: The metadata of its instance.
         """
         for connection in connections:
             self._drivers[connection.port.vif_type].plug(lpar, connection)
@@ -154,11 +158,11 @@ class NetworkOps:
                     'mac': connection.port.mac,
                     'type': connection.port.vif_type,
                 },
-                instance_uuid=marks.instance,
+                instance_uuid=metadata.instance,
             )
 
     def remove(
-        self, lpar: partition.Partition, adapter: network.Adapter
+        self, lpar: partition.Partition, adapter: network_ports.Adapter
     ) -> None:
         """Remove an adapter that belongs to no port of the instance."""
         LOG.warning(
@@ -170,7 +174,7 @@ class NetworkOps:
             lpar.uuid, adapter.mac, only=adapter
         )
 
-    def detach(self, lpar: str, port: network.Port) -> None:
+    def detach(self, lpar: str, port: network_ports.Port) -> None:
         """Remove the adapter of a port from an LPAR, if there is one.
 
         :param lpar: Upper-case PowerVM uuid.
@@ -180,13 +184,13 @@ class NetworkOps:
         for driver in [known] if known else self._drivers.values():
             driver.unplug(lpar, port.mac)
 
-    def release_unused(self, marks: InstanceMarks) -> None:
+    def release_unused(self, metadata: InstanceMetadata) -> None:
         """Remove from the host what only a removed instance's ports needed.
 
-        :param marks: The marks of the instance.
+        :param metadata: The metadata of the instance.
         """
         for driver in self._drivers.values():
-            driver.release(marks)
+            driver.release(metadata)
 
     def clean_up(self) -> None:
         """Remove from the host what is no longer used, once in each cycle."""
@@ -194,7 +198,7 @@ class NetworkOps:
             driver.tidy()
 
     def _by_driver(
-        self, items: Iterable[_T], port_of: Callable[[_T], network.Port]
+        self, items: Iterable[_T], port_of: Callable[[_T], network_ports.Port]
     ) -> Iterator[tuple[_Driver, list[_T]]]:
         """Yield each driver that is responsible for items, and its items."""
         items = list(items)
@@ -205,13 +209,15 @@ class NetworkOps:
             if own:
                 yield driver, own
 
-    def _serves(self, adapter: network.Adapter, port: network.Port) -> bool:
+    def _serves(
+        self, adapter: network_ports.Adapter, port: network_ports.Port
+    ) -> bool:
         has_lost_type = port.vif_type not in self._drivers
         return (has_lost_type or port.vif_type == adapter.vif_type) and (
             self._drivers[adapter.vif_type].serves(adapter, port)
         )
 
-    def _no_driver(self, port: network.Port) -> str:
+    def _no_driver(self, port: network_ports.Port) -> str:
         """Return the reason why no VIF driver is responsible for a port."""
         if port.vif_type == _BINDING_FAILED:
             return (

@@ -22,7 +22,7 @@ from typing import Any
 from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.lpar import image
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import plan
 from nova_powervm.lpar import spec
@@ -34,7 +34,7 @@ from nova_powervm.ops import interfaces
 from nova_powervm.ops import network as network_ops
 
 
-def _no_ports() -> Sequence[network.Port]:
+def _no_ports() -> Sequence[network_ports.Port]:
     return ()
 
 
@@ -51,17 +51,17 @@ class Askers:
         them; for an LPAR that was lost.
     :param plugging: Returns the context in which the ports of a new LPAR are
         plugged; the context may wait at its end.
-    :param marks: The marks of VIF drivers in Nova's record of the instance.
+    :param metadata: The keys of VIF drivers in Nova's record of the instance.
     """
 
     image: disk_interfaces.Source | None = None
     config_drive: Callable[[Sequence[slots.Slot]], bytes] | None = None
-    ports: Callable[[], Sequence[network.Port]] = _no_ports
-    bind_ports: Callable[[], Sequence[network.Port]] = _no_ports
+    ports: Callable[[], Sequence[network_ports.Port]] = _no_ports
+    bind_ports: Callable[[], Sequence[network_ports.Port]] = _no_ports
     plugging: Callable[[], contextlib.AbstractContextManager[None]] = (
         contextlib.nullcontext
     )
-    marks: network_ops.InstanceMarks = network_ops.UNRECORDED
+    metadata: network_ops.InstanceMetadata = network_ops.UNRECORDED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ class Survey:
         readers, uuid = self._readers, self._wanted.lpar
         reading: dict[spec.Part, Callable[[], Any]] = {
             spec.Part.LPAR: lambda: readers.partitions.find(uuid),
-            spec.Part.RULES: lambda: readers.host.last_or_read().view,
-            spec.Part.SLOTS: readers.host.view,
+            spec.Part.RULES: lambda: readers.host.last_or_read().system,
+            spec.Part.SLOTS: readers.host.managed_system,
             spec.Part.ALLOCATED: self._allocated,
             spec.Part.ADAPTERS: self._adapters,
             spec.Part.IMAGE: self._contents,
@@ -189,7 +189,7 @@ class Survey:
                 reason=f'its one-time-use devices cannot be reserved. {error}',
             ) from error
 
-    def _adapters(self) -> network.Changes:
+    def _adapters(self) -> network_ports.Changes:
         """Compare the adapters with the ports, which Neutron decides about.
 
         Nova's cache may be outdated or empty. It is believed if there is no
@@ -198,24 +198,28 @@ class Survey:
         networks = self._readers.networks
         wanted = self._wanted.ports or ()
         if self._operation.creates is operations.Creation.YES:
-            return self._connect(network.Changes(), wanted)
+            return self._connect(network_ports.Changes(), wanted)
         if self._actual.parts.get(spec.Part.LPAR, self) is None:
-            return self._connect(network.Changes(), self._askers.bind_ports())
+            return self._connect(
+                network_ports.Changes(), self._askers.bind_ports()
+            )
         adapters = networks.adapters(self._wanted.lpar)
         found = networks.compare(wanted, adapters)
         if self._operation.adapters is operations.Adapters.ADDED:
             return self._connect(
-                network.Changes(surplus=found.surplus), found.missing
+                network_ports.Changes(surplus=found.surplus), found.missing
             )
         if found:
             found = networks.compare(self._askers.ports(), adapters)
         return self._connect(
-            network.Changes(surplus=found.surplus), found.missing
+            network_ports.Changes(surplus=found.surplus), found.missing
         )
 
     def _connect(
-        self, changes: network.Changes, ports: Sequence[network.Port]
-    ) -> network.Changes:
+        self,
+        changes: network_ports.Changes,
+        ports: Sequence[network_ports.Port],
+    ) -> network_ports.Changes:
         networks = self._readers.networks
         self._held.enter_context(networks.hold_resources(ports))
         return dataclasses.replace(
@@ -272,12 +276,12 @@ class Survey:
 
     def _medium(self) -> bytes:
         assert self._askers.config_drive  # noqa: S101 - it is wanted
-        view = self._actual.parts.get(spec.Part.SLOTS)
-        if view is None:
-            view = self._readers.host.last_or_read().view
+        managed = self._actual.parts.get(spec.Part.SLOTS)
+        if managed is None:
+            managed = self._readers.host.last_or_read().system
         indexes = self._wanted.drc_indexes
         self.iso = self._askers.config_drive(
-            [slot for slot in view.io_slots if slot.drc_index in indexes]
+            [slot for slot in managed.io_slots if slot.drc_index in indexes]
         )
         return self.iso
 

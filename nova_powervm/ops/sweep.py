@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the driver removes from a host by itself: one table, :data:`TABLE`.
+"""What the driver removes from a host without a request: :data:`TABLE`.
 
-Whatever is in doubt stays.
+What is in doubt stays.
 """
 
 import dataclasses
@@ -90,11 +90,11 @@ class Pass:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """Something that the driver removes by itself.
+    """Something that the driver removes without a request.
 
     :param kind: What it is on the host, in the plural.
     :param ours: How it is known to be the driver's.
-    :param unwanted: When nobody wants it any more.
+    :param unwanted: When it is unused.
     :param done: What is done with it.
     :param when: When it is looked for.
     :param why: Why then, and why anything about it is remembered.
@@ -290,7 +290,7 @@ TABLE = (
     ),
     Row(
         kind='unused VLANs',
-        ours='An instance on it bore a mark that the driver added it.',
+        ours='The metadata of an instance on it says that we added it.',
         unwanted='No port of an instance here and no adapter is on it.',
         done='Removed from the bridge.',
         when=(When.CYCLE,),
@@ -303,7 +303,7 @@ TABLE = (
 
 
 class Sweep:
-    """Removes what nobody wants, and never fails its caller.
+    """Removes what is unused, and never fails its caller.
 
     :param means: The host and Nova's records.
     """

@@ -22,11 +22,11 @@ from collections.abc import Sequence
 from typing import Protocol
 from typing import TypeVar
 
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import partition
 
-_C = TypeVar('_C', bound=network.Connection)
-_A = TypeVar('_A', bound=network.Adapter)
+_C = TypeVar('_C', bound=network_ports.Connection)
+_A = TypeVar('_A', bound=network_ports.Adapter)
 
 
 class VifDriver(Protocol[_C, _A]):
@@ -37,14 +37,14 @@ class VifDriver(Protocol[_C, _A]):
     of its own type, and reports and removes only adapters of its own type.
     """
 
-    def check(self, port: network.Port) -> None:
+    def check(self, port: network_ports.Port) -> None:
         """Check a port without asking the host.
 
         :raises exception.PortRefused: No adapter can be created for it.
         """
 
     def using(
-        self, ports: Sequence[network.Port]
+        self, ports: Sequence[network_ports.Port]
     ) -> contextlib.AbstractContextManager[None]:
         """Keep what ports need on the host until their adapters exist.
 
@@ -52,7 +52,7 @@ class VifDriver(Protocol[_C, _A]):
         context.
         """
 
-    def connect(self, ports: Sequence[network.Port]) -> Sequence[_C]:
+    def connect(self, ports: Sequence[network_ports.Port]) -> Sequence[_C]:
         """Plan how to connect ports, and change nothing.
 
         :returns: One connection for each port.
@@ -60,11 +60,11 @@ class VifDriver(Protocol[_C, _A]):
         """
 
     def provide(
-        self, connections: Sequence[_C], marks: 'InstanceMarks'
+        self, connections: Sequence[_C], metadata: 'InstanceMetadata'
     ) -> None:
         """Prepare the host for connections, and change no LPAR.
 
-        :param marks: The record of the instance that the ports belong to.
+        :param metadata: The record of the instance that the ports belong to.
         """
 
     def adapters(self, lpar: str) -> Sequence[_A]:
@@ -74,7 +74,7 @@ class VifDriver(Protocol[_C, _A]):
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
 
-    def serves(self, adapter: _A, port: network.Port) -> bool:
+    def serves(self, adapter: _A, port: network_ports.Port) -> bool:
         """Return whether an adapter belongs to a port with its MAC address.
 
         :param adapter: An adapter from :meth:`adapters`.
@@ -92,12 +92,12 @@ class VifDriver(Protocol[_C, _A]):
         :param only: Do not remove any other adapter with the address.
         """
 
-    def release(self, marks: 'InstanceMarks') -> None:
+    def release(self, metadata: 'InstanceMetadata') -> None:
         """Remove from the host what only the ports of an instance needed.
 
         This is called when its LPAR is gone. Never raise an error.
 
-        :param marks: The record of the instance.
+        :param metadata: The record of the instance.
         """
 
     def tidy(self) -> None:
@@ -110,23 +110,23 @@ class VifDriver(Protocol[_C, _A]):
 class PortRecords(Protocol):
     """Nova's records of the ports of this host's instances."""
 
-    def marks(self) -> Collection[str]:
-        """Return the marks of all instances of this host."""
+    def metadata_keys(self) -> Collection[str]:
+        """Return the keys of all instances of this host."""
 
-    def remove_mark(self, mark: str) -> None:
-        """Remove a mark from all instances of this host."""
+    def remove_key(self, key: str) -> None:
+        """Remove a key from all instances of this host."""
 
-    def ports(self) -> Collection[network.Port]:
+    def ports(self) -> Collection[network_ports.Port]:
         """Return the ports of all instances of this host.
 
         Omit the ports of instances that are being deleted.
         """
 
 
-class InstanceMarks(Protocol):
-    """The marks of one instance, which VIF drivers write for this host.
+class InstanceMetadata(Protocol):
+    """The metadata of one instance that VIF drivers write for this host.
 
-    A mark is a short text in Nova's record of the instance. It stores what a
+    A key is a short text in Nova's record of the instance. It stores what a
     driver has to know after a restart of the service.
     """
 
@@ -135,10 +135,10 @@ class InstanceMarks(Protocol):
         """The instance's uuid, for log lines."""
 
     def read(self) -> Collection[str]:
-        """Return the marks of the instance."""
+        """Return the keys of the instance."""
 
-    def add(self, marks: Collection[str]) -> None:
-        """Write marks into Nova's record of the instance.
+    def add(self, keys: Collection[str]) -> None:
+        """Write keys into Nova's record of the instance.
 
         Never raise an error.
         """

@@ -29,8 +29,8 @@ from pypowervm.wrappers import managed_system
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
-from nova_powervm.devices import host
-from nova_powervm.powervm import views
+from nova_powervm.devices import host_values
+from nova_powervm.powervm import wrappers
 
 _WRAPPERS = {
     'ManagedSystem': managed_system.System,
@@ -50,13 +50,13 @@ _CURE = (
 class Capture:
     """A host as stored responses describe it.
 
-    :param view: The managed system with its slots.
+    :param system: The managed system with its slots.
     :param owners_known: False if slots without an owner may have one: the
         system does not report all owners, and its partitions or its Virtual
         I/O Servers are not among the responses.
     """
 
-    view: host.HostView
+    system: host_values.ManagedSystem
     owners_known: bool
 
 
@@ -89,7 +89,7 @@ def _read(paths: Sequence[str], system_name: str | None) -> Capture:
             found[kind].append(wrapper)
     where = ', '.join(paths)
     system = _choose(found['ManagedSystem'], system_name, where)
-    reported = views.reports_owners(system)
+    reported = wrappers.reports_owners(system)
     own = [
         _partitions_of(found[kind], system.uuid)
         for kind in ('VirtualIOServer', 'LogicalPartition')
@@ -97,17 +97,17 @@ def _read(paths: Sequence[str], system_name: str | None) -> Capture:
     owners = (
         None
         if reported
-        else views.profile_owners(itertools.chain.from_iterable(own))
+        else wrappers.profile_owners(itertools.chain.from_iterable(own))
     )
     try:
-        view = views.host_view(system, owners)
+        managed = wrappers.managed_system_of(system, owners)
     except exception.RestBusy as error:
         raise exception.ConfigurationError(
             reason=f'{where}: system {system.system_name} comes without its '
             f'I/O slots. {_CURE}; the answer has to hold the element '
             'AssociatedSystemIOConfiguration.'
         ) from error
-    return Capture(view, reported or all(own))
+    return Capture(managed, reported or all(own))
 
 
 def _wrappers(path: str) -> Iterator[tuple[str, Any]]:

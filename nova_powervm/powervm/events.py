@@ -146,7 +146,7 @@ class Listener:
                 self._adapter, 'nova-powervm', self._client
             ).create(timeout=session.PARTING_SECONDS)
         except pvm.Error as error:
-            LOG.debug('The last poll for events ends by itself: %s', error)
+            LOG.debug('The last poll for events ends: %s', error)
 
     def _run(self) -> None:
         pause = _RETRY_FIRST

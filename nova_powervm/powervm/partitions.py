@@ -32,7 +32,7 @@ from pypowervm.wrappers import logical_partition
 from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
-from nova_powervm.powervm import errors
+from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import system
 
 LOG = logging.getLogger(__name__)
@@ -74,25 +74,25 @@ class RestPartitions:
         """
         return {lpar.uuid.upper(): lpar.state for lpar in self._clients()}
 
-    @errors.retried
+    @rest_errors.retried
     def _clients(self) -> list[Any]:
-        with errors.translated('reading the LPARs'):
+        with rest_errors.translated('reading the LPARs'):
             return [
                 lpar
                 for lpar in _LPAR.get(self._adapter)
                 if not lpar.is_mgmt_partition
             ]
 
-    @errors.retried
+    @rest_errors.retried
     def find(self, uuid: str) -> partition.Partition | None:
         """Read an LPAR; return None if it does not exist."""
-        with errors.translated(f'reading LPAR {uuid}'):
+        with rest_errors.translated(f'reading LPAR {uuid}'):
             try:
                 return _partition(_LPAR.get(self._adapter, uuid=uuid))
             except pvm.HttpNotFound:
                 return None
 
-    @errors.retried
+    @rest_errors.retried
     def state(self, uuid: str) -> str:
         """Return an LPAR's state, in PowerVM's words.
 
@@ -102,7 +102,7 @@ class RestPartitions:
         :raises exception.RestError: The answer was an error, or had no state.
         """
         action = f'reading the state of LPAR {uuid}'
-        with errors.translated(action):
+        with rest_errors.translated(action):
             try:
                 response = self._adapter.read(
                     _LPAR.schema_type,
@@ -117,7 +117,7 @@ class RestPartitions:
         except ValueError as error:
             raise exception.RestError(action=action, reason=error) from error
 
-    @errors.retried
+    @rest_errors.retried
     def obstacle(self, uuid: str) -> str | None:
         """Return why an LPAR cannot get or lose adapters now, or None.
 
@@ -126,7 +126,7 @@ class RestPartitions:
         :param uuid: Upper-case PowerVM uuid.
         :returns: The reason, or None.
         """
-        with errors.translated(f'reading LPAR {uuid}'):
+        with rest_errors.translated(f'reading LPAR {uuid}'):
             try:
                 _, reason = _LPAR.get(self._adapter, uuid=uuid).can_modify_io()
             except pvm.HttpNotFound:
@@ -155,12 +155,12 @@ class RestPartitions:
         """
         if not creates:
             return self._change(spec, before_write)
-        with errors.translated(f'creating LPAR {spec.name}'):
+        with rest_errors.translated(f'creating LPAR {spec.name}'):
             document = self._build_checked(spec)
             before_write()
             return _partition(document.create())
 
-    @errors.retried_on_conflict
+    @rest_errors.retried_on_conflict
     def _change(
         self,
         spec: partition.PartitionSpec,
@@ -171,7 +171,7 @@ class RestPartitions:
         A size that does not change stays, with its limits. pypowervm's
         ``LPARBuilder.rebuild`` would replace all of it.
         """
-        with errors.translated(f'changing LPAR {spec.name}'):
+        with rest_errors.translated(f'changing LPAR {spec.name}'):
             try:
                 lpar = _LPAR.get(self._adapter, uuid=spec.uuid)
             except pvm.HttpNotFound as error:
@@ -260,28 +260,28 @@ class RestPartitions:
                 'was changed',
             )
 
-    @errors.retried
+    @rest_errors.retried
     def delete(self, uuid: str) -> None:
         """Delete a stopped LPAR, which frees its slots, if it exists.
 
         No ETag is sent: the LPAR must go even if it was just changed.
         """
         with (
-            errors.translated(f'deleting LPAR {uuid}'),
+            rest_errors.translated(f'deleting LPAR {uuid}'),
             contextlib.suppress(pvm.HttpNotFound),
         ):
             self._adapter.delete(_LPAR.schema_type, root_id=uuid)
 
-    @errors.retried
+    @rest_errors.retried
     def power_on(self, lpar: partition.Partition) -> None:
         """Start an LPAR, unless it is running."""
         with (
-            errors.translated(f'starting LPAR {lpar.name}'),
+            rest_errors.translated(f'starting LPAR {lpar.name}'),
             self._unless_reached(lpar, _STARTED),
         ):
             power.PowerOp.start(lpar.handle)
 
-    @errors.retried
+    @rest_errors.retried
     def power_off(
         self, lpar: partition.Partition, *, hard: bool, timeout: int = 0
     ) -> None:
@@ -293,7 +293,7 @@ class RestPartitions:
         """
         limit = {'timeout': timeout} if timeout else {}
         with (
-            errors.translated(f'stopping LPAR {lpar.name}'),
+            rest_errors.translated(f'stopping LPAR {lpar.name}'),
             self._unless_reached(lpar, _STOPPED),
         ):
             power.PowerOp.stop(
@@ -330,7 +330,7 @@ class RestPartitions:
         :raises exception.RestError: It failed or took too long.
         """
         limit = {'timeout': timeout} if timeout else {}
-        with errors.translated(f'restarting LPAR {lpar.name}'):
+        with rest_errors.translated(f'restarting LPAR {lpar.name}'):
             options = _off_options(lpar.handle, hard).restart()
             power.PowerOp.stop(lpar.handle, opts=options, **limit)
 

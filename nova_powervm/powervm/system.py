@@ -29,9 +29,9 @@ from pypowervm.wrappers import managed_system
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
-from nova_powervm.devices import host
-from nova_powervm.powervm import errors
-from nova_powervm.powervm import views
+from nova_powervm.devices import host_values
+from nova_powervm.powervm import rest_errors
+from nova_powervm.powervm import wrappers
 
 LOG = logging.getLogger(__name__)
 
@@ -66,8 +66,8 @@ class RestSystem:
             for noun in (virtual_io_server.VIOS, logical_partition.LPAR)
         }
         self._wrapper: Any = None
-        self._view: host.HostView | None = None
-        # The wrappers that the view was made from.
+        self._managed: host_values.ManagedSystem | None = None
+        # The wrappers that the managed was made from.
         self._sources: list[Any] = []
 
     @property
@@ -78,8 +78,8 @@ class RestSystem:
                 self._fetch()
             return self._wrapper
 
-    @errors.retried
-    def read(self) -> host.HostView:
+    @rest_errors.retried
+    def read(self) -> host_values.ManagedSystem:
         """Read the host, with one conditional request if it is unchanged.
 
         :raises exception.WrongSystemCount: The server does not manage exactly
@@ -96,10 +96,10 @@ class RestSystem:
                 *(feed.wrappers for feed in self._feeds.values()),
             ]
             # A 304 leaves the same wrapper: it is not parsed again.
-            if self._view is None or not _are_same(sources, self._sources):
-                self._view = self._checked(self._translate())
+            if self._managed is None or not _are_same(sources, self._sources):
+                self._managed = self._checked(self._translate())
                 self._sources = sources
-            return self._view
+            return self._managed
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
@@ -118,15 +118,17 @@ class RestSystem:
                 self._silence = self._clock(), error.fields
                 raise
 
-    def _checked(self, view: host.HostView) -> host.HostView:
+    def _checked(
+        self, managed: host_values.ManagedSystem
+    ) -> host_values.ManagedSystem:
         """Doubt a reading in which all slots have disappeared at once.
 
         It is accepted if full readings confirm it for a while.
         """
-        lost = len(self._view.io_slots) if self._view else 0
-        if view.io_slots or not lost:
+        lost = len(self._managed.io_slots) if self._managed else 0
+        if managed.io_slots or not lost:
             self._doubted_at = None
-            return view
+            return managed
         now = self._clock()
         if self._doubted_at is None:
             self._doubted_at = now
@@ -140,9 +142,9 @@ class RestSystem:
             {'seconds': now - self._doubted_at, 'count': lost},
         )
         self._doubted_at = None
-        return view
+        return managed
 
-    @errors.retried
+    @rest_errors.retried
     def uptime(self) -> int:
         """Return the seconds since the boot of the management partition.
 
@@ -201,19 +203,19 @@ class RestSystem:
 
         If not, the owners are derived from the partitions' profiles.
         """
-        return views.reports_owners(self.wrapper)
+        return wrappers.reports_owners(self.wrapper)
 
     @property
     def _reports_owners(self) -> bool:
-        return views.reports_owners(self._wrapper)
+        return wrappers.reports_owners(self._wrapper)
 
-    def _translate(self) -> host.HostView:
+    def _translate(self) -> host_values.ManagedSystem:
         owners = None if self._reports_owners else self._owners_by_profile()
-        return views.host_view(self._wrapper, owners)
+        return wrappers.managed_system_of(self._wrapper, owners)
 
-    def _owners_by_profile(self) -> views.Owners:
+    def _owners_by_profile(self) -> wrappers.Owners:
         """Derive the owners from the partitions that were read."""
-        return views.profile_owners(
+        return wrappers.profile_owners(
             partition
             for feed in self._feeds.values()
             for partition in feed.wrappers
@@ -222,7 +224,7 @@ class RestSystem:
     def _translated(
         self, action: str
     ) -> contextlib.AbstractContextManager[None]:
-        return errors.translated(action, self._server)
+        return rest_errors.translated(action, self._server)
 
 
 class _Feed:

@@ -30,9 +30,9 @@ from nova_powervm.ops import survey
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
-from nova_powervm.virt import errors
-from nova_powervm.virt import images
+from nova_powervm.virt import glance_images
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import nova_errors
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import vifs
@@ -112,7 +112,9 @@ class Builds:
                 *self._describe(build, requests),
             )
         except exception.PowerVMError as error:
-            raise errors.build_error_to_nova(error, instance.uuid) from error
+            raise nova_errors.build_error_to_nova(
+                error, instance.uuid
+            ) from error
         rebuild.record_image(instance)
         self._storage.record_pool(instance)
         accelerator_requests.record_slots(instance, requests)
@@ -199,7 +201,9 @@ class Builds:
         )
         root = None
         if build.image_meta is not None:
-            glance = images.GlanceImage(build.context, build.image_meta.id)
+            glance = glance_images.GlanceImage(
+                build.context, build.image_meta.id
+            )
             root = descriptions.image(instance, glance)
             asked.image = glance.read
         wanted = self._descriptions.allocated(

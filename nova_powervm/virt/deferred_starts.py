@@ -14,7 +14,7 @@
 
 After a boot of the host, Nova asks once for each instance that was running,
 and sets it to ERROR if that fails. Cyborg is often started at the same time,
-and its absence ends by itself, so an ERROR would stay without its cause.
+and its absence ends soon, so an ERROR would stay without its cause.
 """
 
 import sys

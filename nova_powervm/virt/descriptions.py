@@ -26,13 +26,13 @@ from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.devices import slots
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
-from nova_powervm.ops import claims as claim_ops
+from nova_powervm.ops import claiming as claim_ops
 from nova_powervm.ops import survey
 from nova_powervm.virt import config_drives
-from nova_powervm.virt import images
+from nova_powervm.virt import glance_images
 from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_ports
@@ -210,7 +210,9 @@ class Descriptions:
         )
 
 
-def image(instance: Any, glance: images.GlanceImage) -> spec.WantedImage:
+def image(
+    instance: Any, glance: glance_images.GlanceImage
+) -> spec.WantedImage:
     """Describe the image that a build makes the root disk from.
 
     :raises exception.ImageRefused: Glance does not show the image.
@@ -271,11 +273,13 @@ class NovaAskers:
             ports=self._ports,
             bind_ports=self._bind_ports,
             plugging=self._plugging,
-            marks=port_records.NovaInstanceMarks(self.instance, self.host),
+            metadata=port_records.NovaInstanceMetadata(
+                self.instance, self.host
+            ),
         )
 
     @property
-    def ports(self) -> tuple[network.Port, ...] | None:
+    def ports(self) -> tuple[network_ports.Port, ...] | None:
         """The ports as Nova passed them; None if it did not."""
         if self.network_info is None:
             return None
@@ -292,10 +296,10 @@ class NovaAskers:
             )
         )
 
-    def _ports(self) -> Sequence[network.Port]:
+    def _ports(self) -> Sequence[network_ports.Port]:
         return instance_ports.fetch_ports(self.instance, self.host)
 
-    def _bind_ports(self) -> Sequence[network.Port]:
+    def _bind_ports(self) -> Sequence[network_ports.Port]:
         self.network_info = instance_ports.bind_ports(self.instance, self.host)
         return vifs.ports(self.network_info)
 

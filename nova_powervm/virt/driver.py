@@ -20,9 +20,9 @@ from nova import exception as nova_exception
 from nova.virt import driver
 
 from nova_powervm.virt import builds
-from nova_powervm.virt import errors
 from nova_powervm.virt import instances
 from nova_powervm.virt import live_migration
+from nova_powervm.virt import nova_errors
 from nova_powervm.virt import services
 from nova_powervm.virt import translation
 from nova_powervm.virt.unsupported import messages
@@ -34,7 +34,7 @@ CONF = nova.conf.CONF
 _refuse = refusals.Refusal
 
 
-@errors.translate_errors
+@nova_errors.translate_errors
 class PowerVMDriver(driver.ComputeDriver):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 

@@ -87,7 +87,7 @@ class HostCycle:
         self._deferred_starts.retry(self._node.name)
         running.inventory.refresh()
         snapshot = running.host.read()
-        self._report_misplaced(running, snapshot)
+        self._report_stale_lpars(running, snapshot)
         return {
             'uuid': self._node.uuid,
             **translation.available_resource(snapshot, nodename),
@@ -121,14 +121,14 @@ class HostCycle:
                 'again.'
             )
 
-    def _report_misplaced(
+    def _report_stale_lpars(
         self,
         running: host_operations.HostOperations,
         snapshot: host_ops.Snapshot,
     ) -> None:
         """Report LPARs on the wrong side, without failing the cycle."""
         try:
-            running.misplaced.report(snapshot)
+            running.stale_lpars.report(snapshot)
         except Exception:
             LOG.exception(
                 'LPARs on the wrong side could not be reported; the next '
@@ -170,16 +170,16 @@ class HostCycle:
         find_ratios: Callable[[Any], dict[str, float]],
     ) -> None:
         """Publish the processors, memory and disk of the host."""
-        view, disk = snapshot.view, snapshot.disk
+        managed, disk = snapshot.system, snapshot.disk
         disk_reserved = utils.convert_mb_to_ceil_gb(CONF.reserved_host_disk_mb)
         present = provider_tree.data(nodename).inventory
         inventory = writing.root_inventory(
             {
                 writing.VCPU: writing.RootResource(
-                    view.vcpus, CONF.reserved_host_cpus
+                    managed.vcpus, CONF.reserved_host_cpus
                 ),
                 writing.MEMORY_MB: writing.RootResource(
-                    view.memory_mb, CONF.reserved_host_memory_mb
+                    managed.memory_mb, CONF.reserved_host_memory_mb
                 ),
                 writing.DISK_GB: writing.RootResource(
                     disk.total_gb, disk.reserved_gb + disk_reserved

@@ -15,14 +15,14 @@
 import dataclasses
 
 from nova_powervm.ops import apply
-from nova_powervm.ops import claims
+from nova_powervm.ops import claiming
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
-from nova_powervm.ops import misplaced_lpars
 from nova_powervm.ops import network
 from nova_powervm.ops import removal
+from nova_powervm.ops import stale_lpars
 from nova_powervm.ops import sweep
 from nova_powervm.virt import descriptions
 from nova_powervm.virt.provider_tree import updating
@@ -40,8 +40,8 @@ class HostOperations:
     :param lpars: Makes LPARs what they should be.
     :param descriptions: Describes instances.
     :param removal: Removes LPARs, and the remains of builds.
-    :param sweep: Removes what nobody wants.
-    :param misplaced: Reports LPARs on the wrong side.
+    :param sweep: Removes what is unused.
+    :param stale: Reports LPARs on the wrong side.
     :param images: Reads images.
     :param network: Connects LPARs to networks.
     :param partitions: The host's LPARs.
@@ -51,14 +51,14 @@ class HostOperations:
 
     host: host.HostOps
     inventory: interfaces.Inventory
-    claims: claims.ClaimOps
+    claims: claiming.ClaimOps
     placement: interfaces.Placement
     provider_tree: updating.ProviderTreeUpdater
     lpars: apply.LparOps
     descriptions: descriptions.Descriptions
     removal: removal.RemovalOps
     sweep: sweep.Sweep
-    misplaced: misplaced_lpars.MisplacedLpars
+    stale_lpars: stale_lpars.StaleLpars
     images: images.ImageOps
     network: network.NetworkOps
     partitions: interfaces.Partitions

@@ -29,7 +29,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.lpar import spec
-from nova_powervm.ops import claims as claim_ops
+from nova_powervm.ops import claiming as claim_ops
 from nova_powervm.ops import interfaces
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_records

@@ -19,7 +19,7 @@ from nova import exception as nova_exception
 from nova import objects
 
 from nova_powervm.devices import claims
-from nova_powervm.lpar import moves
+from nova_powervm.lpar import disk_resizes
 from nova_powervm.virt import instance_records
 
 
@@ -119,6 +119,8 @@ def changes_swap(instance: Any) -> bool:
     return old is None or new is None or bool(old.swap != new.swap)
 
 
-def disk_sizes(flavor: Any) -> moves.DiskSizes:
+def disk_sizes(flavor: Any) -> disk_resizes.DiskSizes:
     """Return the sizes of disks that a flavor asks for."""
-    return moves.DiskSizes(flavor.root_gb, flavor.ephemeral_gb, flavor.swap)
+    return disk_resizes.DiskSizes(
+        flavor.root_gb, flavor.ephemeral_gb, flavor.swap
+    )

@@ -19,7 +19,7 @@ from nova.network import neutron
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.virt import vifs
 
 LOG = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 _HOST = 'binding:host_id'
 
 
-def fetch_ports(instance: Any, host: str) -> tuple[network.Port, ...]:
+def fetch_ports(instance: Any, host: str) -> tuple[network_ports.Port, ...]:
     """Ask Neutron which ports an instance has, and refresh Nova's cache.
 
     Neutron returns an empty list instead of an error to a user without the
@@ -94,7 +94,7 @@ def bind_ports(instance: Any, host: str) -> Any:
 
 def fetch_ports_at_boot(
     instance: Any, host: str
-) -> tuple[network.Port, ...] | None:
+) -> tuple[network_ports.Port, ...] | None:
     """Ask Neutron for the ports of an instance that is started at boot.
 
     At that time Nova passes only its cache.

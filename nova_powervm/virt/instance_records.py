@@ -132,9 +132,9 @@ class NovaRecords:
             for lpar, found in _find(lpars, attributes)
         }
 
-    def misplaced(
+    def stale_lpars(
         self, lpars: Iterable[str], host: str
-    ) -> Mapping[str, ownership.Misplaced]:
+    ) -> Mapping[str, ownership.StaleLpar]:
         """Find the LPARs on the wrong side.
 
         An LPAR may belong to two instances, of which one is here.
@@ -151,7 +151,7 @@ class NovaRecords:
         ]
         here = {lpar for lpar, found in existing if found.host == host}
         return {
-            lpar: ownership.Misplaced(found.uuid, found.host)
+            lpar: ownership.StaleLpar(found.uuid, found.host)
             for lpar, found in existing
             if lpar not in here
             and not move_records.is_moving_with(found, host)

@@ -15,7 +15,7 @@
 from typing import Any
 
 from nova_powervm import exception
-from nova_powervm.lpar import moves
+from nova_powervm.lpar import disk_resizes
 from nova_powervm.lpar import operations
 from nova_powervm.ops import apply
 from nova_powervm.ops import disk_interfaces
@@ -64,7 +64,7 @@ class MoveChecks:
         :raises exception.PowerVMError: The move is refused.
         """
         refused = [
-            *moves.refused_disk_changes(
+            *disk_resizes.refused_disk_changes(
                 instance_moves.disk_sizes(instance.flavor),
                 instance_moves.disk_sizes(flavor),
             ),

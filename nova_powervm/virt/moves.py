@@ -145,7 +145,7 @@ class Moves:
         try:
             yield
         except Exception as error:
-            # Whatever it is, the instance is where it was.
+            # After any error, the instance is where it was.
             reason = _reason(error)
             LOG.error('The move is refused: %s', reason, instance=instance)
             if not isinstance(error, exception.InstanceChanged):
@@ -326,7 +326,7 @@ class Moves:
                 context, instance, move.source_compute
             )
         except Exception as error:
-            # Whatever Nova's RPC raises: the guest has not been touched.
+            # Any error of Nova's RPC: the guest has not been touched.
             reason = _reason(error)
             LOG.error('The revert is refused: %s', reason, instance=instance)
             raise nova_exception.InstanceFaultRollback(

@@ -75,7 +75,7 @@ class NetworkAdapters:
             attached_slots.log_missing(
                 instance.uuid,
                 instance_records.stored_slots(instance.resources),
-                self._host.last_or_read().view,
+                self._host.last_or_read().system,
             )
         except exception.PowerVMError as error:
             LOG.error(

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Nova's records of ports, and the marks that VIF drivers keep in them.
+"""Nova's records of ports, and the keys that VIF drivers keep in them.
 
-A mark is an item of an instance's system metadata: the key is the mark and the
-host, and the value is the host. An instance that moves has marks of several
-hosts.
+VIF drivers keep keys in an instance's system metadata: an item's name is the
+key and the host, and its value is the host. An instance that moves has keys of
+several hosts.
 
 The host and Neutron cannot replace them. A bridge lists its VLANs without
 saying who added each, and there is no field for it. Neutron knows which VLANs
@@ -30,7 +30,7 @@ from nova import objects
 from nova.compute import task_states
 from oslo_log import log as logging
 
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import vifs
 
@@ -39,7 +39,7 @@ LOG = logging.getLogger(__name__)
 _PREFIX = 'powervm_'
 
 
-def _marks(instance: Any, host: str) -> frozenset[str]:
+def _keys(instance: Any, host: str) -> frozenset[str]:
     if 'system_metadata' not in instance:
         return frozenset()
     return frozenset(
@@ -50,20 +50,20 @@ def _marks(instance: Any, host: str) -> frozenset[str]:
 
 
 def _of_host(host: str) -> str:
-    """Return what the keys of a host's marks end with.
+    """Return what the items of a host end with.
 
-    An instance that moves has the same marks on two hosts. Keys that earlier
+    An instance that moves has the same keys on two hosts. Items that earlier
     versions wrote do not have it.
     """
     return f'@{host}'
 
 
-class NovaInstanceMarks:
-    """The marks of one instance.
+class NovaInstanceMetadata:
+    """The keys of one instance.
 
     :param instance: nova.objects.Instance; without its system metadata it has
-        no marks.
-    :param host: The host that the marks belong to.
+        no keys.
+    :param host: The host that the keys belong to.
     """
 
     def __init__(self, instance: Any, host: str) -> None:
@@ -76,28 +76,28 @@ class NovaInstanceMarks:
         return str(self._instance.uuid)
 
     def read(self) -> Collection[str]:
-        """Return the marks of the instance."""
-        return _marks(self._instance, self._host)
+        """Return the keys of the instance."""
+        return _keys(self._instance, self._host)
 
-    def add(self, marks: Collection[str]) -> None:
-        """Write marks into Nova's record of the instance.
+    def add(self, keys: Collection[str]) -> None:
+        """Write keys into Nova's record of the instance.
 
-        If this fails, the only consequence is that the resources of the marks
+        If this fails, the only consequence is that the resources of the keys
         are not cleaned up after a restart of the service.
         """
         try:
-            new = set(marks) - set(self.read())
+            new = set(keys) - set(self.read())
             if new:
                 suffix = _of_host(self._host)
-                self._write({mark + suffix: self._host for mark in new})
+                self._write({key + suffix: self._host for key in new})
         except Exception as error:
             # Any error of Nova's database or RPC: a build must not fail
             # because of its clean-up.
             LOG.warning(
-                'The marks %(marks)s cannot be written to the instance: '
+                'The metadata %(keys)s cannot be written to the instance: '
                 '%(error)s. What they stand for may remain on the host when '
                 'it is no longer used.',
-                {'marks': ', '.join(sorted(marks)), 'error': error},
+                {'keys': ', '.join(sorted(keys)), 'error': error},
                 instance=self._instance,
             )
 
@@ -144,32 +144,32 @@ class NovaPortRecords:
     def __init__(self, host: str) -> None:
         self._host = host
 
-    def marks(self) -> Collection[str]:
-        """Return the marks of all instances of this host."""
+    def metadata_keys(self) -> Collection[str]:
+        """Return the keys of all instances of this host."""
         return frozenset().union(
             *(
-                _marks(instance, self._host)
+                _keys(instance, self._host)
                 for instance in self._instances('system_metadata')
             )
         )
 
-    def remove_mark(self, mark: str) -> None:
-        """Remove a mark from all instances of this host."""
+    def remove_key(self, key: str) -> None:
+        """Remove a key from all instances of this host."""
         for instance in self._instances('system_metadata'):
-            if mark in _marks(instance, self._host):
-                _change(instance.uuid, self._without(mark))
+            if key in _keys(instance, self._host):
+                _change(instance.uuid, self._without(key))
 
-    def _without(self, mark: str) -> Callable[[dict[str, str]], None]:
-        """Return what removes a mark of this host from metadata."""
+    def _without(self, key: str) -> Callable[[dict[str, str]], None]:
+        """Return what removes a key of this host from metadata."""
 
         def remove(metadata: dict[str, str]) -> None:
-            for key in (mark, mark + _of_host(self._host)):
-                if metadata.get(key) == self._host:
-                    del metadata[key]
+            for item in (key, key + _of_host(self._host)):
+                if metadata.get(item) == self._host:
+                    del metadata[item]
 
         return remove
 
-    def ports(self) -> Collection[network.Port]:
+    def ports(self) -> Collection[network_ports.Port]:
         """Return the ports of all instances of this host.
 
         Omit the ports of instances that are being deleted.

@@ -148,7 +148,7 @@ def _refuse(context: Any, instance: Any, error: Exception) -> RebuildRefused:
     except nova_exception.UnexpectedDeletingTaskStateError:
         raise
     except Exception:
-        # Whatever the database raises: the refusal matters more.
+        # Any error of the database: the refusal matters more.
         LOG.exception(
             'The server is as it was, but Nova may show it in REBUILD. Run '
             '`openstack server set --state active %s`',

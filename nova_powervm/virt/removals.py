@@ -105,7 +105,7 @@ class Removals:
         self._deferred_starts.forget(instance)
         self._removal.destroy(instance.uuid, delete_disks=delete_disks)
         self._network.release_unused(
-            port_records.NovaInstanceMarks(instance, self._host)
+            port_records.NovaInstanceMetadata(instance, self._host)
         )
 
     def clean_up(self, instance: Any, destroy_disks: bool) -> None:

@@ -27,21 +27,21 @@ from oslo_log import log as logging
 from nova_powervm import conf
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.devices import host as host_values
+from nova_powervm.devices import host_values
 from nova_powervm.devices import names
 from nova_powervm.devices import slot_providers
 from nova_powervm.inventory_file import InventoryFile
 from nova_powervm.ops import apply
 from nova_powervm.ops import burn
-from nova_powervm.ops import claims
+from nova_powervm.ops import claiming
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
-from nova_powervm.ops import misplaced_lpars
 from nova_powervm.ops import network
 from nova_powervm.ops import readiness
 from nova_powervm.ops import removal
+from nova_powervm.ops import stale_lpars
 from nova_powervm.ops import stopped_lpars
 from nova_powervm.ops import survey
 from nova_powervm.ops import sweep
@@ -54,7 +54,6 @@ from nova_powervm.powervm import vif
 from nova_powervm.virt import builds
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import drivers
-from nova_powervm.virt import errors
 from nova_powervm.virt import guest_power
 from nova_powervm.virt import host_cycle
 from nova_powervm.virt import host_operations
@@ -67,6 +66,7 @@ from nova_powervm.virt import move_questions
 from nova_powervm.virt import move_repairs
 from nova_powervm.virt import moves
 from nova_powervm.virt import network_adapters
+from nova_powervm.virt import nova_errors
 from nova_powervm.virt import port_records
 from nova_powervm.virt import removals
 from nova_powervm.virt import shared_storage
@@ -200,7 +200,7 @@ class _NotStarted:
 
 
 def not_started() -> Services:
-    """Return what raises VirtDriverNotReady whatever Nova asks it for."""
+    """Return what answers each question with VirtDriverNotReady."""
     return cast(Services, _NotStarted())
 
 
@@ -212,7 +212,7 @@ def read_settings() -> options.Settings:
     try:
         settings = options.read_settings(CONF.powervm)
     except exception.PowerVMError as error:
-        raise errors.to_nova(error) from error
+        raise nova_errors.to_nova(error) from error
     return dataclasses.replace(
         settings,
         disk_overcommitment=CONF.disk_allocation_ratio
@@ -252,7 +252,7 @@ def start(
         operations.claims.check_inventory_conflicts(snapshot)
         operations.sweep.run(sweep.When.START)
         shared_storage.prepare_cache(operations.disks)
-        _log_host(settings, operations.disks, snapshot.view)
+        _log_host(settings, operations.disks, snapshot.system)
         listener = events.Listener(
             adapter,
             stopped_lpars.StoppedLpars(
@@ -322,7 +322,7 @@ def _assemble(
     reader = host.HostOps(
         managed, disks, nova_records, nova_placement, nodename
     )
-    slot_claims = claims.ClaimOps(inventory)
+    slot_claims = claiming.ClaimOps(inventory)
     ports = port_records.NovaPortRecords(nodename)
     vifs = drivers.load_vif_drivers(
         vif.Context(adapter, managed, settings, ports)
@@ -359,9 +359,7 @@ def _assemble(
                 lpars, disks, networks, nova_records, removals, nodename
             )
         ),
-        misplaced=misplaced_lpars.MisplacedLpars(
-            lpars, nova_records, nodename
-        ),
+        stale_lpars=stale_lpars.StaleLpars(lpars, nova_records, nodename),
         images=reading,
         network=networks,
         partitions=lpars,
@@ -373,18 +371,18 @@ def _assemble(
 def _log_host(
     settings: options.Settings,
     disks: disk_interfaces.Disks,
-    view: host_values.HostView,
+    managed: host_values.ManagedSystem,
 ) -> None:
     LOG.info(
         'Managing system %(name)s (%(machine)s) with %(slots)d I/O slots.',
         {
-            'name': view.name,
-            'machine': view.machine,
-            'slots': len(view.io_slots),
+            'name': managed.name,
+            'machine': managed.machine,
+            'slots': len(managed.io_slots),
         },
     )
     promise = host_values.overcommitment(
-        view,
+        managed,
         settings.proc_units_factor,
         CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio,
     )

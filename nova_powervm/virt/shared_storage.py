@@ -26,7 +26,7 @@ from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import images as image_ops
 from nova_powervm.ops import sweep
-from nova_powervm.virt import images
+from nova_powervm.virt import glance_images
 from nova_powervm.virt import translation
 
 CONF = nova.conf.CONF
@@ -40,7 +40,7 @@ class SharedStorage:
 
     :param disks: The disk driver.
     :param reading: Reads images.
-    :param remains: Removes what nobody wants.
+    :param remains: Removes what is unused.
     :param host: Nova's name of this host.
     """
 
@@ -161,7 +161,7 @@ class SharedStorage:
         """
         if self.pool is None:
             raise NotImplementedError()
-        glance = images.GlanceImage(context, image_id)
+        glance = glance_images.GlanceImage(context, image_id)
         return self._images.cache(
             glance.describe(),
             glance.read,

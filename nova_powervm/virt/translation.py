@@ -76,15 +76,15 @@ def available_resource(
     snapshot: host_ops.Snapshot, nodename: str
 ) -> dict[str, Any]:
     """Return the result of ComputeDriver.get_available_resource."""
-    view, disk = snapshot.view, snapshot.disk
+    managed, disk = snapshot.system, snapshot.disk
     return {
         'hypervisor_hostname': nodename,
         'hypervisor_type': fields.HVType.PHYP,
         'hypervisor_version': 1,
-        'vcpus': view.vcpus,
-        'vcpus_used': view.vcpus_used,
-        'memory_mb': view.memory_mb,
-        'memory_mb_used': view.memory_used_mb,
+        'vcpus': managed.vcpus,
+        'vcpus_used': managed.vcpus_used,
+        'memory_mb': managed.memory_mb,
+        'memory_mb_used': managed.memory_used_mb,
         'local_gb': disk.total_gb,
         'local_gb_used': disk.used_gb,
         'disk_available_least': disk.total_gb - disk.used_gb,

@@ -22,7 +22,7 @@ from nova import exception as nova_exception
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _EVENT = 'network-vif-plugged'
 _KEY_OF_NETWORK_DEVICES = 'physical_network'
 
 
-def port(vif: Any) -> network.Port:
+def port(vif: Any) -> network_ports.Port:
     """Translate one VIF of Nova's network model.
 
     The physical network of the binding takes precedence over that of the
@@ -41,7 +41,7 @@ def port(vif: Any) -> network.Port:
     details = vif.get('details') or {}
     meta = (vif.get('network') or {}).get('meta') or {}
     vlan = details.get('vlan')
-    return network.Port(
+    return network_ports.Port(
         id=vif['id'],
         mac=vif['address'].lower(),
         vif_type=vif.get('type') or 'unbound',
@@ -52,7 +52,9 @@ def port(vif: Any) -> network.Port:
     )
 
 
-def ports(network_info: Iterable[Any] | None) -> tuple[network.Port, ...]:
+def ports(
+    network_info: Iterable[Any] | None,
+) -> tuple[network_ports.Port, ...]:
     """Translate Nova's network information of an instance."""
     return tuple(port(vif) for vif in network_info or ())
 

@@ -282,8 +282,8 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
 
         Call this after a cycle.
         """
-        self.assert_misplaced_named(server)
-        for host in self.misplaced(server):
+        self.assert_stale_named(server)
+        for host in self.stale_lpars(server):
             self.delete_lpar(server['OS-EXT-SRV-ATTR:instance_name'], host)
             self.delete_vlans(host)
             # This removes the mappings of LPARs that are gone.
@@ -378,19 +378,19 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
 
     # What hosts and pool have
 
-    def misplaced(self, server):
+    def stale_lpars(self, server):
         """Return the hosts where a server has an LPAR on the wrong side."""
         record = self._record(server['id'])
         if record.vm_state == 'resized':
             return set()
         return {*self.lpars_of(server)} - {record.host}
 
-    def assert_misplaced_named(self, server):
+    def assert_stale_named(self, server):
         """Verify that LPARs on the wrong side are named and keep their slots.
 
         Call this after a cycle.
         """
-        for host in self.misplaced(server):
+        for host in self.stale_lpars(server):
             lpar = self.lpars_of(server)[host]
             slots = {int(slot['drc_index'], 16) for slot in lpar['slots']}
             if slots:

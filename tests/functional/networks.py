@@ -94,8 +94,8 @@ class NetworkTestCase(base.PowerVMTestCase):
         self.other = other_tool.Client(self.hosts['host1'].emulator)
         self.addCleanup(self.other.close)
 
-    def marks(self, server):
-        """Return the VLANs that Nova's record of a server is marked with."""
+    def metadata_vlans(self, server):
+        """Return the VLANs in the metadata of a server's record."""
         return sorted(
             int(key.rpartition(':')[2].partition('@')[0])
             for key in self.instance(server).system_metadata

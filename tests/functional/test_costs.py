@@ -89,7 +89,7 @@ class CycleCostTest(CostTestCase):
 
     def story_unchanged_host_answers_two_conditional_requests(self):
         host = self.driver().services.operations.host
-        view = host.last_or_read().view
+        managed = host.last_or_read().system
 
         asked, sent = self.cycle()
 
@@ -98,7 +98,8 @@ class CycleCostTest(CostTestCase):
         self.assertEqual([ALLOCATIONS] * (1 + 1 + 4), sent)
         # Nothing was parsed again.
         self.assertIs(
-            view, self.driver().services.operations.host.last_or_read().view
+            managed,
+            self.driver().services.operations.host.last_or_read().system,
         )
 
     def story_device_in_use_costs_one_more_request_to_placement(self):

@@ -130,7 +130,7 @@ class PortsTest(networks.NetworkTestCase):
         ]
         first, second = (self._wait_until_built(s['id']) for s in started)
         for server in (first, second):
-            self.assertEqual([100], self.marks(server))
+            self.assertEqual([100], self.metadata_vlans(server))
         # Nova's record of the port alone keeps the VLAN.
         self.control().set_partition(
             self.lpar(second).uuid, rmc_state='active'
@@ -139,7 +139,7 @@ class PortsTest(networks.NetworkTestCase):
 
         self._delete_server(first)
         self.assertEqual([50, 100], self.vlans())
-        self.assertEqual([100], self.marks(second))
+        self.assertEqual([100], self.metadata_vlans(second))
         self.restart_host()
         self._delete_server(second)
 

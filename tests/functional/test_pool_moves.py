@@ -18,7 +18,7 @@ import fixtures
 from nova import context as nova_context
 from nova.network import neutron
 
-from nova_powervm.ops import claims
+from nova_powervm.ops import claiming
 from nova_powervm.ops import removal
 from tests.functional import base
 from tests.functional import moving
@@ -227,7 +227,7 @@ class PoolMoveTest(PoolMoveTestCase):
         with fixtures.MockPatchObject(
             services.claims,
             'published',
-            new=claims.PublishedSlots(is_complete=False),
+            new=claiming.PublishedSlots(is_complete=False),
         ):
             server = self.reboot_hard(server, 'ERROR')
         self.assertIn('hard again in a minute', self.fault(server))

@@ -94,7 +94,7 @@ class PortsOfServerTest(networks.NetworkTestCase):
         self._attach_interface(self.server, more['id'])
         self.assert_exact(*ports, more, state=state)
         self.assertEqual([100, 200, 300], self.vlans())
-        self.assertEqual([100, 200, 300], self.marks(self.server))
+        self.assertEqual([100, 200, 300], self.metadata_vlans(self.server))
         self.assertEqual({*both, more['id']}, self.ports_of_nova())
 
         self._detach_interface(self.server, more['id'])
@@ -102,7 +102,7 @@ class PortsOfServerTest(networks.NetworkTestCase):
         self.assertEqual(both, self.ports_of_nova())
         self._run_periodics()
         self.assertEqual([100, 200], self.vlans())
-        self.assertEqual([100, 200], self.marks(self.server))
+        self.assertEqual([100, 200], self.metadata_vlans(self.server))
 
     def story_stopped_server_gets_and_loses_port(self):
         self._stop_server(self.server)

@@ -32,7 +32,7 @@ from nova_powervm.devices import claims
 from nova_powervm.emulator import fixture
 from nova_powervm.emulator import worlds
 from nova_powervm.lpar import image
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
@@ -67,8 +67,8 @@ SWAP = storage.Disk(storage.SWAP, 0.5)
 EPHEMERAL = storage.Disk(storage.EPHEMERALS[0], 3)
 ISO = b'what cloud-init reads'
 VLAN = 100
-PORT = network.Port('port1', 'fa:16:3e:00:00:01', 'pvm_sea', vlan=VLAN)
-PORT2 = network.Port('port2', 'fa:16:3e:00:00:02', 'pvm_sea', vlan=VLAN)
+PORT = network_ports.Port('port1', 'fa:16:3e:00:00:01', 'pvm_sea', vlan=VLAN)
+PORT2 = network_ports.Port('port2', 'fa:16:3e:00:00:02', 'pvm_sea', vlan=VLAN)
 
 NAME = 'vm1'
 RUNNING, OFF, FAILED = 'running', 'not activated', 'error'
@@ -138,24 +138,24 @@ class Placement:
 
 
 class Records:
-    """Nova's records: no LPAR is an instance's, and no VLAN is marked."""
+    """Nova's records: no LPAR is an instance's, and no metadata has a VLAN."""
 
     def holdings(self, lpars):
         """Return no slots."""
         return {}
 
-    def misplaced(self, lpars, host):
+    def stale_lpars(self, lpars, host):
         """Return no LPARs."""
         return {}
 
-    def marks(self):
-        """Return no marks."""
+    def metadata_keys(self):
+        """Return no keys."""
         return ()
 
-    def remove_mark(self, mark):
+    def remove_key(self, key):
         """Forget nothing."""
 
-    ports = marks
+    ports = metadata_keys
 
 
 class Source:

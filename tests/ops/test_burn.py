@@ -93,12 +93,12 @@ class BurnOrderTest(base.HostTestCase):
         self.assertNotIn('GET allocations', self.trail())
         self.assertEqual(set(), self.burned())
 
-    def test_twins_of_one_device_are_burned_together(self):
-        twin = dataclasses.replace(
+    def test_duplicates_of_one_device_are_burned_together(self):
+        duplicate = dataclasses.replace(
             base.claim(base.GPU), provider_uuid=base.provider(base.GPU2)
         )
         both = spec.WantedSlot(
-            base.claim(base.GPU), burns=(base.claim(base.GPU), twin)
+            base.claim(base.GPU), burns=(base.claim(base.GPU), duplicate)
         )
 
         self.spawn(slots=(both,))

@@ -133,7 +133,7 @@ class ProvisionTest(BridgeTestCase):
 
         with self.logged('WARNING') as logged:
             wanted = self.spawn(ports=(port(vlan=9),))
-        self.assertIn('it has room for 0 more VLANs', logged.output[0])
+        self.assertIn('it can have 0 more VLANs', logged.output[0])
         self.removals.destroy(wanted.instance)
         self.refuse('it is full', 'ETHERNET0/1', ports=(port(vlan=8),))
 

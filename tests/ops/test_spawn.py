@@ -18,7 +18,7 @@ import ddt
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.powervm import partitions
@@ -345,7 +345,9 @@ class FailedSpawnTest(base.HostTestCase):
         self.assertEqual(set(), self.burned())
 
     def test_lpar_with_address_of_port_elsewhere_leaves_nothing(self):
-        other = network.Port('other', base.PORT.mac, 'pvm_sea', vlan=base.VLAN)
+        other = network_ports.Port(
+            'other', base.PORT.mac, 'pvm_sea', vlan=base.VLAN
+        )
         self.make_adapter('archive', other)
         self._others = self._state_of_others()
 

@@ -29,27 +29,27 @@ OTHER = dataclasses.replace(base.PORT2, vlan=NEW)
 
 
 class Records(base.Records):
-    """Nova's records of the ports of a host, and of one instance's marks."""
+    """Nova's records of the ports of a host, and of one instance's keys."""
 
     instance = base.INSTANCE
 
     def __init__(self):
         self.known = ()
-        self.marked = set()
+        self.recorded = set()
 
-    def marks(self):
-        """Return the marks of all instances."""
-        return frozenset(self.marked)
+    def metadata_keys(self):
+        """Return the keys of all instances."""
+        return frozenset(self.recorded)
 
-    read = marks
+    read = metadata_keys
 
-    def add(self, marks):
+    def add(self, keys):
         """Mark the instance."""
-        self.marked.update(marks)
+        self.recorded.update(keys)
 
-    def remove_mark(self, mark):
-        """Remove a mark from all instances."""
-        self.marked.discard(mark)
+    def remove_key(self, key):
+        """Remove a key from all instances."""
+        self.recorded.discard(key)
 
     def ports(self):
         """Return the ports of all instances but those that are deleted."""
@@ -68,7 +68,7 @@ class VlanTest(base.HostTestCase):
     def build(self, *ports):
         """Build the instance with some ports."""
         self.wanted = self.describe(ports=ports)
-        self.run_plan(operations.SPAWN, self.wanted, marks=self.nova)
+        self.run_plan(operations.SPAWN, self.wanted, metadata=self.nova)
 
     def delete(self):
         """Delete the instance, as the driver does for Nova."""
@@ -83,16 +83,16 @@ class VlanTest(base.HostTestCase):
     def test_vlan_is_removed_with_the_last_adapter(self):
         self.build(PORT)
         self.assertEqual([NEW, base.VLAN], self.carried())
-        self.assertEqual(1, len(self.nova.marked))
+        self.assertEqual(1, len(self.nova.recorded))
 
         self.delete()
 
         self.assertEqual([base.VLAN], self.carried())
-        self.assertEqual(set(), self.nova.marked)
+        self.assertEqual(set(), self.nova.recorded)
 
     def test_vlan_of_another_tool_stays(self):
         self.build(base.PORT)
-        self.assertEqual(set(), self.nova.marked)
+        self.assertEqual(set(), self.nova.recorded)
         self.forget()
 
         self.delete()

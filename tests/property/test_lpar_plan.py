@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import spec
@@ -76,7 +76,7 @@ class Host:
 
     def parts(self, wanted, *, row_makes=False):
         """Return what a survey would read."""
-        host = values.view(self.found.slots if self.found else ())
+        host = values.managed_system(self.found.slots if self.found else ())
         host = dataclasses.replace(
             host,
             io_slots=tuple(
@@ -210,12 +210,15 @@ class Host:
 def wants(draw):
     """Draw what Nova and Placement say."""
     blanks = draw(disks)
-    twins = (values.claim_of(values.ONCE), values.claim_of(values.FOREIGN))
+    duplicates = (
+        values.claim_of(values.ONCE),
+        values.claim_of(values.FOREIGN),
+    )
     return values.wanted(
         slots=tuple(
             values.slot(
                 index,
-                burns=draw(st.sampled_from((twins, twins[:1])))
+                burns=draw(st.sampled_from((duplicates, duplicates[:1])))
                 if index == values.ONCE
                 else (),
                 refusal='it is ours' if not draw(st.integers(0, 19)) else '',
@@ -527,7 +530,7 @@ class LparPlanTest(unittest.TestCase):
     def test_adapters_are_created_on_prepared_host(self, situation):
         row, wanted, host = situation
         made, _ = host.plan(row, wanted)
-        prepared = network.Changes()
+        prepared = network_ports.Changes()
         for step in made.steps:
             if isinstance(step, steps.PrepareHost):
                 prepared = step

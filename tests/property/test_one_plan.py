@@ -27,12 +27,12 @@ from nova import objects
 from nova.compute import provider_tree
 
 from nova_powervm.devices import claims
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import names
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.lpar import partition
-from nova_powervm.ops import claims as claim_ops
+from nova_powervm.ops import claiming as claim_ops
 from nova_powervm.ops import host as host_ops
 from nova_powervm.tool.inventory import service_plan
 from nova_powervm.tool.rules import placement_tree
@@ -145,14 +145,14 @@ class Cloud:
     # The host
 
     def read(self):
-        return values.view(io_slots=self._slots)
+        return values.managed_system(io_slots=self._slots)
 
     def capacity(self):
-        return host.DiskCapacity(0, 0)
+        return host_values.DiskCapacity(0, 0)
 
     # Nova's records
 
-    def misplaced(self, lpars, host):
+    def stale_lpars(self, lpars, host):
         return {}
 
     def holdings(self, lpars):
@@ -248,7 +248,11 @@ class OnePlanTest(unittest.TestCase):
     def test_service_and_command_make_the_same_plan(self, cloud):
         file, host_slots, tree, _ = cloud
         command = service_plan.plan_as_service(
-            file, values.view(io_slots=host_slots), tree, 'host1', 'node'
+            file,
+            values.managed_system(io_slots=host_slots),
+            tree,
+            'host1',
+            'node',
         )
 
         service = plan_of_service(*cloud)

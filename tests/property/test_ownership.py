@@ -174,12 +174,12 @@ class SlotOwnerTest(base.EmulatorTestCase):
             host['reports_slot_owners'] = reported
             host['slot_owner_capability'] = claimed
             self.control.load_world(world)
-            view = self.read()
+            managed = self.read()
             instances = {
                 slot.owner.uuid: frozenset()
-                for slot in view.io_slots
+                for slot in managed.io_slots
                 if slot.owner and slot.owner.name == 'archive'
             }
-            plan = plan_for(self.FILE, view.io_slots, [], instances, {}, {})
+            plan = plan_for(self.FILE, managed.io_slots, [], instances, {}, {})
             offered = {entry.drc_index for entry in available(plan)}
             self.assertEqual(free, offered)

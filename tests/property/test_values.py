@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import names
 from nova_powervm.devices import policy
 from nova_powervm.lpar import partition
@@ -129,12 +129,16 @@ class LparSizeTest(unittest.TestCase):
     def test_suggested_allocation_ratio_is_accepted(
         self, units, factor, ratio
     ):
-        view = host.HostView('s', 'u', 'm', 1, 1, 1, units, units, 0.05)
-        text = host.overcommitment(view, factor, ratio)
+        managed = host_values.ManagedSystem(
+            's', 'u', 'm', 1, 1, 1, units, units, 0.05
+        )
+        text = host_values.overcommitment(managed, factor, ratio)
         if text:
             advised = float(re.search(r'_ratio to ([0-9.]+)', text).group(1))
             self.assertLess(advised, ratio)
-            self.assertIsNone(host.overcommitment(view, factor, advised))
+            self.assertIsNone(
+                host_values.overcommitment(managed, factor, advised)
+            )
 
 
 class RequestedAmountsTest(unittest.TestCase):

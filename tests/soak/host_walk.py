@@ -128,7 +128,7 @@ class HostWalkTest(one_time_use.OneTimeUseTestCase):
             (self.reboot_one, 1),
             (self.evacuate_one, 2),
             (self.migrate_one, 2),
-            (self.make_twin, 1),
+            (self.make_duplicate, 1),
             (self.edit, 2),
             (self.pull_or_plug, 1),
             (self.change_owner, 2),
@@ -408,7 +408,7 @@ class HostWalkTest(one_time_use.OneTimeUseTestCase):
         self.traits.add(uuid)
         return f'{host} {index:08X}'
 
-    def make_twin(self):
+    def make_duplicate(self):
         """Create a second provider for a slot, with the other form of name."""
         host, index, uuid = self._provider()
         name = f'PowerVM IOSlot {index:08X}'

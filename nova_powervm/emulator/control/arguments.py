@@ -58,7 +58,7 @@ def slot(drc_index: str, card: resource.JSON) -> resource.JSON:
 
 
 def is_named(partition: partition_module.Partition, name: str | int) -> bool:
-    """Tell whether a partition has this UUID, name or id."""
+    """Return whether a partition has this UUID, name or id."""
     return str(name).upper() == partition.uuid.upper() or str(name) in (
         partition.name,
         str(partition.id),

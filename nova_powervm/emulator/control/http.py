@@ -85,7 +85,7 @@ def _call(control: verbs.Control, verb: str, body: bytes) -> Any:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Tell whether a JSON value has the type of a verb's argument."""
+    """Return whether a JSON value has the type of a verb's argument."""
     if isinstance(hint, types.UnionType):
         return any(_fits(value, part) for part in typing.get_args(hint))
     type_ = typing.get_origin(hint) or hint

@@ -20,14 +20,14 @@ from oslo_log import log as logging
 from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.lpar import storage
 from nova_powervm.powervm.disk import volume_groups
 
 LOG = logging.getLogger(__name__)
 
 
-def capacity(group: pvm_storage.VG) -> host.DiskCapacity:
+def capacity(group: pvm_storage.VG) -> host_values.DiskCapacity:
     """Return a group's size and how much of it is used, in whole GiB.
 
     The free space is rounded down.
@@ -41,7 +41,7 @@ def capacity(group: pvm_storage.VG) -> host.DiskCapacity:
     others = group.capacity - group.available_size - sum(counted)
     # How much larger than its flavor's size a disk may be.
     excess = max(0, math.ceil(volume_groups.unit_gb(group)) - 1)
-    return host.DiskCapacity(
+    return host_values.DiskCapacity(
         total_gb=total,
         used_gb=max(0, total - math.floor(group.available_size)),
         reserved_gb=max(0, math.ceil(round(others, 3)))

@@ -24,13 +24,13 @@ from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm import disk as disk_drivers
-from nova_powervm.powervm import errors
+from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm.disk import group_contents
 from nova_powervm.powervm.disk import media
 from nova_powervm.powervm.disk import scsi_mappings
@@ -64,7 +64,7 @@ class LocalDisk:
             settings.volume_group or '',
         )
         # The last reading of the group, and its capacity.
-        self._measured: tuple[Any, host.DiskCapacity] | None = None
+        self._measured: tuple[Any, host_values.DiskCapacity] | None = None
         self._uploads = uploads.Uploads(adapter)
         self._mappings = scsi_mappings.ScsiMappings(adapter)
         self._media = media.MediaRepository(
@@ -84,7 +84,7 @@ class LocalDisk:
     def pool(self) -> None:
         """None: no other host has the volume group."""
 
-    def capacity(self) -> host.DiskCapacity:
+    def capacity(self) -> host_values.DiskCapacity:
         """Return the group's size and how much of it is used, in whole GiB.
 
         The free space is rounded down.
@@ -104,7 +104,7 @@ class LocalDisk:
         """Delete the descriptions of our uploads from the REST server."""
         self._uploads.forget_leftovers(storage.is_ours)
 
-    @errors.retried
+    @rest_errors.retried
     def check(self, *, config_drive: bool) -> None:
         """Verify that there is a place for a config drive if one is needed.
 
@@ -114,7 +114,7 @@ class LocalDisk:
         if config_drive:
             self._media.check()
 
-    @errors.retried
+    @rest_errors.retried
     def check_room(
         self,
         lpar: str,
@@ -144,7 +144,7 @@ class LocalDisk:
         if medium_bytes is not None:
             self._media.check_room(lpar, medium_bytes)
 
-    @errors.retried
+    @rest_errors.retried
     def make_root(
         self,
         lpar: str,
@@ -183,7 +183,7 @@ class LocalDisk:
             raise
         return stored_disks.Stored(name, made)
 
-    @errors.retried
+    @rest_errors.retried
     def make_blank(self, lpar: str, disk: storage.Disk) -> stored_disks.Stored:
         """Create an empty virtual disk.
 
@@ -195,7 +195,7 @@ class LocalDisk:
         )
         return stored_disks.Stored(name, made)
 
-    @errors.retried
+    @rest_errors.retried
     def make_medium(self, lpar: str, iso: bytes) -> stored_disks.Stored:
         """Create a virtual optical medium in the server's media repository."""
         return self._media.make(lpar, iso)
@@ -205,7 +205,7 @@ class LocalDisk:
         elements = [item.handle for item in stored]
         self._mappings.attach(self._groups.vios, lpar, elements)
 
-    @errors.retried
+    @rest_errors.retried
     def check_growth(self, lpar: str, size_gb: float) -> None:
         """Verify that there is enough space for a larger root disk.
 
@@ -236,7 +236,7 @@ class LocalDisk:
         self._made(group, storage.base_name(root.name), size_gb)
         return True
 
-    @errors.retried
+    @rest_errors.retried
     def swap_fits(self, lpar: str, swap: storage.Disk | None) -> bool:
         """Return whether an LPAR is connected to exactly this swap disk."""
         name = storage.disk_name(lpar, storage.SWAP)
@@ -249,7 +249,7 @@ class LocalDisk:
             found.capacity, size_gb
         ) and name in self.attached(lpar)
 
-    @errors.retried
+    @rest_errors.retried
     def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
         """Make sure that an LPAR has exactly this swap disk; see the protocol.
 

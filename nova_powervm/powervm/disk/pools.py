@@ -28,7 +28,7 @@ from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
 from nova_powervm.lpar import storage
-from nova_powervm.powervm import errors
+from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import session
 
 LOG = logging.getLogger(__name__)
@@ -131,10 +131,10 @@ class StoragePool:
         """The tier in which units are created."""
         return self._found().tier
 
-    @errors.retried
+    @rest_errors.retried
     def read_nodes(self) -> None:
         """Read the nodes of the cluster, with one conditional request."""
-        with errors.translated(f'reading the cluster of {self}'):
+        with rest_errors.translated(f'reading the cluster of {self}'):
             place = self._found()
             try:
                 cluster = place.cluster.refresh(use_etag=True)
@@ -143,14 +143,14 @@ class StoragePool:
             else:
                 self._replace(place, cluster=cluster)
 
-    @errors.retried
+    @rest_errors.retried
     def read(self) -> pvm_storage.SSP:
         """Read the pool, with one conditional request if it is unchanged.
 
         :raises exception.ConfigurationError: There is not exactly one pool
             and tier that the options name, or no server.
         """
-        with errors.translated(f'reading {self}'):
+        with rest_errors.translated(f'reading {self}'):
             place = self._found()
             try:
                 pool = place.pool.refresh(use_etag=True)
@@ -177,18 +177,20 @@ class StoragePool:
         pool, place = self.read(), self._found()
         if len(place.tiers) == 1:
             return Usage(pool.capacity, pool.free_space, pool.logical_units)
-        with errors.translated(f'reading tier {place.tier.name} of {self}'):
+        with rest_errors.translated(
+            f'reading tier {place.tier.name} of {self}'
+        ):
             capacity = place.tier.refresh().capacity
         return Usage(capacity, min(capacity, pool.free_space), self.units())
 
-    @errors.retried
+    @rest_errors.retried
     def units(self, *, of_all_tiers: bool = False) -> list[pvm_storage.LUEnt]:
         """Read logical units.
 
         :param of_all_tiers: Whether to read those of all tiers, and not only
             of the one for new units.
         """
-        with errors.translated(f'reading the logical units of {self}'):
+        with rest_errors.translated(f'reading the logical units of {self}'):
             try:
                 return self._read_units(of_all_tiers)
             except pvm.HttpNotFound:
@@ -214,10 +216,10 @@ class StoragePool:
             if pvm_util.get_req_path_uuid(unit.href, root=True) == tier
         ]
 
-    @errors.retried
+    @rest_errors.retried
     def unit(self, uuid: str) -> pvm_storage.LUEnt | None:
         """Read a logical unit of the tier; return None if there is none."""
-        with errors.translated(f'reading logical unit {uuid} of {self}'):
+        with rest_errors.translated(f'reading logical unit {uuid} of {self}'):
             try:
                 return pvm_storage.LUEnt.get(
                     self._adapter, uuid=uuid, parent=self.tier
@@ -232,7 +234,7 @@ class StoragePool:
         kind: str,
         image: pvm_storage.LUEnt | None = None,
     ) -> pvm_storage.LUEnt:
-        """Create a logical unit with a name that nobody else gives one.
+        """Create a logical unit with a name of its own.
 
         :param size_gb: Its size in GiB.
         :param kind: :data:`DISK` or :data:`IMAGE`.
@@ -243,7 +245,7 @@ class StoragePool:
             self._adapter, name, size_gb, thin=True, typ=kind, clone=image
         )
         try:
-            with errors.translated(f'creating logical unit {name}'):
+            with rest_errors.translated(f'creating logical unit {name}'):
                 made = new.create(
                     parent=self.tier, timeout=session.ANSWER_SECONDS
                 )
@@ -254,13 +256,13 @@ class StoragePool:
                 raise
         return _checked(made, size_gb, 'creating')
 
-    @errors.retried_on_conflict
+    @rest_errors.retried_on_conflict
     def rename(self, unit: pvm_storage.LUEnt, name: str) -> pvm_storage.LUEnt:
         """Rename a logical unit unless it was changed since it was read.
 
         :raises exception.RestConflict: It was.
         """
-        with errors.translated(f'renaming logical unit {unit.name}'):
+        with rest_errors.translated(f'renaming logical unit {unit.name}'):
             # It may be in another tier.
             current = unit.refresh(use_etag=False)
             if current.name == name:
@@ -274,7 +276,7 @@ class StoragePool:
             current.set_parm_value('UnitName', name)
             return current.update(timeout=session.ANSWER_SECONDS)
 
-    @errors.retried_on_conflict
+    @rest_errors.retried_on_conflict
     def grow(self, unit: pvm_storage.LUEnt, size_gb: float) -> None:
         """Enlarge a logical unit, which may be in use, if it is smaller.
 
@@ -283,7 +285,7 @@ class StoragePool:
         :param size_gb: Its size in GiB.
         :raises exception.RestError: The pool refuses it.
         """
-        with errors.translated(f'enlarging logical unit {unit.name}'):
+        with rest_errors.translated(f'enlarging logical unit {unit.name}'):
             # With its ETag, a try that failed would get its own change back.
             current = unit.refresh(use_etag=False)
             if storage.is_smaller(current.capacity, size_gb):
@@ -291,7 +293,7 @@ class StoragePool:
                 current = current.update(timeout=session.ANSWER_SECONDS)
         _checked(current, size_gb, 'enlarging')
 
-    @errors.retried
+    @rest_errors.retried
     def delete(
         self, unit: pvm_storage.LUEnt, *, etag: str | None = None
     ) -> None:
@@ -301,7 +303,7 @@ class StoragePool:
         :raises exception.RestError: It is mapped, or an image of others.
         """
         with (
-            errors.translated(f'deleting logical unit {unit.name}'),
+            rest_errors.translated(f'deleting logical unit {unit.name}'),
             contextlib.suppress(pvm.HttpNotFound),
         ):
             self._adapter.delete_by_href(unit.href, etag=etag)
@@ -314,7 +316,7 @@ class StoragePool:
     def _found(self) -> _Place:
         with self._lock:
             if self._place is None:
-                with errors.translated(f'looking for {self}'):
+                with rest_errors.translated(f'looking for {self}'):
                     self._place = self._find()
             return self._place
 

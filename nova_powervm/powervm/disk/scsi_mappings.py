@@ -29,7 +29,7 @@ from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.lpar import storage
-from nova_powervm.powervm import errors
+from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import session
 
 LOG = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class ScsiMappings:
         # Prevents conflicts between the threads of this service.
         self._changing = threading.Lock()
 
-    @errors.retried_on_conflict
+    @rest_errors.retried_on_conflict
     def attach(
         self,
         vios: str,
@@ -73,7 +73,7 @@ class ScsiMappings:
         :returns: Whether the server runs; otherwise nothing is mapped.
         """
         action = f'mapping storage to LPAR {lpar}'
-        with self._changing, errors.translated(action):
+        with self._changing, rest_errors.translated(action):
             server = self._read(vios)
             if server.state != bp.LPARState.RUNNING:
                 LOG.warning(
@@ -107,7 +107,7 @@ class ScsiMappings:
                 server.update(timeout=session.ANSWER_SECONDS)
             return True
 
-    @errors.retried
+    @rest_errors.retried
     def names(self, lpar: str, by_all: Collection[str] = ()) -> set[str]:
         """Return the names of the storage that is mapped to an LPAR.
 
@@ -118,7 +118,7 @@ class ScsiMappings:
             not run may have some.
         """
         action = f'reading the storage of LPAR {lpar}'
-        with errors.translated(action):
+        with rest_errors.translated(action):
             servers = _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP])
         found = {
             name for server in servers for name in _mapped_names(server, lpar)
@@ -147,10 +147,10 @@ class ScsiMappings:
         self._detach(lpar, name, found)
         return found
 
-    @errors.retried_on_conflict
+    @rest_errors.retried_on_conflict
     def _detach(self, lpar: str, name: str | None, found: set[str]) -> None:
         action = f'unmapping the storage of LPAR {lpar}'
-        with self._changing, errors.translated(action):
+        with self._changing, rest_errors.translated(action):
             for server in _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP]):
                 doomed = [
                     mapping
@@ -165,7 +165,7 @@ class ScsiMappings:
                     found.add(server.uuid)
                     server.update(timeout=session.ANSWER_SECONDS)
 
-    @errors.retried_on_conflict
+    @rest_errors.retried_on_conflict
     def detach_deleted(self) -> None:
         """Unmap the driver's storage from LPARs that do not exist any more.
 
@@ -174,7 +174,7 @@ class ScsiMappings:
         this only while no LPAR is being removed.
         """
         action = 'unmapping the storage of deleted LPARs'
-        with self._changing, errors.translated(action):
+        with self._changing, rest_errors.translated(action):
             for server in _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP]):
                 doomed = [
                     mapping

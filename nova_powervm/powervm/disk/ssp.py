@@ -25,14 +25,14 @@ from oslo_log import log as logging
 from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
 from nova_powervm.lpar import pool_images
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm import disk as disk_drivers
-from nova_powervm.powervm import errors
+from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm.disk import group_contents
 from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import media
@@ -102,7 +102,7 @@ class SharedStoragePool:
         """The pool, which other hosts see, too."""
         return self._pool
 
-    def capacity(self) -> host.DiskCapacity:
+    def capacity(self) -> host_values.DiskCapacity:
         """Return the tier's size and how much of it is used, in whole GiB.
 
         Reserve the sizes of all units that Placement does not count: images,
@@ -118,7 +118,7 @@ class SharedStoragePool:
             for unit in usage.units
             if not storage.is_counted(unit.name)
         )
-        return host.DiskCapacity(
+        return host_values.DiskCapacity(
             total_gb=total,
             used_gb=max(0, total - math.floor(usage.free_gb)),
             reserved_gb=min(total, math.ceil(round(others, 3))),
@@ -132,7 +132,7 @@ class SharedStoragePool:
         """Delete the descriptions of our uploads from the REST server."""
         self._uploads.forget_leftovers(_is_ours)
 
-    @errors.retried
+    @rest_errors.retried
     def check(self, *, config_drive: bool) -> None:
         """Verify that there is a place for a config drive if one is needed.
 
@@ -142,7 +142,7 @@ class SharedStoragePool:
         if config_drive:
             self._media.check()
 
-    @errors.retried
+    @rest_errors.retried
     def check_room(
         self,
         lpar: str,
@@ -160,7 +160,7 @@ class SharedStoragePool:
         if medium_bytes is not None:
             self._media.check_room(lpar, medium_bytes)
 
-    @errors.retried
+    @rest_errors.retried
     def make_root(
         self,
         lpar: str,
@@ -187,7 +187,7 @@ class SharedStoragePool:
         made = self._clone(lpar, disk, found)
         return self._pool.stored(made)
 
-    @errors.retried
+    @rest_errors.retried
     def make_blank(self, lpar: str, disk: storage.Disk) -> stored_disks.Stored:
         """Create an empty logical unit.
 
@@ -200,7 +200,7 @@ class SharedStoragePool:
         self._check_free([disk])
         return self._pool.stored(self._make(lpar, disk))
 
-    @errors.retried
+    @rest_errors.retried
     def make_medium(self, lpar: str, iso: bytes) -> stored_disks.Stored:
         """Create a virtual optical medium on the main server."""
         return self._media.make(lpar, iso)
@@ -226,7 +226,7 @@ class SharedStoragePool:
                 reason='the Virtual I/O Server does not run',
             )
 
-    @errors.retried
+    @rest_errors.retried
     def check_growth(self, lpar: str, size_gb: float) -> None:
         """Verify that there is enough space for a larger root disk.
 
@@ -251,7 +251,7 @@ class SharedStoragePool:
         self._units.grow(root.stored.handle.unit, size_gb)
         return True
 
-    @errors.retried
+    @rest_errors.retried
     def swap_fits(self, lpar: str, swap: storage.Disk | None) -> bool:
         """Return whether an LPAR is connected to exactly this swap disk."""
         fitting, others = self._pool.sort_swaps(lpar, swap)
@@ -259,7 +259,7 @@ class SharedStoragePool:
             return swap is None and not others
         return fitting.name in self.attached(lpar)
 
-    @errors.retried
+    @rest_errors.retried
     def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
         """Make sure that an LPAR has exactly this swap disk; see the protocol.
 
@@ -363,7 +363,7 @@ class SharedStoragePool:
     ) -> None:
         """Delete what an interrupted build of an LPAR left.
 
-        :param name: Name of all of it; None to unmap whatever the LPAR has.
+        :param name: Name of all of it; None to unmap all that the LPAR has.
         :raises exception.DiskInUse: A running LPAR uses some of it; nothing
             was deleted.
         """

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from collections.abc import Sequence
 
 from nova_powervm import exception
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
@@ -46,9 +46,9 @@ class NoDisks:
     def pool(self) -> None:
         """None: there is no storage."""
 
-    def capacity(self) -> host.DiskCapacity:
+    def capacity(self) -> host_values.DiskCapacity:
         """Return a capacity of zero."""
-        return host.DiskCapacity()
+        return host_values.DiskCapacity()
 
     def unmap_deleted(self) -> None:
         """Do nothing: no disk was left."""

@@ -24,7 +24,7 @@ from pypowervm import exceptions as pvm
 from pypowervm.wrappers import vios_file
 
 from nova_powervm import exception
-from nova_powervm.powervm import errors
+from nova_powervm.powervm import rest_errors
 
 LOG = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Uploads:
         stream = _Stream(upload, chunks)
         with (
             self._turns[upload.kind],
-            errors.translated(f'uploading {upload.name}'),
+            rest_errors.translated(f'uploading {upload.name}'),
             self._announced(upload) as file,
         ):
             self._transfer(file, stream)

@@ -25,7 +25,7 @@ from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
-from nova_powervm.powervm import errors
+from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import session
 
 _VIOS = virtual_io_server.VIOS
@@ -56,10 +56,12 @@ class ServerGroups:
         :param vios: Its uuid; None for :attr:`vios`.
         """
         vios = vios or self.vios
-        with errors.translated(f'reading the volume groups of VIOS {vios}'):
+        with rest_errors.translated(
+            f'reading the volume groups of VIOS {vios}'
+        ):
             return self._read_groups(vios)
 
-    @errors.retried_on_conflict
+    @rest_errors.retried_on_conflict
     def change(
         self, edit: Callable[[storage.VG], bool], uuid: str | None = None
     ) -> storage.VG:
@@ -69,7 +71,7 @@ class ServerGroups:
         :param uuid: Uuid of the group.
         :returns: The group after the change.
         """
-        with self._changing, errors.translated(f'changing group {uuid}'):
+        with self._changing, rest_errors.translated(f'changing group {uuid}'):
             group = storage.VG.get(
                 self._adapter,
                 uuid=uuid,
@@ -78,7 +80,7 @@ class ServerGroups:
             )
             return self._update(group) if edit(group) else group
 
-    @errors.retried_on_conflict
+    @rest_errors.retried_on_conflict
     def change_all(
         self, edit: Callable[[storage.VG], bool], vios: str | None = None
     ) -> None:
@@ -90,7 +92,7 @@ class ServerGroups:
         with self._changing:
             for group in self.all(vios):
                 if edit(group):
-                    with errors.translated(f'changing {group.name}'):
+                    with rest_errors.translated(f'changing {group.name}'):
                         self._update(group)
 
     def _update(self, group: storage.VG) -> storage.VG:
@@ -137,7 +139,7 @@ class VolumeGroups(ServerGroups):
         assert self._vios is not None  # noqa: S101 - read finds or raises
         return self._vios
 
-    @errors.retried
+    @rest_errors.retried
     def read(self) -> storage.VG:
         """Read the group, with one conditional request if it is unchanged.
 
@@ -146,7 +148,7 @@ class VolumeGroups(ServerGroups):
         :raises exception.ConfigurationError: There is not exactly one group
             of this name.
         """
-        with self._reading, errors.translated(f'reading {self}'):
+        with self._reading, rest_errors.translated(f'reading {self}'):
             self._group = self._fetch()
             return self._group
 
@@ -166,7 +168,7 @@ class VolumeGroups(ServerGroups):
             )
         return group
 
-    @errors.retried_on_conflict
+    @rest_errors.retried_on_conflict
     def change(
         self, edit: Callable[[storage.VG], bool], uuid: str | None = None
     ) -> storage.VG:
@@ -182,7 +184,7 @@ class VolumeGroups(ServerGroups):
         :returns: The group after the change.
         """
         uuid = uuid or self._uuid
-        with self._changing, errors.translated(f'changing {self}'):
+        with self._changing, rest_errors.translated(f'changing {self}'):
             known = self._answered
             if known is not None and known.uuid == uuid:
                 self._answered = None

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 
 from nova_powervm import exception
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import shared_ethernet
 from nova_powervm.ops import vif_interfaces
@@ -60,26 +60,27 @@ class SeaVifDriver:
         self._mappings = mappings
         self._vlans = provisioned
 
-    def check(self, port: network.Port) -> None:
+    def check(self, port: network_ports.Port) -> None:
         """Verify that the VNIC type of a port is supported.
 
         :raises exception.PortRefused: It is not ``normal``.
         """
-        if port.vnic_type != network.NORMAL:
+        if port.vnic_type != network_ports.NORMAL:
             raise exception.PortRefused(
                 port=port.id,
                 reason=f'its vnic_type is {port.vnic_type}; only '
-                f'{network.NORMAL} ports can be on a Shared Ethernet bridge',
+                f'{network_ports.NORMAL} ports can be on a Shared Ethernet '
+                'bridge',
             )
 
     def using(
-        self, ports: Sequence[network.Port]
+        self, ports: Sequence[network_ports.Port]
     ) -> contextlib.AbstractContextManager[None]:
         """Prevent the removal of the VLANs of ports from their bridges."""
         return self._vlans.using(ports)
 
     def connect(
-        self, ports: Sequence[network.Port]
+        self, ports: Sequence[network_ports.Port]
     ) -> Sequence[shared_ethernet.Connection]:
         """Find the bridge of each port, without changing anything.
 
@@ -93,16 +94,16 @@ class SeaVifDriver:
         ]
         for connection in connections:
             self._check_vlan(connection)
-        shared_ethernet.check_room(connections)
+        shared_ethernet.check_free_vlans(connections)
         return connections
 
     def provide(
         self,
         connections: Sequence[shared_ethernet.Connection],
-        marks: vif_interfaces.InstanceMarks,
+        metadata: vif_interfaces.InstanceMetadata,
     ) -> None:
         """Add the VLANs of connections to their bridges."""
-        self._vlans.provide(connections, marks)
+        self._vlans.provide(connections, metadata)
 
     def adapters(self, lpar: str) -> Sequence[shared_ethernet.Adapter]:
         """Read the client network adapters of an LPAR.
@@ -118,7 +119,7 @@ class SeaVifDriver:
         ]
 
     def serves(
-        self, adapter: shared_ethernet.Adapter, port: network.Port
+        self, adapter: shared_ethernet.Adapter, port: network_ports.Port
     ) -> bool:
         """Return whether an adapter is on the VLAN of a port."""
         return adapter.serves(port)
@@ -139,9 +140,9 @@ class SeaVifDriver:
         self._ethernet.unplug(lpar, mac, only)
         self._vlans.released()
 
-    def release(self, marks: vif_interfaces.InstanceMarks) -> None:
+    def release(self, metadata: vif_interfaces.InstanceMetadata) -> None:
         """Remove the VLANs that only the ports of an instance used."""
-        self._vlans.adopt(marks.read())
+        self._vlans.adopt(metadata.read())
         self._vlans.released()
         self._vlans.remove_idle()
 

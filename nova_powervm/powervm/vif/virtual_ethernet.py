@@ -27,7 +27,7 @@ from pypowervm.wrappers import virtual_io_server
 from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import shared_ethernet
-from nova_powervm.powervm import errors
+from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import system
 
 LOG = logging.getLogger(__name__)
@@ -51,10 +51,10 @@ class VirtualEthernet:
         self._managed = managed
         self._switches: dict[int, pvm_network.VSwitch] = {}
 
-    @errors.retried
+    @rest_errors.retried
     def bridges(self) -> Sequence[shared_ethernet.Bridge]:
         """Read the Shared Ethernet bridges (REST ``NetworkBridge``)."""
-        with errors.translated('reading the Shared Ethernet bridges'):
+        with rest_errors.translated('reading the Shared Ethernet bridges'):
             found = pvm_network.NetBridge.get(
                 self._adapter, **self._under_system()
             )
@@ -71,7 +71,7 @@ class VirtualEthernet:
                 switch=self._switch(bridge.vswitch_id).name,
                 pvid=bridge.pvid,
                 vlans=frozenset(bridge.list_vlans()),
-                room=shared_ethernet.room_of(
+                free_vlans=shared_ethernet.free_vlans_of(
                     [len(t.tagged_vlans) for t in bridge.seas[0].addl_adpts]
                 ),
             )
@@ -96,23 +96,27 @@ class VirtualEthernet:
         """
         self._provision(bridge, sorted(vlans))
 
-    @errors.retried_on_conflict
+    @rest_errors.retried_on_conflict
     def _provision(
         self, bridge: shared_ethernet.Bridge, vlans: Sequence[int]
     ) -> None:
-        with errors.translated(f'adding VLANs {vlans} to bridge {bridge}'):
+        with rest_errors.translated(
+            f'adding VLANs {vlans} to bridge {bridge}'
+        ):
             network_bridger.ensure_vlans_on_nb(
                 self._adapter, self._managed.wrapper.uuid, bridge.uuid, vlans
             )
 
-    @errors.retried_on_conflict
+    @rest_errors.retried_on_conflict
     def withdraw(self, bridge: shared_ethernet.Bridge, vlan: int) -> None:
         """Remove a VLAN from a bridge, if it carries it.
 
         A VLAN on the first trunk adapter stays, because the driver never adds
         VLANs there.
         """
-        with errors.translated(f'removing VLAN {vlan} from bridge {bridge}'):
+        with rest_errors.translated(
+            f'removing VLAN {vlan} from bridge {bridge}'
+        ):
             network_bridger.remove_vlan_from_nb(
                 self._adapter,
                 self._managed.wrapper.uuid,
@@ -121,7 +125,7 @@ class VirtualEthernet:
                 fail_if_pvid=True,
             )
 
-    @errors.retried
+    @rest_errors.retried
     def occupied(self) -> Collection[tuple[str, int]]:
         """Find the VLANs of the client adapters of all partitions.
 
@@ -131,7 +135,7 @@ class VirtualEthernet:
         :returns: Pairs of the name of a virtual switch and a VLAN ID.
         """
         found: set[tuple[str, int]] = set()
-        with errors.translated('reading the adapters of all partitions'):
+        with rest_errors.translated('reading the adapters of all partitions'):
             for kind in (_LPAR, _VIOS):
                 for each in kind.get(self._adapter):
                     for adapter in self._clients(kind, each.uuid):
@@ -156,13 +160,13 @@ class VirtualEthernet:
             return []
         return [adapter for adapter in found if not adapter.is_trunk]
 
-    @errors.retried
+    @rest_errors.retried
     def adapters(self, lpar: str) -> Sequence[shared_ethernet.Adapter]:
         """Read the client network adapters of an LPAR.
 
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
-        with errors.translated(f'reading the adapters of LPAR {lpar}'):
+        with rest_errors.translated(f'reading the adapters of LPAR {lpar}'):
             return [self._to_adapter(adapter) for adapter in self._read(lpar)]
 
     def _to_adapter(self, adapter: pvm_network.CNA) -> shared_ethernet.Adapter:
@@ -191,7 +195,7 @@ class VirtualEthernet:
         self, lpar: partition.Partition, adapter: shared_ethernet.Adapter
     ) -> None:
         action = f'creating the adapter {adapter.mac} of LPAR {lpar.name}'
-        with errors.translated(action):
+        with rest_errors.translated(action):
             switch = self._switch_named(adapter.switch)
             pvm_network.CNA.bld(
                 self._adapter,
@@ -200,7 +204,7 @@ class VirtualEthernet:
                 mac_addr=adapter.mac,
             ).create(parent=lpar.handle)
 
-    @errors.retried
+    @rest_errors.retried
     def unplug(
         self, lpar: str, mac: str, only: shared_ethernet.Adapter | None = None
     ) -> None:
@@ -209,7 +213,9 @@ class VirtualEthernet:
         :param only: Delete it only if it has the VLAN and virtual switch of
             this one.
         """
-        with errors.translated(f'deleting the adapter {mac} of LPAR {lpar}'):
+        with rest_errors.translated(
+            f'deleting the adapter {mac} of LPAR {lpar}'
+        ):
             try:
                 for adapter in self._read(lpar):
                     if _with_colons(adapter.mac) == mac.lower() and (

@@ -22,29 +22,29 @@ from collections.abc import Sequence
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import shared_ethernet
 from nova_powervm.ops import vif_interfaces
 from nova_powervm.powervm.vif import virtual_ethernet
 
 LOG = logging.getLogger(__name__)
 
-#: The driver warns of a bridge with less room than one trunk adapter.
-LITTLE_ROOM = shared_ethernet.VLANS_PER_TRUNK
+#: The driver warns of a bridge with less free space than one trunk adapter.
+FEW_VLANS = shared_ethernet.VLANS_PER_TRUNK
 
 # Nova removes a port from its records after the driver has removed the
 # adapter, so the first search for unused VLANs may be too early.
 _ROUNDS = 2
-_MARK = 'powervm_vlan'
+_PREFIX = 'powervm_vlan'
 
 
 class ProvisionedVlans:
     """Adds VLANs to bridges, and removes the VLANs that it added.
 
-    Marks in Nova's records of the instances on a VLAN show that the driver
-    added it; the driver never removes a VLAN without a mark. A VLAN is marked
-    after it was added and unmarked before it is removed, so an interruption
-    leaves at worst an unused VLAN.
+    Metadata of the instances on a VLAN shows that the driver added it; the
+    driver never removes another VLAN. The metadata is written after the VLAN
+    was added, and removed before it, so an interruption leaves at worst an
+    unused VLAN.
 
     :param ethernet: The virtual Ethernet of the host.
     :param records: Nova's records; None if VLANs are never removed.
@@ -76,7 +76,7 @@ class ProvisionedVlans:
         self._rounds = _ROUNDS
 
     @contextlib.contextmanager
-    def using(self, ports: Sequence[network.Port]) -> Iterator[None]:
+    def using(self, ports: Sequence[network_ports.Port]) -> Iterator[None]:
         """Prevent the removal of the VLANs of ports in a block.
 
         In the block, a bridge is found to carry a VLAN, and an adapter is
@@ -100,11 +100,11 @@ class ProvisionedVlans:
     def provide(
         self,
         connections: Sequence[shared_ethernet.Connection],
-        marks: vif_interfaces.InstanceMarks,
+        metadata: vif_interfaces.InstanceMetadata,
     ) -> None:
         """Add the VLANs of connections to their bridges.
 
-        :param marks: The marks of the instance.
+        :param metadata: The metadata of the instance.
         """
         if not connections:
             return
@@ -112,20 +112,20 @@ class ProvisionedVlans:
         for connection in connections:
             if not connection.is_provisioned:
                 missing[connection.bridge].add(connection.vlan)
-        # Other builds on a new VLAN wait until the first one is marked.
+        # Other builds on a new VLAN wait until the metadata has it.
         with self._adding:
             if missing:
-                self._add(missing, marks.instance)
+                self._add(missing, metadata.instance)
             ours = {
                 each.on_bridge for each in connections
             } & self._added_vlans()
         if ours:
-            marks.add([_mark(vlan) for vlan in ours])
+            metadata.add([_key(vlan) for vlan in ours])
 
-    def adopt(self, marks: Collection[str]) -> None:
-        """Add the VLANs of an instance's marks to the known ones."""
+    def adopt(self, keys: Collection[str]) -> None:
+        """Add the VLANs of an instance's metadata to the known ones."""
         with self._changed:
-            self._added.update(_vlans(marks))
+            self._added.update(_vlans(keys))
 
     def released(self) -> None:
         """Note that an adapter was removed, so its VLAN may be unused."""
@@ -188,7 +188,7 @@ class ProvisionedVlans:
                 self._added.update(
                     shared_ethernet.Vlan(bridge.uuid, number) for number in new
                 )
-            _warn_of_little_room(now, len(new))
+            _warn_of_few_vlans(now, len(new))
 
     def _added_vlans(self) -> frozenset[shared_ethernet.Vlan]:
         """Return the VLANs that the driver has added."""
@@ -196,7 +196,7 @@ class ProvisionedVlans:
             return frozenset()
         with self._loading:
             if not self._loaded:
-                self.adopt(self._records.marks())
+                self.adopt(self._records.metadata_keys())
                 self._loaded = True
         with self._changed:
             return frozenset(self._added)
@@ -247,7 +247,7 @@ class ProvisionedVlans:
             if bridge is None or (bridge.switch, vlan.number) in occupied:
                 continue
             self._failed.add(vlan)
-            records.remove_mark(_mark(vlan))
+            records.remove_key(_key(vlan))
             if vlan.number in bridge.vlans:
                 LOG.info(
                     'VLAN %(vlan)d is no longer used; removing it from the '
@@ -260,26 +260,26 @@ class ProvisionedVlans:
                 self._added.discard(vlan)
 
 
-def _warn_of_little_room(bridge: shared_ethernet.Bridge, added: int) -> None:
-    room = bridge.room - added
-    if room < LITTLE_ROOM:
+def _warn_of_few_vlans(bridge: shared_ethernet.Bridge, added: int) -> None:
+    free = bridge.free_vlans - added
+    if free < FEW_VLANS:
         LOG.warning(
-            'Shared Ethernet bridge %(bridge)s is nearly full: it has room '
-            'for %(room)d more VLANs. When it is full, ports on other VLANs '
+            'Shared Ethernet bridge %(bridge)s is nearly full: it can have '
+            '%(free)d more VLANs. When it is full, ports on other VLANs '
             'are refused. `pvmctl networkbridge list` shows its VLANs; '
             'remove unused ones.',
-            {'bridge': bridge, 'room': max(room, 0)},
+            {'bridge': bridge, 'free': max(free, 0)},
         )
 
 
-def _mark(vlan: shared_ethernet.Vlan) -> str:
-    return f'{_MARK}:{vlan.bridge}:{vlan.number}'
+def _key(vlan: shared_ethernet.Vlan) -> str:
+    return f'{_PREFIX}:{vlan.bridge}:{vlan.number}'
 
 
-def _vlans(marks: Collection[str]) -> Iterator[shared_ethernet.Vlan]:
-    """Yield the VLANs of marks; other marks are ignored."""
-    for mark in marks:
-        prefix, _, rest = mark.partition(':')
+def _vlans(keys: Collection[str]) -> Iterator[shared_ethernet.Vlan]:
+    """Yield the VLANs of keys; other keys are ignored."""
+    for key in keys:
+        prefix, _, rest = key.partition(':')
         bridge, _, number = rest.rpartition(':')
-        if prefix == _MARK and bridge and number.isdigit():
+        if prefix == _PREFIX and bridge and number.isdigit():
             yield shared_ethernet.Vlan(bridge, int(number))

@@ -186,7 +186,7 @@ class Lister(Reporting, lister.Lister):
         return parser
 
     def is_short(self, parsed_args: argparse.Namespace) -> bool:
-        """Tell whether to show only the columns that fit a terminal."""
+        """Return whether to show only the columns that fit a terminal."""
         return (
             parsed_args.formatter == 'table'
             and not parsed_args.columns

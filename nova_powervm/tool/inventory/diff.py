@@ -113,23 +113,23 @@ class Diff(base.Lister):
         tree = move_reader.add_moves(
             self.app,
             placement_client.read_tree(self.app, parsed_args),
-            reading.view.io_slots,
+            reading.system.io_slots,
         )
         found = differences.compare(
             service_plan.plan_as_service(
                 policy,
-                reading.view,
+                reading.system,
                 tree,
                 tree.node,
                 self.app.config.settings.provider_names,
             ),
             tree,
-            reading.view.io_slots,
+            reading.system.io_slots,
             reading.lpars,
         )
         if accelerators is not None:
             found = cyborg_differences.add_differences(
-                found, accelerators, policy, reading.view.io_slots, tree
+                found, accelerators, policy, reading.system.io_slots, tree
             )
         if not found:
             self.note(

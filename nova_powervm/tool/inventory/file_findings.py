@@ -128,7 +128,7 @@ def find_shared_slots(
     :param reading: The state of the host.
     """
     for shared in accelerator_policy.find_shared_slots(
-        accelerators, policy, reading.view.io_slots
+        accelerators, policy, reading.system.io_slots
     ):
         yield Finding(
             Severity.ERROR,
@@ -199,14 +199,14 @@ def find_host_mismatches(
     :param policy: The parsed file.
     :param reading: The state of the host.
     """
-    verdicts = matching.judge(policy, reading.view.io_slots)
+    verdicts = matching.judge(policy, reading.system.io_slots)
     yield from _conflicts(verdicts)
     if policy.paragraphs and not any(v.paragraphs for v in verdicts):
         yield _warning(
             f'no paragraph offers a device of {reading.source}',
             'nova-powervm-inventory show lists what the host has',
         )
-    for paragraph in matching.unused(policy, reading.view.io_slots):
+    for paragraph in matching.unused(policy, reading.system.io_slots):
         yield Finding(Severity.WARNING, _unused(paragraph, reading))
     yield from _wired(verdicts)
 
@@ -292,7 +292,7 @@ def describe_offer(
     policy: policies.Policy, reading: host_reader.HostReading
 ) -> Iterator[str]:
     """Summarize the devices that a file offers on a host."""
-    slots = reading.view.io_slots
+    slots = reading.system.io_slots
     verdicts = matching.judge(policy, slots)
     found = matching.devices(verdicts)
     counts = collections.Counter(device.resource_class for device in found)

@@ -70,14 +70,14 @@ def generate_file(
         devices get paragraphs, too.
     :returns: A valid inventory file.
     """
-    groups = _groups(reading.view.io_slots, instance_lpars)
+    groups = _groups(reading.system.io_slots, instance_lpars)
     lines = list(_head(reading, resource_class))
     for kind in device_kinds.KINDS:
         for heading in _sections(kind, groups):
             lines += ['', *_comment(heading)]
             for group in _usable(kind, groups):
                 lines += ['', *_paragraph(group, pci_names, resource_class)]
-    lines += _left_out(groups, reading.view.io_slots, pci_names)
+    lines += _left_out(groups, reading.system.io_slots, pci_names)
     return '\n'.join(lines) + '\n'
 
 
@@ -117,9 +117,9 @@ def _identification(slot: slots.Slot) -> dict[str, str]:
 def _head(
     reading: host_reader.HostReading, resource_class: str | None
 ) -> Iterator[str]:
-    view = reading.view
+    name, machine = _clean(reading.system.name), _clean(reading.system.machine)
     yield from _comment(
-        f'Devices of {_clean(view.name)} ({_clean(view.machine)}) that are '
+        f'Devices of {name} ({machine}) that are '
         'offered to instances. A device without a paragraph is not offered. '
         'nova-powervm-inventory generate created this file. Before you use it:'
     )

@@ -95,7 +95,7 @@ class Generate(base.Command):
         pci_names = pci_ids.read_chosen_names(parsed_args)
         reading = host_reader.read_host(self.app, parsed_args)
         tree = host_survey.read_tree(
-            self.app, parsed_args, reading.view.io_slots
+            self.app, parsed_args, reading.system.io_slots
         )
         text = file_generator.generate_file(
             reading,

@@ -59,7 +59,7 @@ def read_facts(
     return handover_facts.Facts(
         to=handover_facts.Manager(parsed_args.to),
         slot=slot,
-        io_slots=reading.view.io_slots,
+        io_slots=reading.system.io_slots,
         tree=tree,
         nova=_read_file(parsed_args.file or app.config.inventory_file),
         cyborg=_read_file(parsed_args.accelerators),
@@ -81,7 +81,7 @@ def find_slot(name: str, reading: host_reader.HostReading) -> slots.Slot:
     """
     found = [
         slot
-        for slot in reading.view.io_slots
+        for slot in reading.system.io_slots
         if policies.value_matches(name.upper(), slot.drc_hex)
         or any(
             policies.value_matches(pattern, slot.drc_name or '')

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.powervm import captures
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 class HostReading:
     """State of the host at one point in time.
 
-    :param view: The managed system with its slots.
+    :param system: The managed system with its slots.
     :param source: URL or files that were read, for messages.
     :param owners_known: False if a slot without an owner may have one.
     :param lpars: LPAR UUID in upper case to LPAR name; None if not requested.
     """
 
-    view: host.HostView
+    system: host_values.ManagedSystem
     source: str
     owners_known: bool = True
     lpars: Mapping[str, str] | None = None
@@ -134,7 +134,7 @@ def read_host(
                 'VirtualIOServer with --system-xml.'
             )
         return HostReading(
-            capture.view,
+            capture.system,
             ', '.join(parsed_args.system_xml),
             capture.owners_known,
         )

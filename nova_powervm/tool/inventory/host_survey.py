@@ -94,7 +94,7 @@ def make_survey(
     :param names: ``[powervm]provider_names``.
     """
     plan = service_plan.plan_as_service(
-        policy, reading.view, tree, node, names
+        policy, reading.system, tree, node, names
     )
     return Survey(policy, reading, node, tree, plan)
 

@@ -71,12 +71,12 @@ def read_leftovers(
     cloud = parsed_args.os_cloud
     host = left_moves.Host(
         tree,
-        reading.view.io_slots,
+        reading.system.io_slots,
         reading.owners_known and not parsed_args.system_xml,
         cyborg_slots.openstack_command(cloud),
     )
-    consumers = left_moves.find_unexplained(tree, reading.view.io_slots)
-    if not consumers and not tree.moves.misplaced:
+    consumers = left_moves.find_unexplained(tree, reading.system.io_slots)
+    if not consumers and not tree.moves.stale_lpars:
         return {}
     try:
         records = _read_records(app, cloud, tree, consumers)
@@ -103,6 +103,6 @@ def _read_records(
     migrations = client.find_migrations(tree.node, consumers)
     servers = client.read_servers(
         {each.server for each in migrations.values()}
-        | {each.instance for each in tree.moves.misplaced.values()}
+        | {each.instance for each in tree.moves.stale_lpars.values()}
     )
     return left_moves.NovaRecords(migrations, servers)

@@ -68,18 +68,18 @@ def format_record(
         broken, so that they can be copied.
     """
     margin = max(map(len, column_names)) + 2
-    room = max(width - margin, _NARROWEST) if width else 0
+    space = max(width - margin, _NARROWEST) if width else 0
     for name, value in zip(column_names, row, strict=True):
         title = name
         for text in str(value).splitlines() or [_EMPTY]:
-            for line in _wrap(text, room):
+            for line in _wrap(text, space):
                 yield f'{title:{margin}}{line}'
                 title = ''
 
 
-def _wrap(text: str, room: int) -> Sequence[str]:
-    if not room:
+def _wrap(text: str, space: int) -> Sequence[str]:
+    if not space:
         return [text]
     return textwrap.wrap(
-        text, room, break_long_words=False, break_on_hyphens=False
+        text, space, break_long_words=False, break_on_hyphens=False
     ) or [_EMPTY]

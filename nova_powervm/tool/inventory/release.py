@@ -111,9 +111,9 @@ class Release(base.Lister):
         tree = placement.tree(node)
         reading = host_reader.read_host(self.app, parsed_args)
         if not parsed_args.which:
-            return self._list_waiting(tree, reading.view.io_slots)
+            return self._list_waiting(tree, reading.system.io_slots)
         chosen, refused = _choose(
-            parsed_args.which, tree, reading.view.io_slots
+            parsed_args.which, tree, reading.system.io_slots
         )
         if refused:
             self._refuse(refused, len(parsed_args.which))

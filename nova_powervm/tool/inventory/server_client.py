@@ -55,7 +55,7 @@ class ServerClient:
 
         To a user who may not read the servers of all projects, those of others
         do not seem to exist, nor do their accelerator requests in Cyborg. Such
-        a user gets an error, whatever is asked.
+        a user gets an error for any question.
 
         :param uuids: Uuids of servers.
         :raises errors.ComputeApiError: The API can't be reached, or the user
@@ -123,7 +123,7 @@ class ServerClient:
         )
 
     def _is_migration(self, uuid: str) -> bool:
-        """Tell whether a consumer is a migration, if of a deleted server."""
+        """Return whether a consumer is a migration, if of a deleted server."""
         with _translated('reading migrations'):
             answer = self._api.get(
                 f'/os-migrations?limit=1&marker={uuid}',

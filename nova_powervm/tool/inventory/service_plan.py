@@ -13,7 +13,7 @@
 """The plan that nova-compute would make of the facts as they are now."""
 
 from nova_powervm.devices import assessment
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import names
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy as policies
@@ -23,7 +23,7 @@ from nova_powervm.tool.rules import placement_tree
 
 def plan_as_service(
     policy: policies.Policy,
-    view: host.HostView,
+    managed: host_values.ManagedSystem,
     tree: placement_tree.Tree | None,
     node: str,
     style: str,
@@ -35,7 +35,7 @@ def plan_as_service(
     one that a deleted instance left behind looks foreign.
 
     :param policy: The inventory file.
-    :param view: A reading of the host.
+    :param managed: A reading of the host.
     :param tree: What Placement holds; None without it: a slot that an
         instance owns then counts as owned by a partition.
     :param node: Name of the compute node.
@@ -43,10 +43,10 @@ def plan_as_service(
     """
     facts = assessment.Facts(
         policy=policy,
-        io_slots=view.io_slots,
+        io_slots=managed.io_slots,
         holdings=tree.holdings if tree else None,
         descendants=tree.providers if tree else (),
-        misplaced=tree.moves.misplaced if tree else {},
+        stale_lpars=tree.moves.stale_lpars if tree else {},
     )
     return planned.make_plan(
         assessment.assess(facts),

@@ -168,7 +168,7 @@ class Show(base.Lister):
         policy = base.load_inventory(self.app, parsed_args.file)
         reading = host_reader.read_host(self.app, parsed_args)
         tree = host_survey.read_tree(
-            self.app, parsed_args, reading.view.io_slots
+            self.app, parsed_args, reading.system.io_slots
         )
         survey = host_survey.make_survey(
             policy,

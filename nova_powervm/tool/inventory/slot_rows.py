@@ -305,7 +305,7 @@ def _natural(text: str) -> tuple[tuple[int, str], ...]:
 
 
 def is_slot_named(row: SlotRow, name: str) -> bool:
-    """Tell whether a name from the command line matches a slot.
+    """Return whether a name from the command line matches a slot.
 
     :param name: DRC index, location code, or the end of a location code such
         as ``C3`` or ``P1-C3``; can have the wildcards ``*`` and ``?``.

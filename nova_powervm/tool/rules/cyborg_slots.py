@@ -34,7 +34,7 @@ class CyborgSlot:
     :param provider: Cyborg's provider in Placement; None if there is none.
     :param state: The state in words, without the name of the manager.
     :param remedy: Commands or instructions for a state that does not change
-        by itself, one per line; empty if there is nothing to do.
+        unasked, one per line; empty if there is nothing to do.
     :param device: The device in Cyborg; None if it is unknown.
     :param requests: The requests that are bound to it.
     """

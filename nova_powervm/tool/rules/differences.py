@@ -88,7 +88,7 @@ def compare(
 ) -> tuple[Difference, ...]:
     """Find all that does not agree.
 
-    What the service would do by itself it finds in the plan: after the plan
+    What the service does unasked is in the plan: after the plan
     has been carried out nothing of the kinds missing, stale and changed is
     left.
 
@@ -337,9 +337,9 @@ def _unallocated(
     """Find the slots that LPARs of instances hold without an allocation."""
     for slot in by_index.values():
         lpar = slot.owner_lpar or ''
-        misplaced = tree.moves.misplaced.get(lpar)
+        stale = tree.moves.stale_lpars.get(lpar)
         consumer = tree.instance_lpars.get(lpar)
-        if consumer is None and misplaced is None:
+        if consumer is None and stale is None:
             continue
         standing = [
             provider
@@ -350,8 +350,8 @@ def _unallocated(
         if any(tree.is_held(provider, lpar) for provider in standing):
             continue
         what, cure = (
-            _describe_misplaced(slot, misplaced)
-            if misplaced
+            _describe_stale_lpars(slot, stale)
+            if stale
             else _describe_unallocated(slot, str(consumer))
         )
         yield Difference(
@@ -373,13 +373,13 @@ def _describe_unallocated(slot: slots.Slot, consumer: str) -> tuple[str, str]:
     )
 
 
-def _describe_misplaced(
-    slot: slots.Slot, misplaced: ownership.Misplaced
+def _describe_stale_lpars(
+    slot: slots.Slot, stale: ownership.StaleLpar
 ) -> tuple[str, str]:
     return (
-        f'held by {slot.owner}, whose instance {misplaced.instance} is on '
-        f'{misplaced.host}',
-        _ACCOUNT.format(consumer=misplaced.instance)
+        f'held by {slot.owner}, whose instance {stale.instance} is on '
+        f'{stale.host}',
+        _ACCOUNT.format(consumer=stale.instance)
         + '; if the server is well there, delete the LPAR with pvmctl, but '
         'not its disks',
     )

@@ -116,7 +116,7 @@ def lint_flavor(
 def _asks_for_devices(
     group: flavors.FlavorGroup, offers: DeviceOffers
 ) -> bool:
-    """Tell whether a group requests slots, or may be meant to.
+    """Return whether a group requests slots, or may be meant to.
 
     Other services use numbered groups and custom classes, too.
     """

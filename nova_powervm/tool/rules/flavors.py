@@ -23,7 +23,7 @@ from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 
 #: Required with two or more groups. Slots have one unit each, so two groups
-#: can't get the same slot, whatever the policy.
+#: can't get the same slot with any policy.
 GROUP_POLICY = 'group_policy'
 REQUIRED = 'required'
 
@@ -167,7 +167,7 @@ def _ids(device: str) -> dict[str, str]:
 
 
 def _takes(paragraph: policies.Paragraph, ids: Mapping[str, str]) -> bool:
-    """Tell whether a paragraph can match a device with these IDs."""
+    """Return whether a paragraph can match a device with these IDs."""
     return all(
         policies.value_matches(paragraph.identification[key], value)
         for key, value in ids.items()

@@ -42,7 +42,7 @@ _AWAITS_USER = 'VERIFY_RESIZE'
 _SOFT_DELETED = 'SOFT_DELETED'
 # Migrations whose user has decided.
 _ENDING = ('confirming', 'reverting')
-# A server that boots from a volume has none, whatever its flavor says.
+# A server that boots from a volume has none; its flavor may have a size.
 _DISK = 'DISK_GB'
 
 
@@ -223,8 +223,8 @@ def _list_moves(
     migrations: Mapping[str, Migration],
 ) -> Iterator['_Move']:
     """Yield what moves hold: LPARs first, then migrations in Placement."""
-    for lpar, misplaced in host.tree.moves.misplaced.items():
-        uuid = misplaced.instance
+    for lpar, stale in host.tree.moves.stale_lpars.items():
+        uuid = stale.instance
         yield _Move(host, uuid, servers[uuid], host.owned_by(lpar))
     for each in migrations.values():
         indexes = host.slots_of(each.uuid)
@@ -237,7 +237,7 @@ def _describe_silence(
 ) -> Iterator[tuple[int, Finding]]:
     """Say of all slots that may be of a move that this is not known."""
     steps = (f"delete nothing before Nova's API answers. {problem}",)
-    for lpar in host.tree.moves.misplaced:
+    for lpar in host.tree.moves.stale_lpars:
         for index in host.owned_by(lpar):
             yield index, Finding('Nova does not tell about its move', steps)
     for consumer in find_unexplained(host.tree, host.io_slots):
@@ -317,7 +317,7 @@ def _judge(move: _Move) -> Finding:
 
 
 def _judge_missing(move: _Move) -> Finding | None:
-    """Tell whether Nova has a migration, but not its server."""
+    """Return whether Nova has a migration, but not its server."""
     if move.server or not move.uuid:
         return None
     return Finding(
@@ -327,7 +327,7 @@ def _judge_missing(move: _Move) -> Finding | None:
 
 
 def _judge_open(move: _Move) -> Finding | None:
-    """Tell whether Nova is at the server, or its user has to decide."""
+    """Return whether Nova is at the server, or its user has to decide."""
     server = move.server
     if server is None:
         return None
@@ -359,7 +359,7 @@ def _judge_open(move: _Move) -> Finding | None:
 
 
 def _judge_need(move: _Move) -> Finding | None:
-    """Tell whether a hard reboot would take the migration's allocations."""
+    """Return whether a hard reboot would take the migration's allocations."""
     if not move.is_here:
         return None
     if move.migration is None:
@@ -409,7 +409,7 @@ def _needs_reboot(move: _Move) -> Finding:
 
 
 def _judge_unknown_owners(move: _Move) -> Finding | None:
-    """Tell whether a partition may own slots, and the host did not say so."""
+    """Return whether partitions may own slots that the host does not tell."""
     if move.host.owners_known:
         return None
     return Finding(
@@ -461,7 +461,7 @@ def _judge_wrong_side(move: _Move, server: Server) -> Finding:
 
 
 def _judge_rest(move: _Move) -> Finding:
-    """Tell that nobody needs what a migration holds."""
+    """Say that what a migration holds is not needed."""
     if move.migration is None:
         return Finding(move.subject)
     return Finding(

@@ -66,7 +66,7 @@ def find_moves(
     :param node_of: Returns the name of the node that a provider belongs to.
     """
     migrations: dict[str, str] = {}
-    misplaced: dict[str, ownership.Misplaced] = {}
+    stale: dict[str, ownership.StaleLpar] = {}
     lpars = {slot.owner_lpar for slot in host_slots}
     for lpar, holders in _find_others(tree, host_slots).items():
         instance = _read_instance(tree, lpar, read)
@@ -81,10 +81,10 @@ def find_moves(
         }
         migrations |= found
         if not found and lpar not in tree.instance_lpars:
-            misplaced[lpar] = ownership.Misplaced(
+            stale[lpar] = ownership.StaleLpar(
                 instance.uuid, node_of(min(instance.providers))
             )
-    return placement_tree.Moves(migrations, misplaced)
+    return placement_tree.Moves(migrations, stale)
 
 
 def _find_others(
@@ -114,7 +114,7 @@ def _holders(tree: placement_tree.Tree, index: int) -> Iterator[str]:
 def _read_instance(
     tree: placement_tree.Tree, lpar: str, read: Read
 ) -> Consumer | None:
-    """Read the consumer that an LPAR belongs to, on whatever host it is."""
+    """Read the consumer that an LPAR of any host belongs to."""
     known = tree.instance_lpars.get(lpar)
     candidates = (known,) if known else partition.instance_uuids(lpar)
     answers = map(read, candidates)

@@ -117,12 +117,12 @@ class Moves:
 
     :param migrations: Consumer that is a migration to the upper-case uuid of
         the LPAR that moves.
-    :param misplaced: Upper-case uuid of each LPAR that owns a slot, although
+    :param stale: Upper-case uuid of each LPAR that owns a slot, although
         its instance is on another node, to where that is.
     """
 
     migrations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    misplaced: Mapping[str, ownership.Misplaced] = dataclasses.field(
+    stale_lpars: Mapping[str, ownership.StaleLpar] = dataclasses.field(
         default_factory=dict
     )
 
@@ -178,7 +178,7 @@ class Tree:
             lpar: frozenset(
                 each.uuid for each in self.below if self.is_held(each, lpar)
             )
-            for lpar in (*self.instance_lpars, *self.moves.misplaced)
+            for lpar in (*self.instance_lpars, *self.moves.stale_lpars)
         }
 
     def is_held(self, provider: PlacementProvider, lpar: str) -> bool:
@@ -238,7 +238,7 @@ class Tree:
         return {self.lpar_of(c): c for c in order}
 
     def source(self, slot: slots.Slot) -> claims.Source | None:
-        """Tell whether Nova or Cyborg allocated a slot to its instance.
+        """Return whether Nova or Cyborg allocated a slot to its instance.
 
         :returns: None if no instance owns the slot, or if the slot is not
             allocated to the instance that owns it.

@@ -22,7 +22,7 @@ from nova_powervm.devices import assessment as assessments
 from nova_powervm.devices import claims
 from nova_powervm.devices import plan as plans
 from nova_powervm.devices import slot_providers
-from nova_powervm.ops import claims as claim_ops
+from nova_powervm.ops import claiming as claim_ops
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import plan_log
@@ -118,11 +118,11 @@ class ProviderTreeUpdater:
         """Assess the providers, after updating those that may be stale."""
         facts = assessments.Facts(
             policy=self._inventory.policy,
-            io_slots=snapshot.view.io_slots,
+            io_slots=snapshot.system.io_slots,
             holdings=snapshot.holdings,
             descendants=self._read(tree, nodename),
             lost=snapshot.lost,
-            misplaced=snapshot.misplaced,
+            stale_lpars=snapshot.stale_lpars,
         )
         stale_providers.verify_empty_inventories(
             self._client, tree, facts.candidates

@@ -110,7 +110,7 @@ def _write(tree: Any, uuid: str, entry: plans.Entry) -> None:
 
 
 class _Resources(dict[str, set[Any]]):
-    """Resource class to resources, which nobody changes.
+    """Resource class to resources, which do not change.
 
     Nova's tree makes a deep copy of what it gets; for these few objects, this
     would take a third of the time of an update.

@@ -39,7 +39,7 @@ def check_supported(instance: Any) -> None:
     if operation:
         raise messages.refused_error(operation, instance)
     if instance.task_state == task_states.RESCUING:
-        # Nova sets the instance to ERROR whatever this raises.
+        # Nova sets the instance to ERROR after any error.
         raise nova_exception.NovaException(
             messages.log_refusal(
                 'rescuing a server',

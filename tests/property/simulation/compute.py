@@ -30,12 +30,12 @@ from nova_powervm import inventory_file
 from nova_powervm.devices import names
 from nova_powervm.ops import apply
 from nova_powervm.ops import burn
-from nova_powervm.ops import claims
+from nova_powervm.ops import claiming
 from nova_powervm.ops import host
 from nova_powervm.ops import images
-from nova_powervm.ops import misplaced_lpars
 from nova_powervm.ops import network
 from nova_powervm.ops import removal
+from nova_powervm.ops import stale_lpars
 from nova_powervm.ops import survey
 from nova_powervm.ops import sweep
 from nova_powervm.virt import descriptions
@@ -146,7 +146,7 @@ class Compute:
         reader = host.HostOps(
             server, server, records, placement, self._node.name
         )
-        slot_claims = claims.ClaimOps(self._inventory)
+        slot_claims = claiming.ClaimOps(self._inventory)
         networks = network.NetworkOps({})
         removals = removal.RemovalOps(server, server)
         reading = images.ImageOps()
@@ -188,7 +188,7 @@ class Compute:
                     self._node.name,
                 )
             ),
-            misplaced=misplaced_lpars.MisplacedLpars(
+            stale_lpars=stale_lpars.StaleLpars(
                 server, records, self._node.name
             ),
             images=reading,
@@ -210,7 +210,7 @@ class Compute:
     def update(self, *, startup=False):
         """Update Placement, and note what that was made of."""
         self.tracker.update(startup=startup)
-        view = self.operations.host.last_or_read().view
+        view = self.operations.host.last_or_read().system
         self.planned = {
             slot.drc_index: paragraph
             for slot in view.io_slots

@@ -19,7 +19,7 @@ its REST server.
 import dataclasses
 
 from nova_powervm import exception
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
 from tests.property.simulation import placement
@@ -87,15 +87,15 @@ class Host:
         storage.Store().join(self)
         # Only nova-compute acts now.
         self.strict = True
-        self._view = None
+        self._system = None
 
     def changed(self):
         """Forget the last reading after a change."""
-        self._view = None
+        self._system = None
 
-    def view(self):
+    def system(self):
         """Return the same object until something changes."""
-        self._view = self._view or host.HostView(
+        self._system = self._system or host_values.ManagedSystem(
             name=self.name,
             uuid=self.uuid,
             machine='8247-22L*0000000',
@@ -111,7 +111,7 @@ class Host:
                 if state.reported
             ),
         )
-        return self._view
+        return self._system
 
     def _slot(self, index, state):
         empty = state.card is None
@@ -210,7 +210,7 @@ class RestServer(storage.DiskServer):
     # System
 
     def read(self):
-        return self._ask(self._host.view)
+        return self._ask(self._host.system)
 
     # Partitions
 

@@ -323,11 +323,11 @@ class MoveRules(instance_rules.InstanceRules):
             )
         ]
 
-    @stateful.precondition(lambda self: self._misplaced())
+    @stateful.precondition(lambda self: self._stale_lpars())
     @stateful.rule(data=st.data())
-    def remove_misplaced(self, data):
+    def remove_stale_lpars(self, data):
         """Remove an LPAR on the wrong side, as the guide says."""
-        node, instance = base_machine.pick(data, self._misplaced())
+        node, instance = base_machine.pick(data, self._stale_lpars())
         for index in node.host.slots_of(instance.lpar):
             node.host.slots[index].owner = None
         del node.host.lpars[instance.lpar]
@@ -335,11 +335,11 @@ class MoveRules(instance_rules.InstanceRules):
         node.host.changed()
         self.done('remove an LPAR on the wrong side', node)
 
-    def _misplaced(self):
+    def _stale_lpars(self):
         """Return the LPARs on the wrong side of instances that are well."""
         return [
             (node, instance)
-            for node, instance in self.world.misplaced()
+            for node, instance in self.world.stale_lpars()
             if instance.state == 'active'
             and instance.lpar in instance.node.host.lpars
         ]

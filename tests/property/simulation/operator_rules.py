@@ -108,25 +108,25 @@ class ProviderRules(base_machine.BaseMachine):
             self.wait(node, data.draw(st.booleans()))
             self.done(f'provider: {what}')
 
-    @stateful.precondition(lambda self: self._without_twin())
+    @stateful.precondition(lambda self: self._without_duplicate())
     @stateful.rule(data=st.data())
-    def make_twin(self, data):
+    def make_duplicate(self, data):
         """Create a second provider for a slot, with the other form of name."""
-        node, row = base_machine.pick(data, self._without_twin())
-        twin = placement.Row(
+        node, row = base_machine.pick(data, self._without_duplicate())
+        duplicate = placement.Row(
             placement.new_uuid(next(self.numbers)),
             names.provider_name('', worlds.slot_of(row), 'spec'),
             node.root,
             {name: dict(record) for name, record in row.offer.items()},
             row.traits,
         )
-        self.world.placement.rows[twin.uuid] = twin
+        self.world.placement.rows[duplicate.uuid] = duplicate
         node.compute.forget_providers()
         self.checked_cycle(node)
-        self.done('provider: twin')
+        self.done('provider: duplicate')
 
-    def _without_twin(self):
-        """Return the providers that can get a twin."""
+    def _without_duplicate(self):
+        """Return the providers that can get a duplicate."""
         names_there = {r.name for r in self.world.placement.rows.values()}
         return [
             (node, row)

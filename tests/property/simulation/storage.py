@@ -13,7 +13,7 @@
 """The disks of hosts in memory, in one pool or on each host."""
 
 from nova_powervm import exception
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
 from tests.property.simulation import placement
@@ -86,7 +86,7 @@ class DiskServer:
         return Pool(self) if self._store.is_shared else None
 
     def capacity(self):
-        return self._ask(lambda: host.DiskCapacity(1000, 0, 0))
+        return self._ask(lambda: host_values.DiskCapacity(1000, 0, 0))
 
     def unmap_deleted(self):
         self._process.step()

@@ -120,7 +120,7 @@ class World(moves.Moves):
             for provider in instance_records.stored_slots(resources).values()
         }
 
-    def misplaced(self):
+    def stale_lpars(self):
         """Return each LPAR on the wrong side, after its host."""
         return [
             (node, instance)
@@ -183,17 +183,17 @@ class World(moves.Moves):
         is_served = self.served is not None and index in self.allocated(
             self.served, node
         )
-        has_twin = any(
+        has_duplicate = any(
             r.reserved and slot_of(r) == index
             for r in self.rows(node)
             if r is not row
         )
         self.require(
-            is_marked or is_held or is_served or has_twin,
+            is_marked or is_held or is_served or has_duplicate,
             'nothing is reserved without a cause',
             row,
         )
-        if is_served or has_twin:
+        if is_served or has_duplicate:
             self.touched.add((node.name, index))
 
     def _has_instance(self, node, index):
@@ -244,7 +244,7 @@ class World(moves.Moves):
 
     def view(self, node, index):
         """Return a slot as the process last read it, or None."""
-        return node.compute.operations.host.last_or_read().view.slot(index)
+        return node.compute.operations.host.last_or_read().system.slot(index)
 
     def offered(self, node, index):
         """Return the paragraph that offers a slot, or None.
@@ -317,7 +317,7 @@ class World(moves.Moves):
             )
 
     def _check_lpars(self, node):
-        wrong = self.misplaced()
+        wrong = self.stale_lpars()
         for instance in self.instances:
             owned = node.host.slots_of(instance.lpar)
             # In a revert Nova gives allocations back before the slots.

@@ -182,10 +182,10 @@ class AcceleratorClaimTest(unittest.TestCase):
         self, item
     ):
         ours = claims.SlotProvider('p1', 0x21010020, frozenset())
-        twin = claims.SlotProvider('p2', 0x21010020, frozenset())
+        duplicate = claims.SlotProvider('p2', 0x21010020, frozenset())
         with self.assertRaises(exception.AcceleratorRefused) as caught:
             accelerators.refuse_nova_devices(
-                INSTANCE, parse(item), [ours, twin]
+                INSTANCE, parse(item), [ours, duplicate]
             )
         message = caught.exception.summary
         self.assertIn('slot 21010020 (provider p1)', message)

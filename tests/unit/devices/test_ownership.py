@@ -124,7 +124,7 @@ class UnallocatedTest(unittest.TestCase):
             [values.slot(owner=values.client())],
             [self.PROVIDER],
             {values.LPAR: ()},
-            {values.LPAR: ownership.Misplaced('its uuid', 'host2')},
+            {values.LPAR: ownership.StaleLpar('its uuid', 'host2')},
         )
         (reason,) = found.values()
         self.assertIn('its instance its uuid is on host host2', reason)

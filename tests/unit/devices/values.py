@@ -15,7 +15,7 @@
 import dataclasses
 
 from nova_powervm.devices import assessment
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
 from nova_powervm.devices import plan
@@ -131,7 +131,7 @@ def make_plan(
     return dataclasses.replace(made, verdicts=tuple(verdicts))
 
 
-def view(**changes):
+def managed_system(**changes):
     """Return a host with 16 processors and 64 GiB."""
     values = {
         'name': 'Server-8247-22L',
@@ -144,7 +144,7 @@ def view(**changes):
         'proc_units_free': 12.5,
         'min_units_per_vcpu': 0.05,
     }
-    return host.HostView(**{**values, **changes})
+    return host_values.ManagedSystem(**{**values, **changes})
 
 
 def spec(**changes):

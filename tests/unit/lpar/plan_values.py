@@ -17,7 +17,7 @@ import dataclasses
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.lpar import image
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import plan
@@ -68,7 +68,7 @@ WORDS = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Adapter(network.Adapter):
+class Adapter(network_ports.Adapter):
     """An adapter of any type."""
 
     vif_type = 'any'
@@ -121,9 +121,9 @@ def pool_disk(disk=ROOT, *, in_use=False):
     )
 
 
-def view(owned=(), **changes):
+def managed_system(owned=(), **changes):
     """Return a reading of the host; the LPAR has some of its slots."""
-    return values.view(
+    return values.managed_system(
         **{
             'io_slots': tuple(
                 values.slot(
@@ -139,14 +139,16 @@ def view(owned=(), **changes):
 
 def port(number=1):
     """Return a port."""
-    return network.Port(f'port{number}', f'fa:16:3e:00:00:0{number}', 'any')
+    return network_ports.Port(
+        f'port{number}', f'fa:16:3e:00:00:0{number}', 'any'
+    )
 
 
 def changes(surplus=(), missing=()):
     """Return changes of adapters."""
-    return network.Changes(
+    return network_ports.Changes(
         tuple(Adapter(port(number).mac) for number in surplus),
-        tuple(network.Connection(port(number)) for number in missing),
+        tuple(network_ports.Connection(port(number)) for number in missing),
     )
 
 
@@ -156,13 +158,13 @@ def parts(found=None, **more):
     :param found: Its LPAR.
     :param more: Parts by their name in lower case.
     """
-    host = view(found.slots if found else ())
+    host = managed_system(found.slots if found else ())
     given = {
         spec.Part.LPAR: found,
         spec.Part.RULES: host,
         spec.Part.SLOTS: host,
         spec.Part.ALLOCATED: tuple(map(provider_of, SLOTS)),
-        spec.Part.ADAPTERS: network.Changes(),
+        spec.Part.ADAPTERS: network_ports.Changes(),
         spec.Part.IMAGE: image.Contents(storage.GIB, 'raw', storage.GIB),
         spec.Part.MEDIUM: b'iso',
         spec.Part.DISKS: (pool_disk(),),

@@ -398,13 +398,13 @@ class AddedSlotsTest(unittest.TestCase):
 
         self.assertEqual((), made.document.burns)
 
-    def test_twins_of_device_are_burned_with_it(self):
-        twins = (values.claim_of(ONCE), values.claim_of(FOREIGN))
-        described = wanted(slots=(values.slot(ONCE, burns=twins),))
+    def test_duplicates_of_device_are_burned_with_it(self):
+        duplicates = (values.claim_of(ONCE), values.claim_of(FOREIGN))
+        described = wanted(slots=(values.slot(ONCE, burns=duplicates),))
 
         made = decide(operations.SPAWN, described)
 
-        self.assertEqual(twins, made.document.burns)
+        self.assertEqual(duplicates, made.document.burns)
 
 
 @ddt.ddt
@@ -1018,7 +1018,7 @@ class OrderTest(unittest.TestCase):
 
     def test_bus_group_of_host_is_passed_back(self):
         host = values.values.slot(drc_index=GPU, bus_group_required=True)
-        found = values.view(io_slots=(host,))
+        found = values.managed_system(io_slots=(host,))
 
         made = decide(operations.SPAWN, wanted(), slots=found)
 

@@ -125,7 +125,9 @@ class SlotRefusalTest(unittest.TestCase):
             (operations.SPAWN, None),
             (operations.START, lpar(OFF, ())),
         ):
-            made = decide(row, wanted(), found, slots=values.view(**host))
+            made = decide(
+                row, wanted(), found, slots=values.managed_system(**host)
+            )
 
             self.assertEqual('ClaimFailed', words(made))
             self.assertIn(
@@ -139,7 +141,9 @@ class SlotRefusalTest(unittest.TestCase):
         described = wanted(slots=(spec.WantedSlot(claim),))
 
         made = decide(
-            operations.SPAWN, described, slots=values.view(io_slots=())
+            operations.SPAWN,
+            described,
+            slots=values.managed_system(io_slots=()),
         )
 
         self.assertEqual('AcceleratorRefused', words(made))

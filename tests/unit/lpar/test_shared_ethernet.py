@@ -13,7 +13,7 @@
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import shared_ethernet
 
 
@@ -24,7 +24,7 @@ def port(**changes):
         'vif_type': shared_ethernet.VIF_TYPE,
         'vlan': 100,
     }
-    return network.Port(**values | changes)
+    return network_ports.Port(**values | changes)
 
 
 def bridge(name='b1', switch='ETHERNET0', pvid=1, vlans=()):
@@ -136,7 +136,7 @@ class ConnectTest(unittest.TestCase):
 
 class RoomTest(unittest.TestCase):
     def test_trunk_adapter_carries_twenty_vlans(self):
-        self.assertEqual(300, shared_ethernet.room_of([]))
-        self.assertEqual(280 + 13, shared_ethernet.room_of([7]))
-        self.assertEqual(0, shared_ethernet.room_of([20] * 15))
-        self.assertEqual(0, shared_ethernet.room_of([21] * 16))
+        self.assertEqual(300, shared_ethernet.free_vlans_of([]))
+        self.assertEqual(280 + 13, shared_ethernet.free_vlans_of([7]))
+        self.assertEqual(0, shared_ethernet.free_vlans_of([20] * 15))
+        self.assertEqual(0, shared_ethernet.free_vlans_of([21] * 16))

@@ -15,7 +15,7 @@
 import unittest
 
 from nova_powervm.devices import claims
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.ops import host as host_ops
 from tests.unit.devices import values
 
@@ -34,15 +34,15 @@ class Host:
         self.meanwhile = lambda: None
 
     def read(self):
-        return values.view(io_slots=(values.slot(owner=self.owner),))
+        return values.managed_system(io_slots=(values.slot(owner=self.owner),))
 
     def capacity(self):
-        return host.DiskCapacity(0, 0)
+        return host_values.DiskCapacity(0, 0)
 
     def holdings(self, lpars):
         return {lpar: {'p': PROVIDER, 'q': OTHER} for lpar in lpars}
 
-    def misplaced(self, lpars, host):
+    def stale_lpars(self, lpars, host):
         return {}
 
     def get_consumers(self, providers):

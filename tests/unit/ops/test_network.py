@@ -15,7 +15,7 @@ import types
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import shared_ethernet
@@ -78,13 +78,13 @@ class VirtualEthernet:
 class Records:
     """Nova's records of a host whose instances have no port."""
 
-    def marks(self):
+    def metadata_keys(self):
         return ()
 
     def ports(self):
         return ()
 
-    def remove_mark(self, mark):
+    def remove_key(self, key):
         pass
 
 
@@ -102,7 +102,7 @@ class Partitions:
 
 
 def port(number=1, **changes):
-    return network.Port(
+    return network_ports.Port(
         **{
             'id': f'port-{number}',
             'mac': f'fa:16:3e:00:00:{number:02x}',
@@ -126,7 +126,7 @@ class NetworkOpsTest(unittest.TestCase):
         return apply.LparOps(
             survey.Readers(
                 partitions=Partitions(*known),
-                host=types.SimpleNamespace(view=None),
+                host=types.SimpleNamespace(managed_system=None),
                 placement=None,
                 disks=types.SimpleNamespace(pool=None),
                 images=None,
@@ -312,7 +312,7 @@ class NetworkOpsTest(unittest.TestCase):
 
     def test_full_bridge_refuses_new_vlans_only(self):
         (bridge,) = self.networks.known
-        self.networks.known = [dataclasses.replace(bridge, room=1)]
+        self.networks.known = [dataclasses.replace(bridge, free_vlans=1)]
         self.ops.connect([port(1), port(2), port(3, vlan=50)])
 
         with self.assertRaises(exception.PortRefused) as caught:

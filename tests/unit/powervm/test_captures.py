@@ -63,9 +63,9 @@ class CapturesTest(unittest.TestCase):
     def test_pypowervm_capture_is_read(self):
         path = emulated.folder() / 'sys_with_sriov.txt'
         capture = captures.read([str(path)])
-        self.assertEqual(15, len(capture.view.io_slots))
+        self.assertEqual(15, len(capture.system.io_slots))
         self.assertFalse(capture.owners_known)
-        shared = [s.drc_index for s in capture.view.io_slots if s.sriov]
+        shared = [s.drc_index for s in capture.system.io_slots if s.sriov]
         self.assertEqual([0x21010020, 0x21010023], shared)
 
     def test_atom_feed_and_atom_entry_are_read_alike(self):
@@ -73,7 +73,7 @@ class CapturesTest(unittest.TestCase):
         feed = text.partition(b'BODY{')[2].partition(b'END OF SECTION')[0]
         entry = re.search(rb'<entry.*?</entry>', feed, re.DOTALL)
         expected = captures.read([self.write('feed.xml', feed.strip())])
-        self.assertEqual(15, len(expected.view.io_slots))
+        self.assertEqual(15, len(expected.system.io_slots))
         atom = b' xmlns="http://www.w3.org/2005/Atom"'
         found = (
             entry[0].replace(atom, b'').replace(b'<entry', b'<entry' + atom)
@@ -85,7 +85,7 @@ class CapturesTest(unittest.TestCase):
         path = emulated.folder() / 'managedsystem.txt'
         capture = captures.read([str(path)], 'HV4')
         self.assertTrue(capture.owners_known)
-        owned = [s for s in capture.view.io_slots if s.owner]
+        owned = [s for s in capture.system.io_slots if s.owner]
         self.assertEqual(['VIOS vios1'], [str(s.owner) for s in owned])
         self.assertIn('--system-name', self.refused(path))
         self.assertIn('HV4', self.refused(path, name='HV5'))
@@ -97,7 +97,7 @@ class CapturesTest(unittest.TestCase):
             for name in ('fake_lpar_feed.txt', 'fake_vios_feed.txt')
         )
         system = folder / 'sys_with_sriov.txt'
-        own = captures.read([str(system)]).view.uuid
+        own = captures.read([str(system)]).system.uuid
         for lpar_of, vios_of, expected in (
             (own, own, True),
             (own, OTHER_SYSTEM, False),
@@ -166,11 +166,11 @@ class SameTranslationTest(unittest.TestCase):
             kinds = ('ManagedSystem', 'LogicalPartition', 'VirtualIOServer')
             stored = [self.store(emulator, directory, k) for k in kinds]
             whole = captures.read(stored)
-            self.assertEqual(live, whole.view)
+            self.assertEqual(live, whole.system)
             self.assertTrue(whole.owners_known)
             for some in (stored[:1], stored[:2], stored[::2]):
                 self.assertEqual(claimed, captures.read(some).owners_known)
-            alone = captures.read(stored[:1]).view.io_slots
+            alone = captures.read(stored[:1]).system.io_slots
             self.assertEqual(reported, any(slot.owner for slot in alone))
 
     def live(self, emulator):

@@ -30,9 +30,9 @@ from nova_powervm.conf import powervm as options
 from nova_powervm.emulator import fixture
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import shared_ethernet
-from nova_powervm.powervm import errors
 from nova_powervm.powervm import events
 from nova_powervm.powervm import partitions
+from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm.vif import virtual_ethernet
@@ -152,7 +152,7 @@ class ReadTest(SilentTestCase):
 
         with (
             self.assertRaises(exception.RestSilent),
-            errors.translated('it'),
+            rest_errors.translated('it'),
         ):
             try:
                 port = listening.getsockname()[1]

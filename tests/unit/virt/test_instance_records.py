@@ -210,46 +210,46 @@ class HoldingsTest(RecordsTestCase):
         self.assertEqual({HERE, THERE}, self.holdings())
 
 
-class MisplacedTest(RecordsTestCase):
+class StaleTest(RecordsTestCase):
     """The LPAR is on host2; its instance is on host1."""
 
-    def misplaced(self, host='host2'):
-        found = instance_records.NovaRecords().misplaced(
+    def stale_lpars(self, host='host2'):
+        found = instance_records.NovaRecords().stale_lpars(
             [self.lpar, uuidutils.generate_uuid().upper()], host
         )
         self.assertLessEqual(set(found), {self.lpar})
         return found.get(self.lpar)
 
-    def test_lpar_of_instance_on_other_host_is_misplaced(self):
+    def test_lpar_of_instance_on_other_host_is_stale_lpars(self):
         self.instance()
         self.assertEqual(
-            ownership.Misplaced(self.uuid, 'host1'), self.misplaced()
+            ownership.StaleLpar(self.uuid, 'host1'), self.stale_lpars()
         )
 
-    def test_lpar_of_own_instance_is_not_misplaced(self):
+    def test_lpar_of_own_instance_is_not_stale_lpars(self):
         self.instance()
-        self.assertIsNone(self.misplaced('host1'))
+        self.assertIsNone(self.stale_lpars('host1'))
 
-    def test_lpar_of_two_instances_is_not_misplaced_if_one_is_here(self):
+    def test_lpar_of_two_instances_is_not_stale_if_one_is_here(self):
         for uuid in partition.instance_uuids(self.lpar):
             self.uuid = uuid
             instance = self.instance()
         instance.host = 'host2'
         instance.save()
-        self.assertIsNone(self.misplaced())
+        self.assertIsNone(self.stale_lpars())
 
-    def test_lpar_without_living_instance_is_not_misplaced(self):
-        self.assertIsNone(self.misplaced())
+    def test_lpar_without_living_instance_is_not_stale_lpars(self):
+        self.assertIsNone(self.stale_lpars())
         self.instance().destroy()
-        self.assertIsNone(self.misplaced())
+        self.assertIsNone(self.stale_lpars())
 
-    def test_lpar_of_instance_without_host_is_not_misplaced(self):
+    def test_lpar_of_instance_without_host_is_not_stale_lpars(self):
         instance = self.instance()
         instance.host = None
         instance.save()
-        self.assertIsNone(self.misplaced())
+        self.assertIsNone(self.stale_lpars())
 
-    def test_lpar_is_misplaced_only_while_its_instance_does_not_move(self):
+    def test_lpar_is_stale_only_while_its_instance_does_not_move(self):
         for status, task, expected in (
             ('finished', None, False),
             ('confirming', None, False),
@@ -263,7 +263,7 @@ class MisplacedTest(RecordsTestCase):
             for side in ('source_compute', 'dest_compute'):
                 with self.subTest(status=status, task=task, side=side):
                     self.move(status, task=task, **{side: 'host2'})
-                    self.assertEqual(expected, bool(self.misplaced()))
+                    self.assertEqual(expected, bool(self.stale_lpars()))
 
     def test_evacuation_to_this_host_is_a_move(self):
         self.move(
@@ -271,8 +271,8 @@ class MisplacedTest(RecordsTestCase):
             dest_compute='host2',
             migration_type='evacuation',
         )
-        self.assertIsNone(self.misplaced())
+        self.assertIsNone(self.stale_lpars())
 
     def test_move_between_other_hosts_is_not_waited_for(self):
         self.move('finished', source_compute='host3', dest_compute='host1')
-        self.assertTrue(self.misplaced())
+        self.assertTrue(self.stale_lpars())

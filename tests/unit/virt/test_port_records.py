@@ -39,9 +39,9 @@ class Instance(dict):
         return self['system_metadata']
 
 
-def marks(instance):
-    """Give the marks of an instance for host1."""
-    return set(port_records.NovaInstanceMarks(instance, 'host1').read())
+def keys(instance):
+    """Give the keys of an instance for host1."""
+    return set(port_records.NovaInstanceMetadata(instance, 'host1').read())
 
 
 class MarksTest(unittest.TestCase):
@@ -55,10 +55,10 @@ class MarksTest(unittest.TestCase):
             }
         )
 
-        self.assertEqual({OURS}, marks(instance))
+        self.assertEqual({OURS}, keys(instance))
 
-    def test_instance_without_metadata_has_no_marks(self):
-        self.assertEqual(set(), marks(Instance()))
+    def test_instance_without_metadata_has_no_keys(self):
+        self.assertEqual(set(), keys(Instance()))
 
     def test_unwritable_mark_is_logged_and_not_raised(self):
         instance = Instance({})
@@ -71,7 +71,7 @@ class MarksTest(unittest.TestCase):
         )
 
         with self.assertLogs('nova_powervm.virt.port_records') as logs:
-            port_records.NovaInstanceMarks(instance, 'host1').add({OURS})
+            port_records.NovaInstanceMetadata(instance, 'host1').add({OURS})
 
         self.assertIn('no database', logs.output[0])
 
@@ -104,25 +104,25 @@ class RecordTest(unittest.TestCase):
         self.recorded = dict(self.last.system_metadata)
 
     def test_mark_is_written_once(self):
-        record = port_records.NovaInstanceMarks(self.loaded, 'host1')
+        record = port_records.NovaInstanceMetadata(self.loaded, 'host1')
 
         for _ in range(2):
             record.add({OURS})
 
         self.assertEqual(1, self.saved)
-        self.assertEqual({OURS}, marks(self.last))
-        self.assertEqual({OURS}, marks(self.loaded))
+        self.assertEqual({OURS}, keys(self.last))
+        self.assertEqual({OURS}, keys(self.loaded))
 
     def test_moving_instance_has_same_mark_on_two_hosts(self):
         for host in ('host1', 'host2'):
-            port_records.NovaInstanceMarks(self.loaded, host).add({OURS})
+            port_records.NovaInstanceMetadata(self.loaded, host).add({OURS})
 
         for host in ('host1', 'host2'):
-            found = port_records.NovaInstanceMarks(self.loaded, host).read()
+            found = port_records.NovaInstanceMetadata(self.loaded, host).read()
             self.assertEqual({OURS}, set(found))
 
     def test_add_keeps_metadata_written_by_others(self):
-        port_records.NovaInstanceMarks(self.loaded, 'host1').add({OURS})
+        port_records.NovaInstanceMetadata(self.loaded, 'host1').add({OURS})
 
         self.assertEqual('yes', self.recorded['written_since'])
         self.assertEqual(self.recorded, self.loaded.system_metadata)
@@ -131,21 +131,21 @@ class RecordTest(unittest.TestCase):
     def test_add_keeps_unsaved_metadata_of_the_caller(self):
         self.loaded.system_metadata['mine'] = 'new'
 
-        port_records.NovaInstanceMarks(self.loaded, 'host1').add({OURS})
+        port_records.NovaInstanceMetadata(self.loaded, 'host1').add({OURS})
 
         self.assertNotIn('mine', self.recorded)
         self.assertEqual('new', self.loaded.system_metadata['mine'])
         self.assertEqual({'system_metadata'}, self.loaded.obj_what_changed())
-        self.assertEqual({OURS}, marks(self.loaded))
+        self.assertEqual({OURS}, keys(self.loaded))
 
-    def test_remove_mark_keeps_metadata_written_since(self):
-        port_records.NovaInstanceMarks(self.loaded, 'host1').add({OURS})
+    def test_remove_key_keeps_metadata_written_since(self):
+        port_records.NovaInstanceMetadata(self.loaded, 'host1').add({OURS})
         records = port_records.NovaPortRecords('host1')
         self.recorded['written_later'] = 'yes'
         with unittest.mock.patch.object(
             objects.InstanceList, 'get_by_host', return_value=[self.loaded]
         ):
-            records.remove_mark(OURS)
+            records.remove_key(OURS)
 
         self.assertEqual(
             {

@@ -19,7 +19,7 @@ from nova import exception as nova_exception
 from nova.network import model
 
 from nova_powervm import exception
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.virt import vifs
 
 CONF = nova.conf.CONF
@@ -45,7 +45,7 @@ class PortTest(unittest.TestCase):
     def test_port_has_all_fields_of_vif(self):
         found = vifs.port(vif({'vlan': 100}, {'physical_network': 'default'}))
         self.assertEqual(
-            network.Port(
+            network_ports.Port(
                 id='port-1',
                 mac='fa:16:3e:00:00:01',
                 vif_type='pvm_sea',

@@ -18,7 +18,7 @@ from unittest import mock
 from pypowervm.wrappers import vios_file
 
 from nova_powervm import exception
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.lpar import storage
 from nova_powervm.powervm.disk import localdisk
 from nova_powervm.powervm.disk import volume_groups
@@ -100,7 +100,7 @@ class RootDiskTest(group_host.LocalDiskTestCase):
         )
         # 5.9 - 3.9 - 2 is not quite nothing.
         self.assertEqual(
-            host.DiskCapacity(total_gb=5, used_gb=2, reserved_gb=0),
+            host_values.DiskCapacity(total_gb=5, used_gb=2, reserved_gb=0),
             self.disks.capacity(),
         )
 

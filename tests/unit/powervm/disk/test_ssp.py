@@ -13,7 +13,7 @@
 """Disks in the pool of an emulated cluster."""
 
 from nova_powervm import exception
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
 from tests.unit.powervm.disk import pool_host
@@ -252,7 +252,9 @@ class AttachTest(pool_host.DiskTestCase):
 
 class CapacityTest(pool_host.DiskTestCase):
     def test_capacity_reserves_what_placement_does_not_count(self):
-        self.assertEqual(host.DiskCapacity(20, 0, 0), self.disks.capacity())
+        self.assertEqual(
+            host_values.DiskCapacity(20, 0, 0), self.disks.capacity()
+        )
         self.make_root()
         self.make_foreign('somebodys', 3)
         self.make_root(

@@ -13,7 +13,7 @@
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import shared_ethernet
 from nova_powervm.powervm.vif import sea
 
@@ -32,7 +32,7 @@ class Ethernet:
 
 def port(**changes):
     values = {'id': 'port-1', 'mac': OWN.mac, 'vif_type': 'pvm_sea'}
-    return network.Port(**values | changes)
+    return network_ports.Port(**values | changes)
 
 
 class SeaVifDriverTest(unittest.TestCase):

@@ -58,10 +58,10 @@ class VirtualEthernetTest(unittest.TestCase):
             (found.switch, found.pvid, found.vlans),
         )
 
-    def test_provisioned_vlan_takes_room_until_withdrawn(self):
+    def test_provisioned_vlan_takes_space_until_withdrawn(self):
         def read():
             (found,) = self.networks.bridges()
-            return found.vlans, found.room
+            return found.vlans, found.free_vlans
 
         (bridge,) = self.networks.bridges()
         before = read()
@@ -74,7 +74,7 @@ class VirtualEthernetTest(unittest.TestCase):
         self.assertEqual((frozenset([1, 200]), 299), read())
         self.networks.withdraw(bridge, 200)
         self.assertEqual(before, read())
-        self.assertEqual(300, bridge.room)
+        self.assertEqual(300, bridge.free_vlans)
 
     def test_client_adapters_of_all_partitions_occupy_vlans(self):
         (lpar,) = logical_partition.LPAR.search(self.adapter, name='archive')

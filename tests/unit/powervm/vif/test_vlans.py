@@ -19,7 +19,7 @@ import hypothesis
 from hypothesis import strategies as st
 
 from nova_powervm import exception
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import shared_ethernet
 from nova_powervm.powervm.vif import vlans
 
@@ -108,9 +108,9 @@ class World:
 
     # Nova's records: an instance is a number, and so is its port's VLAN.
 
-    def marks(self):
+    def metadata_keys(self):
         return self.step(
-            'marks', lambda: frozenset().union(*self.recorded.values())
+            'metadata_keys', lambda: frozenset().union(*self.recorded.values())
         )
 
     def ports(self):
@@ -121,31 +121,31 @@ class World:
             ],
         )
 
-    def remove_mark(self, mark):
+    def remove_key(self, key):
         def change():
             for found in self.recorded.values():
-                found.discard(mark)
+                found.discard(key)
 
-        self.step('remove_mark', change)
+        self.step('remove_key', change)
 
 
 def port_on(vlan):
     """Make a port on a VLAN."""
-    return network.Port('p', 'm', shared_ethernet.VIF_TYPE, vlan=vlan)
+    return network_ports.Port('p', 'm', shared_ethernet.VIF_TYPE, vlan=vlan)
 
 
-class InstanceMarks:
-    """The marks of one instance of the world."""
+class InstanceMetadata:
+    """The keys of one instance of the world."""
 
     def __init__(self, world, instance):
         self._world = world
         self._instance = instance
         self.instance = str(instance)
 
-    def add(self, marks):
+    def add(self, keys):
         self._world.step(
-            'add_mark',
-            lambda: self._world.recorded[self._instance].update(marks),
+            'add_key',
+            lambda: self._world.recorded[self._instance].update(keys),
         )
 
 
@@ -170,7 +170,7 @@ class Service:
             )
             if race:
                 world.add_by_hand(instance[1])
-            self.ops.provide([connection], InstanceMarks(world, instance))
+            self.ops.provide([connection], InstanceMetadata(world, instance))
             world.step(
                 'plug', lambda: world.adapters.update({instance: instance[1]})
             )
@@ -264,7 +264,7 @@ class ProvisionedVlansTest(unittest.TestCase):
             'bridges',
             'occupied',
             'ports',
-            'remove_mark',
+            'remove_key',
             'withdraw',
         ):
             with self.subTest(failing):
@@ -350,14 +350,16 @@ class ProvisionedVlansTest(unittest.TestCase):
         self.assertNotIn(100, self.world.bridge.vlans)
 
     def test_nearly_full_bridge_is_warned_of(self):
-        self.world.bridge = dataclasses.replace(self.world.bridge, room=20)
+        self.world.bridge = dataclasses.replace(
+            self.world.bridge, free_vlans=20
+        )
 
         with self.assertLogs(
             'nova_powervm.powervm.vif.vlans', 'WARNING'
         ) as logs:
             self.service.build(('a', 100))
 
-        self.assertIn('has room for 19 more VLANs', logs.output[0])
+        self.assertIn('can have 19 more VLANs', logs.output[0])
 
     def test_delete_keeps_vlan_without_provisioning(self):
         self.service.build(('a', 100))

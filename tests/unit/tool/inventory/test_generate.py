@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_powervm import inventory_file
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import matching
 from nova_powervm.powervm import captures
 from nova_powervm.tool.inventory import file_generator
@@ -34,8 +34,10 @@ from tests.unit.tool.inventory import base
 
 def reading(*slots, owners_known=True):
     """Make a reading of a host with these slots."""
-    view = host.HostView('host', 'u', 'm', 0, 0, 0, 0, 0, 0, tuple(slots))
-    return host_reader.HostReading(view, 'here', owners_known)
+    managed = host_values.ManagedSystem(
+        'host', 'u', 'm', 0, 0, 0, 0, 0, 0, tuple(slots)
+    )
+    return host_reader.HostReading(managed, 'here', owners_known)
 
 
 def generate(*slots, **options):
@@ -189,13 +191,13 @@ class CapturesTest(base.ToolTestCase):
                 source = ['--system-xml', base.capture(name), *options]
                 result = self.run_tool('generate', *source)
                 self.assertEqual(0, result.status, result)
-                view = captures.read([base.capture(name)], system).view
+                managed = captures.read([base.capture(name)], system).system
                 for text in (result.out, uncommented(result.out)):
                     policy = inventory_file.parse(text, 'generated')
-                    verdicts = matching.judge(policy, view.io_slots)
+                    verdicts = matching.judge(policy, managed.io_slots)
                     self.assertEqual((), matching.conflicts(verdicts))
                     self.assertEqual(
-                        (), matching.unused(policy, view.io_slots)
+                        (), matching.unused(policy, managed.io_slots)
                     )
 
 

@@ -17,7 +17,7 @@ import unittest
 
 import fixtures
 
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import ownership
 from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import host_reader
@@ -66,16 +66,21 @@ class MoveReaderTest(unittest.TestCase):
         return self.nova
 
     def read(
-        self, consumer, owner=None, misplaced=(), owners_known=True, **options
+        self,
+        consumer,
+        owner=None,
+        stale_lpars=(),
+        owners_known=True,
+        **options,
     ):
         """Read what moves have to do with one slot."""
         tree = placement_tree.Tree(
             'host1',
             trees.ROOT,
             (trees.offered(consumers=trees.held(consumer)),),
-            moves=placement_tree.Moves(misplaced=dict(misplaced)),
+            moves=placement_tree.Moves(stale_lpars=dict(stale_lpars)),
         )
-        view = host.HostView(
+        managed = host_values.ManagedSystem(
             *('host', 'u', 'm', 0, 0, 0, 0, 0, 0),
             (values.slot(owner=owner),),
         )
@@ -88,7 +93,7 @@ class MoveReaderTest(unittest.TestCase):
             app,
             types.SimpleNamespace(**arguments),
             tree,
-            host_reader.HostReading(view, 'here', owners_known),
+            host_reader.HostReading(managed, 'here', owners_known),
         )
 
     def test_nova_is_not_asked_where_all_is_explained(self):
@@ -112,7 +117,7 @@ class MoveReaderTest(unittest.TestCase):
         self.read(
             moves.SERVER,
             moves.OWNER,
-            {moves.LPAR: ownership.Misplaced(other, 'host2')}.items(),
+            {moves.LPAR: ownership.StaleLpar(other, 'host2')}.items(),
         )
         self.assertEqual([('host1', set()), {other}], self.nova.asked)
 

@@ -17,7 +17,7 @@ import json
 
 import os_traits
 
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.lpar import partition
@@ -60,8 +60,10 @@ def provider(reserved=0, total=1, traits=(), consumers=(), **changes):
 
 def survey(*slots, below=None, policy=POLICY, owners_known=True):
     """Bring together these slots and providers."""
-    view = host.HostView('host', 'u', 'm', 0, 0, 0, 0, 0, 0, tuple(slots))
-    reading = host_reader.HostReading(view, 'here', owners_known)
+    managed = host_values.ManagedSystem(
+        'host', 'u', 'm', 0, 0, 0, 0, 0, 0, tuple(slots)
+    )
+    reading = host_reader.HostReading(managed, 'here', owners_known)
     tree = None
     if below is not None:
         tree = placement_tree.Tree('host1', ROOT, tuple(below))

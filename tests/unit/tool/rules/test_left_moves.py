@@ -55,7 +55,7 @@ class LeftMovesTestCase(unittest.TestCase):
         self.consumers = {FIRST: MIGRATION}
         #: What consumers hold of the node itself.
         self.sizes = {MIGRATION: SIZES}
-        self.misplaced = {}
+        self.stale_lpars = {}
 
     def host(self, **options):
         """Return this host."""
@@ -66,7 +66,7 @@ class LeftMovesTestCase(unittest.TestCase):
                 trees.offered(index, consumers=trees.held(consumer))
                 for index, consumer in self.consumers.items()
             ),
-            moves=placement_tree.Moves(misplaced=self.misplaced),
+            moves=placement_tree.Moves(stale_lpars=self.stale_lpars),
         )
         found = [
             values.slot(drc_index=index, owner=owner)
@@ -265,7 +265,7 @@ class OwnedSlotTest(LeftMovesTestCase):
 
     def test_lpar_without_an_allocation_is_named(self):
         self.consumers = {}
-        self.misplaced = {LPAR: ownership.Misplaced(SERVER, 'host2')}
+        self.stale_lpars = {LPAR: ownership.StaleLpar(SERVER, 'host2')}
         self.assert_found(
             self.wrong_side(THERE, 'owned by'),
             (f'once server {SERVER} runs on host2:', *REMOVE),
@@ -282,7 +282,7 @@ class OwnedSlotTest(LeftMovesTestCase):
     def test_lpar_without_slots_is_no_finding(self):
         self.consumers = {}
         self.owners[FIRST] = None
-        self.misplaced = {LPAR: ownership.Misplaced(SERVER, 'host2')}
+        self.stale_lpars = {LPAR: ownership.StaleLpar(SERVER, 'host2')}
         self.assertEqual({}, self.find(THERE, None))
 
 
@@ -427,7 +427,7 @@ class SilentNovaTest(LeftMovesTestCase):
     def test_lpar_on_wrong_side_is_not_removed_either(self):
         self.consumers = {}
         self.owners[FIRST] = OWNER
-        self.misplaced = {LPAR: ownership.Misplaced(SERVER, 'host2')}
+        self.stale_lpars = {LPAR: ownership.StaleLpar(SERVER, 'host2')}
         (finding,) = self.find_without_nova().values()
         self.assertIn('delete nothing', ' '.join(finding.steps))
 

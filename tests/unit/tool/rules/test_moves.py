@@ -64,17 +64,17 @@ class MovesTest(unittest.TestCase):
         tree = self.tree(MIGRATION)
 
         self.assertEqual({MIGRATION: values.LPAR}, tree.moves.migrations)
-        self.assertEqual({}, tree.moves.misplaced)
+        self.assertEqual({}, tree.moves.stale_lpars)
         self.assertEqual({values.LPAR: {tree.below[0].uuid}}, tree.holdings)
         self.assertEqual(claims.Source.COMPUTE, tree.source(OWNED))
         self.assertEqual((), self.differences(tree))
 
-    def test_lpar_without_a_migration_is_misplaced(self):
+    def test_lpar_without_a_migration_is_stale_lpars(self):
         tree = self.tree()
 
         self.assertEqual(
-            {values.LPAR: ownership.Misplaced(INSTANCE, 'host2')},
-            tree.moves.misplaced,
+            {values.LPAR: ownership.StaleLpar(INSTANCE, 'host2')},
+            tree.moves.stale_lpars,
         )
         (_, leaked) = self.differences(tree)
         self.assertEqual(differences.Kind.LEAKED, leaked.kind)
@@ -104,7 +104,7 @@ class MovesTest(unittest.TestCase):
         tree = dataclasses.replace(tree, moves=found)
 
         self.assertEqual({values.LPAR: INSTANCE}, tree.instance_lpars)
-        self.assertEqual({}, tree.moves.misplaced)
+        self.assertEqual({}, tree.moves.stale_lpars)
         self.assertEqual(
             {provider.uuid for provider in tree.below},
             tree.holdings[values.LPAR],

@@ -16,9 +16,9 @@ import unittest
 
 import ddt
 
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
+from tests.unit.devices.values import managed_system
 from tests.unit.devices.values import slot
-from tests.unit.devices.values import view
 
 
 @ddt.ddt
@@ -33,20 +33,22 @@ class HostViewTest(unittest.TestCase):
     def test_vcpus_and_vcpus_used_count_processors(
         self, units, free, vcpus, used
     ):
-        seen = view(proc_units=units, proc_units_free=free)
+        seen = managed_system(proc_units=units, proc_units_free=free)
         self.assertEqual((vcpus, used), (seen.vcpus, seen.vcpus_used))
 
     def test_memory_used_excludes_free_memory(self):
-        self.assertEqual(16384, view().memory_used_mb)
+        self.assertEqual(16384, managed_system().memory_used_mb)
 
     def test_slot_finds_slot_by_drc_index(self):
         one, two = slot(drc_index=1), slot(drc_index=2)
-        seen = view(io_slots=(one, two))
+        seen = managed_system(io_slots=(one, two))
         self.assertEqual(two, seen.slot(2))
         self.assertIsNone(seen.slot(3))
 
     def test_disk_capacity_is_zero_by_default(self):
-        self.assertEqual(host.DiskCapacity(0, 0), host.DiskCapacity())
+        self.assertEqual(
+            host_values.DiskCapacity(0, 0), host_values.DiskCapacity()
+        )
 
 
 @ddt.ddt
@@ -61,7 +63,9 @@ class OvercommitmentTest(unittest.TestCase):
         self, units, factor, ratio
     ):
         self.assertIsNone(
-            host.overcommitment(view(proc_units=units), factor, ratio)
+            host_values.overcommitment(
+                managed_system(proc_units=units), factor, ratio
+            )
         )
 
     @ddt.named_data(
@@ -72,7 +76,9 @@ class OvercommitmentTest(unittest.TestCase):
     def test_overcommitment_suggests_allocation_ratio(
         self, units, factor, ratio, promised, fitting
     ):
-        text = host.overcommitment(view(proc_units=units), factor, ratio)
+        text = host_values.overcommitment(
+            managed_system(proc_units=units), factor, ratio
+        )
         self.assertIn(f'promise {promised} processing units', text)
         self.assertIn(f'has {units}', text)
         self.assertIn(f'cpu_allocation_ratio to {fitting} or', text)

@@ -22,7 +22,7 @@ from pypowervm.wrappers import iocard
 from pypowervm.wrappers import managed_system
 
 from nova_powervm import exception
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import slots
 
 LOG = logging.getLogger(__name__)
@@ -40,9 +40,9 @@ def reports_owners(system: managed_system.System) -> bool:
     return bool(system.get_capability('ioslot_owner_assignment_capable'))
 
 
-def host_view(
+def managed_system_of(
     system: managed_system.System, owners: Owners | None
-) -> host.HostView:
+) -> host_values.ManagedSystem:
     """Translate a managed system.
 
     :param system: pypowervm's wrapper.
@@ -50,7 +50,7 @@ def host_view(
         without a reported owner; None if the system reports all owners.
     :raises exception.RestBusy: The system does not report its slots.
     """
-    return host.HostView(
+    return host_values.ManagedSystem(
         name=system.system_name,
         uuid=system.uuid,
         machine=system.mtms.mtms_str,

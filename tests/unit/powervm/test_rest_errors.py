@@ -13,7 +13,7 @@
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.powervm import errors
+from nova_powervm.powervm import rest_errors
 
 BUSY = exception.RestBusy(action='it', reason='busy')
 RACE = exception.RestConflict(action='it', reason='HTTP 412')
@@ -38,18 +38,18 @@ class Server:
 class RetriedTest(unittest.TestCase):
     def test_passing_errors_are_tried_again(self):
         server = Server(DOWN, BUSY)
-        self.assertEqual(3, errors.retried(server.ask)())
+        self.assertEqual(3, rest_errors.retried(server.ask)())
 
     def test_retried_call_gives_up_after_three_tries(self):
         server = Server(DOWN, DOWN, DOWN)
         with self.assertRaises(exception.RestUnreachable):
-            errors.retried(server.ask)()
+            rest_errors.retried(server.ask)()
         self.assertEqual(3, server.calls)
 
     def test_permanent_error_is_not_tried_again(self):
         server = Server(FINAL)
         with self.assertRaises(exception.RestError):
-            errors.retried(server.ask)()
+            rest_errors.retried(server.ask)()
         self.assertEqual(1, server.calls)
 
 
@@ -58,27 +58,27 @@ class ContendedTest(unittest.TestCase):
 
     def test_contended_call_is_repeated_after_every_conflict(self):
         server = Server(*[RACE] * 5)
-        self.assertEqual(6, errors.retried_on_conflict(server.ask)())
+        self.assertEqual(6, rest_errors.retried_on_conflict(server.ask)())
 
     def test_races_do_not_count_as_failures(self):
         server = Server(RACE, DOWN, RACE, BUSY, RACE)
-        self.assertEqual(6, errors.retried_on_conflict(server.ask)())
+        self.assertEqual(6, rest_errors.retried_on_conflict(server.ask)())
 
     def test_failures_end_it(self):
         server = Server(RACE, DOWN, RACE, DOWN, RACE, DOWN)
         with self.assertRaises(exception.RestUnreachable):
-            errors.retried_on_conflict(server.ask)()
+            rest_errors.retried_on_conflict(server.ask)()
         self.assertEqual(6, server.calls)
 
     def test_permanent_error_is_not_tried_again(self):
         server = Server(RACE, FINAL)
         with self.assertRaises(exception.RestError):
-            errors.retried_on_conflict(server.ask)()
+            rest_errors.retried_on_conflict(server.ask)()
         self.assertEqual(2, server.calls)
 
     def test_tries_are_counted_per_call(self):
         server = Server(DOWN, DOWN)
-        ask = errors.retried_on_conflict(server.ask)
+        ask = rest_errors.retried_on_conflict(server.ask)
         self.assertEqual(3, ask())
         server.answers += [DOWN, DOWN]
         self.assertEqual(6, ask())

@@ -13,13 +13,13 @@
 
 import unittest
 
-from nova_powervm.devices import host as host_values
+from nova_powervm.devices import host_values
 from nova_powervm.devices import ownership
 from nova_powervm.ops import host
-from nova_powervm.ops import misplaced_lpars
+from nova_powervm.ops import stale_lpars
 from tests.unit.devices import values
 
-ELSEWHERE = ownership.Misplaced('its uuid', 'host2')
+ELSEWHERE = ownership.StaleLpar('its uuid', 'host2')
 
 
 class Host:
@@ -39,7 +39,7 @@ class Host:
             raise ValueError('no answer')
         return self.lpars.get(uuid)
 
-    def misplaced(self, lpars, host):
+    def stale_lpars(self, lpars, host):
         return {
             uuid: ELSEWHERE
             for uuid in lpars
@@ -47,11 +47,11 @@ class Host:
         }
 
 
-class MisplacedLparsTest(unittest.TestCase):
+class StaleLparsTest(unittest.TestCase):
     def setUp(self):
         self.host = Host(values.lpar())
         self.now = 50
-        self.watch = misplaced_lpars.MisplacedLpars(
+        self.watch = stale_lpars.StaleLpars(
             self.host, self.host, 'host1', lambda: self.now
         )
 
@@ -60,19 +60,19 @@ class MisplacedLparsTest(unittest.TestCase):
         self.host.owners = owners
         return self.watch.report(
             host.Snapshot(
-                values.view(),
+                values.managed_system(),
                 host_values.DiskCapacity(),
-                misplaced=dict.fromkeys(owners, ELSEWHERE),
+                stale_lpars=dict.fromkeys(owners, ELSEWHERE),
             )
         )
 
     def lines(self, *owners):
-        with self.assertLogs(misplaced_lpars.LOG.logger, 'ERROR') as logged:
+        with self.assertLogs(stale_lpars.LOG.logger, 'ERROR') as logged:
             self.report(*owners)
         return logged.output
 
     def assert_silent(self, *owners):
-        with self.assertNoLogs(misplaced_lpars.LOG.logger, 'WARNING'):
+        with self.assertNoLogs(stale_lpars.LOG.logger, 'WARNING'):
             self.report(*owners)
 
     def test_error_names_lpar_instance_host_and_slots(self):
@@ -102,7 +102,7 @@ class MisplacedLparsTest(unittest.TestCase):
     ):
         self.assert_silent()
         self.host.elsewhere = {values.LPAR}
-        self.now += misplaced_lpars.SEARCH_SECONDS - 1
+        self.now += stale_lpars.SEARCH_SECONDS - 1
         self.assert_silent()
         self.now += 1
         self.lines()
@@ -112,7 +112,7 @@ class MisplacedLparsTest(unittest.TestCase):
         self.assert_silent(values.OTHER_LPAR)
 
     def test_lpar_that_its_instance_came_back_to_is_not_logged(self):
-        self.now += misplaced_lpars.SEARCH_SECONDS
+        self.now += stale_lpars.SEARCH_SECONDS
         self.host.elsewhere = {values.LPAR}
         self.host.failing = True
         self.assertRaises(ValueError, self.report)

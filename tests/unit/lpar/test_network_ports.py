@@ -14,7 +14,7 @@ import unittest
 import hypothesis
 from hypothesis import strategies as st
 
-from nova_powervm.lpar import network
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import shared_ethernet
 
 MACS = st.sampled_from([f'fa:16:3e:00:00:0{n}' for n in range(4)])
@@ -25,7 +25,7 @@ ADAPTERS = st.lists(
 )
 PORTS = st.lists(
     st.builds(
-        network.Port,
+        network_ports.Port,
         id=MACS,
         mac=MACS,
         vif_type=st.just(shared_ethernet.VIF_TYPE),
@@ -36,7 +36,9 @@ PORTS = st.lists(
 
 
 def compare(ports, adapters):
-    return network.differences(ports, adapters, shared_ethernet.Adapter.serves)
+    return network_ports.differences(
+        ports, adapters, shared_ethernet.Adapter.serves
+    )
 
 
 class DifferencesTest(unittest.TestCase):

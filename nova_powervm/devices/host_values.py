@@ -35,7 +35,7 @@ class DiskCapacity:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HostView:
+class ManagedSystem:
     """One reading of the managed system.
 
     :param name: SystemName.
@@ -85,25 +85,28 @@ class HostView:
 
 
 def overcommitment(
-    view: HostView, factor: float, allocation_ratio: float
+    managed: ManagedSystem, factor: float, allocation_ratio: float
 ) -> str | None:
     """Describe an allocation ratio that promises more than the host has.
 
     Virtual processors share processors, so an allocation ratio above 1 is fine
     as long as there are enough processing units.
 
-    :param view: The host.
+    :param managed: The host.
     :param factor: Processing units per virtual processor.
     :param allocation_ratio: Nova's ratio for VCPU.
     """
-    promised = round(view.vcpus * allocation_ratio * factor, 2)
-    if promised <= view.proc_units:
+    promised = round(managed.vcpus * allocation_ratio * factor, 2)
+    if promised <= managed.proc_units:
         return None
-    fitting = math.floor(100 * view.proc_units / view.vcpus / factor) / 100
+    fitting = (
+        math.floor(100 * managed.proc_units / managed.vcpus / factor) / 100
+    )
     return (
-        f'{view.vcpus} VCPU with an allocation ratio of {allocation_ratio} '
+        f'{managed.vcpus} VCPU with an allocation ratio of {allocation_ratio} '
         f'and [powervm]proc_units_factor={factor} promise {promised} '
-        f'processing units, but system {view.name} has {view.proc_units}: '
-        'instances will fail to start when it is full. Lower '
+        f'processing units, but system {managed.name} has '
+        f'{managed.proc_units}: instances will fail to start when it is '
+        'full. Lower '
         f'[DEFAULT]cpu_allocation_ratio to {fitting} or the factor.'
     )

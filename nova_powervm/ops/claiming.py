@@ -75,7 +75,7 @@ class ClaimOps:
         """
         policy = self._inventory.policy
         verdicts = matching.judge(
-            policy, snapshot.view.io_slots, snapshot.holdings
+            policy, snapshot.system.io_slots, snapshot.holdings
         )
         self.published = PublishedSlots(
             one_time_use=one_time_use.find_devices(verdicts),
@@ -181,7 +181,7 @@ class ClaimOps:
             spec.WantedSlot(
                 claim,
                 burns=tuple(
-                    one_time_use.expand_to_twins(
+                    one_time_use.expand_to_duplicates(
                         one_time_use.select_claims(
                             [claim], published.one_time_use
                         ),

@@ -26,7 +26,7 @@ from oslo_utils import uuidutils
 
 from nova_powervm import exception
 from nova_powervm.lpar import image
-from nova_powervm.virt import images
+from nova_powervm.virt import glance_images
 from tests.functional import images as samples
 
 DATA = b'\x01boot sector' * 10000
@@ -53,7 +53,9 @@ class GlanceImageTest(test.NoDBTestCase):
             'properties': {},
         }
         made = self.glance.create(None, record | changes, io.BytesIO(DATA))
-        return images.GlanceImage(nova_context.get_admin_context(), made['id'])
+        return glance_images.GlanceImage(
+            nova_context.get_admin_context(), made['id']
+        )
 
     def test_describe_returns_format_size_and_hash(self):
         found = self.image().describe()
@@ -85,7 +87,7 @@ class GlanceImageTest(test.NoDBTestCase):
         self.assertEqual(1, self.downloads.count)
 
     def test_description_of_missing_image_is_refused(self):
-        found = images.GlanceImage(
+        found = glance_images.GlanceImage(
             nova_context.get_admin_context(), uuidutils.generate_uuid()
         )
 

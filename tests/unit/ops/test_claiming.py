@@ -17,9 +17,9 @@ import unittest
 
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
-from nova_powervm.devices import host
+from nova_powervm.devices import host_values
 from nova_powervm.devices import policy
-from nova_powervm.ops import claims as claim_ops
+from nova_powervm.ops import claiming as claim_ops
 from nova_powervm.ops import host as host_ops
 from tests.unit.devices import values
 
@@ -46,8 +46,8 @@ class OneTimeUseTest(unittest.TestCase):
         return claim_ops.ClaimOps(Inventory(**changes))
 
     def snapshot(self):
-        view = values.view(io_slots=(values.slot(),))
-        return host_ops.Snapshot(view, host.DiskCapacity())
+        managed = values.managed_system(io_slots=(values.slot(),))
+        return host_ops.Snapshot(managed, host_values.DiskCapacity())
 
     def burned(self, ops, claim):
         """Return the uuids of the providers to burn for a claim."""
@@ -68,19 +68,19 @@ class OneTimeUseTest(unittest.TestCase):
         )
         self.assertEqual([CLAIM.provider_uuid], self.burned(ops, CLAIM))
 
-    def test_twin_provider_with_inventory_is_burned_too(self):
+    def test_duplicate_provider_with_inventory_is_burned_too(self):
         ops = self.claims(one_time_use=True)
         ops.check_inventory_conflicts(self.snapshot())
-        for classes, twins in (({'CUSTOM_GPU'}, ['twin']), ((), [])):
-            twin = claims.SlotProvider(
-                'twin', values.INDEX, frozenset(classes)
+        for classes, duplicates in (({'CUSTOM_GPU'}, ['duplicate']), ((), [])):
+            duplicate = claims.SlotProvider(
+                'duplicate', values.INDEX, frozenset(classes)
             )
             ops.published = claim_ops.PublishedSlots(
-                providers={'twin': twin},
+                providers={'duplicate': duplicate},
                 one_time_use=frozenset({values.INDEX}),
             )
             self.assertEqual(
-                [CLAIM.provider_uuid, *twins], self.burned(ops, CLAIM)
+                [CLAIM.provider_uuid, *duplicates], self.burned(ops, CLAIM)
             )
 
     def test_reusable_device_is_not_burned(self):

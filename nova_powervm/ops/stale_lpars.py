@@ -35,7 +35,7 @@ LOG = logging.getLogger(__name__)
 SEARCH_SECONDS = 600
 
 
-class MisplacedLpars:
+class StaleLpars:
     """Logs each LPAR on the wrong side once, as long as it is there.
 
     Those that own slots are found at once, others within ten minutes.
@@ -58,8 +58,8 @@ class MisplacedLpars:
         self._nodename = nodename
         self._clock = clock
         self._searched_at: float | None = None
-        self._without_slots: Mapping[str, ownership.Misplaced] = {}
-        self._logged: Mapping[str, ownership.Misplaced] = {}
+        self._without_slots: Mapping[str, ownership.StaleLpar] = {}
+        self._logged: Mapping[str, ownership.StaleLpar] = {}
 
     def report(self, snapshot: host.Snapshot) -> None:
         """Log the LPARs that the last report did not find.
@@ -70,14 +70,12 @@ class MisplacedLpars:
         :param snapshot: The last reading of the host.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
-        self._search(snapshot.misplaced)
-        found = {**self._without_slots, **snapshot.misplaced}
+        self._search(snapshot.stale_lpars)
+        found = {**self._without_slots, **snapshot.stale_lpars}
         still_logged = {}
-        for lpar, misplaced in sorted(found.items()):
-            if self._logged.get(lpar) == misplaced or self._log(
-                lpar, misplaced
-            ):
-                still_logged[lpar] = misplaced
+        for lpar, stale in sorted(found.items()):
+            if self._logged.get(lpar) == stale or self._log(lpar, stale):
+                still_logged[lpar] = stale
         self._logged = still_logged
 
     def _search(self, known: Collection[str]) -> None:
@@ -88,18 +86,18 @@ class MisplacedLpars:
             and now - self._searched_at < SEARCH_SECONDS
         ):
             return
-        self._without_slots = self._records.misplaced(
+        self._without_slots = self._records.stale_lpars(
             self._partitions.names().keys() - known, self._nodename
         )
         self._searched_at = now
 
-    def _log(self, uuid: str, misplaced: ownership.Misplaced) -> bool:
+    def _log(self, uuid: str, stale: ownership.StaleLpar) -> bool:
         """Log an LPAR; return whether it is still on the wrong side.
 
         Since it was found, a move may have removed it, or come back to it.
         """
         lpar = self._partitions.find(uuid)
-        if lpar is None or uuid not in self._records.misplaced(
+        if lpar is None or uuid not in self._records.stale_lpars(
             [uuid], self._nodename
         ):
             return False
@@ -113,8 +111,8 @@ class MisplacedLpars:
                 'name': lpar.name,
                 'uuid': uuid,
                 'state': lpar.state,
-                'instance': misplaced.instance,
-                'host': misplaced.host,
+                'instance': stale.instance,
+                'host': stale.host,
                 'slots': ', '.join(
                     map(slots.format_drc_index, sorted(lpar.slots))
                 )

@@ -19,7 +19,7 @@ from pypowervm import adapter as pvm_adapter
 from pypowervm.wrappers import managed_system
 
 from nova_powervm.devices import slots
-from nova_powervm.powervm import views
+from nova_powervm.powervm import wrappers
 
 
 def adapter(mode, index='553713699'):
@@ -37,11 +37,13 @@ class SriovTest(unittest.TestCase):
         ):
             with self.subTest(mode=mode):
                 config = types.SimpleNamespace(sriov_adapters=[adapter(mode)])
-                self.assertEqual(expected, list(views._sriov_indexes(config)))
+                self.assertEqual(
+                    expected, list(wrappers._sriov_indexes(config))
+                )
 
     def test_adapter_without_slot_is_skipped(self):
         config = types.SimpleNamespace(sriov_adapters=[adapter('Sriov', None)])
-        self.assertEqual([], list(views._sriov_indexes(config)))
+        self.assertEqual([], list(wrappers._sriov_indexes(config)))
 
 
 CAPABILITY = (
@@ -85,7 +87,7 @@ class OwnerTest(unittest.TestCase):
     """A slot that names its owner is owned, whatever else is said."""
 
     def owner(self, inside='', capability='', owners=None):
-        (slot,) = views._slots(described(inside, capability), owners)
+        (slot,) = wrappers._slots(described(inside, capability), owners)
         return slot.owner and slot.owner.name
 
     def test_named_owner_is_believed_without_capability(self):
@@ -119,7 +121,7 @@ class AssignableTest(unittest.TestCase):
             if adapter
             else ''
         )
-        (slot,) = views._slots(described(inside), None)
+        (slot,) = wrappers._slots(described(inside), None)
         return slot.assignable
 
     def test_slot_without_assignable_property_is_assignable(self):
