@@ -23,14 +23,14 @@ cd "$CHECKOUT"
 export OS_NOVA_DISABLE_EVENTLET_PATCHING=1
 result=0
 before=$(cat .stestr/next-stream 2>/dev/null || echo none)
-# Services under test wait half the time: twice as many processes as processors.
+# Services under test wait half the time: three times as many processes as processors.
 # What starts none takes a third of the time of all.
 others=$(nproc)
 workers=$(mktemp)
 trap 'rm -f "$workers"' EXIT
 cat > "$workers" << END
 - worker: ['^tests[.]functional[.]']
-  concurrency: $(($(nproc) * 2))
+  concurrency: $(($(nproc) * 3))
 - worker: ['^tests[.](?!functional[.])']
   concurrency: $others
 END
