@@ -169,11 +169,15 @@ def remove_pool_disks(this: Pass) -> None:
     gone = this.means.records.gone(lpars)
     doomed = [known for known in found if known.lpar in gone]
     if doomed:
-        LOG.warning(
-            'Removing the disks %(names)s from the shared storage pool: '
-            'Nova has deleted their instances, or they are on no host.',
-            {'names': ', '.join(known.stored.name for known in doomed)},
-        )
+        removed = {known.stored.name for known in doomed}
+        # One that is in use is tried again, and has a line of its own.
+        if removed - this.named:
+            this.named |= removed
+            LOG.warning(
+                'Removing the disks %(names)s from the shared storage pool: '
+                'Nova has deleted their instances, or they are on no host.',
+                {'names': ', '.join(sorted(removed))},
+            )
         pool.delete(doomed)
     unknown = lpars - this.means.records.instances_of(lpars).keys()
     names = {each.stored.name for each in found if each.lpar in unknown}
