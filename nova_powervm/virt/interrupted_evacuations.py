@@ -28,8 +28,7 @@ from nova_powervm.virt import record_changes
 
 LOG = logging.getLogger(__name__)
 
-#: The status of a migration, and since its claim on the new host.
-_REQUESTED = 'accepted'
+#: The status of a migration since its claim on the new host.
 _CLAIMED = 'pre-migrating'
 #: That which Nova gives it when the old host starts, even if the new one has
 #: not ended it.
@@ -87,8 +86,9 @@ class InterruptedEvacuations:
         if instance and instance.host == host:
             # The build succeeded.
             return
-        if migration.status == _CLEANED and not _is_waiting(
-            instance, migration
+        if migration.status == _CLEANED and (
+            _has_newer(context, migration)
+            or not _is_waiting(instance, migration)
         ):
             return
         LOG.warning(
@@ -133,16 +133,11 @@ def _is_waiting(instance: Any, migration: Any) -> bool:
 
 
 def _has_newer(context: Any, migration: Any) -> bool:
-    """Return whether an administrator has evacuated the instance again."""
+    """Return whether the instance has moved since, or was evacuated again."""
     return any(
         other.id > migration.id
         for other in objects.MigrationList.get_by_filters(
-            context,
-            {
-                'instance_uuid': migration.instance_uuid,
-                'status': [_REQUESTED, _CLAIMED],
-                'migration_type': fields.MigrationType.EVACUATION,
-            },
+            context, {'instance_uuid': migration.instance_uuid}
         )
     )
 

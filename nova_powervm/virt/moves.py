@@ -291,7 +291,10 @@ class Moves:
         destroys the side of the destination, and the source continues with
         what they have in common.
         """
-        if instance.task_state != task_states.RESIZE_REVERTING:
+        if (
+            instance.task_state != task_states.RESIZE_REVERTING
+            or instance.host != self._host
+        ):
             self._removals.destroy(instance, destroy_disks)
             return
         with errors_out(_NOT_REVERTED), instance_locks.unchanged(instance):

@@ -407,6 +407,55 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         after = self.disks_of(server, 'host1')
         self.assertEqual(before['root']['udid'], after['root']['udid'])
 
+    def story_server_that_has_come_back_is_no_longer_evacuated(self):
+        server = self.boot_on_first()
+        self.lose_host('host1')
+        self.evacuate(server, 'host2')
+        self.regain_host('host1')
+        self.api.post_server_action(server['id'], {'os-start': None})
+        self._wait_for_state_change(server, 'ACTIVE')
+        self.api.post_server_action(
+            server['id'], {'migrate': {'host': 'host1'}}
+        )
+        self._wait_for_state_change(server, 'VERIFY_RESIZE')
+        self.api.post_server_action(server['id'], {'confirmResize': None})
+        self._wait_for_state_change(server, 'ACTIVE')
+        # A rebuild has such a task, too.
+        record = self._record(server['id'])
+        record.task_state = task_states.REBUILDING
+        record.save()
+        self.restart_host('host2')
+        record.refresh()
+        self.assertEqual(
+            (vm_states.ACTIVE, task_states.REBUILDING),
+            (record.vm_state, record.task_state),
+        )
+        # As if nova-compute had not ended when the host was given up.
+        (evacuation,) = objects.MigrationList.get_by_filters(
+            nova_context.get_admin_context(),
+            {'instance_uuid': server['id'], 'migration_type': 'evacuation'},
+        )
+        self.assertEqual('completed', evacuation.status)
+        evacuation.status = 'done'
+        evacuation.save()
+        record.task_state = None
+        record.save()
+        self.restart_host('host1')
+        self.assertEqual('running', self.lpar(server, 'host1').state)
+
+    def story_old_host_starts_while_the_server_reverts_elsewhere(self):
+        server = self.boot_on_first()
+        self.lose_host('host1')
+        self.evacuate(server, 'host2')
+        record = self._record(server['id'])
+        record.task_state = task_states.RESIZE_REVERTING
+        record.save()
+        self.regain_host('host1')
+        self.assertIsNone(self.lpar(server, 'host1'))
+        record.refresh()
+        record.task_state = None
+        record.save()
+
     # What stories do
 
     def boot_on_first(self, groups=None, **options):
