@@ -43,7 +43,7 @@ def save_metadata(instance: Any) -> None:
 def drop_migration_context(instance: Any) -> None:
     """Drop the migration context of an instance that is not moved.
 
-    After a refused resize within the host,
+    After a refused move,
     ``ResourceTracker._update_available_resource`` applies the context of each
     migration in error to its instance, so that the devices of the new flavor
     would stay claimed as long as the instance exists. After a hard reboot
@@ -130,7 +130,14 @@ def end_refused_rebuild(instance: Any) -> None:
         being deleted meanwhile.
     """
     instance.task_state = None
-    instance.save(expected_task_state=[*task_states.rebuild_states])
+    try:
+        instance.save(expected_task_state=[*task_states.rebuild_states])
+    except nova_exception.UnexpectedDeletingTaskStateError:
+        raise
+    except nova_exception.UnexpectedTaskStateError:
+        # An administrator has set the state.
+        instance.obj_reset_changes(['task_state'])
+        instance.save()
 
 
 def remove_evacuation_claims(

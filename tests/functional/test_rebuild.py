@@ -17,6 +17,7 @@ from nova import context as nova_context
 from oslo_utils import uuidutils
 
 from nova_powervm.virt import rebuild
+from nova_powervm.virt import record_changes
 from tests.functional import base
 from tests.functional import complete_servers
 from tests.functional import images
@@ -216,6 +217,26 @@ class ChangedServerTest(base.PowerVMTestCase):
         )
         # It is not saved, so Nova shows the server as being deleted.
         self.assertIn('task_state', refused[0].obj_what_changed())
+
+    def story_refused_rebuild_whose_state_is_set_keeps_its_image(self):
+        server = self.boot({})
+        end = record_changes.end_refused_rebuild
+
+        def set_state_and_end(instance):
+            record = self._record(server['id'])
+            record.task_state = None
+            record.save()
+            end(instance)
+
+        other = self.create_image(uuidutils.generate_uuid().encode() * 10000)
+        with fixtures.MockPatchObject(
+            record_changes, 'end_refused_rebuild', set_state_and_end
+        ):
+            self.refuse_rebuild(server, other, preserve_ephemeral=True)
+
+        after = self.api.get_server(server['id'])
+        self.assertEqual(self.image, after['image']['id'])
+        self.assertEqual('ACTIVE', after['status'])
 
     def story_rebuild_recreates_lpar(self):
         server = self.boot(base.gpu_groups(1))
