@@ -109,6 +109,18 @@ class InstanceClaims:
             )
         return Held(own, has_failed=has_failed)
 
+    @property
+    def offered_slots(self) -> frozenset[int]:
+        """The DRC indexes of this host's slots that servers can get.
+
+        After a move that failed, the LPAR may have others of them than its
+        server: Nova's record of the move is gone.
+        """
+        return frozenset(
+            provider.drc_index
+            for provider in self._claims.published.providers.values()
+        )
+
     def _ask(self, instance: Any, consumer: str) -> Mapping[str, Any]:
         try:
             return self._placement.allocated_to(consumer)

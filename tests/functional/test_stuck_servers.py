@@ -258,6 +258,19 @@ class StuckOnOneHostTest(StuckServersTestCase):
         self.resized()
         self.end('host1', 'gg')
 
+    def story_slots_of_a_failed_move_go_without_its_record(self):
+        self.resized()
+        record = self._record(self.server['id'])
+        record.flavor = record.old_flavor
+        record.drop_migration_context()
+        record.save()
+        for move in objects.MigrationList.get_by_filters(
+            nova_context.get_admin_context(), {'instance_uuid': record.uuid}
+        ):
+            move.status = 'error'
+            move.save()
+        self.end('host1')
+
     def story_killed_while_it_refuses_a_rebuild(self):
         with self.killed(_DRIVER, 'rebuild'):
             self.ask(self.server, 'rebuild', imageRef=self.image)
