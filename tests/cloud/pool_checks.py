@@ -70,7 +70,18 @@ class State:
         self.allocations = {
             found: site.cloud.allocations(found) for found in self.servers
         }
-        self.moves = site.moves()
+        moves = site.moves()
+        #: Those in progress; the others were interrupted, and are history.
+        self.moves = {
+            server: move
+            for server, move in moves.items()
+            if server in self.servers and self._may_move(server)
+        }
+        self.finished = {
+            server
+            for server, move in moves.items()
+            if move.status == 'finished'
+        }
         self.held = {
             server: site.cloud.allocations(move.uuid)
             for server, move in self.moves.items()
@@ -79,6 +90,10 @@ class State:
             name: site.cloud.provider_tree(uuid)
             for name, uuid in site.cloud.compute_hosts.node_uuids().items()
         }
+
+    def _may_move(self, server):
+        found = self.servers[server]
+        return found.status == WAITING or found.task_state
 
     def system(self, host):
         """Return the system of a host."""
@@ -332,8 +347,8 @@ class State:
         """Return what is wrong with the LPAR to which a server may go back."""
         move = self.moves.get(server.id)
         if server.status != WAITING:
-            if move:
-                yield f'{server.id} is {server.status}, its move {move.status}'
+            if server.id in self.finished:
+                yield f'{server.id} is {server.status}, its move finished'
             return
         if move is None or not self.has_source(server, move.source_compute):
             return

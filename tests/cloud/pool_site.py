@@ -45,7 +45,7 @@ _OPTIONS = """
 [DEFAULT]
 update_resources_interval = 5
 running_deleted_instance_poll_interval = 5
-rpc_response_timeout = 30
+rpc_response_timeout = 20
 periodic_fuzzy_delay = 0
 
 [image_cache]
@@ -218,10 +218,12 @@ class Site:
             return None
 
     def moves(self):
-        """Return the moves in progress, by the servers."""
+        """Return the moves that have not ended, by the servers."""
         return {
             found.server_id: found
-            for found in self.api.compute.migrations()
+            for found in sorted(
+                self.api.compute.migrations(), key=lambda one: one.id
+            )
             if found.migration_type in _MOVES and found.status in _MOVING
         }
 

@@ -121,7 +121,7 @@ class Storm(walk_moves.MoveSteps):
             words = self._words(found)
             self._require(_LEAKED in words, words)
             self.outcomes['confirm', 'ERROR, rebooted'] += 1
-            self._reboot(found, [])
+            self._reboot(found)
 
     def _plan_kill(self):
         if not self._with_kills or self.random.randrange(_KILL_IN):
@@ -256,7 +256,7 @@ class Storm(walk_moves.MoveSteps):
         word = request.text.partition(' ')[0]
         request.send()
         self._await(request)
-        found = self._await_server(request.found.id)
+        found = self.site.server(request.found.id)
         if self._killed:
             return self._count(word, request.text, f'{found.status} (kill)')
         self._note_move(request, found)

@@ -17,20 +17,15 @@ import typing
 
 from openstack import exceptions
 
-from nova_powervm.lpar import partition
-from tests.cloud import host_rest
 from tests.cloud import kill_points
 from tests.cloud import pool_checks
 from tests.cloud import pool_servers
+from tests.cloud import stuck_servers
 from tests.cloud import walk_steps
 
 _NOTHING = 'nothing'
 #: Statuses of servers that can move.
 MOVABLE = ('ACTIVE', 'SHUTOFF')
-#: A server that fails once more than this is reported.
-_REBOOTS = 2
-#: Statuses of a migration that nobody has to continue.
-_AT_REST = ('finished', 'confirmed', 'reverted', 'error', 'failed', 'done')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +88,10 @@ class Request:
 
 class MoveSteps(walk_steps.Steps):
     """Resizes, migrations, their confirmations and reverts."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.operator = stuck_servers.Operator(self.site, self._restart)
 
     def migrate(self):
         """Migrate a server to the other host."""
@@ -273,25 +272,8 @@ class MoveSteps(walk_steps.Steps):
         return not request.is_end or found.status != pool_checks.WAITING
 
     def _await(self, request):
-        """Wait until nobody continues a move any more."""
-        server = request.found.id
-        self.site.await_true(
-            f'the move of {server} is at rest',
-            lambda: self._is_at_rest(server),
-            walk_steps.SECONDS,
-        )
-
-    def _is_at_rest(self, server):
-        """Return whether a server and its last move have ended together."""
-        found, move = self.site.server(server), self.site.last_move(server)
-        if found.task_state or move is None:
-            return not found.task_state
-        if move.status not in _AT_REST:
-            return False
-        is_waiting = found.status == pool_checks.WAITING
-        return found.status == 'ERROR' or is_waiting == (
-            move.status == 'finished'
-        )
+        """Wait until the move of a request has ended, or is stuck."""
+        self.operator.await_rest(request.found.id)
 
     def _await_server(self, server):
         return self.site.await_task(server, walk_steps.SECONDS)
@@ -319,19 +301,23 @@ class MoveSteps(walk_steps.Steps):
         :returns: what that was, in words.
         """
         done = []
-        found = self._await_server(request.found.id)
-        if request.is_end and found.status == pool_checks.WAITING:
+        found = self.site.server(request.found.id)
+        is_waiting = found.status == pool_checks.WAITING
+        if (
+            request.is_end
+            and is_waiting
+            and not self.operator.is_stuck(found.id)
+        ):
             # An end is asked for again, as the guide says.
             done.append('again')
             self._send_again(request)
-            found = self._await_server(found.id)
-        while found.status == 'ERROR' and len(done) <= _REBOOTS:
-            found = self._reboot(found, done)
+        found = self.site.server(found.id)
+        if self.operator.is_stuck(found.id) or self._is_broken(found):
+            done += self.operator.end(found.id)
+            self._expected(found).is_repaired = True
+        found = self.site.server(found.id)
         self._note_move(request, found)
-        if found.status in MOVABLE:
-            done += self._clear_wrong_side(found)
-            if self._is_unexpectedly_off(found):
-                found = self._reboot(found, done)
+        self._note_confirmed()
         self._await_cycles()
         return ''.join(f', {word}' for word in (*done, found.status))
 
@@ -344,47 +330,19 @@ class MoveSteps(walk_steps.Steps):
         )
         self._await(request)
 
-    def _reboot(self, found, done):
+    def _reboot(self, found):
         """Reboot a server hard; return it afterwards."""
-        done.append(f'rebooted from {found.status}')
         self._expected(found).is_repaired = True
         self.site.api.compute.reboot_server(found.id, 'HARD')
         return self._await_server(found.id)
 
-    def _is_unexpectedly_off(self, found):
-        lpar = self._lpar(self._side_of(found), found)
-        return (
-            found.status == 'ACTIVE'
-            and lpar is not None
-            and lpar['state'] != 'running'
+    def _is_broken(self, found):
+        """Return whether a server needs a hard reboot, although not stuck."""
+        return found.status == 'ERROR' or (
+            found.status == 'ACTIVE' and not self.operator.is_running(found.id)
         )
 
-    def _lpar(self, side, found):
-        (system,) = side.control.state()['systems']
-        uuid = partition.lpar_uuid(found.id)
-        return next(
-            (one for one in system['partitions'] if one['uuid'] == uuid), None
-        )
-
-    def _clear_wrong_side(self, found):
-        """Remove the LPAR on the host that a server is not on, if any.
-
-        The driver has to have named it: if it has slots in the next cycle,
-        otherwise when nova-compute starts. The next start removes what is
-        left of it.
-        """
-        side = self.site.other(self._side_of(found))
-        lpar = self._lpar(side, found)
-        if lpar is None:
-            return []
-        if not lpar['slots']:
-            self._restart(side)
-        words = f'is on the wrong side: instance {found.id}'
-        log = self.site.stack.log / f'{side.compute.service}.log'
-        self.site.await_true(
-            f'{log} says that the LPAR of {found.id} {words}',
-            lambda: words in log.read_text(),
-        )
-        host_rest.remove_lpar(side.compute.host, partition.lpar_uuid(found.id))
-        self._restart(side)
-        return ['removed from the wrong side']
+    def _note_confirmed(self):
+        """Record the moves that Nova has confirmed at an operator's wish."""
+        for found in self._servers(*MOVABLE):
+            self._expected(found).before = None

@@ -56,6 +56,8 @@ _SMALL = {'swap': 512}
 _LARGE = {'memory_mb': 1024, 'vcpu': 2, 'disk': 2, 'swap': 1024}
 #: In one of so many cases the services are restarted, and Placement audited.
 _RESTART_IN = 4
+#: How often the page on stuck servers has a server rebooted at most.
+_HARD_REBOOTS = 3
 #: A request that gives an LPAR its slots, by its label or its path.
 _GIVES_SLOTS = re.compile(
     r'(PUT|POST) (LogicalPartition\.(create|update)'
@@ -362,17 +364,18 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
 
     def _end_by_hand(self, server):
         """Do what the page on stuck servers says, until the server runs."""
-        self.set_state(server, 'active')
-        server = self.act(server, 'reboot', type='HARD')
-        fault = str(server.get('fault'))
-        if 'recorded on the wrong host' in fault:
-            self._restart()
-        elif 'in use by a running LPAR' in fault:
-            self._run_periodics()
-            self.clean_up(server)
-        else:
-            return server
-        return self.act(server, 'reboot', type='HARD')
+        for _ in range(_HARD_REBOOTS):
+            self.set_state(server, 'active')
+            server = self.act(server, 'reboot', type='HARD')
+            fault = str(server.get('fault'))
+            if 'recorded on the wrong host' in fault:
+                self._restart()
+            elif 'in use by a running LPAR' in fault:
+                self._run_periodics()
+                self.clean_up(server)
+            else:
+                break
+        return server
 
     def _is_off(self, server):
         """Return whether a kill has left an active server without a guest."""
