@@ -262,6 +262,7 @@ class StuckOnOneHostTest(StuckServersTestCase):
         self.resized()
         record = self._record(self.server['id'])
         record.flavor = record.old_flavor
+        record.instance_type_id = record.flavor.id
         record.drop_migration_context()
         record.save()
         for move in objects.MigrationList.get_by_filters(
