@@ -14,37 +14,9 @@
 
 import setuptools
 
-#: Packages that the wheel of the driver leaves out: packages/emulator builds
-#: the first as a distribution of its own, the second runs in a checkout.
-LEFT_OUT = ('nova_powervm.emulator', 'nova_powervm.demo')
-
-
-class Distribution(setuptools.Distribution):
-    """What a compute node needs.
-
-    An editable install has everything all the same: it points to the
-    checkout. pbr can't exclude packages, and replaces ``cmdclass``.
-    """
-
-    def finalize_options(self):
-        """Drop the packages, and name data files in place of git."""
-        super().finalize_options()
-        self.packages = [
-            package
-            for package in self.packages or ()
-            if not f'{package}.'.startswith(
-                tuple(f'{left_out}.' for left_out in LEFT_OUT)
-            )
-        ]
-        # What is left out would be taken for data of its parent.
-        self.include_package_data = False
-        self.package_data = {'': ['*.json', '*.yaml']}
-
-
 setuptools.setup(
     setup_requires=['pbr>=6.1.1'],
     pbr=True,
-    distclass=Distribution,
     # nova is a regular package, so the module that the compute_driver
     # option names has to be put inside it by an explicit mapping.
     package_dir={'nova.virt.powervm_ext': 'nova.virt.powervm_ext'},

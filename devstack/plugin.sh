@@ -31,13 +31,13 @@ function install_powervm {
     if is_service_enabled neutron-api q-svc; then
         extras=neutron
     fi
-    if is_service_enabled powervm-emulator; then
-        extras=${extras:+$extras,}emulator
-    fi
     # Editable, as nova is: a wheel puts nova/virt/powervm_ext into
     # site-packages, where a nova that is installed editable is not.
     # shellcheck disable=SC2086
     setup_develop "$NOVA_POWERVM_DIR" $extras
+    if is_service_enabled powervm-emulator; then
+        pip_install -e "$NOVA_POWERVM_DIR/emulator"
+    fi
 }
 
 function configure_powervm_compute {
@@ -83,7 +83,7 @@ function start_powervm_emulator {
     local command
     # Not on the command line, which all users can read.
     (umask 077 && echo "$POWERVM_REST_PASSWORD" > "$(_powervm_password_file)")
-    command="$(_powervm_python) -m nova_powervm.emulator.main"
+    command="$(_powervm_python) -m powervm_emulator.main"
     command+=" --port $POWERVM_EMULATOR_PORT"
     command+=" --username $POWERVM_REST_USERNAME"
     command+=" --password-file $(_powervm_password_file)"

@@ -22,4 +22,6 @@ set -eu
 make_venv
 # The demonstration prints commands that start it again.
 export NOVA_POWERVM_DEMO_SCRIPT=$0
-exec "$VENV/bin/python" -m nova_powervm.demo "$@"
+# It is installed nowhere.
+export PYTHONPATH=$CHECKOUT${PYTHONPATH:+:$PYTHONPATH}
+exec "$VENV/bin/python" -m demo "$@"

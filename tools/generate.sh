@@ -27,7 +27,7 @@ export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/etc/nova" "$work/etc/neutron" "$work/etc/cyborg" \
-    "$work/doc/man"
+    "$work/doc/man" "$work/emulator"
 
 oslo-config-generator --config-file etc/nova-powervm-config-generator.conf \
     --output-file "$work/etc/nova/nova-powervm.conf.sample"
@@ -39,12 +39,14 @@ oslo-config-generator --config-file etc/cyborg-powervm-config-generator.conf \
 sphinx-build -q -W --keep-going -b man -d doc/build/doctrees -D today=' ' -D release=' ' \
     doc/source "$work/man"
 cp "$work"/man/*.1 "$work/doc/man"
+# The emulator is a project of its own.
+mv "$work/doc/man/powervm-emulator.1" "$work/emulator"
 
 result=0
 for file in etc/nova/nova-powervm.conf.sample \
     etc/neutron/neutron-powervm.conf.sample \
     etc/cyborg/cyborg-powervm.conf.sample \
-    $(cd "$work" && ls doc/man/*.1); do
+    $(cd "$work" && ls doc/man/*.1 emulator/*.1); do
     if cmp -s "$work/$file" "$file"; then
         continue
     elif [ "${1:-}" = --check ]; then

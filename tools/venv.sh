@@ -79,7 +79,7 @@ _venv_fingerprint() {
         {
             pwd
             for file in setup.cfg setup.py pyproject.toml requirements.txt \
-                constraints.txt; do
+                constraints.txt emulator/pyproject.toml emulator/setup.py; do
                 if [ -f "$file" ]; then
                     echo "$file"
                     cat "$file"
@@ -118,7 +118,7 @@ _venv_install() {
     # Python compiles what is used when it is used, which is little of it all.
     "$VENV/bin/python" -m pip install --disable-pip-version-check \
         --no-input --no-compile --progress-bar off "${arguments[@]}" \
-        -e "${CHECKOUT}[demo,test]" >"$log" 2>&1 &
+        -e "${CHECKOUT}[demo,test]" -e "$CHECKOUT/emulator" >"$log" 2>&1 &
     pid=$!
     # Ctrl-C ends the script, and must not leave pip behind.
     trap 'kill "$pid" 2>/dev/null || true' EXIT

@@ -72,8 +72,8 @@ config_generator_config_file = [
 # Each page of a command is its manual page, too.
 man_pages = [
     (
-        'cli/nova-powervm-emulator',
-        'nova-powervm-emulator',
+        'cli/powervm-emulator',
+        'powervm-emulator',
         'emulate the REST API of a PowerVM host',
         [project],
         1,

@@ -36,7 +36,6 @@ import time
 from glanceclient import client as glance_client
 
 from nova_powervm.conf import powervm as options
-from nova_powervm.emulator import worlds
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
 from nova_powervm.ops import images
@@ -46,6 +45,7 @@ from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm.disk import localdisk
 from nova_powervm.powervm.disk import ssp
+from powervm_emulator import worlds
 
 MIB = 1024**2
 GIB = 1024**3
@@ -53,7 +53,7 @@ _LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
 _SECOND = '4B1C2D3E-0F00-4000-8000-000000000002'
 _ID = '0f8bd2a4-6c2e-4f0f-9d57-3f1f2a5b7c11'
 _CHUNK = 64 * 1024
-_EMULATOR = 'from nova_powervm.emulator import main; main.main()'
+_EMULATOR = 'from powervm_emulator import main; main.main()'
 _PASSWORD = 'abc123'
 
 

@@ -14,8 +14,8 @@
 
 import nova.tests.functional  # noqa: F401  patches first
 
-from nova_powervm.emulator import worlds
 from nova_powervm.virt import driver
+from powervm_emulator import worlds
 from tests.benchmark import measuring
 from tests.functional import base
 

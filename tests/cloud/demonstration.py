@@ -41,7 +41,7 @@ def running(state, *options, environment=None):
     with open(output, 'w') as file:
         process = subprocess.Popen(
             [
-                *(sys.executable, '-m', 'nova_powervm.demo', '--keep'),
+                *(sys.executable, '-m', 'demo', '--keep'),
                 *('--state-dir', str(state), *options),
             ],
             env={**os.environ, **(environment or {})},

@@ -37,7 +37,7 @@ _MODULES = (
     'nova.network.neutron',
     'nova.image.glance',
     'nova.scheduler.client.report',
-    'nova_powervm.demo.messaging.driver',
+    'demo.messaging.driver',
     'nova_powervm.powervm.disk.ssp',
     'neutronclient.v2_0.client',
     'glanceclient.v2.client',

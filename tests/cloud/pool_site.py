@@ -27,15 +27,15 @@ from unittest import mock
 import openstack.connection
 import openstack.exceptions
 
-from nova_powervm.demo import cloud as cloud_lib
-from nova_powervm.demo import config
-from nova_powervm.demo import expected_providers
-from nova_powervm.demo import launcher
-from nova_powervm.demo import messaging
-from nova_powervm.demo import server_steps
-from nova_powervm.demo import stack as stack_lib
-from nova_powervm.demo import supervisor as supervisor_lib
-from nova_powervm.emulator import client
+from demo import cloud as cloud_lib
+from demo import config
+from demo import expected_providers
+from demo import launcher
+from demo import messaging
+from demo import server_steps
+from demo import stack as stack_lib
+from demo import supervisor as supervisor_lib
+from powervm_emulator import client
 from tests.cloud import pool_checks as checks
 from tests.cloud import pool_servers
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from nova_powervm.demo import config
+from demo import config
 from nova_powervm.lpar import partition
 from tests.cloud import host_rest
 from tests.cloud import pool_checks

@@ -24,7 +24,7 @@ from pypowervm.wrappers import base_partition as bp
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import managed_system as ms
 
-from nova_powervm.emulator import fixture
+from powervm_emulator import fixture
 
 # Slots of the default world.
 GPUS = (0x21010020, 0x21010021, 0x21010022, 0x21020024)

@@ -32,8 +32,8 @@ from pypowervm.wrappers import network
 from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server
 
-from nova_powervm.emulator import fixture
-from nova_powervm.emulator import worlds
+from powervm_emulator import fixture
+from powervm_emulator import worlds
 from tests.emulator import base
 
 CAPTURES = pathlib.Path(pypowervm.__file__).parent / 'tests' / 'data'

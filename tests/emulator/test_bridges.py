@@ -20,7 +20,7 @@ from pypowervm.tasks import network_bridger
 from pypowervm.wrappers import network
 from pypowervm.wrappers import virtual_io_server
 
-from nova_powervm.emulator import worlds
+from powervm_emulator import worlds
 from tests.emulator import base
 
 VIOS2 = {

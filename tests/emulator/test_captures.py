@@ -21,10 +21,10 @@ from pypowervm.wrappers import managed_system as ms
 from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server as vios
 
-from nova_powervm.emulator.core import captures
-from nova_powervm.emulator.core import elements
-from nova_powervm.emulator.core import errors
-from nova_powervm.emulator.nouns import io_slot
+from powervm_emulator.core import captures
+from powervm_emulator.core import elements
+from powervm_emulator.core import errors
+from powervm_emulator.nouns import io_slot
 from tests.emulator import base
 from tests.emulator import wrapper_properties
 

@@ -23,13 +23,13 @@ from pypowervm.tasks import storage as storage_tasks
 from pypowervm.wrappers import managed_system as ms
 from pypowervm.wrappers import virtual_io_server
 
-from nova_powervm.emulator import client
-from nova_powervm.emulator import worlds
-from nova_powervm.emulator.control import http as control_http
-from nova_powervm.emulator.control import summary
-from nova_powervm.emulator.control import verbs as control
-from nova_powervm.emulator.core import captures
-from nova_powervm.emulator.core import errors
+from powervm_emulator import client
+from powervm_emulator import worlds
+from powervm_emulator.control import http as control_http
+from powervm_emulator.control import summary
+from powervm_emulator.control import verbs as control
+from powervm_emulator.core import captures
+from powervm_emulator.core import errors
 from tests.emulator import base
 
 

@@ -18,10 +18,10 @@ import unittest
 
 from pypowervm.wrappers import logical_partition as lpar
 
-from nova_powervm.emulator import main
-from nova_powervm.emulator import routes
-from nova_powervm.emulator import worlds
-from nova_powervm.emulator.control import verbs as control
+from powervm_emulator import main
+from powervm_emulator import routes
+from powervm_emulator import worlds
+from powervm_emulator.control import verbs as control
 from tests.emulator import base
 from tests.unit.docs import pages
 

@@ -20,9 +20,9 @@ import unittest
 from lxml import etree
 from pypowervm import wrappers
 
-from nova_powervm.emulator.core import content
-from nova_powervm.emulator.core import elements
-from nova_powervm.emulator.core import schema
+from powervm_emulator.core import content
+from powervm_emulator.core import elements
+from powervm_emulator.core import schema
 from tests.emulator import base
 from tests.emulator import element_documents
 

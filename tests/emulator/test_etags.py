@@ -18,7 +18,7 @@ from pypowervm.utils import transaction
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import virtual_io_server as vios
 
-from nova_powervm.emulator.core import groups
+from powervm_emulator.core import groups
 from tests.emulator import base
 
 

@@ -19,7 +19,7 @@ from pypowervm import adapter as pvm_adapter
 from pypowervm.tasks import power
 from pypowervm.wrappers import event
 
-from nova_powervm.emulator.core import events as events_state
+from powervm_emulator.core import events as events_state
 from tests.emulator import base
 
 # Longer than any test, so that only an event ends a wait.

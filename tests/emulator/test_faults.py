@@ -17,7 +17,7 @@ from pypowervm.wrappers import http_error
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import managed_system as ms
 
-from nova_powervm.emulator.core import errors
+from powervm_emulator.core import errors
 from tests.emulator import base
 
 

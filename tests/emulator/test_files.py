@@ -24,8 +24,8 @@ from pypowervm.tasks import storage as tasks
 from pypowervm.wrappers import storage as wrappers
 from pypowervm.wrappers import vios_file
 
-from nova_powervm.emulator import client
-from nova_powervm.emulator.core import errors
+from powervm_emulator import client
+from powervm_emulator.core import errors
 from tests.emulator import storage
 
 # Larger than the buffers of a connection, and no multiple of a chunk.

@@ -24,9 +24,9 @@ from pypowervm.utils import transaction
 from pypowervm.wrappers import storage as wrappers
 from pypowervm.wrappers import virtual_io_server
 
-from nova_powervm.emulator import worlds
-from nova_powervm.emulator.nouns.partition import model as partition
-from nova_powervm.emulator.nouns.partition import virtual_slots
+from powervm_emulator import worlds
+from powervm_emulator.nouns.partition import model as partition
+from powervm_emulator.nouns.partition import virtual_slots
 from tests.emulator import storage
 
 PREFIX = 'U9009.22A.EMU0001'

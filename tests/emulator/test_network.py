@@ -15,8 +15,8 @@
 from pypowervm.tasks import cna
 from pypowervm.wrappers import network
 
-from nova_powervm.emulator import worlds
-from nova_powervm.emulator.core import errors
+from powervm_emulator import worlds
+from powervm_emulator.core import errors
 from tests.emulator import base
 
 

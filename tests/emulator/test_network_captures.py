@@ -15,7 +15,7 @@
 from pypowervm.tasks import network_bridger
 from pypowervm.wrappers import network
 
-from nova_powervm.emulator.core import captures
+from powervm_emulator.core import captures
 from tests.emulator import base
 from tests.emulator import test_captures
 from tests.emulator import wrapper_properties

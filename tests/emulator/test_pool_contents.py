@@ -14,7 +14,7 @@
 
 import io
 
-from nova_powervm.emulator.core import errors
+from powervm_emulator.core import errors
 from tests.emulator import pools
 from tests.emulator import storage as storage_base
 

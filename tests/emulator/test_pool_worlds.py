@@ -14,8 +14,8 @@
 
 import unittest
 
-from nova_powervm.emulator import worlds
-from nova_powervm.emulator.core import errors
+from powervm_emulator import worlds
+from powervm_emulator.core import errors
 from tests.emulator import base
 from tests.emulator import pools
 

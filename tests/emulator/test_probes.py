@@ -19,9 +19,9 @@ from pypowervm.wrappers import logical_partition
 from pypowervm.wrappers import managed_system
 from pypowervm.wrappers import network
 
-from nova_powervm.emulator import worlds
-from nova_powervm.emulator.core import content
-from nova_powervm.emulator.core import errors
+from powervm_emulator import worlds
+from powervm_emulator.core import content
+from powervm_emulator.core import errors
 from tests.emulator import base
 from tests.emulator import wire
 

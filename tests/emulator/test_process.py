@@ -31,14 +31,14 @@ from pypowervm import exceptions
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import managed_system as ms
 
-from nova_powervm.emulator import client
-from nova_powervm.emulator import fixture
-from nova_powervm.emulator import main
-from nova_powervm.emulator.core import emulation
+from powervm_emulator import client
+from powervm_emulator import fixture
+from powervm_emulator import main
+from powervm_emulator.core import emulation
 from tests.emulator import base
 from tests.emulator import pools
 
-COMMAND = [sys.executable, '-m', 'nova_powervm.emulator.main']
+COMMAND = [sys.executable, '-m', 'powervm_emulator.main']
 
 
 def run(*arguments, **options):
@@ -62,17 +62,15 @@ class ImportTest(unittest.TestCase):
 
             class Block:
                 def find_spec(self, name, path=None, target=None):
-                    root, _, rest = name.partition('.')
-                    inside = root == 'nova_powervm' and rest
-                    foreign = inside and rest.split('.')[0] != 'emulator'
                     # The emulator may look up pypowervm's directory, but
                     # must not import any of its modules.
-                    if root in ('nova', 'oslo_config') or foreign:
+                    root = name.partition('.')[0]
+                    if root in ('nova', 'nova_powervm', 'oslo_config'):
                         raise ImportError(f'{name} is blocked')
                     return None
 
             sys.meta_path.insert(0, Block())
-            from nova_powervm.emulator import client, fixture, main
+            from powervm_emulator import client, fixture, main
             with fixture.Emulator() as emulator:
                 state = client.Client(emulator.url).state()
                 assert len(state['systems'][0]['slots']) == 14, state
@@ -228,8 +226,8 @@ class CommandTest(CommandTestCase):
 
     def test_version_is_that_of_the_distribution(self):
         done = run('--version')
-        version = importlib.metadata.version('nova-powervm')
-        self.assertEqual(f'nova-powervm-emulator {version}\n', done.stdout)
+        version = importlib.metadata.version('powervm-emulator')
+        self.assertEqual(f'powervm-emulator {version}\n', done.stdout)
         self.assertEqual(0, done.returncode)
 
     def test_event_wait_default_is_that_of_the_emulation(self):
@@ -246,7 +244,7 @@ class MissingPackageTest(unittest.TestCase):
             f"""
             import sys
             sys.modules['{module}'] = None
-            from nova_powervm.emulator import main
+            from powervm_emulator import main
             sys.exit(main.main({list(arguments)!r}))
             """
         )
@@ -265,8 +263,7 @@ class MissingPackageTest(unittest.TestCase):
                 (line,) = done.stderr.splitlines()
                 self.assertIn(f'module {module}', line)
                 self.assertIn(
-                    'pip install -c constraints.txt ./packages/emulator in a '
-                    'checkout',
+                    'pip install -c constraints.txt ./emulator in a checkout',
                     line,
                 )
                 self.assertEqual('', done.stdout)
@@ -277,7 +274,7 @@ class MissingPackageTest(unittest.TestCase):
         self.assertEqual(0, done.returncode)
 
     def test_missing_own_module_is_a_defect(self):
-        done = self.run_without('nova_powervm.emulator.app')
+        done = self.run_without('powervm_emulator.app')
         self.assertIn('Traceback', done.stderr)
 
 

@@ -23,8 +23,8 @@ import unittest
 
 from werkzeug import serving
 
-from nova_powervm.emulator import fixture
-from nova_powervm.emulator import server
+from powervm_emulator import fixture
+from powervm_emulator import server
 
 
 def application(_environ, start_response):

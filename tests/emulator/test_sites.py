@@ -21,9 +21,9 @@ from pypowervm import exceptions
 from pypowervm.tasks import scsi_mapper
 from pypowervm.wrappers import storage
 
-from nova_powervm.emulator import client as client_module
-from nova_powervm.emulator import fixture
-from nova_powervm.emulator.core import errors
+from powervm_emulator import client as client_module
+from powervm_emulator import fixture
+from powervm_emulator.core import errors
 from tests.emulator import base
 from tests.emulator import pools
 

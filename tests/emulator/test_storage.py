@@ -19,9 +19,9 @@ from pypowervm.tasks import storage as tasks
 from pypowervm.tasks import vopt
 from pypowervm.wrappers import storage as wrappers
 
-from nova_powervm.emulator import worlds
-from nova_powervm.emulator.core import captures
-from nova_powervm.emulator.core import errors
+from powervm_emulator import worlds
+from powervm_emulator.core import captures
+from powervm_emulator.core import errors
 from tests.emulator import base
 from tests.emulator import storage
 

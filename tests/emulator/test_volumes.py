@@ -18,8 +18,8 @@ from pypowervm.tasks import storage as storage_tasks
 from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server
 
-from nova_powervm.emulator import worlds
-from nova_powervm.emulator.core import errors
+from powervm_emulator import worlds
+from powervm_emulator.core import errors
 from tests.emulator import base
 
 

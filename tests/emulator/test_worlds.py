@@ -20,14 +20,14 @@ import unittest
 import jsonschema
 from lxml import etree
 
-from nova_powervm.emulator import app
-from nova_powervm.emulator import worlds
-from nova_powervm.emulator.core import captures
-from nova_powervm.emulator.core import content
-from nova_powervm.emulator.core import errors
-from nova_powervm.emulator.core import host as host_module
-from nova_powervm.emulator.nouns import io_slot
-from nova_powervm.emulator.nouns.partition import model as partition_model
+from powervm_emulator import app
+from powervm_emulator import worlds
+from powervm_emulator.core import captures
+from powervm_emulator.core import content
+from powervm_emulator.core import errors
+from powervm_emulator.core import host as host_module
+from powervm_emulator.nouns import io_slot
+from powervm_emulator.nouns.partition import model as partition_model
 
 UUID = '10e1f2a3-0000-4000-8000-00000000000a'
 VM = {'name': 'vm', 'memory': 256, 'processors': 1}

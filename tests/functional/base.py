@@ -35,8 +35,8 @@ from oslo_utils import uuidutils
 from testtools import content
 
 import nova_powervm.virt.driver  # noqa: F401  registers the options
-from nova_powervm.emulator import fixture
 from nova_powervm.virt import rebuild
+from powervm_emulator import fixture
 from tests.functional import rest
 from tests.functional import speed
 from tests.functional import standing

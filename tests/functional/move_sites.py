@@ -25,8 +25,8 @@ from nova import objects
 from nova.cmd import manage
 from pypowervm.wrappers import logical_partition
 
-from nova_powervm.emulator.nouns.partition import ownership
 from nova_powervm.lpar import storage
+from powervm_emulator.nouns.partition import ownership
 from tests.emulator import base as rest_clients
 from tests.functional import base
 from tests.functional import killed_threads

@@ -14,7 +14,7 @@
 
 import time
 
-from nova_powervm.emulator import worlds
+from powervm_emulator import worlds
 from tests.functional import base
 from tests.functional import other_tool
 

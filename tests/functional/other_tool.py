@@ -24,7 +24,7 @@ from pypowervm.wrappers import network
 from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server
 
-from nova_powervm.emulator import worlds
+from powervm_emulator import worlds
 from tests.emulator import base
 
 MAC = '0a:00:00:00:00:01'

@@ -14,11 +14,11 @@
 
 import hashlib
 
-from nova_powervm.emulator import fixture
-from nova_powervm.emulator import worlds
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import pool_images
 from nova_powervm.lpar import storage
+from powervm_emulator import fixture
+from powervm_emulator import worlds
 from tests.functional import base
 
 POOL_GB = 100

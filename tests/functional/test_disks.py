@@ -22,8 +22,8 @@ from nova import objects
 from nova.virt import driver as virt_driver
 from oslo_utils import uuidutils
 
-from nova_powervm.emulator import worlds
 from nova_powervm.lpar import storage
+from powervm_emulator import worlds
 from tests.functional import base
 from tests.functional import images
 

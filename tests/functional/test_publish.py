@@ -14,7 +14,7 @@
 
 import os_traits
 
-from nova_powervm.emulator import worlds
+from powervm_emulator import worlds
 from tests.functional import base
 
 #: A paragraph for slots that must not be offered, whatever the file says.

@@ -21,8 +21,8 @@ from nova import objects
 from nova.scheduler.client import report
 from oslo_utils import uuidutils
 
-from nova_powervm.demo import config
-from nova_powervm.emulator import worlds
+from demo import config
+from powervm_emulator import worlds
 from tests.functional import base
 
 INVENTORY = (

@@ -21,8 +21,8 @@ from nova import exception as nova_exception
 from nova.scheduler.client import report
 from nova.virt import node as virt_node
 
-from nova_powervm.emulator import worlds
 from nova_powervm.virt import driver
+from powervm_emulator import worlds
 from tests.functional import base
 
 HOOK = """

@@ -29,8 +29,6 @@ from pypowervm.wrappers import job
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import claims
-from nova_powervm.emulator import fixture
-from nova_powervm.emulator import worlds
 from nova_powervm.lpar import image
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
@@ -51,6 +49,8 @@ from nova_powervm.powervm import vif
 from nova_powervm.powervm.disk import localdisk
 from nova_powervm.powervm.disk import ssp
 from nova_powervm.powervm.vif import sea
+from powervm_emulator import fixture
+from powervm_emulator import worlds
 from tests.emulator import base as emulator_base
 
 # Slots of the default world.

@@ -19,8 +19,6 @@ import uuid
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.emulator import fixture
-from nova_powervm.emulator import worlds
 from nova_powervm.lpar import image
 from nova_powervm.lpar import pool_images
 from nova_powervm.lpar import storage
@@ -29,6 +27,8 @@ from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import ssp
+from powervm_emulator import fixture
+from powervm_emulator import worlds
 from tests.emulator import base as emulator_base
 from tests.ops import base
 

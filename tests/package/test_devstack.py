@@ -26,7 +26,7 @@ from oslo_config import cfg
 
 from nova_powervm import conf
 from nova_powervm import inventory_file
-from nova_powervm.emulator import main
+from powervm_emulator import main
 
 ROOT = pathlib.Path(__file__).parents[2]
 PLUGIN = ROOT / 'devstack'
@@ -52,6 +52,7 @@ STUBS = textwrap.dedent("""
     }
     iniadd() { iniset "$@"; }
     setup_develop() { echo "setup_develop $*"; }
+    pip_install() { echo "pip_install $*"; }
     run_process() { echo "run_process $*"; }
     stop_process() { echo "stop_process $*"; }
     """)
@@ -67,7 +68,8 @@ class DevstackTest(unittest.TestCase):
     def test_emulator_serves_as_host(self):
         printed = self.stack(POWERVM_EMULATOR='True')
 
-        self.assertIn(f'setup_develop {ROOT} neutron,emulator', printed)
+        self.assertIn(f'setup_develop {ROOT} neutron', printed)
+        self.assertIn(f'pip_install -e {ROOT}/emulator', printed)
         settings = self.settings()
         self.assertEqual('http://127.0.0.1:12080', settings.server.url)
         self.assertEqual('admin', settings.server.username)
@@ -86,7 +88,7 @@ class DevstackTest(unittest.TestCase):
         )
         (command,) = re.findall('run_process powervm-emulator (.*)', printed)
         self.assertIn(main.__name__, command.split())
-        page = ROOT / 'doc' / 'source' / 'cli' / 'nova-powervm-emulator.rst'
+        page = ROOT / 'doc' / 'source' / 'cli' / 'powervm-emulator.rst'
         documented = set(re.findall('``(--[a-z-]+)', page.read_text()))
         used = set(re.findall('--[a-z-]+', command))
         self.assertIn('--world', used)
@@ -219,7 +221,7 @@ class DevstackTest(unittest.TestCase):
 
 class EmulatorPageTest(unittest.TestCase):
     def test_page_has_each_option_of_the_emulator(self):
-        page = ROOT / 'doc' / 'source' / 'cli' / 'nova-powervm-emulator.rst'
+        page = ROOT / 'doc' / 'source' / 'cli' / 'powervm-emulator.rst'
         documented = set(re.findall('``(--?[a-z-]+)', page.read_text()))
         with subprocess.Popen(
             [sys.executable, '-m', main.__name__, '--help'],

@@ -22,11 +22,13 @@ PAGES = (
     'CONTRIBUTING.rst',
     'HACKING.rst',
     'devstack/README.rst',
-    'packages/emulator/README.rst',
+    'emulator/README.rst',
 )
 _LINK = re.compile(r'<([^<>`\s]+)>`_')
 _INSTALL = re.compile(r'(?m)^ *[$#] (?:\S*/)?pip install (.*)$')
-_MENTION = re.compile(r'``((?:doc|etc|tools|tests|packages)/[\w./-]+)``')
+_MENTION = re.compile(
+    r'``((?:doc|etc|tools|tests|packages|emulator|demo)/[\w./-]+)``'
+)
 
 
 class LinkTest(unittest.TestCase):

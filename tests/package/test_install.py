@@ -13,6 +13,8 @@
 """The distributions: built, installed, used and removed as by pip."""
 
 import atexit
+import contextlib
+import fcntl
 import functools
 import hashlib
 import os
@@ -94,8 +96,8 @@ DATA = {
         'share/man/man1/nova-powervm-inventory.1',
         'share/man/man1/nova-powervm-status.1',
     },
-    'nova_powervm_emulator': {
-        'share/man/man1/nova-powervm-emulator.1',
+    'powervm_emulator': {
+        'share/man/man1/powervm-emulator.1',
     },
 }
 
@@ -137,26 +139,39 @@ def built(source, kind):
     install_for_builds(*sorted(builder.build_system_requires))
     install_for_builds(*sorted(builder.get_requires_for_build(kind)))
     folder = tempfile.mkdtemp(dir=scratch())
-    return pathlib.Path(builder.build(kind, folder))
+    with alone():
+        return pathlib.Path(builder.build(kind, folder))
+
+
+@contextlib.contextmanager
+def alone():
+    """Keep other processes out: a build writes into the checkout."""
+    folder = os.open(ROOT, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 @functools.cache
-def unpacked():
-    """Return the folder of the unpacked sdist, from which wheels are built."""
-    with tarfile.open(built(ROOT, 'sdist')) as archive:
-        archive.extractall(scratch() / 'unpacked', filter='data')
-    (source,) = (scratch() / 'unpacked').iterdir()
+def unpacked(project):
+    """Return the folder of the unpacked sdist of a project."""
+    folder = tempfile.mkdtemp(dir=scratch())
+    with tarfile.open(built(project, 'sdist')) as archive:
+        archive.extractall(folder, filter='data')
+    (source,) = pathlib.Path(folder).iterdir()
     return source
 
 
 def build_driver():
-    """Build the driver's wheel from the sdist, as pip does."""
-    return built(unpacked(), 'wheel')
+    """Build the driver's wheel from its sdist, as pip does."""
+    return built(unpacked(ROOT), 'wheel')
 
 
-def build_from_sdist(name):
-    """Build the wheel of one of the packages that the sdist has."""
-    return built(unpacked() / 'packages' / name, 'wheel')
+def build_emulator():
+    """Build the emulator's wheel from its sdist."""
+    return built(unpacked(ROOT / 'emulator'), 'wheel')
 
 
 def environment():
@@ -265,30 +280,21 @@ class DistributionTestCase(unittest.TestCase):
 
 
 class WheelTest(DistributionTestCase):
-    def test_wheels_divide_the_tree(self):
-        """Each file is in one wheel, and the demonstration is in none."""
-        driver = build_driver()
-        emulator = build_from_sdist('emulator')
-        for_driver = names_in(driver)
-        for_emulator = names_in(emulator)
+    def test_wheels_have_all_files_of_their_packages(self):
+        driver, emulator = build_driver(), build_emulator()
 
+        number = driver.name.split('-')[1]
+        self.assertEqual(number, emulator.name.split('-')[1])
+        self.assertTrue(number.startswith('34.'), number)
         self.assertEqual(
-            driver.name.split('-')[1], emulator.name.split('-')[1]
+            self.tracked(ROOT, 'nova_powervm')
+            | {'nova/virt/powervm_ext/__init__.py'}
+            | {'nova/virt/powervm_ext/driver.py'},
+            names_in(driver),
         )
-        self.assertEqual(set(), for_driver & for_emulator)
-        everything = {
-            name
-            for name in self.tracked()
-            if not name.startswith('nova_powervm/demo/')
-        }
-        self.assertEqual(everything, for_driver | for_emulator)
         self.assertEqual(
-            {
-                name
-                for name in everything
-                if name.startswith('nova_powervm/emulator/')
-            },
-            for_emulator,
+            self.tracked(ROOT / 'emulator', 'powervm_emulator'),
+            names_in(emulator),
         )
         for wheel in (driver, emulator):
             with self.subTest(wheel=wheel.name):
@@ -297,11 +303,11 @@ class WheelTest(DistributionTestCase):
                 )
 
     @staticmethod
-    def tracked():
-        """Return the files of the package that git knows."""
+    def tracked(project, package):
+        """Return the files of a package that git knows."""
         listed = subprocess.run(
-            (shutil.which('git'), 'ls-files', 'nova_powervm'),
-            cwd=ROOT,
+            (shutil.which('git'), 'ls-files', package),
+            cwd=project,
             capture_output=True,
             text=True,
             check=True,
@@ -312,15 +318,16 @@ class WheelTest(DistributionTestCase):
 class BesideStockNovaTest(DistributionTestCase):
     def test_build_install_load_uninstall(self):
         driver = build_driver()
-        emulator = build_from_sdist('emulator')
+        emulator = build_emulator()
         self.make_environment(required_by(driver, emulator, also=['nova']))
         stock = self.files_of_nova()
 
         self.pip('install', str(driver), str(emulator))
-        self.run_command(self.programs / 'nova-powervm-emulator', '--help')
-        self.pip('uninstall', '--yes', 'nova-powervm-emulator')
+        for name in ('powervm-emulator', 'nova-powervm-emulator'):
+            self.run_command(self.programs / name, '--help')
+        self.pip('uninstall', '--yes', 'powervm-emulator')
 
-        self.assertFalse(self.site('nova_powervm', 'emulator'))
+        self.assertFalse(self.site('powervm_emulator'))
         self.assertEqual(
             [
                 '1 PowerVMDeviceOrderFilter',
@@ -364,7 +371,7 @@ class BesideStockNovaTest(DistributionTestCase):
 
 class EmulatorTest(DistributionTestCase):
     def test_emulator_serves_without_nova_and_driver(self):
-        wheel = build_from_sdist('emulator')
+        wheel = build_emulator()
         self.make_environment(required_by(wheel))
         self.pip('install', str(wheel))
         installed = self.pip('freeze')
@@ -372,11 +379,11 @@ class EmulatorTest(DistributionTestCase):
             line.partition('==')[0].partition(' @')[0]
             for line in installed.lower().splitlines()
         }
-        self.assertIn('nova-powervm-emulator', names)
+        self.assertIn('powervm-emulator', names)
         self.assertFalse({'nova', 'nova-powervm'} & names)
 
         emulator = subprocess.Popen(
-            [self.programs / 'nova-powervm-emulator'],
+            [self.programs / 'powervm-emulator'],
             cwd=self.directory,
             env=environment(),
             stdout=subprocess.PIPE,
@@ -396,7 +403,7 @@ class EmulatorTest(DistributionTestCase):
 
 class CyborgTest(DistributionTestCase):
     def test_wheel_for_cyborg_agent_loads_its_driver_without_nova(self):
-        wheel = build_from_sdist('cyborg')
+        wheel = built(unpacked(ROOT) / 'packages' / 'cyborg', 'wheel')
         folder = self.directory / 'unpacked'
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)  # noqa: S202
@@ -421,12 +428,12 @@ class CyborgTest(DistributionTestCase):
 
 
 def names_in(wheel):
-    """Return the names of a wheel's files of the package nova_powervm."""
+    """Return the names of the files that a wheel puts where modules are."""
     with zipfile.ZipFile(wheel) as archive:
         return {
             name
             for name in archive.namelist()
-            if name.startswith('nova_powervm/')
+            if not name.partition('/')[0].endswith(('.data', '.dist-info'))
         }
 
 

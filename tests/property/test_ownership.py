@@ -27,9 +27,9 @@ from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.devices.plan import Action
-from nova_powervm.emulator import worlds
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
+from powervm_emulator import worlds
 from tests.emulator import base
 from tests.property import strategies
 

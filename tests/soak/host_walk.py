@@ -30,7 +30,7 @@ from keystoneauth1 import exceptions as keystone
 from nova import exception as nova_exception
 from oslo_log import log as logging
 
-from nova_powervm.emulator import worlds
+from powervm_emulator import worlds
 from tests.functional import base
 from tests.functional import one_time_use
 from tests.soak import SEED

@@ -21,8 +21,8 @@ import sys
 import textwrap
 import time
 
-from nova_powervm.demo import config
-from nova_powervm.demo import stack as stack_lib
+from demo import config
+from demo import stack as stack_lib
 from tests.cloud import demonstration
 from tests.tempest import program
 from tests.tempest import resources

@@ -17,7 +17,7 @@ import string
 
 import openstack.connection
 
-from nova_powervm.demo import stack as stack_lib
+from demo import stack as stack_lib
 
 _NAME = 'tempest'
 _MIB = 1024 * 1024

@@ -27,8 +27,8 @@ import pypowervm_calls
 from werkzeug import exceptions
 from werkzeug import routing
 
-from nova_powervm.emulator import nouns
-from nova_powervm.emulator import routes
+from powervm_emulator import nouns
+from powervm_emulator import routes
 
 Call = pypowervm_calls.Call
 

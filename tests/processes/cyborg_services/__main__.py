@@ -41,8 +41,8 @@ from cyborg_services import database  # noqa: E402
 from cyborg_services import interventions  # noqa: E402
 from cyborg_services import serving  # noqa: E402
 
+from demo import sqlite  # noqa: E402
 from nova_powervm.conf import accelerators  # noqa: E402
-from nova_powervm.demo import sqlite  # noqa: E402
 
 
 class Services:

@@ -15,9 +15,9 @@
 
 import requests
 
-from nova_powervm.demo import host
-from nova_powervm.demo import step_context
-from nova_powervm.demo import two_worlds
+from demo import host
+from demo import step_context
+from demo import two_worlds
 from tests.unit.demo import samples
 
 GPUS = ('21010020', '21010021', '21010022', two_worlds.OTHER_GPU)

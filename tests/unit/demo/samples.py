@@ -15,8 +15,8 @@
 import dataclasses
 import pathlib
 
-from nova_powervm.demo import host
-from nova_powervm.demo import stack
+from demo import host
+from demo import stack
 
 INVENTORY = """\
 gpus:

@@ -15,17 +15,17 @@ import tempfile
 import unittest
 from unittest import mock
 
-from nova_powervm.demo import accelerator_steps
-from nova_powervm.demo import cloud
-from nova_powervm.demo import config
-from nova_powervm.demo import cyborg_client
-from nova_powervm.demo import expected_providers
-from nova_powervm.demo import host
-from nova_powervm.demo import launcher
-from nova_powervm.demo import operator_commands
-from nova_powervm.demo import stack
-from nova_powervm.demo import step_context
-from nova_powervm.demo import steps
+from demo import accelerator_steps
+from demo import cloud
+from demo import config
+from demo import cyborg_client
+from demo import expected_providers
+from demo import host
+from demo import launcher
+from demo import operator_commands
+from demo import stack
+from demo import step_context
+from demo import steps
 from tests.unit.demo import samples
 
 _CARDS = ('21010038', '21030039')

@@ -16,11 +16,11 @@ import unittest
 
 import pycdlib
 
-from nova_powervm.demo import attachments
-from nova_powervm.demo import cloud
-from nova_powervm.demo import display
-from nova_powervm.demo import guest
-from nova_powervm.demo import host
+from demo import attachments
+from demo import cloud
+from demo import display
+from demo import guest
+from demo import host
 
 _SERVER = cloud.Server('a-uuid', 'one-gpu', 'instance-1', 'ACTIVE', '')
 _MAC = 'fa:16:3e:00:00:01'

@@ -17,7 +17,7 @@ import unittest
 
 import yaml
 
-from nova_powervm.demo import client_files
+from demo import client_files
 from tests.unit.demo import samples
 
 

@@ -12,7 +12,7 @@
 
 import unittest
 
-from nova_powervm.demo import cloud
+from demo import cloud
 
 
 def _server(status, fault=''):

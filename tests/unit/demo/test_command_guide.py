@@ -17,9 +17,9 @@ import shlex
 import unittest
 from unittest import mock
 
-from nova_powervm.demo import command_guide
-from nova_powervm.demo import launcher
-from nova_powervm.demo import operator_commands
+from demo import command_guide
+from demo import launcher
+from demo import operator_commands
 
 _STATE_DIR = pathlib.Path('/a state')
 

@@ -16,7 +16,7 @@ import unittest
 
 import openstack.exceptions
 
-from nova_powervm.demo import compute_hosts
+from demo import compute_hosts
 
 
 class _Compute:

@@ -20,8 +20,8 @@ from importlib import metadata
 from nova.conf import scheduler
 from oslo_config import cfg
 
-from nova_powervm.demo import config
-from nova_powervm.demo import stack
+from demo import config
+from demo import stack
 from nova_powervm.scheduler import filters
 from tests.unit.demo import samples
 

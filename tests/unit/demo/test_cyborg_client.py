@@ -16,7 +16,7 @@ import unittest
 import openstack.exceptions
 import requests
 
-from nova_powervm.demo import cyborg_client
+from demo import cyborg_client
 
 
 def _answer(status, document):

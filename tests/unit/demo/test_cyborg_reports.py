@@ -20,8 +20,8 @@ import unittest
 import oslo_messaging
 from oslo_config import cfg
 
-from nova_powervm.demo import cyborg_reports
-from nova_powervm.demo import stack as stack_lib
+from demo import cyborg_reports
+from demo import stack as stack_lib
 from tests.unit.demo import samples
 
 

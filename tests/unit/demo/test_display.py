@@ -12,10 +12,10 @@
 
 import unittest
 
-from nova_powervm.demo import cloud
-from nova_powervm.demo import display
-from nova_powervm.demo import expected_providers
-from nova_powervm.demo import host
+from demo import cloud
+from demo import display
+from demo import expected_providers
+from demo import host
 from tests.unit.demo import samples
 
 NODE = '0ab0c0d0-0000-4000-8000-000000000000'

@@ -17,10 +17,10 @@ import unittest
 
 import requests
 
-from nova_powervm.demo import emulated_hosts
-from nova_powervm.demo import host
-from nova_powervm.demo import supervisor
-from nova_powervm.demo import two_worlds
+from demo import emulated_hosts
+from demo import host
+from demo import supervisor
+from demo import two_worlds
 
 
 def _state(**groups):

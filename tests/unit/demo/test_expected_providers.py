@@ -12,10 +12,10 @@
 
 import unittest
 
-from nova_powervm.demo import expected_providers
-from nova_powervm.demo import launcher
-from nova_powervm.demo import server_steps
-from nova_powervm.demo import step_context
+from demo import expected_providers
+from demo import launcher
+from demo import server_steps
+from demo import step_context
 from tests.unit.demo import samples
 
 GPU = samples.a_slot(

@@ -17,8 +17,8 @@ import requests
 import werkzeug
 import werkzeug.serving
 
-from nova_powervm.demo import host
-from nova_powervm.demo import stack
+from demo import host
+from demo import stack
 
 _UOM = 'http://www.ibm.com/xmlns/systems/power/firmware/uom/mc/2012_10/'
 _WEB = 'http://www.ibm.com/xmlns/systems/power/firmware/web/mc/2012_10/'

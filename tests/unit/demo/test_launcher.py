@@ -15,9 +15,9 @@ import tempfile
 import unittest
 from unittest import mock
 
-from nova_powervm.demo import expected_providers
-from nova_powervm.demo import launcher
-from nova_powervm.demo import stack
+from demo import expected_providers
+from demo import launcher
+from demo import stack
 
 
 class InventoryFileTest(unittest.TestCase):

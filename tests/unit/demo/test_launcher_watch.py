@@ -16,7 +16,7 @@ import sys
 import tempfile
 import unittest
 
-_PROGRAM = 'nova_powervm.demo.services.program'
+_PROGRAM = 'demo.services.program'
 # Longer than a process needs to notice the end of its standard input.
 _GOES_ON = 'import time; time.sleep(0.5)'
 _STAYS = 'import threading; threading.Event().wait(60)'

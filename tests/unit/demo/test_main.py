@@ -18,8 +18,8 @@ import tempfile
 import unittest
 from unittest import mock
 
-from nova_powervm.demo import launcher
-from nova_powervm.demo import main
+from demo import launcher
+from demo import main
 from tests.unit.demo import samples
 
 

@@ -42,7 +42,7 @@ class ProgramTest(unittest.TestCase):
     def start(self, *arguments):
         child = subprocess.Popen(
             [
-                *(sys.executable, '-m', 'nova_powervm.demo.services.program'),
+                *(sys.executable, '-m', 'demo.services.program'),
                 *(str(self.script), *arguments),
             ],
             stdin=subprocess.PIPE,

@@ -16,7 +16,7 @@ import pathlib
 import tempfile
 import unittest
 
-from nova_powervm.demo import report
+from demo import report
 
 GOOD = report.Step('Good', {'a': 1}, {'a': 1}, ['to', '', 'see'])
 BAD = report.Step('Bad', {'a': 1, 'b': [2]}, {'b': [3], 'c': 4})

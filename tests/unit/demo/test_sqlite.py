@@ -24,7 +24,7 @@ import testtools
 from placement.handlers import allocation as handler
 from placement.tests.functional.fixtures import placement as fixtures
 
-from nova_powervm.demo import sqlite
+from demo import sqlite
 
 
 class Placement(fixtures.PlacementFixture):

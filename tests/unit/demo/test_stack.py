@@ -16,7 +16,7 @@ import stat
 import tempfile
 import unittest
 
-from nova_powervm.demo import stack
+from demo import stack
 from tests.unit.demo import samples
 
 

@@ -18,10 +18,10 @@ import unittest
 
 import requests
 
-from nova_powervm.demo import launcher
-from nova_powervm.demo import server_steps
-from nova_powervm.demo import step_context
-from nova_powervm.demo import steps
+from demo import launcher
+from demo import server_steps
+from demo import step_context
+from demo import steps
 from nova_powervm.tool.inventory import app
 from tests.unit.demo import samples
 

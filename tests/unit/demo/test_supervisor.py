@@ -17,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-from nova_powervm.demo import supervisor
+from demo import supervisor
 
 
 class SupervisorTest(unittest.TestCase):

@@ -17,8 +17,8 @@ import tempfile
 import unittest
 from unittest import mock
 
-from nova_powervm.demo import step_context
-from nova_powervm.demo import steps
+from demo import step_context
+from demo import steps
 from tests.unit.demo import two_host_cloud
 
 

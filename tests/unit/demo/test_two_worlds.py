@@ -15,10 +15,10 @@ import pathlib
 import tempfile
 import unittest
 
-from nova_powervm.demo import expected_providers
-from nova_powervm.demo import launcher
-from nova_powervm.demo import two_worlds
-from nova_powervm.emulator import worlds
+from demo import expected_providers
+from demo import launcher
+from demo import two_worlds
+from powervm_emulator import worlds
 
 
 def _slots(world):

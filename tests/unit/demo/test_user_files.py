@@ -14,7 +14,7 @@ import pathlib
 import tempfile
 import unittest
 
-from nova_powervm.demo import user_files
+from demo import user_files
 
 _INVENTORY = """\
 devices:

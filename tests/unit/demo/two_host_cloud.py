@@ -18,16 +18,16 @@ A test breaks it by the names in :attr:`TwoHostCloud.faults`.
 
 import pathlib
 
-from nova_powervm.demo import cloud
-from nova_powervm.demo import compute_hosts
-from nova_powervm.demo import expected_providers
-from nova_powervm.demo import guest
-from nova_powervm.demo import host as host_lib
-from nova_powervm.demo import launcher
-from nova_powervm.demo import step_context
-from nova_powervm.demo import two_host_steps
-from nova_powervm.demo import two_hosts
-from nova_powervm.demo import two_worlds
+from demo import cloud
+from demo import compute_hosts
+from demo import expected_providers
+from demo import guest
+from demo import host as host_lib
+from demo import launcher
+from demo import step_context
+from demo import two_host_steps
+from demo import two_hosts
+from demo import two_worlds
 from tests.unit.demo import fake_host
 from tests.unit.demo import samples
 

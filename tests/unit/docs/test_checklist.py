@@ -18,7 +18,7 @@ import unittest
 
 from pypowervm import adapter
 
-from nova_powervm.emulator import worlds
+from powervm_emulator import worlds
 from tests.emulator import base
 from tests.unit.docs import pages
 

@@ -20,8 +20,8 @@ import unittest
 
 from nova.api.validation.extra_specs import validators
 
+from demo import config
 from nova_powervm import inventory_file
-from nova_powervm.demo import config
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.scheduler import filters

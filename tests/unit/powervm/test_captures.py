@@ -19,11 +19,11 @@ import unittest
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.emulator import worlds
-from nova_powervm.emulator.core import captures as emulated
 from nova_powervm.powervm import captures
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
+from powervm_emulator import worlds
+from powervm_emulator.core import captures as emulated
 from tests.emulator import base
 
 _ENTRY = (

@@ -20,9 +20,9 @@ import unittest.mock
 import warnings
 
 from nova_powervm.conf import powervm as options
-from nova_powervm.emulator import fixture
 from nova_powervm.powervm import events
 from nova_powervm.powervm import session
+from powervm_emulator import fixture
 
 # Longer than any test: only an event ends a poll.
 LONG = 60

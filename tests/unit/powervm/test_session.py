@@ -32,8 +32,8 @@ from pypowervm import exceptions as pvm_exceptions
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.emulator import fixture
 from nova_powervm.powervm import session
+from powervm_emulator import fixture
 
 
 def server(url, **values):

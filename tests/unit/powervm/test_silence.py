@@ -27,7 +27,6 @@ from pypowervm import exceptions as pvm
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.emulator import fixture
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import shared_ethernet
 from nova_powervm.powervm import events
@@ -36,6 +35,7 @@ from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm.vif import virtual_ethernet
+from powervm_emulator import fixture
 from tests.emulator import base
 
 #: The emulator lets a request go when it stops, at the latest.

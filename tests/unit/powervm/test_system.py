@@ -14,9 +14,9 @@
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.emulator import worlds
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
+from powervm_emulator import worlds
 from tests.emulator import base
 
 

@@ -29,7 +29,7 @@ ROOT = pathlib.Path(nova_powervm.__file__).parent
 DRIVER = [
     path
     for path in ROOT.rglob('*.py')
-    if path.relative_to(ROOT).parts[0] not in ('demo', 'emulator', 'tool')
+    if path.relative_to(ROOT).parts[0] != 'tool'
 ]
 CALLS = {
     'apply_migration_context',

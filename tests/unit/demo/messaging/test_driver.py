@@ -25,9 +25,9 @@ from unittest import mock
 import oslo_messaging
 from oslo_config import cfg
 
-from nova_powervm.demo import messaging
-from nova_powervm.demo import stack
-from nova_powervm.demo.messaging import connection
+from demo import messaging
+from demo import stack
+from demo.messaging import connection
 from tests.unit.demo.messaging import echo_server
 
 _PASSWORD = 'letmein'
@@ -62,7 +62,7 @@ class _Processes:
 
     def start_queues(self):
         return self.start(
-            'nova_powervm.demo.messaging',
+            'demo.messaging',
             *('--port', str(self.port)),
             *('--password-file', str(self._password_file)),
         )

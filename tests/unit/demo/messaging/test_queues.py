@@ -12,7 +12,7 @@
 
 import unittest
 
-from nova_powervm.demo.messaging import queues
+from demo.messaging import queues
 
 
 class _Consumer(queues.Consumer):

@@ -17,12 +17,12 @@ import unittest
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.emulator import fixture
-from nova_powervm.emulator import worlds
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
 from nova_powervm.powervm import session
 from nova_powervm.powervm.disk import localdisk
+from powervm_emulator import fixture
+from powervm_emulator import worlds
 
 DATA = b'\x01boot sector' + bytes(1000)
 NAME = 'nv4b1c2d3e0f00r'

@@ -18,8 +18,6 @@ import types
 import unittest
 
 from nova_powervm.conf import powervm as options
-from nova_powervm.emulator import fixture
-from nova_powervm.emulator import worlds
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
 from nova_powervm.powervm import disk as disk_drivers
@@ -28,6 +26,8 @@ from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import pools
 from nova_powervm.powervm.disk import ssp
 from nova_powervm.powervm.disk import uploads
+from powervm_emulator import fixture
+from powervm_emulator import worlds
 
 DATA = b'\x01boot sector' + bytes(1000)
 CONTENTS = image.Contents(len(DATA), 'raw', len(DATA))

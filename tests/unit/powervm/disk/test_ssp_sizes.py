@@ -18,8 +18,8 @@ from unittest import mock
 from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
-from nova_powervm.emulator import fixture
 from nova_powervm.lpar import storage
+from powervm_emulator import fixture
 from tests.unit.powervm.disk import pool_host
 
 LPAR, SWAP = pool_host.LPAR, pool_host.SWAP

@@ -21,10 +21,10 @@ from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.emulator import fixture
-from nova_powervm.emulator import worlds
 from nova_powervm.powervm import session
 from nova_powervm.powervm.disk import uploads
+from powervm_emulator import fixture
+from powervm_emulator import worlds
 
 DATA = bytes(range(256)) * 1000
 

@@ -19,10 +19,10 @@ from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.emulator import fixture
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm.vif import virtual_ethernet
+from powervm_emulator import fixture
 
 
 class VirtualEthernetTest(unittest.TestCase):

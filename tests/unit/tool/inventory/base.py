@@ -20,9 +20,9 @@ import tempfile
 import textwrap
 import unittest
 
-from nova_powervm.emulator import fixture
-from nova_powervm.emulator.core import captures
 from nova_powervm.tool.inventory import app
+from powervm_emulator import fixture
+from powervm_emulator.core import captures
 
 #: Captured systems that pypowervm ships, and the name of one where there are
 #: several.

@@ -1,0 +1,337 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The configuration files of the services, as dictionaries.
+
+Each function returns the sections of one file, with the options that differ
+from the project's defaults. :func:`write` writes all files.
+"""
+
+import collections.abc
+import pathlib
+import shutil
+
+from demo import stack as stack_lib
+
+Sections = dict[str, dict[str, object]]
+
+#: The filters of Nova's scheduler: those that it has by default, and ours.
+FILTERS = (
+    'ComputeFilter',
+    'ComputeCapabilitiesFilter',
+    'ImagePropertiesFilter',
+    'ServerGroupAntiAffinityFilter',
+    'ServerGroupAffinityFilter',
+    'PowerVMDeviceOrderFilter',
+)
+
+#: The name of Nova's file; :data:`FILES` has all names.
+NOVA = 'nova.conf'
+
+#: The name of Cyborg's file, which only a cloud with Cyborg has.
+CYBORG = 'cyborg.conf'
+
+
+def keystone(stack: stack_lib.Stack) -> Sections:
+    """Return the sections of keystone.conf."""
+    return {
+        'DEFAULT': {'log_file': stack.log / 'keystone.log'},
+        'database': _database(stack, 'keystone'),
+        'fernet_tokens': {'key_repository': stack.etc / 'fernet'},
+        'fernet_receipts': {'key_repository': stack.etc / 'fernet'},
+        'credential': {'key_repository': stack.etc / 'credential'},
+        'cache': _cache(),
+        # In seconds. A cloud that is kept must not lose its sessions soon.
+        'token': {'expiration': 86400},
+        # The minimum of bcrypt. The passwords are random and short-lived, and
+        # the user waits while each service requests its token.
+        'identity': {'password_hash_rounds': 4},
+    }
+
+
+def glance(stack: stack_lib.Stack) -> Sections:
+    """Return the sections of glance-api.conf."""
+    return {
+        **_common(stack, 'glance'),
+        'DEFAULT': {
+            **_common(stack, 'glance')['DEFAULT'],
+            'enabled_backends': 'files:file',
+        },
+        'database': _database(stack, 'glance'),
+        'glance_store': {'default_backend': 'files'},
+        'files': {'filesystem_store_datadir': stack.state_dir / 'images'},
+        'os_glance_staging_store': {
+            'filesystem_store_datadir': stack.state_dir / 'state' / 'staging'
+        },
+        'os_glance_tasks_store': {
+            'filesystem_store_datadir': stack.state_dir / 'state' / 'tasks'
+        },
+        'paste_deploy': {
+            'flavor': 'keystone',
+            'config_file': stack.prefix / 'etc/glance/glance-api-paste.ini',
+        },
+    }
+
+
+def placement(stack: stack_lib.Stack) -> Sections:
+    """Return the sections of placement.conf."""
+    return {
+        'DEFAULT': {'log_file': stack.log / 'placement.log'},
+        'placement_database': {
+            **_database(stack, 'placement'),
+            'sync_on_startup': True,
+        },
+        # A flavor with three or more groups that many slots can satisfy has
+        # more combinations than fit in memory; these options limit them.
+        'placement': {
+            'max_allocation_candidates': 1000,
+            'allocation_candidates_generation_strategy': 'breadth-first',
+        },
+        'workarounds': {'optimize_for_wide_provider_trees': True},
+        **_middleware(stack, 'placement'),
+    }
+
+
+def neutron(stack: stack_lib.Stack) -> Sections:
+    """Return the sections of neutron.conf, which include ML2's."""
+    return {
+        **_common(stack, 'neutron'),
+        'DEFAULT': {
+            **_common(stack, 'neutron')['DEFAULT'],
+            'core_plugin': 'ml2',
+            # Clients can create routers, which no agent implements.
+            'service_plugins': 'router',
+            'api_paste_config': stack.prefix / 'etc/neutron/api-paste.ini',
+        },
+        'database': _database(stack, 'neutron'),
+        'nova': _credentials(stack, 'nova'),
+        'placement': _credentials(stack, 'placement'),
+        'ml2': {
+            'type_drivers': 'vlan',
+            'project_network_types': 'vlan',
+            'mechanism_drivers': 'pvm_sea',
+            'extension_drivers': 'port_security',
+        },
+        'ml2_type_vlan': {'network_vlan_ranges': 'default:100:999'},
+    }
+
+
+def nova(stack: stack_lib.Stack) -> Sections:
+    """Return the sections of nova.conf.
+
+    All services of Nova read it, except for a nova-compute with a process of
+    its own, which reads :func:`nova_compute`.
+    """
+    sections: Sections = {
+        **_nova(stack),
+        'wsgi': {'api_paste_config': stack.etc / 'api-paste.ini'},
+        'api_database': _database(stack, 'nova_api'),
+        'database': _database(stack, 'nova_cell1'),
+        # Servers that are created at the same time get different devices.
+        'filter_scheduler': {
+            'available_filters': 'nova_powervm.scheduler.filters.all_filters',
+            'enabled_filters': ','.join(FILTERS),
+        },
+    }
+    if stack.has_compute_processes:
+        # In seconds: the compute hosts come later than the scheduler, which
+        # would wait up to a minute before it looks for them.
+        sections['DEFAULT'] |= {'periodic_fuzzy_delay': 0}
+        return {
+            **sections,
+            'scheduler': {'discover_hosts_in_cells_interval': 1},
+        }
+    (compute,) = stack.computes
+    sections['DEFAULT'] |= {'allow_resize_to_same_host': True}
+    return _with_compute(sections, compute)
+
+
+def nova_compute(
+    stack: stack_lib.Stack, compute: stack_lib.Compute
+) -> Sections:
+    """Return the sections of the file of a nova-compute of its own.
+
+    It has no database: nova-compute refuses to start with one.
+    """
+    sections = _with_compute(_nova(stack), compute)
+    state_path = stack.state_path_of(compute)
+    sections['DEFAULT'] |= {
+        'log_file': stack.log / f'{compute.service}.log',
+        'state_path': state_path,
+    }
+    sections['oslo_concurrency'] = {'lock_path': state_path / 'lock'}
+    return sections
+
+
+def _nova(stack: stack_lib.Stack) -> Sections:
+    """Return what all files of Nova's services have in common."""
+    common = _common(stack, 'nova')
+    return {
+        **common,
+        'DEFAULT': {
+            **common['DEFAULT'],
+            'host': stack_lib.NODE,
+            'my_ip': stack_lib.ADDRESS,
+        },
+        'cache': _cache(),
+        'keystone': _credentials(stack, 'nova'),
+        'placement': _credentials(stack, 'placement'),
+        'glance': _credentials(stack, 'glance'),
+        'neutron': _credentials(stack, 'neutron'),
+        'cyborg': {'region_name': stack_lib.REGION},
+    }
+
+
+def _with_compute(sections: Sections, compute: stack_lib.Compute) -> Sections:
+    """Return the sections with the options of one nova-compute."""
+    return {
+        **sections,
+        'DEFAULT': {
+            **sections['DEFAULT'],
+            'host': compute.name,
+            'my_ip': compute.address,
+            'compute_driver': 'powervm_ext.driver.PowerVMDriver',
+        },
+        'powervm': {**_rest(compute), **compute.disk_options},
+    }
+
+
+def cyborg(stack: stack_lib.Stack) -> Sections:
+    """Return the sections of cyborg.conf, which all its services read."""
+    return {
+        **_common(stack, 'cyborg'),
+        'DEFAULT': {
+            **_common(stack, 'cyborg')['DEFAULT'],
+            'host': stack_lib.NODE,
+        },
+        'agent': {
+            'enabled_drivers': 'powervm',
+            'resource_provider_name': stack_lib.NODE,
+        },
+        'powervm': {
+            **_rest(stack.computes[0]),
+            'accelerator_file': stack.accelerator_file,
+        },
+        'api': {'api_paste_config': stack.prefix / 'etc/cyborg/api-paste.ini'},
+        'database': _database(stack, 'cyborg'),
+        'nova': _credentials(stack, 'nova'),
+        'placement': _credentials(stack, 'placement'),
+        'service_catalog': _credentials(stack, 'cyborg'),
+    }
+
+
+#: File name -> the function that returns its sections.
+FILES: dict[str, collections.abc.Callable[[stack_lib.Stack], Sections]] = {
+    'keystone.conf': keystone,
+    'glance-api.conf': glance,
+    'placement.conf': placement,
+    'neutron.conf': neutron,
+    NOVA: nova,
+    CYBORG: cyborg,
+}
+
+
+def database_url(stack: stack_lib.Stack, name: str) -> str:
+    """Return the SQLAlchemy URL of one of the SQLite databases."""
+    return f'sqlite:///{stack.state_dir}/db/{name}.db'
+
+
+def ini(sections: Sections) -> str:
+    """Return sections as the text of a file that oslo.config reads."""
+    blocks = []
+    for name, options in sections.items():
+        lines = [f'{key} = {value}' for key, value in options.items()]
+        blocks.append('\n'.join([f'[{name}]', *lines]))
+    return '\n\n'.join(blocks) + '\n'
+
+
+def compute_file(
+    stack: stack_lib.Stack, compute: stack_lib.Compute
+) -> pathlib.Path:
+    """Return the file that the nova-compute of a host reads."""
+    if stack.has_compute_processes:
+        return stack.etc / f'{compute.service}.conf'
+    return stack.etc / NOVA
+
+
+def write(stack: stack_lib.Stack) -> None:
+    """Write the files of all services, and the paste file of nova-api."""
+    for name, render in FILES.items():
+        if name == CYBORG and not stack.has_cyborg:
+            continue
+        stack_lib.write_private(stack.etc / name, ini(render(stack)))
+    if stack.has_compute_processes:
+        for compute in stack.computes:
+            path = compute_file(stack, compute)
+            stack_lib.write_private(path, ini(nova_compute(stack, compute)))
+            stack.state_path_of(compute).mkdir()
+    # nova-api looks for it in the directory of nova.conf.
+    shutil.copy(stack.prefix / 'etc/nova/api-paste.ini', stack.etc)
+
+
+def _common(stack: stack_lib.Stack, project: str) -> Sections:
+    """Return the sections of all projects but Keystone and Placement."""
+    return {
+        'DEFAULT': {
+            'log_file': stack.log / f'{project}.log',
+            'state_path': stack.state_dir / 'state',
+            'transport_url': stack.transport_url,
+            'graceful_shutdown_timeout': 2,
+        },
+        'oslo_concurrency': {'lock_path': stack.state_dir / 'lock'},
+        'oslo_messaging_notifications': {'driver': 'noop'},
+        **_middleware(stack, project),
+    }
+
+
+def _middleware(stack: stack_lib.Stack, user: str) -> Sections:
+    credentials = _credentials(stack, user)
+    return {
+        'keystone_authtoken': {
+            'www_authenticate_uri': stack.auth_url,
+            'service_token_roles': 'service',
+            'service_token_roles_required': True,
+            **credentials,
+        },
+        'service_user': {'send_service_user_token': True, **credentials},
+    }
+
+
+def _credentials(stack: stack_lib.Stack, user: str) -> dict[str, object]:
+    return {
+        'auth_type': 'password',
+        'auth_url': stack.auth_url,
+        'username': user,
+        'password': stack.passwords[user],
+        'project_name': 'service',
+        'user_domain_name': 'Default',
+        'project_domain_name': 'Default',
+        'region_name': stack_lib.REGION,
+    }
+
+
+def _database(stack: stack_lib.Stack, name: str) -> dict[str, object]:
+    return {'connection': database_url(stack, name)}
+
+
+def _rest(compute: stack_lib.Compute) -> dict[str, object]:
+    """Return the options with which the drivers find slots."""
+    return {
+        'rest_url': compute.host.url,
+        'rest_username': compute.host.username,
+        'rest_password': compute.host.password,
+        'inventory_file': compute.inventory_file,
+    }
+
+
+def _cache() -> dict[str, object]:
+    return {'enabled': True, 'backend': 'dogpile.cache.memory'}

@@ -1,0 +1,27 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A command of another project, which ends with its launcher.
+
+python -m demo.services.program COMMAND [ARGUMENT ...]
+"""
+
+import runpy
+import sys
+
+from demo.services import launcher_watch
+
+if __name__ == '__main__':
+    launcher_watch.end_with_launcher()
+    # As if a shell had started the command, which is a Python script.
+    del sys.argv[0]
+    runpy.run_path(sys.argv[0], run_name='__main__')

@@ -1,0 +1,140 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Reading and writing what is on disks, as guests do."""
+
+import base64
+import binascii
+
+from powervm_emulator.control import arguments
+from powervm_emulator.core import contents as contents_module
+from powervm_emulator.core import errors
+from powervm_emulator.core import host as host_module
+from powervm_emulator.core import resource
+from powervm_emulator.nouns.partition import model as partition_module
+from powervm_emulator.nouns.shared_storage_pool import logical_units
+from powervm_emulator.nouns.shared_storage_pool import (
+    model as shared_storage_pool,
+)
+from powervm_emulator.nouns.volume_group import model as volume_group
+
+Host = host_module.Host
+LogicalUnit = shared_storage_pool.LogicalUnit
+Partition = partition_module.Partition
+
+
+def read(host: Host, udid: str, vios: str | int | None) -> bytes:
+    """Return the contents of what has a UDID.
+
+    :param vios: the only server to look at, if not None.
+    :raises errors.ControlError: nothing or several things have contents.
+    """
+    wanted = [
+        host.contents.find(server.uuid, udid)
+        for server in _servers(host, vios)
+    ]
+    unit = _unit(host, udid)
+    if unit is not None:
+        wanted.append(host.site.contents.find(unit.pool.uuid, unit.udid))
+    found = [stored for stored in wanted if stored is not None]
+    if len(found) != 1:
+        raise errors.ControlError(
+            f'{len(found)} contents have the UDID {udid!r}'
+        )
+    return found[0].path.read_bytes()
+
+
+def write(
+    host: Host, udid: str, data: str, offset: int, vios: str | int | None
+) -> resource.JSON:
+    """Write bytes to a virtual disk or logical unit.
+
+    :param data: in Base64.
+    :returns: the size and hash of the contents.
+    :raises errors.ControlError: there is no such disk, it ends before the
+        bytes do, or its pool is full.
+    """
+    try:
+        sent = base64.b64decode(data, validate=True)
+    except binascii.Error as error:
+        raise errors.ControlError(f'data is not Base64: {error}') from error
+    unit = _unit(host, udid)
+    if unit is not None:
+        _check_range(unit.name, unit.size, offset, len(sent))
+        _take(unit, offset, len(sent))
+        contents, owner = host.site.contents, unit.pool.uuid
+        udid = unit.udid
+    else:
+        server, disk = _disk(host, udid, vios)
+        _check_range(disk.name, disk.size, offset, len(sent))
+        contents, owner = host.contents, server.uuid
+    contents.write(owner, udid, offset, sent)
+    if unit is not None:
+        logical_units.announce(host, unit.tier)
+    return _summary(contents, owner, udid)
+
+
+def _unit(host: Host, udid: str) -> LogicalUnit | None:
+    for pool in shared_storage_pool.of(host):
+        unit = pool.find(udid)
+        if unit is not None:
+            return unit
+    return None
+
+
+def _servers(host: Host, vios: str | int | None) -> list[Partition]:
+    return [
+        server
+        for server in host.of_type(Partition)
+        if vios is None or arguments.is_named(server, vios)
+    ]
+
+
+def _disk(
+    host: Host, udid: str, vios: str | int | None
+) -> tuple[Partition, volume_group.Disk]:
+    for server in _servers(host, vios):
+        disk = volume_group.find_disk(host, server, udid)
+        if disk is not None:
+            return server, disk
+    raise errors.ControlError(f'no disk has the UDID {udid!r}')
+
+
+def _check_range(name: str, size: int, offset: int, length: int) -> None:
+    if offset < 0 or not length or offset + length > size:
+        raise errors.ControlError(
+            f'{length} bytes at {offset} are not within the {size} bytes of '
+            f'{name!r}'
+        )
+
+
+def _take(unit: LogicalUnit, offset: int, length: int) -> None:
+    """Take the space for what a guest writes from the pool.
+
+    :raises errors.ControlError: there is none.
+    """
+    blocks = unit.blocks_with(offset, length)
+    try:
+        logical_units.check_space(
+            unit, unit.used_with(unit.uploaded, blocks), unit.used
+        )
+    except errors.RestError as error:
+        raise errors.ControlError(error.message) from error
+    unit.blocks = blocks
+
+
+def _summary(
+    contents: contents_module.Contents, owner: str, udid: str
+) -> resource.JSON:
+    found = contents.find(owner, udid)
+    assert found is not None  # noqa: S101 - has just been written
+    return {'size': found.size, 'sha256': found.sha256}

@@ -1,0 +1,77 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Media types: which a client accepts, and which its body has."""
+
+from collections.abc import Sequence
+
+from werkzeug import datastructures
+from werkzeug import http
+
+from powervm_emulator.core import atom
+from powervm_emulator.core import content
+from powervm_emulator.core import errors
+
+#: What clients ask for when they want a document; all get Atom.
+DOCUMENT = (
+    'application/atom+xml',
+    'application/vnd.ibm.powervm.uom+xml',
+    'application/vnd.ibm.powervm.web+xml',
+)
+JSON = ('application/json',)
+OCTETS = ('application/octet-stream',)
+
+
+def check_accepted(header: str, served: Sequence[str]) -> None:
+    """Refuse a request whose Accept header has none of the media types.
+
+    :param header: its value; empty if the client accepts everything.
+    :param served: the media types of the answer, without parameters.
+    :raises errors.NotAcceptable: it has none.
+    """
+    ranges = http.parse_accept_header(
+        header or '*/*', datastructures.MIMEAccept
+    )
+    for accepted, quality in ranges:
+        media_range = accepted.partition(';')[0].strip().lower()
+        if quality and any(_is_in(type_, media_range) for type_ in served):
+            return
+    raise errors.NotAcceptable(
+        f'Accept has {header!r}, but the answer is {served[0]}.'
+    )
+
+
+def check_body(header: str, body: content.Element) -> None:
+    """Refuse a body whose Content-Type is missing or of another document.
+
+    Clients may leave out its ``type``.
+
+    :raises errors.BadRequest: it is missing.
+    :raises errors.UnsupportedMediaType: it is of another document.
+    """
+    if not header:
+        raise errors.BadRequest('The body has no Content-Type.')
+    found, parameters = http.parse_options_header(header)
+    expected = atom.media_type(body)
+    kind = content.local_name(body)
+    if (
+        found.lower() != expected.partition(';')[0]
+        or parameters.get('type', kind) != kind
+    ):
+        raise errors.UnsupportedMediaType(
+            f'The body is {expected!r}, but its Content-Type is {header!r}.'
+        )
+
+
+def _is_in(type_: str, media_range: str) -> bool:
+    """Whether a media type is in a range such as ``*/*`` or ``text/*``."""
+    return media_range in ('*/*', f'{type_.partition("/")[0]}/*', type_)

@@ -1,0 +1,361 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The managed system: memory, processors and I/O slots."""
+
+import contextlib
+from collections.abc import Iterator
+
+from powervm_emulator.core import content
+from powervm_emulator.core import elements
+from powervm_emulator.core import errors
+from powervm_emulator.core import groups as groups_module
+from powervm_emulator.core import host as host_module
+from powervm_emulator.core import jobs as jobs_module
+from powervm_emulator.core import resource
+from powervm_emulator.nouns import io_slot
+
+Slot = io_slot.Slot
+
+
+# The hypervisor keeps a page table of 1/64 of the maximum memory and some
+# more for itself; the true amount depends on the machine.
+_PAGE_TABLE_SHARE = 64
+_FIXED_MB = 256
+KIND = 'ManagedSystem'
+RESERVED_MEMORY = 'QueryReservedMemoryRequiredForPartition'
+MEMORY = 'AssociatedSystemMemoryConfiguration'
+PROCESSORS = 'AssociatedSystemProcessorConfiguration'
+CAPABILITIES = 'AssociatedSystemCapabilities'
+IO = 'AssociatedSystemIOConfiguration'
+_LINKS = {
+    'LogicalPartition': 'AssociatedLogicalPartitions',
+    'VirtualIOServer': 'AssociatedVirtualIOServers',
+}
+_SLOTS = f'{IO}/IOSlots/IOSlot'
+_BUS_SLOTS = f'{IO}/IOBuses/IOBus/IOSlots/IOSlot'
+_ADAPTERS = f'{IO}/IOAdapters//IOAdapter'
+_SRIOV = f'{IO}/SRIOVAdapters/IOAdapterChoice'
+MTMS = 'MachineTypeModelAndSerialNumber'
+OWNER_CAPABILITY = f'{CAPABILITIES}/IOSlotOwnerAssignmentCapable'
+COMPATIBILITY = f'{PROCESSORS}/SupportedPartitionProcessorCompatibilityModes'
+
+
+class System(resource.Resource):
+    """A ManagedSystem with its IOSlots.
+
+    Available memory and processor units are kept in the content and moved by
+    what partitions take and give back, so that those of a captured system
+    hold although the partitions of the time were not captured.
+    """
+
+    def __init__(self, uuid: str, element: content.Element) -> None:
+        super().__init__(KIND, uuid, element)
+        #: Whether IOSlots say whose they are. There are systems that do it
+        #: and do not claim the capability.
+        self.reports_owners = self.boolean(OWNER_CAPABILITY)
+        self._slots: dict[int, Slot] = {}
+        self.read_slots()
+
+    def read_slots(self) -> None:
+        """Take the slots from the content again; a world was built into it."""
+        self._slots = {
+            slot.drc_index: slot
+            for slot in map(Slot, content.find_all(self.element, _SLOTS))
+        }
+
+    def view(self, groups: groups_module.Groups) -> content.Element:
+        """See the base class.
+
+        An HMC repeats slots below their buses; there they are as in the
+        list of the system.
+        """
+        found = super().view(groups)
+        repeated = content.find_all(found, _BUS_SLOTS)
+        slots = content.find_all(found, _SLOTS) if repeated else []
+        by_index = {
+            content.integer(one, io_slot.DRC_INDEX): one for one in slots
+        }
+        for old in repeated:
+            slot = by_index.get(content.integer(old, io_slot.DRC_INDEX))
+            if slot is not None:
+                old.getparent().replace(old, content.copy(slot))
+        return found
+
+    @contextlib.contextmanager
+    def unchanged_if_it_fails(self) -> Iterator[None]:
+        """Put content and slots back if what is done to them fails."""
+        element = content.copy(self.element)
+        owners = {slot.drc_index: slot.owner for slot in self.slots()}
+        try:
+            yield
+        except BaseException:
+            self.element = element
+            self.read_slots()
+            for drc_index, owner in owners.items():
+                self._slots[drc_index].owner = owner
+            raise
+
+    @property
+    def name(self) -> str:
+        """SystemName."""
+        return self.text('SystemName')
+
+    @property
+    def serial(self) -> str:
+        """The machine's serial number."""
+        return self.text(f'{MTMS}/SerialNumber')
+
+    @property
+    def region_size(self) -> int:
+        """MemoryRegionSize in MB; partitions' memory is a multiple."""
+        return self.integer(f'{MEMORY}/MemoryRegionSize', 1)
+
+    @property
+    def memory_available(self) -> int:
+        """Memory in MB that no active partition holds."""
+        return self.integer(f'{MEMORY}/CurrentAvailableSystemMemory')
+
+    @property
+    def units(self) -> float:
+        """Processor units of the machine."""
+        return self.number(f'{PROCESSORS}/ConfigurableSystemProcessorUnits')
+
+    @property
+    def units_available(self) -> float:
+        """Processor units that no active partition holds."""
+        return self.number(
+            f'{PROCESSORS}/CurrentAvailableSystemProcessorUnits'
+        )
+
+    @property
+    def units_per_processor(self) -> float:
+        """Processor units that each virtual processor needs at least."""
+        return self.number(
+            f'{PROCESSORS}/MinimumProcessorUnitsPerVirtualProcessor', 0.05
+        )
+
+    @property
+    def compatibility_modes(self) -> list[str]:
+        """Processor compatibility modes that partitions can ask for."""
+        found = content.find_all(self.element, COMPATIBILITY)
+        return [(mode.text or '').strip() for mode in found]
+
+    def take(self, memory: int, units: float) -> None:
+        """Move memory (MB) and processor units to a partition.
+
+        Negative amounts give them back.
+        """
+        for kind in ('Current', 'Pending'):
+            self._move(f'{MEMORY}/{kind}AvailableSystemMemory', memory)
+            self._move(
+                f'{PROCESSORS}/{kind}AvailableSystemProcessorUnits', units
+            )
+
+    def link(self, child: resource.Resource) -> None:
+        """Let the system link to one of its partitions."""
+        name = _LINKS[child.kind]
+        section = content.find(self.element, name)
+        if section is None:
+            section = content.leaf(name)
+            self.element.append(section)
+            elements.sort(self.element)
+        if not _links_to(section, child):
+            section.append(content.link(child.event_path))
+
+    def unlink(self, child: resource.Resource) -> None:
+        """Let the system not link to a partition any more."""
+        section = content.section(self.element, _LINKS[child.kind])
+        for link in _links_to(section, child):
+            section.remove(link)
+
+    def set_memory(self, memory: int) -> None:
+        """Set the memory in MB that no active partition holds."""
+        for kind in ('Current', 'Pending'):
+            self.put(f'{MEMORY}/{kind}AvailableSystemMemory', memory)
+
+    def set_units(self, units: float) -> None:
+        """Set the processor units that no active partition holds."""
+        for kind in ('Current', 'Pending'):
+            path = f'{PROCESSORS}/{kind}AvailableSystemProcessorUnits'
+            self.put(path, round(units, 2))
+
+    def slots(self) -> Iterator[Slot]:
+        """Yield the slots in the order of the content."""
+        yield from tuple(self._slots.values())
+
+    def find_slot(self, drc_index: int) -> Slot | None:
+        """Return the slot with a DRC index, or None."""
+        return self._slots.get(drc_index)
+
+    def get_slot(self, drc_index: int) -> Slot:
+        """Return the slot with a DRC index.
+
+        :raises errors.NotFound: the system has none.
+        """
+        slot = self._slots.get(drc_index)
+        if slot is None:
+            raise errors.NotFound(
+                f'System {self.name} has no I/O slot with the DRC index '
+                f'{drc_index:08X}.'
+            )
+        return slot
+
+    def add_slot(self, element: content.Element) -> Slot:
+        """Add a slot, for example from ``io_slot.new_slot``."""
+        slots = content.section(self.element, f'{IO}/IOSlots')
+        slots.append(element)
+        slot = Slot(element)
+        self._slots[slot.drc_index] = slot
+        return slot
+
+    def remove_slot(self, drc_index: int) -> None:
+        """Remove a slot from the system altogether."""
+        del self._slots[drc_index]
+        self.remove_sriov(drc_index)
+        for element in (
+            *self._of(_SLOTS, io_slot.DRC_INDEX, drc_index),
+            *self._of(_BUS_SLOTS, io_slot.DRC_INDEX, drc_index),
+            *self._of(_ADAPTERS, 'AdapterID', drc_index),
+        ):
+            element.getparent().remove(element)
+
+    def set_card(self, slot: Slot, card: io_slot.Card) -> None:
+        """Put a card into a slot, or take it out with ``Card()``."""
+        slot.set_card(card)
+        self.remove_sriov(slot.drc_index)
+        for adapter in self._of(_ADAPTERS, 'AdapterID', slot.drc_index):
+            io_slot.set_adapter(adapter, card)
+
+    def name_slot(self, slot: Slot, name: str) -> None:
+        """Give a slot a location code."""
+        slot.set_name(name)
+        for adapter in self._of(_ADAPTERS, 'AdapterID', slot.drc_index):
+            io_slot.name_adapter(adapter, name)
+
+    def remove_sriov(self, drc_index: int) -> None:
+        """Remove the SR-IOV adapter of a slot, if it has one."""
+        for choice in self._of(_SRIOV, 'SRIOVAdapter/AdapterID', drc_index):
+            choice.getparent().remove(choice)
+
+    def in_sriov_mode(self, slot: Slot) -> bool:
+        """Whether the hypervisor owns the slot's adapter for SR-IOV."""
+        return any(
+            content.text(choice, 'SRIOVAdapter/AdapterMode') == 'Sriov'
+            for choice in self._of(
+                _SRIOV, 'SRIOVAdapter/AdapterID', slot.drc_index
+            )
+        )
+
+    def _of(
+        self, path: str, name: str, drc_index: int
+    ) -> list[content.Element]:
+        """Return the elements at a path that are about a slot.
+
+        :param name: the path of the DRC index in each of them.
+        """
+        return [
+            element
+            for element in content.find_all(self.element, path)
+            if content.integer(element, name) == drc_index
+        ]
+
+    def _move(self, path: str, amount: float) -> None:
+        if content.find(self.element, path) is None:
+            return
+        left = round(self.number(path) - amount, 2)
+        self.put(path, int(left) if left == int(left) else left)
+
+
+def _links_to(
+    section: content.Element, child: resource.Resource
+) -> list[content.Element]:
+    return [
+        link
+        for link in content.find_all(section, 'link')
+        if content.target(link, '.').upper() == child.uuid.upper()
+    ]
+
+
+class ReservedMemory(jobs_module.Operation):
+    """QueryReservedMemoryRequiredForPartition of a system.
+
+    Parameters: ``DesiredMemory`` and ``MaximumMemory`` in MB. The result
+    ``RequiredMemory`` is the desired memory with the hypervisor's overhead.
+    """
+
+    target: System
+
+    def finish(self) -> dict[str, str]:
+        """See the base class."""
+        desired = self._megabytes('DesiredMemory')
+        maximum = self._megabytes('MaximumMemory')
+        region = self.target.region_size
+        overhead = maximum // _PAGE_TABLE_SHARE + _FIXED_MB
+        overhead = -(-overhead // region) * region
+        return {
+            'RequiredMemory': str(desired + overhead),
+            'CurrentAvailableSystemMemory': str(self.target.memory_available),
+        }
+
+    def _megabytes(self, name: str) -> int:
+        value = self.parameters.get(name, '')
+        if not content.is_whole(value):
+            raise jobs_module.JobError(
+                f'{name} {value!r} is not an amount in MB.'
+            )
+        return int(value)
+
+
+def summary(found: System) -> resource.JSON:
+    """Summarize a system and its slots."""
+    return {
+        'uuid': found.uuid,
+        'name': found.name,
+        'memory_available': found.memory_available,
+        'processor_units_available': found.units_available,
+        'reports_slot_owners': found.reports_owners,
+        'slots': [slot_summary(found, other) for other in found.slots()],
+    }
+
+
+def slot_summary(found: System, one: io_slot.Slot) -> resource.JSON:
+    """Summarize a slot; ``owner`` is the name of a partition, or None."""
+    ids = {
+        key: io_slot.hexadecimal(one.element, name, digits)
+        for key, (name, digits) in io_slot.IDS.items()
+    }
+    return {
+        'drc_index': f'{one.drc_index:08X}',
+        'drc_name': one.drc_name,
+        'description': one.description,
+        **ids,
+        'owner': one.owner.name if one.owner else None,
+        'assignable': one.assignable,
+        'sriov': found.in_sriov_mode(one),
+    }
+
+
+def only(host: host_module.Host) -> System:
+    """Return the only system of a host.
+
+    :raises errors.RestError: there is none, or more than one.
+    """
+    systems = list(host.of_type(System))
+    if not systems:
+        raise errors.NotFound(f'There is no {KIND}.')
+    if len(systems) > 1:
+        raise errors.BadRequest(
+            'There are several systems: create the partition under '
+            f'{KIND}/{{uuid}}.'
+        )
+    return systems[0]

@@ -1,0 +1,299 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Creating, changing and deleting partitions."""
+
+import uuid as uuid_module
+
+from powervm_emulator.core import content
+from powervm_emulator.core import elements
+from powervm_emulator.core import errors
+from powervm_emulator.core import groups as groups_module
+from powervm_emulator.core import host as host_module
+from powervm_emulator.core import resource
+from powervm_emulator.nouns.managed_system import model as managed_system
+from powervm_emulator.nouns.network_bridge import (
+    update as network_bridge_update,
+)
+from powervm_emulator.nouns.partition import document
+from powervm_emulator.nouns.partition import model as partition_module
+from powervm_emulator.nouns.partition import ownership
+from powervm_emulator.nouns.partition import rules
+from powervm_emulator.nouns.shared_storage_pool import usage
+from powervm_emulator.nouns.virtual_scsi_mapping import (
+    model as virtual_scsi_mapping,
+)
+from powervm_emulator.nouns.virtual_scsi_mapping import (
+    update as virtual_scsi_mapping_update,
+)
+
+Element = content.Element
+System = managed_system.System
+Partition = partition_module.Partition
+Host = host_module.Host
+
+
+# Only the host says which partition manages it.
+_MANAGEMENT = ('IsManagementPartition', 'PowerVMManagementCapable')
+# What changes only by way of other resources, if at all, although clients
+# can set it on some hosts.
+_KEPT = (
+    'Metadata',
+    'BootMode',
+    partition_module.ADDRESS,
+    'AssociatedManagedSystem',
+    'ClientNetworkAdapters',
+    'SharedEthernetAdapters',
+    'TrunkAdapters',
+    *_MANAGEMENT,
+)
+# How the names of the values begin that a client chooses.
+_WANTED = ('Desired', 'Maximum', 'Minimum', 'HasDedicated')
+_SECTIONS = (
+    partition_module.IO,
+    partition_module.MEMORY,
+    partition_module.PROCESSORS,
+)
+
+
+def create(
+    kind: str, host: Host, parent: System | None, body: Element
+) -> Partition:
+    """Make a partition of a posted body, or refuse.
+
+    :param kind: ``LogicalPartition`` or ``VirtualIOServer``.
+    :param parent: its system; None for the only one of the host.
+    :param body: the content that the client sent; the partition keeps it.
+    :returns: the new partition, not activated, its slots its own.
+    :raises errors.RestError: hardware would not make it; nothing changed.
+    """
+    system = parent or managed_system.only(host)
+    uuid = _wanted_uuid(host, body)
+    rules.check_uuid(host, uuid)
+    _restore(body, None)
+    partition = build(host, system, kind, uuid, body)
+    rules.check_type(kind, partition.type)
+    rules.check_name(host, system, partition.name, uuid)
+    rules.check_id(host, system, partition.id)
+    rules.check_memory(system, body)
+    rules.check_processors(system, body)
+    rules.check_compatibility(system, body)
+    rules.check_capacity(host, system, body)
+    rules.check_slots(system, body)
+    _fill_slots(system, body, None)
+    document.set_state(partition, partition_module.NOT_ACTIVATED, 'inactive')
+    host.add(partition)
+    system.link(partition)
+    host.stamp(system)
+    ownership.settle(host, partition, set())
+    return partition
+
+
+def build(
+    host: Host, system: System, kind: str, uuid: str, element: Element
+) -> Partition:
+    """Make a partition's object and identity, without rules or events."""
+    for name in _SECTIONS:
+        if content.find(element, name) is None:
+            element.append(content.new(name))
+    type_ = partition_module.AIX_LINUX
+    if kind == partition_module.VIOS:
+        type_ = partition_module.VIOS_TYPE
+    content.put_default(element, 'PartitionType', type_)
+    partition = Partition(kind, uuid.upper(), element, system)
+    document.set_defaults(partition)
+    if content.find(element, 'PartitionID') is None:
+        partition_id = next_id(host, system)
+    else:
+        partition_id = partition.id
+    # MAC prefixes are multiples of 256: each leaves room for adapters.
+    mac = 0x020000000000 | host.random.getrandbits(32) << 8
+    document.set_identity(partition, partition_id, mac)
+    return partition
+
+
+def update(
+    host: Host,
+    partition: Partition,
+    body: Element,
+    groups: groups_module.Groups,
+) -> None:
+    """Change a partition to a posted body, or refuse.
+
+    :param body: the full content, less the parts of other groups.
+    :raises errors.RestError: hardware would not; nothing changed.
+    """
+    partition.merge_groups(body, groups)
+    content.keep(body, partition.element, _KEPT)
+    _restore(body, partition.element)
+    system = partition.system
+    name = content.text(body, 'PartitionName')
+    rules.check_name(host, system, name, partition.uuid)
+    _check_changes(host, partition, body)
+    _fill_slots(system, body, partition)
+    with host.drafting():
+        remapped = virtual_scsi_mapping_update.settle(host, partition, body)
+    had = set(partition.profile_slots)
+    renamed = name != partition.name
+    _move_capacity(host, partition, body)
+    document.sort(body)
+    partition.element = body
+    document.set_current(partition)
+    host.touch(partition, _detail(renamed, remapped))
+    ownership.settle(host, partition, had)
+    if renamed:
+        ownership.rename(host, partition, partition.uuid)
+    if renamed or remapped:
+        usage.settle(host.site)
+
+
+def delete(host: Host, partition: Partition) -> None:
+    """Delete a partition with its children and free its slots.
+
+    Its mappings stay, as orphans.
+
+    :raises errors.Conflict: it is active.
+    """
+    rules.check_not_active(partition)
+    for child in host.of_type(resource.Resource, partition):
+        host.remove(child)
+    host.remove(partition)
+    partition.system.unlink(partition)
+    host.stamp(partition.system)
+    virtual_scsi_mapping.orphan(host, partition)
+    host.contents.drop_server(partition.uuid)
+    ownership.release(host, partition)
+    network_bridge_update.forget(host, partition)
+    usage.settle(host.site)
+
+
+def next_id(host: Host, system: System) -> int:
+    """Return the lowest partition id that is free on a system."""
+    used = {other.id for other in host.of_type(Partition, system)}
+    return next(number for number in range(1, 65536) if number not in used)
+
+
+def _restore(body: Element, old: Element | None) -> None:
+    """Undo what a client posts of what the host writes, and check the rest.
+
+    :param old: what the body is to replace; None if it is new.
+    """
+    if old is None:
+        content.remove(body, (*_MANAGEMENT, partition_module.ADDRESS))
+    for path in document.WRITTEN:
+        part = content.find(body, path)
+        if part is not None:
+            before = None if old is None else content.find(old, path)
+            elements.restore(part, before)
+            elements.check_values(part, before)
+
+
+def _detail(renamed: bool, remapped: bool) -> str:
+    """Return what an event says of a change."""
+    if remapped:
+        return virtual_scsi_mapping.DETAIL
+    return 'PartitionName,Other' if renamed else 'Other'
+
+
+def _wanted_uuid(host: Host, body: Element) -> str:
+    wanted = content.text(body, 'PartitionUUID') or content.text(
+        body, 'Metadata/Atom/AtomID'
+    )
+    if not wanted:
+        return host.new_uuid().upper()
+    try:
+        return str(uuid_module.UUID(wanted)).upper()
+    except ValueError as error:
+        raise errors.BadRequest(f'{wanted!r} is not a uuid.') from error
+
+
+def _fill_slots(
+    system: System, body: Element, present: Partition | None
+) -> None:
+    """Give each ProfileIOSlot the details that the system knows.
+
+    Clients send little more than the DRC index. A slot that is gone from the
+    system keeps what the profile said of it.
+    """
+    section = content.find(body, partition_module.PROFILE_SLOTS)
+    if section is None:
+        return
+    content.section(section, 'Metadata/Atom')
+    wanted = partition_module.profile_slots(body)
+    sent = content.find_all(section, 'ProfileIOSlot')
+    for element, (drc_index, required) in zip(sent, wanted, strict=True):
+        slot = system.find_slot(drc_index)
+        if slot is not None:
+            full = partition_module.profile_slot(slot.element, required)
+            section.replace(element, full)
+        elif present is not None:
+            full = content.copy(present.find_profile_slot(drc_index))
+            content.put(full, 'IsRequired', required)
+            section.replace(element, full)
+
+
+def _check_changes(host: Host, partition: Partition, body: Element) -> None:
+    """Check what the body changes, and only that.
+
+    A captured partition need not follow the rules of the system that it was
+    put on, and must be able to change in other ways.
+    """
+    old = partition.element
+    system = partition.system
+    memory = _differs(old, body, partition_module.MEMORY)
+    processors = _differs(old, body, partition_module.PROCESSORS)
+    if memory:
+        rules.check_dynamic(partition, 'memory')
+        rules.check_memory(system, body)
+    if processors:
+        rules.check_dynamic(partition, 'processors')
+        rules.check_processors(system, body)
+    if memory or processors:
+        rules.check_capacity(host, system, body, partition)
+    if partition_module.profile_slots(body) != partition_module.profile_slots(
+        old
+    ):
+        rules.check_dynamic(partition, 'I/O slots')
+        rules.check_slots(system, body, partition)
+    mode = 'PendingProcessorCompatibilityMode'
+    if content.text(body, mode) != partition.text(mode):
+        rules.check_compatibility(system, body)
+
+
+def _differs(old: Element, new: Element, path: str) -> bool:
+    """Whether two contents want something else in a section.
+
+    What the host derives may be missing in what a client sends.
+    """
+    return _wanted(old, path) != _wanted(new, path)
+
+
+def _wanted(element: Element, path: str) -> dict[str, float | str]:
+    values: dict[str, float | str] = {}
+    for node in content.section(element, path).iter():
+        name = content.local_name(node)
+        if name.startswith(_WANTED) and len(node) == 0:
+            text = (node.text or '').strip()
+            try:
+                values[name] = float(text)
+            except ValueError:
+                values[name] = text
+    return values
+
+
+def _move_capacity(host: Host, partition: Partition, body: Element) -> None:
+    wanted = content.integer(body, f'{partition_module.MEMORY}/DesiredMemory')
+    memory = wanted - partition.memory
+    units = partition_module.units_of(body) - partition.units
+    if partition.is_active and (memory or units):
+        partition.system.take(memory, units)
+        host.touch(partition.system)

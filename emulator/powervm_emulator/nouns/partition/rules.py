@@ -1,0 +1,245 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What hardware refuses, as named checks.
+
+Each check returns if the request is possible and raises otherwise, with a
+message that names the thing that is in the way.
+"""
+
+from powervm_emulator.core import content
+from powervm_emulator.core import errors
+from powervm_emulator.core import host as host_module
+from powervm_emulator.nouns.managed_system import model as managed_system
+from powervm_emulator.nouns.partition import model as partition_module
+
+System = managed_system.System
+Element = content.Element
+Partition = partition_module.Partition
+Host = host_module.Host
+
+
+MAX_NAME = 31
+MAX_ID = 65535
+# Processor units are hundredths; comparing them needs no more than this.
+_EPSILON = 0.001
+
+
+def check_name(host: Host, system: System, name: str, uuid: str) -> None:
+    """Names are not empty, not too long and unique on the system."""
+    if not 1 <= len(name) <= MAX_NAME:
+        raise errors.BadRequest(
+            f'The partition name {name!r} does not have 1 to {MAX_NAME} '
+            'characters.'
+        )
+    for other in host.of_type(Partition, system):
+        if other.name == name and other.uuid.upper() != uuid.upper():
+            raise errors.Conflict(
+                f'The partition name {name!r} is in use by the partition '
+                f'with the id {other.id}.'
+            )
+
+
+def check_id(host: Host, system: System, partition_id: int) -> None:
+    """Ids are 1 to 65535 and unique on the system."""
+    if not 1 <= partition_id <= MAX_ID:
+        raise errors.BadRequest(
+            f'{partition_id} is not a PartitionID: these are 1 to {MAX_ID}.'
+        )
+    for other in host.of_type(Partition, system):
+        if other.id == partition_id:
+            raise errors.Conflict(
+                f'The partition id {partition_id} is in use by {other.name!r}.'
+            )
+
+
+def check_uuid(host: Host, uuid: str) -> None:
+    """Uuids are unique on the host and have their top bit clear."""
+    for kind in partition_module.KINDS:
+        if host.find(kind, uuid) is not None:
+            raise errors.Conflict(f'A partition with the uuid {uuid} exists.')
+    if uuid[:1].lower() in '89abcdef':
+        raise errors.BadRequest(
+            f'The partition uuid {uuid} has its most significant bit set.'
+        )
+
+
+def check_type(kind: str, type_: str) -> None:
+    """A LogicalPartition is not a VIOS, and the type is a known one."""
+    if type_ not in partition_module.TYPES:
+        raise errors.BadRequest(f'{type_!r} is not a partition type.')
+    is_vios = type_ == partition_module.VIOS_TYPE
+    if is_vios != (kind == partition_module.VIOS):
+        raise errors.BadRequest(
+            f'A {kind} cannot have the partition type {type_!r}.'
+        )
+
+
+def check_memory(system: System, element: Element) -> None:
+    """Minimum, desired and maximum are in order and whole regions."""
+    section = f'{partition_module.MEMORY}/'
+    desired = content.integer(element, f'{section}DesiredMemory')
+    minimum = content.integer(element, f'{section}MinimumMemory', desired)
+    maximum = content.integer(element, f'{section}MaximumMemory', desired)
+    if not 0 < minimum <= desired <= maximum:
+        raise errors.BadRequest(
+            f'Memory of {minimum} minimum, {desired} desired and {maximum} '
+            'MB maximum is not in order.'
+        )
+    for value in (minimum, desired, maximum):
+        if value % system.region_size:
+            raise errors.BadRequest(
+                f'{value} MB of memory is not a multiple of the memory '
+                f'region size, {system.region_size} MB.'
+            )
+
+
+def check_processors(system: System, element: Element) -> None:
+    """Minimum, desired and maximum are in order; each processor has units."""
+    if partition_module.is_dedicated(element):
+        _check_order(
+            element, partition_module.DEDICATED, 'Processors', 'processors'
+        )
+        return
+    section = partition_module.SHARED
+    _check_order(element, section, 'VirtualProcessors', 'virtual processors')
+    _check_order(element, section, 'ProcessingUnits', 'processor units')
+    units = content.number(element, f'{section}/DesiredProcessingUnits')
+    count = content.integer(element, f'{section}/DesiredVirtualProcessors')
+    least = system.units_per_processor * count
+    if not least - _EPSILON <= units <= count + _EPSILON:
+        raise errors.BadRequest(
+            f'{units:g} processor units are not between {least:g} and '
+            f'{count}, as {count} virtual processors need.'
+        )
+
+
+def check_compatibility(system: System, element: Element) -> None:
+    """The processor compatibility mode is one that the system has."""
+    mode = content.text(element, 'PendingProcessorCompatibilityMode')
+    known = system.compatibility_modes
+    if mode and known and mode not in known:
+        raise errors.BadRequest(
+            f'The system does not support the processor compatibility mode '
+            f'{mode}.'
+        )
+
+
+def check_capacity(
+    host: Host,
+    system: System,
+    element: Element,
+    present: Partition | None = None,
+) -> None:
+    """What the partition asks for is free on the system.
+
+    Free is what no active partition holds, less what the partitions that are
+    not active have been promised: a partition that was created can always be
+    activated.
+
+    :param element: the content that is asked for.
+    :param present: the partition, if it exists; what it has counts as free.
+    """
+    memory = system.memory_available
+    units = system.units_available
+    for other in host.of_type(Partition, system):
+        if other is present and other.is_active:
+            memory += other.memory
+            units += other.units
+        elif other is not present and not other.is_active:
+            memory -= other.memory
+            units -= other.units
+    wanted = content.integer(
+        element, f'{partition_module.MEMORY}/DesiredMemory'
+    )
+    if wanted > memory:
+        raise errors.Conflict(
+            f'{wanted} MB of memory were asked for and {max(memory, 0)} MB '
+            'are free.'
+        )
+    wanted_units = partition_module.units_of(element)
+    if wanted_units > units + _EPSILON:
+        raise errors.Conflict(
+            f'{wanted_units:g} processor units were asked for and '
+            f'{max(units, 0):g} are free.'
+        )
+
+
+def check_slots(
+    system: System, element: Element, present: Partition | None = None
+) -> None:
+    """Every slot of the profile exists, is free, assignable and named once.
+
+    :param element: the content that is asked for.
+    :param present: the partition, if it exists; its slots stay its own.
+    """
+    had = present.profile_slots if present else {}
+    seen = set()
+    for drc_index, _required in partition_module.profile_slots(element):
+        if drc_index in seen:
+            raise errors.Conflict(
+                f'The I/O slot {drc_index:08X} is named more than once.'
+            )
+        seen.add(drc_index)
+        if drc_index not in had:
+            _check_new_slot(system, drc_index, present)
+
+
+def check_not_active(partition: Partition) -> None:
+    """A partition that is to be deleted is not activated."""
+    if partition.is_active:
+        raise errors.Conflict(
+            f'The partition {partition.name!r} cannot be deleted in the '
+            f'state {partition.state!r}.'
+        )
+
+
+def check_dynamic(partition: Partition, what: str) -> None:
+    """An active partition can be changed only if its guest takes part."""
+    if partition.is_active and not partition.can_change_when_active:
+        raise errors.Conflict(
+            f'The {what} of the partition {partition.name!r} cannot be '
+            'changed: it is active and has no active RMC connection.'
+        )
+
+
+def _check_new_slot(
+    system: System, drc_index: int, present: Partition | None
+) -> None:
+    slot = system.find_slot(drc_index)
+    if slot is None:
+        raise errors.Conflict(
+            f'There is no I/O slot with the DRC index {drc_index:08X}.'
+        )
+    if not slot.assignable:
+        raise errors.Conflict(f'The I/O slot {slot.name} is not assignable.')
+    if system.in_sriov_mode(slot):
+        raise errors.Conflict(
+            f'The adapter in the I/O slot {slot.name} is in SR-IOV mode.'
+        )
+    own = present is not None and slot.owner == present.owner
+    if slot.owner is not None and not own:
+        raise errors.Conflict(
+            f'The I/O slot {slot.name} is owned by the partition '
+            f'{slot.owner.name!r} with the id {slot.owner.id}.'
+        )
+
+
+def _check_order(element: Element, section: str, name: str, what: str) -> None:
+    desired = content.number(element, f'{section}/Desired{name}')
+    minimum = content.number(element, f'{section}/Minimum{name}', desired)
+    maximum = content.number(element, f'{section}/Maximum{name}', desired)
+    if not 0 < minimum <= desired <= maximum:
+        raise errors.BadRequest(
+            f'{minimum:g} minimum, {desired:g} desired and {maximum:g} '
+            f'maximum {what} are not in order.'
+        )

@@ -1,0 +1,301 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Virtual SCSI mappings, which a Virtual I/O Server's content lists."""
+
+import dataclasses
+import re
+from collections.abc import Collection
+from collections.abc import Iterator
+
+from powervm_emulator.core import content
+from powervm_emulator.core import errors
+from powervm_emulator.core import host as host_module
+from powervm_emulator.core import resource
+from powervm_emulator.nouns.partition import model as partition_module
+from powervm_emulator.nouns.partition import virtual_slots
+
+Host = host_module.Host
+SLOT = virtual_slots.NUMBER
+Element = content.Element
+Partition = partition_module.Partition
+
+
+SECTION = 'VirtualSCSIMappings'
+MAPPING = 'VirtualSCSIMapping'
+CLIENT = 'ClientAdapter'
+SERVER = 'ServerAdapter'
+LPAR_LINK = 'AssociatedLogicalPartition'
+# MODIFY_URI of a VIOS says this of its mappings.
+DETAIL = 'VirtualSCSIMappings'
+DISK = 'VirtualDisk'
+MEDIA = 'VirtualOpticalMedia'
+DRIVE = 'VirtualOpticalTargetDevice'
+UNIT = 'LogicalUnit'
+# Elements that name and identify each kind of storage.
+IDENTITY = {
+    DISK: ('DiskName', 'UniqueDeviceID'),
+    MEDIA: ('MediaName', 'MediaUDID'),
+    'PhysicalVolume': ('VolumeName', 'UniqueDeviceID'),
+    UNIT: ('UnitName', 'UniqueDeviceID'),
+}
+_IDS = ('AtomID', 'AtomCreated')
+_CLIENT_UUID = re.compile('/LogicalPartition/([^/?]+)')
+
+
+@dataclasses.dataclass(frozen=True)
+class Mapping:
+    """One VirtualSCSIMapping: an adapter pair and the storage on it.
+
+    :ivar element: as it is in the VIOS's content, or as a client sent it.
+    """
+
+    element: Element
+
+    @property
+    def client_uuid(self) -> str:
+        """The client's uuid in upper case; empty for an orphan."""
+        link = content.find(self.element, LPAR_LINK)
+        href = '' if link is None else str(link.get('href', ''))
+        found = _CLIENT_UUID.search(href)
+        return found[1].upper() if found else ''
+
+    @property
+    def client_slot(self) -> int | None:
+        """The slot of the client adapter; None for an orphan."""
+        return _slot(self.element, CLIENT)
+
+    @property
+    def server_slot(self) -> int | None:
+        """The slot of the server adapter; None before there is one."""
+        return _slot(self.element, SERVER)
+
+    @property
+    def storage(self) -> Element | None:
+        """The element of the disk or medium; None for a bare adapter."""
+        return _only_child(self.element, 'Storage')
+
+    @property
+    def target(self) -> Element | None:
+        """The element of the target device, None if there is none."""
+        return _only_child(self.element, 'TargetDevice')
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is neither storage nor an optical drive on it."""
+        return self.storage is None and not self.is_drive
+
+    @property
+    def is_drive(self) -> bool:
+        """Whether it is an optical drive, with a medium or without."""
+        target = self.target
+        return target is not None and content.local_name(target) == DRIVE
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of the storage, such as ``VirtualDisk``."""
+        storage = self.storage
+        return None if storage is None else content.local_name(storage)
+
+    @property
+    def name(self) -> str:
+        """The name of the storage; empty without."""
+        return self._identity(0)
+
+    @property
+    def udid(self) -> str:
+        """The UDID of the storage; empty without."""
+        return self._identity(1)
+
+    @property
+    def adapter_name(self) -> str:
+        """AdapterName of the server adapter, such as ``vhost0``."""
+        return content.text(self.element, f'{SERVER}/AdapterName')
+
+    @property
+    def lua(self) -> str:
+        """LogicalUnitAddress; empty without a target device."""
+        return self._of_target('LogicalUnitAddress')
+
+    @property
+    def target_name(self) -> str:
+        """TargetName, such as ``vtscsi0``."""
+        return self._of_target('TargetName')
+
+    @property
+    def target_udid(self) -> str:
+        """UniqueDeviceID of the target device."""
+        return self._of_target('UniqueDeviceID')
+
+    def is_on(self, storage: Element) -> bool:
+        """Whether the storage is this one, which has a name and a UDID."""
+        if self.kind != content.local_name(storage):
+            return False
+        name, udid = IDENTITY.get(self.kind, ('', ''))
+        if self.udid:
+            return self.udid == content.text(storage, udid)
+        return self.name == content.text(storage, name)
+
+    def _identity(self, which: int) -> str:
+        storage = self.storage
+        names = IDENTITY.get(self.kind or '')
+        if storage is None or names is None:
+            return ''
+        return content.text(storage, names[which])
+
+    def _of_target(self, name: str) -> str:
+        target = self.target
+        return '' if target is None else content.text(target, name)
+
+
+def of(vios: Partition) -> list[Mapping]:
+    """Return the mappings of a Virtual I/O Server."""
+    path = f'{SECTION}/{MAPPING}'
+    return [Mapping(node) for node in content.find_all(vios.element, path)]
+
+
+def using(vios: Partition, udid: str) -> list[Mapping]:
+    """Return the mappings of one disk or medium."""
+    return [mapping for mapping in of(vios) if mapping.udid == udid]
+
+
+def servers(partition: Partition, host: Host) -> Iterator[Partition]:
+    """Yield the Virtual I/O Servers of a partition's system."""
+    for other in host.of_type(Partition, partition.system):
+        if other.kind == partition_module.VIOS:
+            yield other
+
+
+@virtual_slots.register
+def taken_slots(host: Host, partition: Partition) -> Iterator[int]:
+    """Yield the slots of a partition's adapters in mappings of any kind."""
+    for vios in servers(partition, host):
+        for section in (SECTION, 'VirtualFibreChannelMappings'):
+            path = f'{section}/*'
+            for mapping in content.find_all(vios.element, path):
+                yield from slots_of(mapping, vios, partition)
+
+
+def slots_of(
+    mapping: Element, vios: Partition, partition: Partition
+) -> Iterator[int]:
+    """Yield the slots of a partition that a mapping of a VIOS takes."""
+    if partition is vios:
+        yield content.integer(mapping, f'{SERVER}/{SLOT}')
+    owner = content.integer(mapping, f'{CLIENT}/LocalPartitionID')
+    if owner == partition.id:
+        yield content.integer(mapping, f'{CLIENT}/{SLOT}')
+
+
+def client_of(host: Host, mapping: Mapping) -> Partition | None:
+    """Return the client of a mapping, None if there is none or it is gone."""
+    found = host.find(partition_module.LPAR, mapping.client_uuid)
+    return found if isinstance(found, Partition) else None
+
+
+def show(host: Host, vios: Partition, storage: Element) -> None:
+    """Write what has become of a disk or medium to the mappings of it."""
+    _, name = IDENTITY[content.local_name(storage)]
+    found = using(vios, content.text(storage, name))
+    for mapping in found:
+        section = content.section(mapping.element, 'Storage')
+        content.remove(section, [content.local_name(storage)])
+        section.append(backing(storage))
+    if found:
+        host.touch(vios, DETAIL)
+
+
+def backing(storage: Element) -> Element:
+    """Return a disk or medium as mappings show it.
+
+    Disks have no link to their volume group there, and logical units do not
+    say whether they are in use.
+    """
+    copy = content.copy(storage)
+    content.remove(copy, ['VolumeGroup', 'InUse'])
+    # The id of a logical unit is not that of the part of a mapping.
+    content.remove(content.section(copy, 'Metadata/Atom'), _IDS)
+    return copy
+
+
+def orphan(host: Host, client: Partition) -> None:
+    """Leave the mappings of a partition that goes away without a client.
+
+    The server adapter and the storage on it stay, as on hardware: whoever
+    deletes a partition has to remove its mappings.
+    """
+    for vios in servers(client, host):
+        orphans = [
+            mapping
+            for mapping in of(vios)
+            if mapping.client_uuid == client.uuid.upper()
+        ]
+        for mapping in orphans:
+            content.remove(mapping.element, (CLIENT, LPAR_LINK))
+            adapter = content.section(mapping.element, SERVER)
+            content.remove(adapter, ['ServerLocationCode'])
+        if orphans:
+            host.touch(vios, DETAIL)
+
+
+def _slot(element: Element, adapter: str) -> int | None:
+    text = content.text(element, f'{adapter}/{SLOT}')
+    return int(text) if content.is_whole(text) else None
+
+
+def _only_child(element: Element, name: str) -> Element | None:
+    section = content.find(element, name)
+    if section is None:
+        return None
+    children = [
+        child for child in section if content.local_name(child) != 'Metadata'
+    ]
+    return children[0] if len(children) == 1 else None
+
+
+def check_unmapped(vios: Partition, udids: Collection[str]) -> None:
+    """Disks and media that are to go have no mappings."""
+    if not udids:
+        return
+    for mapping in of(vios):
+        if mapping.udid in udids:
+            client = mapping.client_uuid or 'a partition that is gone'
+            raise errors.Conflict(
+                f'{mapping.name!r} cannot be removed: {mapping.adapter_name} '
+                f'of {vios.name} maps it to {client}.'
+            )
+
+
+def check_not_running(host: Host, vios: Partition, udid: str) -> None:
+    """What a running partition has is not written over."""
+    for mapping in using(vios, udid):
+        client = client_of(host, mapping)
+        if client is not None and client.is_active:
+            raise errors.Conflict(
+                f'{mapping.name!r} is in use by the partition '
+                f'{client.name!r}, which is active.'
+            )
+
+
+def summary(host: Host, mapping: Mapping) -> resource.JSON:
+    """Summarize a mapping; ``client`` is None for an orphan."""
+    client = client_of(host, mapping)
+    return {
+        'client': client.name if client else None,
+        'client_slot': mapping.client_slot,
+        'server_slot': mapping.server_slot,
+        'adapter': mapping.adapter_name,
+        'lua': mapping.lua,
+        'kind': mapping.kind,
+        'name': mapping.name,
+        'udid': mapping.udid,
+    }

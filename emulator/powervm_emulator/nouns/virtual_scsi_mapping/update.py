@@ -1,0 +1,388 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Changing a Virtual I/O Server's mappings to what a client has posted."""
+
+import itertools
+from collections.abc import Iterator
+
+from powervm_emulator.core import content
+from powervm_emulator.core import errors
+from powervm_emulator.core import host as host_module
+from powervm_emulator.nouns.partition import model as partition_module
+from powervm_emulator.nouns.partition import rules
+from powervm_emulator.nouns.partition import virtual_slots
+from powervm_emulator.nouns.shared_storage_pool import cluster
+from powervm_emulator.nouns.shared_storage_pool import (
+    model as shared_storage_pool,
+)
+from powervm_emulator.nouns.virtual_scsi_mapping import adapters
+from powervm_emulator.nouns.virtual_scsi_mapping import (
+    model as virtual_scsi_mapping,
+)
+from powervm_emulator.nouns.volume_group import model as volume_group
+
+Element = content.Element
+Mapping = virtual_scsi_mapping.Mapping
+Partition = partition_module.Partition
+Host = host_module.Host
+
+
+# By kind of storage: the element, and how names and UDIDs begin.
+_KINDS = {
+    virtual_scsi_mapping.DISK: (
+        'LogicalVolumeVirtualTargetDevice',
+        'vtscsi',
+        '09',
+    ),
+    virtual_scsi_mapping.MEDIA: (virtual_scsi_mapping.DRIVE, 'vtopt', '19'),
+    virtual_scsi_mapping.UNIT: (
+        'SharedStoragePoolLogicalUnitVirtualTargetDevice',
+        'vtscsi',
+        '0a',
+    ),
+}
+_FIRST_LUA = 0x81
+_LAST_LUA = 0xFF
+
+
+# Kind, UDID and name of storage; either of the two is empty.
+_Identity = tuple[str | None, str, str]
+
+
+class _Plan:
+    """The mappings of a VIOS as they are to be.
+
+    Whatever new mappings have to look up is in dictionaries: a client can
+    post many of them at once.
+
+    :ivar section: VirtualSCSIMappings.
+    :ivar changed: whether they differ from those that are there.
+    """
+
+    def __init__(self, host: Host, vios: Partition) -> None:
+        self._host = host
+        self._vios = vios
+        self._present = virtual_scsi_mapping.of(vios)
+        self._planned: list[Mapping] = []
+        old = content.find(vios.element, virtual_scsi_mapping.SECTION)
+        self.section = content.new(virtual_scsi_mapping.SECTION)
+        if old is not None:
+            for name, value in old.attrib.items():
+                self.section.set(name, value)
+        self.changed = False
+        # Those that are not posted as they are, by slot and target device.
+        self._left: dict[tuple[int | None, str], list[Mapping]] = {}
+        # By server slot and client.
+        self._pairs: dict[tuple[int | None, str], Mapping] = {}
+        for mapping in self._present:
+            key = mapping.server_slot, mapping.target_udid
+            self._left.setdefault(key, []).append(mapping)
+            self._pairs.setdefault(_pair_key(mapping), mapping)
+        self._mapped: dict[_Identity, Mapping] = {}
+        # Names of adapters and target devices, and where to look for the next.
+        self._names: set[str] = set()
+        self._numbers: dict[str, Iterator[int]] = {}
+        # Logical unit addresses by server slot.
+        self._addresses: dict[int | None, set[str]] = {}
+        # Virtual slots by partition.
+        self._slots: dict[str, set[int]] = {}
+
+    def settle(self, posted: list[Mapping]) -> None:
+        """Sort posted mappings into those that are there and new ones."""
+        new = []
+        for mapping in posted:
+            same = self._find_present(mapping)
+            if same is None:
+                new.append(mapping)
+            else:
+                self._plan(Mapping(content.copy(same.element)))
+        # Those on a pair that is there come first: its slots are not free,
+        # even if it has lost all that was on it.
+        storages = _storages(self._host, self._vios) if new else {}
+        for mapping in sorted(new, key=lambda one: one.server_slot is None):
+            self._add(mapping, storages)
+        self.changed = bool(new or any(self._left.values()))
+        self._drop_bare()
+
+    def _find_present(self, posted: Mapping) -> Mapping | None:
+        """Return the mapping that a client has posted as it got it, if any."""
+        among = self._left.get((posted.server_slot, posted.target_udid), [])
+        for mapping in among:
+            storage = mapping.storage
+            if (storage is None and posted.storage is None) or (
+                storage is not None and posted.is_on(storage)
+            ):
+                among.remove(mapping)
+                return mapping
+        return None
+
+    def _plan(self, mapping: Mapping) -> None:
+        """Note a mapping that is to be, and all that it takes."""
+        self.section.append(mapping.element)
+        self._planned.append(mapping)
+        self._pairs.setdefault(_pair_key(mapping), mapping)
+        if mapping.storage is not None:
+            identity = _identity(mapping.kind, mapping.udid, mapping.name)
+            self._mapped[identity] = mapping
+        self._names |= {mapping.adapter_name, mapping.target_name}
+        addresses = self._addresses.setdefault(mapping.server_slot, set())
+        addresses.add(mapping.lua.lower())
+        client = virtual_scsi_mapping.client_of(self._host, mapping)
+        for partition in (self._vios, client):
+            if partition is not None and partition.uuid in self._slots:
+                taken = self._slots_of([mapping], partition)
+                self._slots[partition.uuid] |= taken
+
+    def _slots_of(
+        self, mappings: list[Mapping], partition: Partition
+    ) -> set[int]:
+        return {
+            slot
+            for mapping in mappings
+            for slot in virtual_scsi_mapping.slots_of(
+                mapping.element, self._vios, partition
+            )
+        }
+
+    def _add(
+        self, posted: Mapping, storages: dict[_Identity, Element]
+    ) -> None:
+        client = self._client(posted)
+        storage = self._storage(posted, storages)
+        client_adapter, server_adapter = self._adapters(posted, client)
+        mapping = Mapping(
+            content.new(
+                virtual_scsi_mapping.MAPPING,
+                content.link(
+                    client.event_path, virtual_scsi_mapping.LPAR_LINK
+                ),
+                client_adapter,
+                server_adapter,
+            )
+        )
+        if storage is not None:
+            backing = virtual_scsi_mapping.backing(storage)
+            mapping.element.append(_holder('Storage', backing))
+        adapters.set_backing(server_adapter, mapping.name)
+        if storage is not None or posted.is_drive:
+            target = self._target(posted, mapping)
+            mapping.element.append(_holder('TargetDevice', target))
+        self._plan(mapping)
+
+    def _client(self, posted: Mapping) -> Partition:
+        client = virtual_scsi_mapping.client_of(self._host, posted)
+        if client is None or client.system is not self._vios.system:
+            raise errors.Conflict(
+                'A mapping is for the LogicalPartition '
+                f'{posted.client_uuid!r}, which is not there.'
+            )
+        return client
+
+    def _storage(
+        self, posted: Mapping, storages: dict[_Identity, Element]
+    ) -> Element | None:
+        """Return the disk or medium that a new mapping is of, if any."""
+        if posted.storage is None:
+            return None
+        if posted.kind not in _KINDS:
+            raise errors.BadRequest(
+                f'This server makes no mappings of a {posted.kind}.'
+            )
+        identity = _identity(posted.kind, posted.udid, posted.name)
+        found = storages.get(identity)
+        if found is None:
+            raise errors.Conflict(
+                f'{self._vios.name} has no {posted.kind} '
+                f'{posted.udid or posted.name!r} to map.'
+            )
+        if posted.kind == virtual_scsi_mapping.UNIT:
+            cluster.check_up(self._vios)
+        for identity in _identities(found):
+            other = self._mapped.get(identity)
+            if other is not None:
+                client = other.client_uuid or 'a partition that is gone'
+                raise errors.Conflict(
+                    f'{other.name!r} is mapped to {client} already, by '
+                    f'{other.adapter_name} of {self._vios.name}.'
+                )
+        return found
+
+    def _adapters(
+        self, posted: Mapping, client: Partition
+    ) -> tuple[Element, Element]:
+        """Return the adapters of a new mapping: a pair that is there, or new.
+
+        :raises errors.RestError: a new pair cannot be made.
+        """
+        other = self._pairs.get((posted.server_slot, client.uuid.upper()))
+        if (
+            other is not None
+            and posted.server_slot is not None
+            and posted.client_slot in (None, other.client_slot)
+        ):
+            return (
+                _copy_of(other, virtual_scsi_mapping.CLIENT),
+                _copy_of(other, virtual_scsi_mapping.SERVER),
+            )
+        rules.check_dynamic(client, 'virtual adapters')
+        server_end = self._end(self._vios, posted, virtual_scsi_mapping.SERVER)
+        client_end = self._end(client, posted, virtual_scsi_mapping.CLIENT)
+        return adapters.pair(client_end, server_end, self._next_name('vhost'))
+
+    def _end(
+        self, partition: Partition, posted: Mapping, name: str
+    ) -> adapters.End:
+        """Return where a new adapter of a partition is."""
+        if partition.uuid not in self._slots:
+            # Those of mappings that are removed are free.
+            taken = virtual_slots.taken(self._host, partition)
+            taken -= self._slots_of(self._present, partition)
+            taken |= self._slots_of(self._planned, partition)
+            self._slots[partition.uuid] = taken
+        wanted = content.section(posted.element, name)
+        used = self._slots[partition.uuid]
+        return adapters.End(
+            partition, virtual_slots.pick(partition, wanted, used)
+        )
+
+    def _target(self, posted: Mapping, mapping: Mapping) -> Element:
+        """Return the target device of a new mapping.
+
+        A drive keeps its own, whatever becomes of the medium in it.
+        """
+        kind = mapping.kind or virtual_scsi_mapping.MEDIA
+        former = self._left.get((mapping.server_slot, posted.target_udid), [])
+        for drive in former:
+            if kind == virtual_scsi_mapping.MEDIA and drive.is_drive:
+                former.remove(drive)
+                return _copy_of(drive, 'TargetDevice')[-1]
+        element_name, prefix, digits = _KINDS[kind]
+        udid = f'{digits}{self._host.random.getrandbits(64):016x}'
+        return content.new(
+            element_name,
+            content.leaf('LogicalUnitAddress', self._lua(posted, mapping)),
+            content.leaf('TargetName', self._target_name(posted, prefix)),
+            content.leaf('UniqueDeviceID', udid),
+        )
+
+    def _lua(self, posted: Mapping, mapping: Mapping) -> str:
+        used = self._addresses.get(mapping.server_slot, set())
+        if posted.lua.lower() in used and posted.lua:
+            raise errors.Conflict(
+                f'The logical unit address {posted.lua} is taken on '
+                f'{mapping.adapter_name}.'
+            )
+        if posted.lua:
+            return posted.lua
+        for number in range(_FIRST_LUA, _LAST_LUA + 1):
+            address = f'0x{number:02x}00000000000000'
+            if address not in used:
+                return address
+        raise errors.Conflict(
+            f'{mapping.adapter_name} has no free logical unit address.'
+        )
+
+    def _target_name(self, posted: Mapping, prefix: str) -> str:
+        wanted = posted.target_name
+        if wanted and wanted in self._names:
+            raise errors.Conflict(f'The target name {wanted!r} is taken.')
+        return wanted or self._next_name(prefix)
+
+    def _next_name(self, prefix: str) -> str:
+        """Return the first of vhost0, vhost1... that is not used."""
+        for number in self._numbers.setdefault(prefix, itertools.count()):
+            name = f'{prefix}{number}'
+            if name not in self._names:
+                return name
+        raise AssertionError('there are always more numbers')
+
+    def _drop_bare(self) -> None:
+        """Drop mappings of nothing on adapters that have something."""
+        loaded = {
+            mapping.server_slot
+            for mapping in self._planned
+            if not mapping.is_bare
+        }
+        for mapping in self._planned:
+            if mapping.is_bare and mapping.server_slot in loaded:
+                self.section.remove(mapping.element)
+
+
+def settle(host: Host, vios: Partition, body: Element) -> bool:
+    """Make of posted mappings what the server has then, or refuse.
+
+    Mappings that are there stay as the server has them, whatever the client
+    has posted of them; those that are not in the list are removed.
+
+    :param body: the VIOS's content as posted; gets the mappings.
+    :returns: whether mappings were added, removed or changed.
+    :raises errors.RestError: nothing changed.
+    """
+    section = content.find(body, virtual_scsi_mapping.SECTION)
+    if section is None:
+        return False
+    posted = content.find_all(section, virtual_scsi_mapping.MAPPING)
+    plan = _Plan(host, vios)
+    plan.settle([Mapping(node) for node in posted])
+    content.replace(body, plan.section)
+    return plan.changed
+
+
+def _pair_key(mapping: Mapping) -> tuple[int | None, str]:
+    return mapping.server_slot, mapping.client_uuid
+
+
+def _identity(kind: str | None, udid: str, name: str) -> _Identity:
+    """Return what identifies storage: the UDID, or the name without one."""
+    if kind == virtual_scsi_mapping.UNIT:
+        # Many can have one name.
+        return (kind, shared_storage_pool.key_of(udid), '')
+    return (kind, udid, '' if udid else name)
+
+
+def _identities(storage: Element) -> list[_Identity]:
+    """Return all that mappings can identify storage by."""
+    kind = content.local_name(storage)
+    if kind == virtual_scsi_mapping.UNIT:
+        return [_identity(kind, content.text(storage, 'UniqueDeviceID'), '')]
+    name, udid = virtual_scsi_mapping.IDENTITY[kind]
+    return [
+        _identity(kind, content.text(storage, udid), ''),
+        _identity(kind, '', content.text(storage, name)),
+    ]
+
+
+def _storages(host: Host, vios: Partition) -> dict[_Identity, Element]:
+    """Return what a VIOS can map, by its identities."""
+    found: dict[_Identity, Element] = {}
+    for group in volume_group.of(host, vios):
+        storages = [disk.element for disk in group.disks]
+        if group.repository is not None:
+            storages += [medium.element for medium in group.repository.media]
+        for storage in storages:
+            for identity in _identities(storage):
+                found.setdefault(identity, storage)
+    pool = shared_storage_pool.of_server(host, vios)
+    for unit in pool.units.values() if pool else ():
+        found[_identity(unit.kind, unit.udid, '')] = unit.element
+    return found
+
+
+def _copy_of(mapping: Mapping, name: str) -> Element:
+    return content.section(content.copy(mapping.element), name)
+
+
+def _holder(name: str, child: Element) -> Element:
+    holder = content.leaf(name)
+    holder.append(child)
+    return holder

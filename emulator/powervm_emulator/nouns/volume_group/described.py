@@ -1,0 +1,182 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""VolumeGroups that world documents describe."""
+
+from collections.abc import Iterable
+
+from powervm_emulator.core import captures
+from powervm_emulator.core import content
+from powervm_emulator.core import host as host_module
+from powervm_emulator.core import resource
+from powervm_emulator.core import units
+from powervm_emulator.nouns.partition import model as partition_module
+from powervm_emulator.nouns.volume_group import model as volume_group
+from powervm_emulator.nouns.volume_group import rules
+from powervm_emulator.nouns.volume_group import update as volume_group_update
+
+Element = content.Element
+Partition = partition_module.Partition
+VolumeGroup = volume_group.VolumeGroup
+Host = host_module.Host
+
+
+# pypowervm gives its repositories this name.
+_REPOSITORY_NAME = 'vopt'
+
+
+def build(
+    host: Host, vios: Partition, described: Iterable[resource.JSON]
+) -> None:
+    """Build the volume groups of a Virtual I/O Server.
+
+    :raises errors.WorldError: a capture does not exist, or the contents of
+        a group exceed its capacity.
+    """
+    for spec in described:
+        made = (
+            _build_captured(spec, vios)
+            if 'capture' in spec
+            else volume_group.described(
+                host, vios, spec['name'], float(spec['capacity'])
+            )
+        )
+        host.add(made)
+        _fill(host, made, spec)
+
+
+def _build_captured(spec: resource.JSON, vios: Partition) -> VolumeGroup:
+    capture = captures.find(spec['capture'], volume_group.KIND)
+    return VolumeGroup(capture.uuid, vios, capture.element)
+
+
+def _fill(host: Host, group: VolumeGroup, spec: resource.JSON) -> None:
+    """Add disks, the media repository and its media to a group."""
+    if 'unit' in spec:
+        group.put('MinimumAllocationSize', float(spec['unit']))
+    if 'disks' in spec or 'media_repository' in spec:
+        body = _body(group, spec)
+        volume_group_update.prepare(host, group, body).apply()
+    if 'free' in spec:
+        group.take(group.free - float(spec['free']))
+
+
+def _body(group: VolumeGroup, spec: resource.JSON) -> Element:
+    """Return the update with which a client would create the contents."""
+    body = content.copy(group.element)
+    disks = content.section(body, volume_group.DISKS)
+    for disk in spec.get('disks', ()):
+        disks.append(
+            content.new(
+                volume_group.DISK,
+                _size('DiskCapacity', disk['capacity']),
+                content.leaf('DiskLabel', 'None'),
+                content.leaf('DiskName', disk['name']),
+            )
+        )
+    if 'media_repository' in spec:
+        section = content.section(body, volume_group.MEDIA)
+        section.append(_described_repository(spec['media_repository']))
+    return body
+
+
+def _described_repository(spec: resource.JSON) -> Element:
+    made = volume_group.new_repository(_REPOSITORY_NAME, float(spec['size']))
+    media = content.section(made.element, 'OpticalMedia')
+    for medium in spec.get('media', ()):
+        media.append(
+            content.new(
+                volume_group.MEDIUM,
+                content.leaf('MediaName', medium['name']),
+                _size('Size', medium['size']),
+            )
+        )
+    return made.element
+
+
+def _size(name: str, gigabytes: float) -> Element:
+    return content.leaf(name, units.gigabytes(gigabytes))
+
+
+SCHEMA: resource.JSON = {
+    'type': 'object',
+    'additionalProperties': False,
+    'properties': {
+        'capture': {'$ref': '#/$defs/capture'},
+        'name': {
+            'description': 'Required without capture.',
+            '$ref': '#/$defs/name',
+        },
+        'capacity': {
+            'description': 'GB. Required without capture.',
+            'type': 'number',
+            'exclusiveMinimum': 0,
+        },
+        'free': {
+            'description': (
+                'GB; without it what disks and the repository leave.'
+            ),
+            'type': 'number',
+            'minimum': 0,
+        },
+        'unit': {
+            'description': 'GB that the sizes of disks are multiples of.',
+            '$ref': '#/$defs/gigabytes',
+        },
+        'disks': {
+            'type': 'array',
+            'items': {
+                'description': (
+                    'A virtual disk that nobody has uploaded anything to.'
+                ),
+                'type': 'object',
+                'additionalProperties': False,
+                'required': ['name', 'capacity'],
+                'properties': {
+                    'name': {
+                        'type': 'string',
+                        'pattern': rules.name_pattern(rules.MAX_DISK_NAME),
+                    },
+                    'capacity': {'$ref': '#/$defs/gigabytes'},
+                },
+            },
+        },
+        'media_repository': {
+            'description': (
+                'One for each Virtual I/O Server; its name is vopt.'
+            ),
+            'type': 'object',
+            'additionalProperties': False,
+            'required': ['size'],
+            'properties': {
+                'size': {'$ref': '#/$defs/gigabytes'},
+                'media': {
+                    'type': 'array',
+                    'items': {
+                        'type': 'object',
+                        'additionalProperties': False,
+                        'required': ['name', 'size'],
+                        'properties': {
+                            'name': {
+                                'type': 'string',
+                                'pattern': rules.name_pattern(
+                                    rules.MAX_MEDIA_NAME
+                                ),
+                            },
+                            'size': {'$ref': '#/$defs/gigabytes'},
+                        },
+                    },
+                },
+            },
+        },
+    },
+}

@@ -1,0 +1,139 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The JSON schema of world documents, which the nouns make up."""
+
+import copy
+from typing import Any
+
+from powervm_emulator import nouns
+
+_DEFINITIONS: dict[str, Any] = {
+    'name': {'type': 'string', 'minLength': 1, 'maxLength': 31},
+    'uuid': {
+        'type': 'string',
+        'pattern': '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$',
+    },
+    'uuid_or_random': {
+        'description': (
+            'A uuid, or random for one that is made from the seed. The '
+            "default is the capture's, and random without capture."
+        ),
+        'anyOf': [{'const': 'random'}, {'$ref': '#/$defs/uuid'}],
+    },
+    'drc_index': {
+        'description': 'A DRC index: eight hexadecimal digits, in quotes.',
+        'type': 'string',
+        'pattern': '^[0-9a-fA-F]{8}$',
+    },
+    'pci_id': {
+        'description': (
+            'A PCI id: four hexadecimal digits, in quotes. Null for one that'
+            ' the system does not report.'
+        ),
+        'type': ['string', 'null'],
+        'pattern': '^[0-9a-fA-F]{4}$',
+    },
+    'capture': {
+        'description': ('A captured resource; the other keys change it.'),
+        'type': 'object',
+        'additionalProperties': False,
+        'required': ['file'],
+        'properties': {
+            'file': {
+                'description': (
+                    'A name in pypowervm/tests/data, or a path, which has a'
+                    ' slash. Relative paths start at the folder of the world'
+                    ' file.'
+                ),
+                'type': 'string',
+                'minLength': 1,
+            },
+            'entry': {
+                'description': (
+                    "Which entry of the file's feed, counted from 0, the "
+                    'default.'
+                ),
+                'type': 'integer',
+                'minimum': 0,
+            },
+            'name': {
+                'description': (
+                    'The name of the resource, such as SystemName; instead '
+                    'of entry.'
+                ),
+                'type': 'string',
+                'minLength': 1,
+            },
+            'slots': {
+                'description': (
+                    'For a system: the captured slots to keep, by DRC index.'
+                    ' Without it all of them are kept.'
+                ),
+                'type': 'array',
+                'items': {'$ref': '#/$defs/drc_index'},
+            },
+            'correct_ids': {
+                'description': (
+                    'For a system: put right the PCI vendor and device ids '
+                    'of captured slots, which old NovaLink servers reported '
+                    'wrongly. The default is false: as captured.'
+                ),
+                'type': 'boolean',
+            },
+        },
+    },
+    'vlan': {'type': 'integer', 'minimum': 1, 'maximum': 4094},
+    'gigabytes': {
+        'description': 'GB.',
+        'type': 'number',
+        'exclusiveMinimum': 0,
+    },
+}
+
+_WORLD: dict[str, Any] = {
+    '$schema': 'https://json-schema.org/draft/2020-12/schema',
+    'title': 'World of the PowerVM REST emulator',
+    'description': "What the emulator's host is when it starts.",
+    'type': 'object',
+    'additionalProperties': False,
+    'required': ['systems'],
+    'properties': {
+        'rmc_after_power_on': {
+            'description': (
+                'The RMC state of a partition that has been activated. The '
+                'default, inactive, is that of a guest without the RSCT '
+                'packages. A VIOS always becomes active.'
+            ),
+            'enum': ['active', 'inactive', 'none', 'unknown', 'busy'],
+        }
+    },
+}
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of world documents."""
+    described = {
+        noun.kind: copy.deepcopy(dict(noun.world.schema))
+        for noun in nouns.NOUNS
+        if noun.world
+    }
+    world = copy.deepcopy(_WORLD) | {'$defs': _DEFINITIONS}
+    for noun in nouns.NOUNS:
+        if noun.world is None:
+            continue
+        resources = {'type': 'array', 'items': described[noun.kind]}
+        for kind in noun.world.holders:
+            described[kind]['properties'][noun.world.name] = resources
+        if not noun.world.holders:
+            world['properties'][noun.world.name] = resources | {'minItems': 1}
+    return world
