@@ -51,11 +51,15 @@ class Held:
     :param migration: The migration that holds them in place of the instance;
         None if the instance does.
     :param has_failed: Whether the last move of the instance did not end well.
+    :param moved_slots: DRC indexes of the slots here that the instance has
+        been allocated in a resize that did not begin or was taken back. Its
+        LPAR may have them.
     """
 
     allocations: Mapping[str, Mapping[str, Any]]
     migration: Any = None
     has_failed: bool = False
+    moved_slots: frozenset[int] = frozenset()
 
 
 class InstanceClaims:
@@ -99,7 +103,8 @@ class InstanceClaims:
         ):
             held = self._part(instance, self._ask(instance, migration.uuid))
             if held:
-                return Held(held, migration, has_failed)
+                moved = self._slots(own) - self._slots(held)
+                return Held(held, migration, has_failed, moved)
         if everything and not own:
             raise exception.ClaimFailed(
                 instance=instance.uuid,
@@ -109,16 +114,13 @@ class InstanceClaims:
             )
         return Held(own, has_failed=has_failed)
 
-    @property
-    def offered_slots(self) -> frozenset[int]:
-        """The DRC indexes of this host's slots that servers can get.
-
-        After a move that failed, the LPAR may have others of them than its
-        server: Nova's record of the move is gone.
-        """
+    def _slots(self, allocations: Mapping[str, Any]) -> frozenset[int]:
+        """Return the DRC indexes of the slots in allocations of this host."""
+        providers = self._claims.published.providers
         return frozenset(
-            provider.drc_index
-            for provider in self._claims.published.providers.values()
+            providers[uuid].drc_index
+            for uuid in allocations
+            if uuid in providers
         )
 
     def _ask(self, instance: Any, consumer: str) -> Mapping[str, Any]:
@@ -192,10 +194,18 @@ class InstanceClaims:
 
 
 def _migrations(instance: Any) -> Sequence[Any]:
-    """Return the migrations of an instance, the newest first."""
+    """Return the migrations of an instance, the newest first.
+
+    One for which no host was found has changed nothing, and is left out.
+    """
     return sorted(
-        objects.MigrationList.get_by_filters(
-            nova_context.get_admin_context(), {'instance_uuid': instance.uuid}
+        (
+            migration
+            for migration in objects.MigrationList.get_by_filters(
+                nova_context.get_admin_context(),
+                {'instance_uuid': instance.uuid},
+            )
+            if migration.dest_compute is not None
         ),
         key=lambda migration: migration.id,
         reverse=True,
@@ -205,12 +215,18 @@ def _migrations(instance: Any) -> Sequence[Any]:
 def _candidates(
     instance: Any, host: str, moves: Sequence[Any], *, has_own: bool
 ) -> Sequence[Any]:
-    """Return the migrations whose allocations may be the instance's."""
+    """Return the migrations whose allocations may be the instance's.
+
+    A resize within the host that was interrupted may hold them although later
+    ones have failed: they hold none.
+    """
     if not has_own:
         return [move for move in moves if move.source_compute == host]
     return [
         move
-        for move in moves[:1]
+        for move in itertools.takewhile(
+            lambda move: move.status not in _SUCCEEDED, moves
+        )
         if move.source_compute == move.dest_compute == host
         and move.old_instance_type_id == instance.instance_type_id
     ]

@@ -10,7 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Evacuations to this host that ended with nova-compute."""
+"""Evacuations that ended with nova-compute, or that Nova has not ended.
+
+Those to this host are given up in the first cycle. Those from this host whose
+instances have come back are completed before Nova cleans up after them.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,11 +37,49 @@ _CLAIMED = 'pre-migrating'
 #: That which Nova gives it when the old host starts, even if the new one has
 #: not ended it.
 _CLEANED = 'completed'
+#: That of an evacuation whose instance was recorded on the new host.
+_DONE = 'done'
 
 _FAULT = (
     'nova-compute of host %s ended during the evacuation. Evacuate the server '
     'again'
 )
+
+
+def complete_returned(host: str) -> None:
+    """Complete the evacuations whose instances are back on this host.
+
+    Nova cleans up after evacuations when nova-compute of the old host starts.
+    If it did not end while its host was given up, that happens at a later
+    start, and concerns the LPAR with which the instance has come back. Call
+    this before.
+
+    :param host: This host, the old one.
+    :raises nova.exception.NovaException: Nova's database failed.
+    """
+    context = nova_context.get_admin_context()
+    for migration in objects.MigrationList.get_by_filters(
+        context,
+        {
+            'source_compute': host,
+            'status': [_DONE],
+            'migration_type': fields.MigrationType.EVACUATION,
+        },
+    ):
+        for instance in objects.InstanceList.get_by_filters(
+            context,
+            {'uuid': [migration.instance_uuid], 'host': host},
+            expected_attrs=[],
+        ):
+            LOG.warning(
+                'Instance %(uuid)s has come back since its evacuation to host '
+                '%(destination)s; marking the evacuation as completed.',
+                {
+                    'uuid': instance.uuid,
+                    'destination': migration.dest_compute,
+                },
+            )
+            record_changes.set_evacuation_completed(migration)
 
 
 class InterruptedEvacuations:

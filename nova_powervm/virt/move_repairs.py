@@ -128,7 +128,7 @@ class MoveRepairs:
             requests,
             held=held,
             moved_slots=instance_moves.moved_slots(instance, self._host)
-            | (self._claims.offered_slots if held.has_failed else frozenset()),
+            | held.moved_slots,
             blanks=descriptions.blank_disks(block_device_info),
             pool_is_current=pool is not None
             and shared_storage.recorded_pool(instance) == pool.identity(),

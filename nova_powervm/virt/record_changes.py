@@ -180,6 +180,16 @@ def set_evacuation_failed(migration: Any) -> None:
     migration.save()
 
 
+def set_evacuation_completed(migration: Any) -> None:
+    """Mark an evacuation as completed whose instance has come back.
+
+    ``ComputeManager._destroy_evacuated_instances`` on the old host does so
+    itself, but destroys the LPAR before, and deletes the allocations.
+    """
+    migration.status = 'completed'
+    migration.save()
+
+
 def record_on_source(instance: Any, migration: Any, compute_id: int) -> None:
     """Record an instance on this host, which its move has never left.
 

@@ -16,7 +16,6 @@ import contextlib
 from typing import Any
 
 from nova.compute import task_states
-from nova.compute import vm_states
 from oslo_log import log as logging
 
 from nova_powervm import exception
@@ -70,8 +69,8 @@ class Removals:
         false or another host has the disks by now, and each VLAN that the
         driver added for it and that is no longer used.
         """
-        if self._is_here_at_start(instance):
-            self._keep(instance)
+        if self._is_leaving(instance):
+            self._keep_stopped(instance)
             return
         self.remove(
             instance,
@@ -79,29 +78,20 @@ class Removals:
             and self._storage.may_delete_disks(instance),
         )
 
-    def _is_here_at_start(self, instance: Any) -> bool:
-        """Return whether an instance that Nova removes at start is here.
+    def _is_leaving(self, instance: Any) -> bool:
+        """Return whether an instance is still being evacuated from this host.
 
         When nova-compute of the old host starts, Nova takes an evacuation for
         done that may have been interrupted, and the LPAR here for the second.
-        It does so, too, if the server has come back after the evacuation.
         """
         return (
             not self._startup.is_over
             and instance.host == self._host
-            and instance.task_state != task_states.DELETING
-            and instance.vm_state != vm_states.DELETED
+            and instance.task_state in task_states.rebuild_states
         )
 
-    def _keep(self, instance: Any) -> None:
-        """Keep an LPAR with its slots; stop one that is being evacuated."""
-        if instance.task_state not in task_states.rebuild_states:
-            LOG.warning(
-                'Nova takes the LPAR here for what an evacuation has left, '
-                'but the server is on this host. Its LPAR stays as it is.',
-                instance=instance,
-            )
-            return
+    def _keep_stopped(self, instance: Any) -> None:
+        """Stop an LPAR that is being evacuated, and keep it with its slots."""
         LOG.warning(
             'The evacuation of the instance has not ended. Its LPAR stays '
             'here, off: see "Evacuations" in the page on stuck servers.',

@@ -60,6 +60,7 @@ from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import instances
+from nova_powervm.virt import interrupted_evacuations
 from nova_powervm.virt import local_node
 from nova_powervm.virt import move_checks
 from nova_powervm.virt import move_questions
@@ -245,6 +246,7 @@ def start(
     adapter = session.connect(settings.server)
     with contextlib.ExitStack() as undo:
         undo.callback(adapter.session.close)
+        interrupted_evacuations.complete_returned(nodename)
         operations = _assemble(
             settings, nodename, virtapi, inventory, adapter, additions
         )

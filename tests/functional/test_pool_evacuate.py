@@ -440,8 +440,16 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         evacuation.save()
         record.task_state = None
         record.save()
+        held = self._get_allocations_by_server_uuid(server['id'])
         self.restart_host('host1')
         self.assertEqual('running', self.lpar(server, 'host1').state)
+        self.assertEqual(
+            held, self._get_allocations_by_server_uuid(server['id'])
+        )
+        evacuation = objects.Migration.get_by_id(
+            nova_context.get_admin_context(), evacuation.id
+        )
+        self.assertEqual('completed', evacuation.status)
 
     def story_old_host_starts_while_the_server_reverts_elsewhere(self):
         server = self.boot_on_first()

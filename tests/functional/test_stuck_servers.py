@@ -200,6 +200,19 @@ class StuckOnOneHostTest(StuckServersTestCase):
             flavorRef=self.flavor('gg', swap=1024, disk=2, memory_mb=1024),
         )
 
+    def fail_to_resize(self):
+        """Ask for more devices than the host has."""
+        self.ask(self.server, 'resize', flavorRef=self.flavor('g' * 9))
+        self._wait_for_server_parameter(
+            self.server, {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None}
+        )
+        self.assert_last_move('error', None)
+
+    def assert_last_move(self, *expected):
+        """Compare status and destination of the last migration."""
+        last = self.moves(self.server['id'])[-1]
+        self.assertEqual(expected, (last.status, last.dest_compute))
+
     def resized(self):
         self.resize()
         self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
@@ -257,6 +270,38 @@ class StuckOnOneHostTest(StuckServersTestCase):
     def story_state_set_before_the_decision(self):
         self.resized()
         self.end('host1', 'gg')
+
+    def story_later_resizes_that_fail_change_nothing(self):
+        with self.killed(_DRIVER, 'migrate_disk_and_power_off'):
+            self.resize()
+        self.restart_host('host1')
+        self.set_state(self.server, 'active')
+        self.fail_to_resize()
+        self.ask(self.server, 'resize', flavorRef=self.flavor(''))
+        self._wait_for_server_parameter(
+            self.server, {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None}
+        )
+        self.assert_last_move('error', 'host1')
+        self.end('host1')
+
+    def story_slot_assigned_by_hand_stays_after_a_failed_resize(self):
+        self.fail_to_resize()
+        free = next(
+            index
+            for (_, index), kind in sorted(self.kinds.items())
+            if kind == move_sites.CLASSES['g']
+            and index not in self.lpar(self.server, 'host1').slots
+        )
+        lpar = self.lpar(self.server, 'host1')
+        self.control('host1').set_owner(f'{free:08X}', lpar.uuid)
+
+        # It is refused, so the server stays as it was.
+        self.reboot_hard(self.server)
+
+        self.assertIn(free, self.lpar(self.server, 'host1').slots)
+        self.control('host1').set_owner(f'{free:08X}', None)
+        self._run_periodics()
+        self.end('host1')
 
     def story_slots_of_a_failed_move_go_without_its_record(self):
         self.resized()
