@@ -145,19 +145,42 @@ class NovaPortRecords:
         self._host = host
 
     def metadata_keys(self) -> Collection[str]:
-        """Return the keys of all instances of this host."""
+        """Return the keys of this host, from all instances."""
         return frozenset().union(
             *(
                 _keys(instance, self._host)
-                for instance in self._instances('system_metadata')
+                for instance in self._with_metadata()
             )
         )
 
     def remove_key(self, key: str) -> None:
-        """Remove a key from all instances of this host."""
-        for instance in self._instances('system_metadata'):
+        """Remove a key of this host from all instances."""
+        for instance in self._with_metadata():
             if key in _keys(instance, self._host):
                 _change(instance.uuid, self._without(key))
+
+    def _with_metadata(self) -> list[Any]:
+        """Return the instances that may have keys of this host.
+
+        One that has moved away still has them if nova-compute was killed in
+        the step that removes its LPAR.
+        """
+        here = list(self._instances('system_metadata'))
+        moved = {
+            migration.instance_uuid
+            for migration in objects.MigrationList.get_by_filters(
+                nova_context.get_admin_context(), {'host': self._host}
+            )
+        } - {instance.uuid for instance in here}
+        if not moved:
+            return here
+        return here + list(
+            objects.InstanceList.get_by_filters(
+                nova_context.get_admin_context(),
+                {'uuid': sorted(moved), 'deleted': False},
+                expected_attrs=['system_metadata'],
+            )
+        )
 
     def _without(self, key: str) -> Callable[[dict[str, str]], None]:
         """Return what removes a key of this host from metadata."""

@@ -259,6 +259,14 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
                 if partition['name'].startswith('instance-'):
                     self.delete_lpar(partition['name'], host)
 
+    def vlans(self, host):
+        """Return the VLANs that the driver has added to a host's bridges."""
+        return [
+            vlan
+            for bridge in self.host_state(host)['network_bridges']
+            for vlan in bridge['vlans']
+        ]
+
     def delete_vlans(self, host):
         """Remove the VLANs that an LPAR which was deleted has needed."""
         for bridge in self.host_state(host)['network_bridges']:
@@ -285,9 +293,9 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
         self.assert_stale_named(server)
         for host in self.stale_lpars(server):
             self.delete_lpar(server['OS-EXT-SRV-ATTR:instance_name'], host)
-            self.delete_vlans(host)
-            # This removes the mappings of LPARs that are gone.
+            # This removes the mappings and VLANs of LPARs that are gone.
             self.restart_host(host)
+            self._run_periodics()
         for move in self.moves(server['id']):
             if self._get_allocations_by_server_uuid(move.uuid):
                 self.placement.delete(f'/allocations/{move.uuid}')

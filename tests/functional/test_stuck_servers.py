@@ -166,6 +166,10 @@ class StuckServersTestCase(move_sites.MoveSiteTestCase):
         )
         self.assertEqual(1, len(self.adapters(self.server, host)))
         self.assertEqual(
+            {one: [100] if one == host else [] for one in self.host_names},
+            {one: self.vlans(one) for one in self.host_names},
+        )
+        self.assertEqual(
             host,
             self.neutron.show_port(self.port)['port']['binding:host_id'],
         )
