@@ -271,6 +271,7 @@ class MoveRules(instance_rules.InstanceRules):
             and instance.node.compute.operations.claims.published.is_complete
             and not self._is_used_elsewhere(instance)
             and self._root_gb(instance) is not None
+            and _fits_a_flavor(instance)
             and (machine.store.is_shared or lpar in machine.lpars)
             and machine.slots_of(lpar)
             <= self.world.allocated(instance, instance.node)
@@ -351,6 +352,21 @@ class MoveRules(instance_rules.InstanceRules):
         for migration in self.world.left_allocations():
             self.world.placement.free(migration.uuid)
         self.done('audit')
+
+
+def _fits_a_flavor(instance):
+    """Return whether the devices are those of a flavor that Nova knows.
+
+    After a resize that was interrupted, an instance may have the devices of
+    the new flavor with the old one, until it is resized again. A move that
+    fails meanwhile replaces both flavors in Nova's record of it.
+    """
+    recorded = len(instance.resources.objects if instance.resources else ())
+    return recorded in {
+        len(wish.groups)
+        for wish in (instance.wish, instance.old, instance.new)
+        if wish
+    }
 
 
 def _result(instance):
