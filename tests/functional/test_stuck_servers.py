@@ -342,6 +342,21 @@ class StuckMovesTest(StuckServersTestCase):
         self.restart_host('host1')
         self.end('host1')
 
+    def story_next_migration_after_a_killed_one_gives_no_devices(self):
+        with self.killed(_DRIVER, 'migrate_disk_and_power_off'):
+            self.ask(self.server, 'migrate')
+        self.restart_host('host1')
+        self.set_state(self.server, 'active')
+        slots = self.lpar(self.server, 'host1').slots
+        self.ask(self.server, 'migrate')
+        self._wait_for_server_parameter(
+            self.server, {'OS-EXT-STS:task_state': None}
+        )
+        self.assertEqual({'host1'}, {*self.lpars_of(self.server)})
+        self.assertEqual(slots, self.lpar(self.server, 'host1').slots)
+        self.assert_burns()
+        self.end('host1')
+
     def story_source_killed_once_the_guest_is_off(self):
         with self.killed(
             objects.Migration,
