@@ -31,6 +31,10 @@ from nova_powervm.tool import errors
 from nova_powervm.tool.rules import differences
 from tests.unit.docs import pages
 
+#: Functions that log lines of level WARNING and ERROR, and of level INFO.
+_ALERTS = ('LOG.warning', 'LOG.error', 'LOG.exception')
+_NEWS = ('LOG.info',)
+
 _PLACE = re.compile(r'\{\w+\}')
 
 
@@ -46,6 +50,11 @@ def messages():
             yield name, own
 
 
+def first_sentence(message):
+    """Return a message up to the end of its first sentence, as pages do."""
+    return re.split(r'(?<=\.) ', message, maxsplit=1)[0]
+
+
 class ErrorMessageTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
@@ -56,7 +65,7 @@ class ErrorMessageTest(unittest.TestCase):
     def test_page_explains_every_error(self):
         for name, message in messages():
             # The list of problems follows the message.
-            head = message.removesuffix('\n{problems}')
+            head = first_sentence(message.removesuffix('\n{problems}'))
             shown = _PLACE.sub(lambda place: f'<{place[0][1:-1]}>', head)
             with self.subTest(error=name):
                 self.assertIn(pages.words(shown), self.text)
@@ -122,33 +131,12 @@ class DifferenceKindTest(unittest.TestCase):
             self.assertIn(f'   * - ``{kind.value}``\n', text)
 
 
-class InventoryLogTest(unittest.TestCase):
-    """Log lines about the inventory file."""
-
-    def test_page_explains_every_line_about_inventory_file(self):
-        text = pages.words(
-            pages.documents()['admin/troubleshooting'].replace('\n   ', '\n')
-        )
-        for module in (inventory, plan_log):
-            tree = ast.parse(inspect.getsource(module))
-            calls = [
-                call
-                for call in ast.walk(tree)
-                if isinstance(call, ast.Call)
-                and ast.unparse(call.func)
-                in ('LOG.info', 'LOG.warning', 'LOG.error')
-                and isinstance(call.args[0], ast.Constant)
-            ]
-            self.assertTrue(calls, module)
-            for call in calls:
-                message = call.args[0].value
-                first, _ = re.split(r'%\(?\w', message, maxsplit=1)
-                with self.subTest(message=message):
-                    self.assertIn(pages.words(first), text)
-
-
 class WatchingPageTest(unittest.TestCase):
-    """The page on watching shows each line of level WARNING and ERROR."""
+    """The page on watching shows the lines of the log.
+
+    They are all lines of level WARNING and ERROR, and those of level INFO
+    that tell of the inventory file.
+    """
 
     #: Lines that are put together elsewhere: those of a plan are below, the
     #: reasons are tested above, the promise is an error's words.
@@ -168,9 +156,24 @@ class WatchingPageTest(unittest.TestCase):
                 for message in lines_of_the_log(path):
                     found += 1
                     with self.subTest(file=path.name):
-                        shown = re.search(as_shown(message), self.text)
+                        shown = re.search(
+                            as_shown(first_sentence(message)), self.text
+                        )
                         self.assertTrue(shown, message)
         self.assertGreater(found, 40)
+
+    def test_page_shows_every_line_about_inventory_file(self):
+        for module in (inventory, plan_log):
+            found = [
+                call.args[0].value
+                for call in calls(ast.parse(inspect.getsource(module)), _NEWS)
+                if isinstance(call.args[0], ast.Constant)
+            ]
+            self.assertTrue(found, module)
+            for message in found:
+                first, _ = re.split(r'%\(?\w', message, maxsplit=1)
+                with self.subTest(message=message):
+                    self.assertIn(pages.words(first), self.text)
 
     def test_page_shows_every_line_about_plans(self):
         for action in plans.Action:
@@ -188,7 +191,14 @@ class WatchingPageTest(unittest.TestCase):
                 line = plan_log.describe(entry).replace('12345678', '<index>')
                 # The reason and the cure are not shown.
                 first = re.split(r'(?<=was allocated)\.|: <reason>$', line)[0]
-                self.assertIn(first, self.text)
+                self.assertIn(pages.words(first), self.text)
+
+
+def calls(tree, functions):
+    """Yield the calls of functions, given by their names, in a module."""
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in functions:
+            yield call
 
 
 def lines_of_the_log(path):
@@ -200,23 +210,16 @@ def lines_of_the_log(path):
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
     }
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in (
-            'LOG.warning',
-            'LOG.error',
-            'LOG.exception',
-        ):
-            message = call.args[0]
-            if isinstance(message, ast.Subscript):
-                yield from ast.literal_eval(
-                    constants[message.value.id]
-                ).values()
+    for call in calls(tree, _ALERTS):
+        message = call.args[0]
+        if isinstance(message, ast.Subscript):
+            yield from ast.literal_eval(constants[message.value.id]).values()
+            continue
+        if isinstance(message, ast.Name):
+            if message.id in WatchingPageTest.ELSEWHERE:
                 continue
-            if isinstance(message, ast.Name):
-                if message.id in WatchingPageTest.ELSEWHERE:
-                    continue
-                message = constants[message.id]
-            yield ast.literal_eval(message)
+            message = constants[message.id]
+        yield ast.literal_eval(message)
 
 
 def as_shown(message):
