@@ -33,100 +33,37 @@ _LIST = re.compile(r'(?:^|(?<= ))Tests: (?P<names>tests(?:[\w.]|, )+)\.$')
 # Methods of tests, and the stories that a test tells one after the other.
 _NAMES_ONE = re.compile(r'\.test_\w+\.\w+\.(test|story)_\w+$')
 
-#: The sections of the matrix of nova 34.0.0.
+#: The sections of the matrix of nova 34.0.0: the rest of their names by group.
+_NOVA = {
+    'console': """
+        rdp serial.interactive serial.log spice vnc
+    """,
+    'guest': """
+        disk.autoconfig disk.rate-limit setup.configdrive setup.inject.file
+        setup.inject.networking
+    """,
+    'operation': """
+        abort-in-progress-live-migration attach-interface
+        attach-tagged-interface attach-tagged-volume attach-volume
+        boot-emulated-tpm boot-encrypted-vm boot-stateless-firmware
+        cache-images detach-interface detach-volume device-tags
+        encrypted-volume evacuate extend-volume file-backed-memory
+        force-live-migration-to-complete get-guest-info get-host-ip
+        get-host-uptime launch live-migrate maintenance-mode
+        multiattach-volume pause port-with-resource-request quiesce reboot
+        rebuild rebuild-volume-backed report-cpu-traits rescue resize resume
+        set-admin-password snapshot suspend swap-volume terminate
+        trigger-crash-dump trusted-certs uefi-boot unpause unquiesce
+    """,
+    'storage': """
+        block block.backend.fibrechannel block.backend.iscsi
+        block.backend.iscsi.auth.chap image
+    """,
+}
 NOVA = frozenset(
-    [
-        'console.rdp',
-        'console.serial.interactive',
-        'console.serial.log',
-        'console.spice',
-        'console.vnc',
-        'guest.disk.autoconfig',
-        'guest.disk.rate-limit',
-        'guest.setup.configdrive',
-        'guest.setup.inject.file',
-        'guest.setup.inject.networking',
-        'operation.abort-in-progress-live-migration',
-        'operation.attach-interface',
-        'operation.attach-tagged-interface',
-        'operation.attach-tagged-volume',
-        'operation.attach-volume',
-        'operation.boot-emulated-tpm',
-        'operation.boot-encrypted-vm',
-        'operation.boot-stateless-firmware',
-        'operation.cache-images',
-        'operation.detach-interface',
-        'operation.detach-volume',
-        'operation.device-tags',
-        'operation.encrypted-volume',
-        'operation.evacuate',
-        'operation.extend-volume',
-        'operation.file-backed-memory',
-        'operation.force-live-migration-to-complete',
-        'operation.get-guest-info',
-        'operation.get-host-ip',
-        'operation.get-host-uptime',
-        'operation.launch',
-        'operation.live-migrate',
-        'operation.maintenance-mode',
-        'operation.multiattach-volume',
-        'operation.pause',
-        'operation.port-with-resource-request',
-        'operation.quiesce',
-        'operation.reboot',
-        'operation.rebuild',
-        'operation.rebuild-volume-backed',
-        'operation.report-cpu-traits',
-        'operation.rescue',
-        'operation.resize',
-        'operation.resume',
-        'operation.set-admin-password',
-        'operation.snapshot',
-        'operation.suspend',
-        'operation.swap-volume',
-        'operation.terminate',
-        'operation.trigger-crash-dump',
-        'operation.trusted-certs',
-        'operation.uefi-boot',
-        'operation.unpause',
-        'operation.unquiesce',
-        'storage.block',
-        'storage.block.backend.fibrechannel',
-        'storage.block.backend.iscsi',
-        'storage.block.backend.iscsi.auth.chap',
-        'storage.image',
-    ]
-)
-
-DEVICES = frozenset(
-    [
-        'device.cold-migrate',
-        'device.config-reload',
-        'device.cyborg-arq',
-        'device.evacuate',
-        'device.group',
-        'device.hotplug',
-        'device.identify.deny',
-        'device.identify.location',
-        'device.identify.vendor',
-        'device.identify.wildcard',
-        'device.live-migrate',
-        'device.metrics',
-        'device.one-time-use',
-        'device.owner-trait',
-        'device.passthrough.slot',
-        'device.quarantine',
-        'device.rebuild',
-        'device.remote-restart',
-        'device.rescue',
-        'device.resize',
-        'device.resource-class',
-        'device.several-servers',
-        'device.shelve',
-        'device.traits.generated',
-        'device.traits.operator',
-        'device.validate-cli',
-    ]
+    f'{group}.{name}'
+    for group, names in _NOVA.items()
+    for name in names.split()
 )
 
 #: Capability of the driver that a row stands and falls with.
@@ -239,7 +176,8 @@ class SupportMatrixTest(unittest.TestCase):
 
     def test_rows_are_those_of_nova_and_of_devices(self):
         self.assertEqual(59, len(NOVA))
-        self.assertEqual(NOVA | DEVICES, set(self.rows))
+        ours = {key for key in self.rows if key.startswith('device.')}
+        self.assertEqual(NOVA | ours, {*self.rows})
 
     def test_page_shows_support_matrix_file(self):
         self.assertIn(
