@@ -64,8 +64,8 @@ class MeasuringMixin:
     """Mixed into one of nova's functional test cases.
 
     A subclass has ``driver_parts``: an object and the names of its methods
-    that are the driver's side; and ``start``, ``service``, ``flavor``,
-    ``send`` and ``host_requests``.
+    that are the driver's side; and ``prepare``, which makes the host,
+    ``start``, ``service``, ``flavor``, ``send`` and ``host_requests``.
     """
 
     devices = 4
@@ -85,6 +85,7 @@ class MeasuringMixin:
         self.recorder = self.useFixture(
             requests_seen.Recorder(self.placement.fixture)
         )
+        self.prepare()
         with self.measured('first publish'):
             self.start()
         if not self.repeats:

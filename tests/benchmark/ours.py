@@ -46,10 +46,14 @@ class Ours(measuring.MeasuringMixin, base.PowerVMTestCase):
         names = ('get_available_resource', 'update_provider_tree')
         return [(driver.PowerVMDriver, names)]
 
-    def start(self):
-        self.start_host(
-            world=world(self.devices), skip_free_provider_reads=self.skipping
+    def prepare(self):
+        self.hosts['host1'] = self.useFixture(
+            base.EmulatedHost('host1', world(self.devices))
         )
+
+    def start(self):
+        self.configure('host1', skip_free_provider_reads=self.skipping)
+        self._start_compute('host1')
 
     def service(self):
         return self.computes['host1']
@@ -78,8 +82,6 @@ class Ours(measuring.MeasuringMixin, base.PowerVMTestCase):
 
         :returns: All of them, and those not answered with 304.
         """
-        if 'host1' not in self.hosts:
-            return 0, 0
         answers = [
             record['status']
             for record in self.control().journal()

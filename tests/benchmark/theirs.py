@@ -56,8 +56,8 @@ class Theirs(
             (pci_placement_translator, translator),
         ]
 
-    def start(self):
-        devices = fakelibvirt.HostPCIDevicesInfo(
+    def prepare(self):
+        self.pci_info = devices = fakelibvirt.HostPCIDevicesInfo(
             num_pci=0, num_pfs=0, num_vfs=0
         )
         for number in range(self.devices):
@@ -70,7 +70,9 @@ class Theirs(
                 iommu_group=40 + number,
                 numa_node=0,
             )
-        self.start_compute(hostname='host1', pci_info=devices)
+
+    def start(self):
+        self.start_compute(hostname='host1', pci_info=self.pci_info)
 
     def service(self):
         return self.computes['host1']
