@@ -32,6 +32,7 @@ from nova_powervm.tool import nova_service_versions
 from nova_powervm.tool import upgrade_checks
 from nova_powervm.tool import version
 from nova_powervm.tool.inventory import config
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
 
 NAME = 'nova-powervm-status'
@@ -113,7 +114,7 @@ class Checks(upgradecheck.UpgradeCommands):
         return _attempt(lambda: load(self._config.inventory_file))
 
     @functools.cached_property
-    def _host(self) -> upgrade_checks.HostSummary | Exception:
+    def _host(self) -> host_reader.HostReading | Exception:
         return _attempt(
             lambda: upgrade_checks.read_host(
                 _needed(self._settings, _OPTIONS).server
@@ -142,7 +143,8 @@ class Checks(upgradecheck.UpgradeCommands):
     @_expecting
     def _rest(self) -> upgradecheck.Result:
         host = _own(self._host)
-        return upgrade_checks.success(f'{host.slots} slots at {host.server}')
+        slots = len(host.system.io_slots)
+        return upgrade_checks.success(f'{slots} slots at {host.source}')
 
     @_expecting
     def _ownership(self) -> upgradecheck.Result:

@@ -23,6 +23,8 @@ from typing import TextIO
 from cliff.formatters import base
 
 _EMPTY = '-'
+#: Lines of these columns are typed as they are, so they are not wrapped.
+_VERBATIM = ('Commands', 'Remedy')
 _NARROWEST = 40
 
 
@@ -71,8 +73,9 @@ def format_record(
     space = max(width - margin, _NARROWEST) if width else 0
     for name, value in zip(column_names, row, strict=True):
         title = name
+        limit = 0 if name in _VERBATIM else space
         for text in str(value).splitlines() or [_EMPTY]:
-            for line in _wrap(text, space):
+            for line in _wrap(text, limit):
                 yield f'{title:{margin}}{line}'
                 title = ''
 

@@ -26,6 +26,7 @@ from nova_powervm.devices import ownership
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
+from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
 
 _MENDS = {
@@ -39,6 +40,9 @@ _ACCOUNT = (
     'nothing, if Nova builds, moves or deletes the instance just now; else '
     'see "openstack server show {consumer}"'
 )
+
+
+Leftovers = Mapping[int, left_moves.Finding]
 
 
 class Kind(enum.StrEnum):
@@ -85,6 +89,7 @@ def compare(
     tree: placement_tree.Tree,
     host_slots: Collection[slots.Slot],
     lpars: Collection[str] | None,
+    leftovers: Leftovers | None = None,
 ) -> tuple[Difference, ...]:
     """Find all that does not agree.
 
@@ -97,13 +102,14 @@ def compare(
     :param host_slots: All slots of the host, with their owners.
     :param lpars: Upper-case uuids of the host's LPARs; None if unknown, and
         then no allocation is reported because its LPAR is missing.
+    :param leftovers: What moves have to do with slots, by DRC index.
     :returns: The differences, by kind and slot.
     """
     return sort_differences(
         [
             *_of_plan(plan, tree),
             *_foreign(plan, tree, host_slots),
-            *_leaked(tree, host_slots, lpars),
+            *_leaked(tree, host_slots, lpars, leftovers or {}),
         ]
     )
 
@@ -291,26 +297,36 @@ def _leaked(
     tree: placement_tree.Tree,
     host_slots: Iterable[slots.Slot],
     lpars: Collection[str] | None,
+    leftovers: Leftovers,
 ) -> Iterator[Difference]:
     by_index = {slot.drc_index: slot for slot in host_slots}
     for provider in tree.slot_providers:
-        slot = by_index.get(provider.drc_index or 0)
+        index = provider.drc_index or 0
+        move = leftovers.get(index)
+        if move and not move.steps:
+            # Nova waits for a user: the migration needs what it holds.
+            continue
         for consumer in sorted(provider.consumers):
-            what = _unheld(consumer, tree.lpar_of(consumer), slot, lpars)
-            if what:
+            lpar = tree.lpar_of(consumer)
+            if what := _unheld(consumer, lpar, by_index.get(index), lpars):
                 yield Difference(
                     kind=Kind.LEAKED,
                     what=what,
-                    cure=_ACCOUNT.format(consumer=consumer)
-                    + '; if there is no such server, "nova-powervm-inventory '
-                    'show" says what to do about a migration of this uuid; '
-                    'if there is none either, "openstack resource provider '
-                    f'allocation delete {consumer}"',
+                    cure=_cure_of_move(move)
+                    or _ACCOUNT.format(consumer=consumer)
+                    + '; if there is no such server, "openstack resource '
+                    f'provider allocation delete {consumer}"',
                     drc_index=provider.drc_index,
                     name=provider.name,
                     uuid=provider.uuid,
                 )
-    yield from _unallocated(tree, by_index)
+    yield from _unallocated(tree, by_index, leftovers)
+
+
+def _cure_of_move(move: left_moves.Finding | None) -> str:
+    if move is None or not move.steps:
+        return ''
+    return f'{move.state}: {"; ".join(move.steps)}'
 
 
 def _unheld(
@@ -332,7 +348,9 @@ def _unheld(
 
 
 def _unallocated(
-    tree: placement_tree.Tree, by_index: Mapping[int, slots.Slot]
+    tree: placement_tree.Tree,
+    by_index: Mapping[int, slots.Slot],
+    leftovers: Leftovers,
 ) -> Iterator[Difference]:
     """Find the slots that LPARs of instances hold without an allocation."""
     for slot in by_index.values():
@@ -357,7 +375,7 @@ def _unallocated(
         yield Difference(
             kind=Kind.LEAKED,
             what=what,
-            cure=cure,
+            cure=_cure_of_move(leftovers.get(slot.drc_index)) or cure,
             drc_index=slot.drc_index,
             name=standing[0].name if standing else '',
             uuid=standing[0].uuid if standing else None,

@@ -148,7 +148,7 @@ def lint_profile(
         if names.CYBORG_TRAIT in group.required or ours & set(group.resources)
         for finding in _lint_group(group, offers, cyborg)
     ]
-    return _errors_first(found)
+    return flavor_lint.errors_first(found)
 
 
 def _lint_group(
@@ -232,7 +232,7 @@ def lint_flavor(
             for finding in _requests_of_nova(group, offers, cyborg)
         ),
     ]
-    return _errors_first(found)
+    return flavor_lint.errors_first(found)
 
 
 def _misspelled(
@@ -306,12 +306,4 @@ def _requests_of_nova(
         "requests a slot of Cyborg's without a device profile: the server "
         'would have no accelerator request for it, and the build fails',
         f'remove the group, and set {accelerators.PROFILE}',
-    )
-
-
-def _errors_first(
-    found: Iterable[flavor_lint.Finding],
-) -> tuple[flavor_lint.Finding, ...]:
-    return tuple(
-        sorted(found, key=lambda f: f.severity != flavor_lint.Severity.ERROR)
     )

@@ -22,9 +22,9 @@ from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.lpar import partition
 from nova_powervm.tool.inventory import host_reader
-from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.inventory import slot_rows
+from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.inventory import tree_drawing
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import left_moves
@@ -67,7 +67,7 @@ def survey(*slots, below=None, policy=POLICY, owners_known=True):
     tree = None
     if below is not None:
         tree = placement_tree.Tree('host1', ROOT, tuple(below))
-    return host_survey.make_survey(policy, reading, tree, 'host1')
+    return surveys.make_survey(policy, reading, tree, 'host1')
 
 
 def row_of(*slots, **options):
