@@ -210,7 +210,6 @@ def check_compute_versions(lowest: int) -> Result:
 def check_provider_names(found: Collection[str], style: str) -> Result:
     """Check that provider names can't collide between hosts.
 
-    :param found: Names of all slot providers in the cloud.
     :param style: ``[powervm]provider_names``.
     """
     short = sorted(name for name in found if _SHORT.fullmatch(name))
@@ -234,11 +233,7 @@ def check_provider_names(found: Collection[str], style: str) -> Result:
 def check_candidate_limits(
     tree: placement_tree.Tree, files: Collection[str]
 ) -> Result:
-    """Check that Placement is configured for many equal devices.
-
-    :param tree: The providers of this node.
-    :param files: Paths of placement.conf, as far as they are readable here.
-    """
+    """Check that Placement is configured for many equal devices."""
     counts = Counter(rc for o in tree.slot_providers for rc in o.inventory)
     many = {rc: n for rc, n in counts.items() if n >= flavor_lint.MANY_DEVICES}
     if not many:

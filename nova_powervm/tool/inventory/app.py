@@ -25,7 +25,6 @@ from cliff import app
 from cliff import commandmanager
 from cliff import help as cliff_help
 
-from nova_powervm.tool import version as versions
 from nova_powervm.tool.inventory import config
 
 NAME = 'nova-powervm-inventory'
@@ -58,7 +57,7 @@ class InventoryApp(app.App):
     ) -> None:
         super().__init__(
             description=_DESCRIPTION,
-            version=versions.describe_version(NAME),
+            version=config.describe_version(NAME),
             command_manager=commandmanager.CommandManager(NAMESPACE),
             # Without this, "show --help" would print the list of commands.
             deferred_help=True,

@@ -121,7 +121,6 @@ class Reporting(command.Command):
 def load_inventory(app: 'App', named: str | None) -> policies.Policy:
     """Read the inventory file named on the command line, or the default file.
 
-    :param app: Has the configuration.
     :param named: The name from the command line; None for
         ``[powervm]inventory_file``, which does not have to exist.
     :raises exception.ConfigurationError: The named file does not exist.

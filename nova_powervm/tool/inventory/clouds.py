@@ -36,7 +36,7 @@ from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import placement_client
-from nova_powervm.tool.rules import cyborg_records as records
+from nova_powervm.tool.rules import cyborg_slots as records
 from nova_powervm.tool.rules import left_moves
 
 #: The lowest that has the flavor of a server, and tells of silent cells.
@@ -415,10 +415,7 @@ def _cyborg(action: str) -> Any:
 def _translated(
     error_class: type[exception.PowerVMError], action: str
 ) -> Iterator[None]:
-    """Translate exceptions of the SDK.
-
-    :param action: What is being done, in words.
-    """
+    """Translate exceptions of the SDK."""
     try:
         yield
     except openstack.exceptions.HttpException as error:

@@ -26,7 +26,7 @@ from nova_powervm.devices import policy as policies
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import placement_client
-from nova_powervm.tool.rules import cyborg_records
+from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import profile_lint
@@ -247,7 +247,7 @@ def _choose_profiles(
     cyborg: profile_lint.CyborgOffers,
     sources: Mapping[str, Mapping[str, str]],
     parsed_args: argparse.Namespace,
-) -> list[cyborg_records.Profile]:
+) -> list[cyborg_slots.Profile]:
     """Return all profiles, or those of the flavors that were named."""
     if not parsed_args.names and not parsed_args.extra_spec:
         return list(cyborg.profiles.values())

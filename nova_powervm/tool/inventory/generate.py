@@ -121,8 +121,6 @@ class Generate(base.Command):
 def write(path: str, text: str, replace: bool) -> None:
     """Write a file that only its owner can change.
 
-    :param path: Path of the file.
-    :param text: Its content.
     :param replace: Whether to replace an existing file, which is done
         atomically. Owner and group are kept if this user is allowed to.
     :raises exception.ConfigurationError: The file exists already.

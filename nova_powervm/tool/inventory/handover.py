@@ -13,11 +13,10 @@
 """Command ``handover``."""
 
 import argparse
-from collections.abc import Callable
-from typing import Any
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
+from nova_powervm.devices import policy as policies
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import host_reader
@@ -33,11 +32,9 @@ _FILE = '/etc/cyborg/inventory.yaml'
 class Handover(base.Lister):
     """Print the steps that hand a device over from Nova to Cyborg, or back.
 
-    The command changes nothing. It prints for each step whether it is done,
-    can be done now with the commands below it, or is blocked, and why. A
-    device that somebody has is never taken away: the first step says who has
-    it. Run the command again after each step, with --resource-class once
-    neither a paragraph nor a provider tells the class any more.
+    The command changes nothing. It prints which steps are done, and how to do
+    the next one. A device that somebody has is never taken away: the first
+    step says who has it. Run the command again after each step.
 
     The exit code is 0 if all steps are done, 1 if something is left to do, and
     4 if the host or Placement could not be read.
@@ -69,8 +66,7 @@ class Handover(base.Lister):
             '--resource-class',
             metavar='CLASS',
             default='',
-            help='class for a device that neither a file nor a provider gives '
-            'one',
+            help='class, if neither a file nor a provider tells it',
         )
         clouds.add_cloud_option(parser)
         host_reader.add_host_options(parser)
@@ -83,8 +79,8 @@ class Handover(base.Lister):
         steps = rules.make_steps(facts)
         if any(step.state != rules.DONE for step in steps):
             self.status = 1
-            class_ = facts.resource_class
-            self.note(f'The class of the device: --resource-class {class_}')
+            class_ = facts.resource_class or 'CLASS'
+            self.note(f'Its class: --resource-class {class_}')
         return ('Step', 'State', 'Goal', 'Why', 'Commands'), [
             [
                 self.cell(value, parsed_args)
@@ -98,48 +94,42 @@ class Handover(base.Lister):
         reading = host_reader.read_host(self.app, parsed_args)
         slot = reading.find_slot(parsed_args.device)
         tree = placement_client.read_tree(self.app, parsed_args)
+        index = slot.drc_index
         access = parsed_args.os_cloud, self.app.config.conf
-        problems: list[str] = []
-        records = _try(lambda: clouds.CyborgClient(*access).read(), problems)
-        flavors = _try(
-            lambda: clouds.NovaClient(*access).extra_specs([]), problems
-        )
+        records, flavors, device, silence = None, None, None, ''
+        try:
+            records = clouds.CyborgClient(*access).read()
+            device = records.device(tree.node, index)
+            flavors = clouds.NovaClient(*access).extra_specs([])
+        except exception.PowerVMError as error:
+            silence = str(error)
         path = parsed_args.file or self.app.config.inventory_file
         ours = {o.drc_index: o for o in tree.slot_providers}
-        theirs = cyborg_differences.own_providers(tree)
-        index = slot.drc_index
         nova = _side(rules.NOVA, path, ours.get(index))
         path = parsed_args.accelerators
+        theirs = cyborg_differences.own_providers(tree)
         cyborg = _side(rules.CYBORG, path, theirs.get(index))
         is_to_nova = parsed_args.to == rules.NOVA
         return rules.Facts(
             *((cyborg, nova) if is_to_nova else (nova, cyborg)),
             slot,
             reading.system.io_slots,
-            tree.node,
+            device.uuid if device else 'UUID',
             records,
             flavors,
-            silence=' '.join(problems),
+            silence,
             tool=self.app.own_command(parsed_args.node),
             openstack=cyborg_slots.openstack_command(parsed_args.os_cloud),
             wanted_class=parsed_args.resource_class,
         )
 
 
-def _try(read: Callable[[], Any], problems: list[str]) -> Any:
-    try:
-        return read()
-    except exception.PowerVMError as error:
-        problems.append(str(error))
-        return None
-
-
 def _side(
     name: str, path: str, provider: placement_tree.PlacementProvider | None
 ) -> rules.Side:
+    policy, problem = policies.Policy(), ''
     try:
         policy = inventory_file.load(path)
     except exception.PolicyInvalid as error:
-        text = ' '.join(str(error).split())
-        return rules.Side(name, path, problem=text, provider=provider)
-    return rules.Side(name, path, policy, provider=provider)
+        problem = ' '.join(str(error).split())
+    return rules.Side(name, path, policy, problem, provider)

@@ -221,12 +221,7 @@ def read_server(server: options.Server, lpars: bool = False) -> HostReading:
 def announce_wait(
     server: options.Server, program: str, stream: TextIO, how: str
 ) -> Iterator[None]:
-    """Print a notice if the block takes longer than :data:`NOTICE_DELAY`.
-
-    :param server: The server that the block sends requests to.
-    :param program: Name of the command.
-    :param how: Option that sets the timeout.
-    """
+    """Print a notice if the block takes longer than :data:`NOTICE_DELAY`."""
     line = (
         f'{program}: waiting for the PowerVM REST server at {server}; the '
         f'request fails if there is no answer for {server.read_timeout:g} '

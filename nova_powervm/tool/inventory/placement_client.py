@@ -164,7 +164,6 @@ class PlacementClient:
         of which :data:`CONNECTIONS` providers are read at the same time. A
         provider that is deleted in the meantime is left out.
 
-        :param node: Name of the node's provider, which is CONF.host.
         :raises errors.NodeUnknown: The provider does not exist.
         :raises exception.PowerVMError: Placement can't be read.
         """
@@ -234,7 +233,6 @@ class PlacementClient:
     def node_of(self, provider: str) -> str:
         """Return the name of the node that a provider belongs to.
 
-        :param provider: Uuid of the provider.
         :raises exception.PowerVMError: Placement can't be read.
         """
         members = self._list(in_tree=provider)
@@ -287,9 +285,6 @@ class PlacementClient:
     ) -> bool:
         """Replace one inventory record, unless the provider has changed.
 
-        :param provider: The provider as it was read, with its generation.
-        :param resource_class: The class of the record.
-        :param record: The complete record.
         :returns: False if the provider has changed since it was read.
         :raises exception.PowerVMError: Placement refused the write or can't
             be reached.

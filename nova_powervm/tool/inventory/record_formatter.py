@@ -43,9 +43,7 @@ class RecordFormatter(base.ListFormatter):
     ) -> None:
         """Write the records, with an empty line between them.
 
-        :param column_names: Names of the columns.
         :param data: Rows; a value can have several lines.
-        :param stdout: Output stream.
         :param parsed_args: Arguments with ``max_width``, the maximum length of
             a line; 0 for no limit.
         """
@@ -64,8 +62,6 @@ def format_record(
 ) -> Iterator[str]:
     """Yield the lines of one record.
 
-    :param column_names: Names of the columns.
-    :param row: Values of the columns.
     :param width: Maximum length of a line; 0 for no limit. Long words are not
         broken, so that they can be copied.
     """

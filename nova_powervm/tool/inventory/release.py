@@ -195,8 +195,6 @@ def release(
 ) -> None:
     """Release one device, on the provider generation that was checked.
 
-    :param placement: The client.
-    :param provider: The provider as it was read.
     :raises errors.ReleaseRefused: The device must not be released.
     """
     now: placement_tree.PlacementProvider | None = provider

@@ -257,8 +257,6 @@ def make_rows(
 ) -> Iterator[SlotRow]:
     """Create a row for each slot and each provider whose slot is gone.
 
-    :param survey: State of the host.
-    :param pci_names: Names of devices.
     :returns: Rows in the order of location codes; providers without a slot
         come last.
     """

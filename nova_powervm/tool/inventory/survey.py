@@ -132,8 +132,6 @@ def read_survey(
 ) -> Survey:
     """Ask the services of the cloud about what was read, and plan.
 
-    :param policy: The inventory file.
-    :param reading: The host.
     :param tree: What Placement holds, with the moves; None without it.
     """
     found = make_survey(
@@ -156,7 +154,6 @@ def read_tree(
 ) -> placement_tree.Tree:
     """Read the node's providers, and the moves of LPARs that own slots.
 
-    :param host_slots: All slots of the host.
     :raises exception.PowerVMError: Placement can't be read.
     """
     tree = placement_client.read_tree(app, parsed_args)

@@ -26,7 +26,6 @@ _FORK, _LAST, _BAR, _GAP = '├── ', '└── ', '│   ', '    '
 def draw_tree(node: str, found: Iterable[slot_rows.SlotRow]) -> Iterator[str]:
     """Draw the tree as it will be after nova-compute's next update.
 
-    :param node: Name of the root provider.
     :param found: Rows of slots; those without a provider are left out.
     """
     drawn = [provider for row in found for provider in _providers(row)]

@@ -185,8 +185,6 @@ def _compare_files(
 ) -> list[checked_file.CheckedFile]:
     """Find the devices that both files give away, if both are valid.
 
-    :param inventory: Nova's file.
-    :param accelerators: Cyborg's file.
     :param reading: The state of the host; None if it was not read.
     """
     policy, other = inventory.policy, accelerators.policy

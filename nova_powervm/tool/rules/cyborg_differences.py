@@ -47,10 +47,6 @@ def add_differences(
 
     :param found: The differences about Nova's slots; what they say about
         providers of Cyborg's in good order is dropped.
-    :param policy: The content of Cyborg's file.
-    :param nova_policy: That of Nova's inventory file.
-    :param io_slots: All slots of the host.
-    :param tree: What Placement holds.
     """
     return differences.sort_differences(
         [
@@ -76,13 +72,7 @@ def plan_report(
     io_slots: tuple[slots.Slot, ...],
     tree: placement_tree.Tree,
 ) -> reports.Report:
-    """Return what cyborg-agent would report now, after a restart.
-
-    :param policy: The content of Cyborg's file.
-    :param nova_policy: That of Nova's inventory file.
-    :param io_slots: All slots of the host.
-    :param tree: What Placement holds.
-    """
+    """Return what cyborg-agent would report now, after a restart."""
     novas = {
         provider.drc_index: provider
         for provider in tree.slot_providers
@@ -101,10 +91,7 @@ def plan_report(
 
 
 def own_providers(tree: placement_tree.Tree) -> _Providers:
-    """Return the providers that our driver for Cyborg has reported, by slot.
-
-    :param tree: The providers of the node.
-    """
+    """Return the providers that Cyborg's driver has reported, by slot."""
     found = {}
     for provider in tree.below:
         index = names.slot_of_cyborg_provider(provider.name, tree.node)

@@ -97,9 +97,6 @@ def compare(
     has been carried out nothing of the kinds missing, stale and changed is
     left.
 
-    :param plan: What the service would do with what Placement holds.
-    :param tree: What Placement holds.
-    :param host_slots: All slots of the host, with their owners.
     :param lpars: Upper-case uuids of the host's LPARs; None if unknown, and
         then no allocation is reported because its LPAR is missing.
     :param leftovers: What moves have to do with slots, by DRC index.

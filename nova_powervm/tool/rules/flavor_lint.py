@@ -79,6 +79,16 @@ class Finding:
     hint: str
 
 
+def error(key: str, what: str, hint: str) -> Finding:
+    """Return a finding for which no instance gets its devices."""
+    return Finding(Severity.ERROR, key, what, hint)
+
+
+def warning(key: str, what: str, hint: str) -> Finding:
+    """Return a finding that may be intended."""
+    return Finding(Severity.WARNING, key, what, hint)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceOffers:
     """Devices that flavors can request, as far as known.
@@ -124,7 +134,6 @@ def lint_flavor(
     :param extra_specs: Extra specs of the flavor. If it requests no device,
         only extra specs that the driver refuses are reported, because the
         flavor may be meant for other hosts.
-    :param offers: Devices that flavors can request.
     :returns: Findings, errors first, in the order of the extra specs.
     """
     groups = flavors.read_groups(extra_specs)
@@ -175,8 +184,7 @@ def _near_keys(
             if word == 'traits'
             else 'nothing at all'
         )
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             key,
             f'Nova takes "{word}{suffix}" for {meaning}',
             f'write {right}{suffix}:{name.replace(_PRODUCT, _DEVICE)}',
@@ -189,16 +197,14 @@ def _policy(
     numbered = [g for g in groups if g.suffix and g.resources]
     value = extra_specs.get(flavors.GROUP_POLICY)
     if value is None and len(numbered) > 1:
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             flavors.GROUP_POLICY,
             f'missing; the flavor has {len(numbered)} groups, and Placement '
             'refuses two or more groups without it',
             'add group_policy=none or group_policy=isolate',
         )
     elif value not in (None, 'none', 'isolate'):
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             flavors.GROUP_POLICY,
             f"'{value}' is not a policy, so Nova ignores it",
             'write group_policy=none or group_policy=isolate',
@@ -223,8 +229,7 @@ def _resource(
     if not policies.may_be_device(name) and name not in offers.classes:
         return
     if name in offers.used_up:
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             key,
             f'{offers.source} has no free device of class {name}',
             'no server of this flavor can be built until one becomes free',
@@ -237,8 +242,7 @@ def _resource(
             f'there are: {", ".join(sorted(offers.classes)) or "none"}',
         )
     if amount.isdecimal() and int(amount) > 1:
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             key,
             f'requests {amount} units of one provider, but each slot is a '
             'provider with one unit',
@@ -246,8 +250,7 @@ def _resource(
             f'resources2:{name}=1, …',
         )
     if not group.suffix:
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             key,
             'the group has no number, so its traits apply to the host as well '
             'as to the device, and it cannot request a second device',
@@ -261,15 +264,13 @@ def _trait(
     key = f'trait{group.suffix}:{name}'
     if name.startswith(_PRODUCT):
         right = name.replace(_PRODUCT, _DEVICE)
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             key,
             'no provider has it: the trait of a device ID contains DEVICE_ID',
             f'write trait{group.suffix}:{right}={value}',
         )
     elif value not in (flavors.REQUIRED, 'forbidden'):
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             key,
             f"'{value}' is not a value that Nova knows",
             'write required or forbidden',
@@ -306,8 +307,7 @@ def _whole_group(
             for device in offers.devices
         )
     ):
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             f'resources{group.suffix}:{"+".join(group.resources)}',
             'no device of this host has this class and all of these traits',
             'compare with "nova-powervm-inventory show"; another host may '
@@ -352,8 +352,7 @@ def _explosion(
         if seconds >= _SLOW_SECONDS and (fitting or number > _FEW_GROUPS):
             where = f' and {fitting} devices that fit on one host'
             doubt = f', if a host has {_LARGE} such devices'
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 f'resources*:{name}',
                 f'{number} equal groups{where if fitting else ""} take '
                 f'Placement {_time(seconds)} for each server'

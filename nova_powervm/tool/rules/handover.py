@@ -10,11 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Steps that hand a slot over from Nova to Cyborg, or back.
-
-Nothing is changed, and no step costs a device or a guest: as long as somebody
-has the device, a step says who, and all steps behind it wait.
-"""
+"""Steps that hand a slot over; none costs a device or a guest."""
 
 import dataclasses
 import shlex
@@ -26,23 +22,22 @@ from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
-from nova_powervm.tool.rules import cyborg_records
+from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import placement_tree
 
 NOVA, CYBORG = 'nova', 'cyborg'
 DONE, TO_DO, BLOCKED = 'done', 'to do', 'blocked'
 _SHOW = 'show --slot INDEX --long --cyborg'
-_MARK = f'trait:{names.CYBORG_TRAIT}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Side:
-    """What a service has of the slot: its file, or the problem with it."""
+    """What a service has of the slot: its file, and its provider."""
 
     name: str
     path: str
-    policy: policies.Policy | None = None
+    policy: policies.Policy
     problem: str = ''
     provider: placement_tree.PlacementProvider | None = None
 
@@ -64,11 +59,9 @@ class Side:
 class Facts:
     """Everything about one slot.
 
-    :param giver: Who shall not have it any more.
-    :param taker: Who shall have it.
+    :param giver: Who shall not have it any more; the taker shall.
     :param records: What Cyborg knows; None if it did not answer.
     :param flavors: Name to extra specs; None if Nova did not answer.
-    :param silence: What the services that did not answer have said.
     :param tool: This program with its options, and those of its commands.
     :param wanted_class: Class for a device that nothing else gives one.
     """
@@ -77,8 +70,8 @@ class Facts:
     taker: Side
     slot: slots.Slot
     io_slots: tuple[slots.Slot, ...]
-    node: str = ''
-    records: cyborg_records.Records | None = None
+    device_uuid: str = 'UUID'
+    records: cyborg_slots.Records | None = None
     flavors: Mapping[str, Mapping[str, str]] | None = None
     silence: str = ''
     tool: tuple[str, str] = ('nova-powervm-inventory', '')
@@ -87,8 +80,7 @@ class Facts:
 
     def judge(self, side: Side) -> matching.Verdict:
         """Return what a file says about the slot."""
-        policy = side.policy or policies.Policy()
-        verdicts = matching.judge(policy, self.io_slots)
+        verdicts = matching.judge(side.policy, self.io_slots)
         return next(v for v in verdicts if v.slot == self.slot)
 
     @property
@@ -108,10 +100,7 @@ class Facts:
 
     def device(self, verb: str) -> str:
         """Return the command that disables or enables the device."""
-        index, records = self.slot.drc_index, self.records
-        device = records.device(self.node, index) if records else None
-        which = f'{verb} {device.uuid}' if device else 'list'
-        return f'{self.openstack} accelerator device {which}'
+        return f'{self.openstack} accelerator device {verb} {self.device_uuid}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -174,7 +163,7 @@ def _freed(facts: Facts) -> Step:
 def _left_out(facts: Facts) -> Step:
     side, verdict = facts.giver, facts.judge(facts.giver)
     goal = f'{side.path} leaves the slot out'
-    if side.policy is None:
+    if side.problem:
         return Step(goal, BLOCKED, side.problem)
     # A running service refuses a file that has lost its last paragraph.
     lost_all = side.provider and not side.policy.paragraphs
@@ -186,7 +175,7 @@ def _left_out(facts: Facts) -> Step:
 def _identified(facts: Facts) -> Step:
     side, verdict = facts.taker, facts.judge(facts.taker)
     goal = f'{side.path} identifies the slot'
-    if side.policy is None:
+    if side.problem:
         return Step(goal, BLOCKED, side.problem)
     if verdict.denials:
         which = ' and '.join(map(str, verdict.denials))
@@ -245,7 +234,8 @@ def _requested(facts: Facts) -> Step:
     goal = f'A flavor requests such a device from {facts.taker.name.title()}'
     if facts.flavors is None or facts.records is None:
         return Step(goal, BLOCKED, f'first ask again: {facts.silence}')
-    wanted = {f'resources:{facts.resource_class}': '1', _MARK: 'required'}
+    mark = f'trait:{names.CYBORG_TRAIT}'
+    wanted = {f'resources:{facts.resource_class}': '1', mark: 'required'}
     profiles = [
         profile.name
         for profile in facts.records.profiles
@@ -258,18 +248,17 @@ def _requested(facts: Facts) -> Step:
             fits = specs.get(accelerators.PROFILE) in profiles
         if fits:
             return Step(goal, why=f'flavor {name}')
-    if facts.taker.name == NOVA:
-        # The flavor is the cloud's: no node is to be named.
-        words = 'flavor create NAME --paragraph PARAGRAPH --apply'
-        commands = (f'{facts.tool[0]} {words}',)
-    else:
-        group = f'resources:{facts.resource_class}=1,{_MARK}=required'
-        words = f'{facts.openstack} accelerator device profile create PROFILE'
-        create = () if profiles else (f'{words} --group {group}',)
-        setting = f'{accelerators.PROFILE}={(*profiles, "PROFILE")[0]}'
-        words = f'{facts.openstack} flavor set NAME --property {setting}'
-        commands = (*create, words)
-    return Step(goal, TO_DO, 'choose the names', commands)
+    commands = [f'{facts.tool[0]} flavor create NAME --paragraph ... --apply']
+    if facts.taker.name == CYBORG:
+        group = ','.join(f'{key}={value}' for key, value in wanted.items())
+        profile = (*profiles, 'PROFILE')[0]
+        commands = [
+            f'{facts.openstack} accelerator device profile create {profile} '
+            f'--group {group}',
+            f'{facts.openstack} flavor set NAME --property '
+            f'{accelerators.PROFILE}={profile}',
+        ][bool(profiles) :]
+    return Step(goal, TO_DO, 'choose the names', tuple(commands))
 
 
 _JUDGES = (_freed, _left_out, _gone, _identified, _offered, _requested)

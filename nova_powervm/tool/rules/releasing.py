@@ -86,7 +86,6 @@ def _index(which: str) -> int | None:
 def check_releasable(provider: placement_tree.PlacementProvider) -> None:
     """Check that a device may be released.
 
-    :param provider: The current state of its provider.
     :raises errors.ReleaseRefused: The device must not be released.
     """
     if provider.consumers:
@@ -121,7 +120,6 @@ def check_unowned(
     Placement alone can be wrong: somebody may have deleted the allocations of
     a server that still runs with its device.
 
-    :param io_slots: All slots of the host, as it reports them now.
     :raises errors.ReleaseRefused: A partition has the device, or the host
         does not tell.
     """

@@ -20,7 +20,8 @@ import os_traits
 
 from nova_powervm import inventory_file
 from nova_powervm.devices import names
-from nova_powervm.tool.rules import cyborg_records
+from nova_powervm.devices import policy as policies
+from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import handover
 from tests.unit.devices import values
 from tests.unit.tool.rules import test_cyborg_differences
@@ -38,7 +39,6 @@ PROFILE = {
     'resources:CUSTOM_GPU': '1',
     f'trait:{names.CYBORG_TRAIT}': 'required',
 }
-DEVICE = cyborg_records.Device('the-device', 'host1', SLOT.drc_index)
 SHOW = 'tool -c x show --slot 21010020 --long --cyborg --node n'
 
 
@@ -62,7 +62,7 @@ def held():
 
 
 def request(provider):
-    return cyborg_records.Request(
+    return cyborg_slots.Request(
         'r', 'Bound', 'gpu', 'host1', provider.uuid, SERVER
     )
 
@@ -80,12 +80,11 @@ class HandoverTestCase(unittest.TestCase):
         :param files: Text of the file of either.
         :param changes: What else is so.
         """
-        records = cyborg_records.Records(
+        records = cyborg_slots.Records(
             profiles=tuple(
-                cyborg_records.Profile(name, (group,))
+                cyborg_slots.Profile(name, (group,))
                 for name, group in changes.pop('profiles', {}).items()
             ),
-            devices=(DEVICE,),
             requests=changes.pop('requests', ()),
         )
         sides = [
@@ -106,7 +105,7 @@ class HandoverTestCase(unittest.TestCase):
                 slot,
                 (slot, OTHER),
                 **{
-                    'node': 'host1',
+                    'device_uuid': 'the-device',
                     'records': records,
                     'flavors': {},
                     'tool': ('tool -c x', ' --node n'),
@@ -214,7 +213,9 @@ class ToCyborgTest(HandoverTestCase):
             self.assert_open(4, words, files=(OTHERS, text))
 
     def test_file_that_cannot_be_read_blocks(self):
-        side = handover.Side(handover.NOVA, 'nova.yaml', problem='unreadable')
+        side = handover.Side(
+            handover.NOVA, 'nova.yaml', policies.Policy(), 'unreadable'
+        )
         facts = handover.Facts(side, side, SLOT, (SLOT,))
         steps = handover.make_steps(facts)
         self.assertEqual('unreadable', steps[1].why)
@@ -319,7 +320,7 @@ class ToNovaTest(HandoverTestCase):
             facts = {'files': files, 'taken': taken}
             self.assert_open(
                 *(6, 'names'),
-                'tool -c x flavor create NAME --paragraph PARAGRAPH --apply',
+                'tool -c x flavor create NAME --paragraph ... --apply',
                 **facts,
             )
         flavors = {'f': {'resources1:CUSTOM_GPU': '1'}}
