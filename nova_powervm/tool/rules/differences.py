@@ -22,7 +22,6 @@ from collections.abc import Mapping
 import os_traits
 
 from nova_powervm.devices import names
-from nova_powervm.devices import ownership
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
@@ -135,7 +134,16 @@ def _of_plan(
     for entry in plan.entries:
         if entry.uuid is None:
             if entry.name not in elsewhere:
-                yield _missing(entry)
+                offer = ', '.join(entry.resource_classes)
+                yield dataclasses.replace(
+                    _planned(
+                        Kind.MISSING,
+                        entry,
+                        f'offered as {offer}, but Placement has no provider '
+                        'of it',
+                    ),
+                    name='',
+                )
             continue
         changes = '; '.join(_changes(entry, there[entry.uuid]))
         if entry.action is planned.Action.DELETE:
@@ -144,15 +152,6 @@ def _of_plan(
             yield _planned(Kind.STALE, entry, f'{entry.reason}: {changes}')
         elif changes:
             yield _planned(Kind.CHANGED, entry, changes)
-
-
-def _missing(entry: planned.Entry) -> Difference:
-    offer = ', '.join(entry.resource_classes)
-    return _planned(
-        Kind.MISSING,
-        dataclasses.replace(entry, name=''),
-        f'offered as {offer}, but Placement has no provider of it',
-    )
 
 
 def _planned(kind: Kind, entry: planned.Entry, what: str) -> Difference:
@@ -193,11 +192,16 @@ def _changes(
         for key, value in wanted.items():
             if record.get(key) != value:
                 yield f'{name} {key} is {record.get(key)}, should be {value}'
-    lacking = sorted(entry.traits - provider.traits)
-    surplus = sorted(provider.traits - entry.traits)
-    if lacking:
+    yield from compare_traits(provider.traits, entry.traits)
+
+
+def compare_traits(
+    there: frozenset[str], wanted: frozenset[str]
+) -> Iterator[str]:
+    """Say how traits differ from those that should be there."""
+    if lacking := sorted(wanted - there):
         yield f'lacks {", ".join(lacking)}'
-    if surplus:
+    if surplus := sorted(there - wanted):
         yield f'has {", ".join(surplus)}'
 
 
@@ -364,37 +368,28 @@ def _unallocated(
         ]
         if any(tree.is_held(provider, lpar) for provider in standing):
             continue
-        what, cure = (
-            _describe_stale_lpars(slot, stale)
-            if stale
-            else _describe_unallocated(slot, str(consumer))
+        account = _ACCOUNT.format(consumer=consumer)
+        what = (
+            f'held by {slot.owner} of instance {consumer}, which was not '
+            'allocated it'
         )
+        cure = '; if it is a leftover, take the slot from the LPAR with pvmctl'
+        if stale:
+            account = _ACCOUNT.format(consumer=stale.instance)
+            what = (
+                f'held by {slot.owner}, whose instance {stale.instance} is on '
+                f'{stale.host}'
+            )
+            cure = (
+                '; if the server is well there, delete the LPAR with pvmctl, '
+                'but not its disks'
+            )
         yield Difference(
             kind=Kind.LEAKED,
             what=what,
-            cure=_cure_of_move(leftovers.get(slot.drc_index)) or cure,
+            cure=_cure_of_move(leftovers.get(slot.drc_index))
+            or account + cure,
             drc_index=slot.drc_index,
             name=standing[0].name if standing else '',
             uuid=standing[0].uuid if standing else None,
         )
-
-
-def _describe_unallocated(slot: slots.Slot, consumer: str) -> tuple[str, str]:
-    return (
-        f'held by {slot.owner} of instance {consumer}, which was not '
-        'allocated it',
-        _ACCOUNT.format(consumer=consumer)
-        + '; if it is a leftover, take the slot from the LPAR with pvmctl',
-    )
-
-
-def _describe_stale_lpars(
-    slot: slots.Slot, stale: ownership.StaleLpar
-) -> tuple[str, str]:
-    return (
-        f'held by {slot.owner}, whose instance {stale.instance} is on '
-        f'{stale.host}',
-        _ACCOUNT.format(consumer=stale.instance)
-        + '; if the server is well there, delete the LPAR with pvmctl, but '
-        'not its disks',
-    )
