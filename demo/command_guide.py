@@ -13,7 +13,6 @@
 """The commands that the demonstration suggests trying on its cloud."""
 
 import collections.abc
-import json
 import os
 import pathlib
 import shlex
@@ -162,14 +161,14 @@ class Guide:
         lines = ['', f'{openstack} accelerator device list']
         if not self._accelerator_classes:
             return lines
-        group = {
-            f'resources:{self._accelerator_classes[0]}': '1',
-            f'trait:{expected_providers.CYBORG_MARK}': 'required',
-        }
+        group = (
+            f'resources:{self._accelerator_classes[0]}=1,'
+            f'trait:{expected_providers.CYBORG_MARK}=required'
+        )
         return [
             *lines,
             f'{openstack} accelerator device profile create {_MY_PROFILE} \\',
-            f'    {shlex.quote(json.dumps([group]))}',
+            f'    --group {group}',
             f'{openstack} flavor create --ram 2048 --vcpus 1 --disk 10 \\',
             f'    --property accel:device_profile={_MY_PROFILE} '
             f'{_MY_ACCELERATED}',

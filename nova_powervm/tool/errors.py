@@ -86,10 +86,3 @@ class AcceleratorApiError(exception.PowerVMError):
 
     code = 'powervm.accelerator.api'
     message = "Cyborg's API: {reason}."
-
-
-class CloudError(exception.PowerVMError):
-    """Another API of the cloud did not answer."""
-
-    code = 'powervm.cloud.api'
-    message = 'The cloud: {reason}.'

@@ -40,8 +40,6 @@ def check_service_versions(files: Sequence[str]) -> upgradecheck.Result:
 
     A compute node has no access to Nova's database, so the check asks the
     conductor through the message queue that nova.conf names.
-
-    :param files: Paths of the configuration files.
     """
     objects.register_all()
     if rpc.TRANSPORT is None:

@@ -12,12 +12,12 @@
 
 """Command ``nova-powervm-status``."""
 
-import functools
 import os
 import sys
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import Generic
 from typing import TypeVar
 
 from oslo_config import cfg
@@ -25,67 +25,65 @@ from oslo_upgradecheck import upgradecheck
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import load
 from nova_powervm.tool import errors
 from nova_powervm.tool import nova_service_versions
-from nova_powervm.tool import upgrade_checks
-from nova_powervm.tool import version
+from nova_powervm.tool import upgrade_checks as rules
 from nova_powervm.tool.inventory import config
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
 
 NAME = 'nova-powervm-status'
 #: Exit code if the checks could not be run.
 UNEXPECTED = 255
 
-_OPTIONS = 'Options'
-_FILE = 'Inventory file'
-_REST = 'PowerVM REST API'
-_PLACEMENT = 'Placement'
-
 _T = TypeVar('_T')
 
 
-def _expecting(
-    check: Callable[['Checks'], upgradecheck.Result],
-) -> Callable[['Checks'], upgradecheck.Result]:
-    """Report an expected error as the result of a check."""
+class _Once(Generic[_T]):
+    """A property that is read once; an error is reported by one check only.
 
-    @functools.wraps(check)
-    def wrapper(self: 'Checks') -> upgradecheck.Result:
-        try:
-            return check(self)
-        except upgrade_checks.NotChecked as error:
-            return upgrade_checks.warning(str(error))
-        except upgrade_checks.EXPECTED as error:
-            return upgrade_checks.failure(error)
-
-    return wrapper
-
-
-def _attempt(read: Callable[[], _T]) -> _T | Exception:
-    """Read data that several checks need; return an expected error."""
-    try:
-        return read()
-    except (*upgrade_checks.EXPECTED, upgrade_checks.NotChecked) as error:
-        return error
-
-
-def _own(outcome: _T | Exception) -> _T:
-    """Return data to the check that reports the error of reading it."""
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
-
-
-def _needed(outcome: _T | Exception, check: str) -> _T:
-    """Return data to a check that does not report the error of reading it.
-
-    :raises upgrade_checks.NotChecked: It could not be read.
+    :param read: Reads the value for the checks.
     """
-    if isinstance(outcome, Exception):
-        raise upgrade_checks.NotChecked(check) from outcome
-    return outcome
+
+    def __init__(self, read: Callable[['Checks'], _T]) -> None:
+        self._read = read
+
+    def __get__(self, checks: 'Checks', _: type['Checks']) -> _T:
+        """Return the value.
+
+        :raises rules.NotChecked: An earlier check has reported the error.
+        """
+        known = checks.known
+        if self not in known:
+            try:
+                known[self] = self._read(checks)
+            except rules.EXPECTED:
+                known[self] = rules.NotChecked(checks.current)
+                raise
+            except rules.NotChecked as error:
+                known[self] = error
+        value: _T | rules.NotChecked = known[self]
+        if isinstance(value, rules.NotChecked):
+            raise value
+        return value
+
+
+def _check(
+    name: str, judge: Callable[['Checks'], upgradecheck.Result]
+) -> tuple[str, Callable[['Checks'], upgradecheck.Result]]:
+    """Return a check that reports an expected error as its result."""
+
+    def run(checks: 'Checks') -> upgradecheck.Result:
+        checks.current = name
+        try:
+            return judge(checks)
+        except rules.NotChecked as error:
+            return rules.warning(str(error))
+        except rules.EXPECTED as error:
+            return rules.failure(error)
+
+    return name, run
 
 
 class Checks(upgradecheck.UpgradeCommands):
@@ -100,104 +98,77 @@ class Checks(upgradecheck.UpgradeCommands):
     display_title = 'nova-powervm Upgrade Check Results'
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._config = config.Config(conf, ())
+        self.config = config.Config(conf, ())
+        self.known: dict[object, Any] = {}
+        self.current = ''
 
-    # Data that is read once, or the error of reading it
-
-    @functools.cached_property
-    def _settings(self) -> options.Settings | Exception:
-        return _attempt(lambda: self._config.settings)
-
-    @functools.cached_property
-    def _policy(self) -> policies.Policy | Exception:
-        return _attempt(lambda: load(self._config.inventory_file))
-
-    @functools.cached_property
-    def _host(self) -> upgrade_checks.HostSummary | Exception:
-        return _attempt(
-            lambda: upgrade_checks.read_host(
-                _needed(self._settings, _OPTIONS).server
-            )
+    settings = _Once[options.Settings](lambda self: self.config.settings)
+    policy = _Once(lambda self: load(self.config.inventory_file))
+    host = _Once[host_reader.HostReading](
+        lambda self: rules.read_host(self.settings.server)
+    )
+    placement = _Once[rules.PlacementSummary](
+        lambda self: rules.read_placement(
+            placement_client.connect_placement(self.config.conf)
         )
+    )
 
-    @functools.cached_property
-    def _placement(self) -> upgrade_checks.PlacementSummary | Exception:
-        return _attempt(
-            lambda: upgrade_checks.read_placement(
-                placement_client.connect_placement(self._config.conf)
-            )
-        )
-
-    # The checks
-
-    @_expecting
     def _options(self) -> upgradecheck.Result:
-        _own(self._settings)
-        return upgrade_checks.success()
+        _ = self.settings
+        return rules.success()
 
-    @_expecting
-    def _inventory_file(self) -> upgradecheck.Result:
-        return upgrade_checks.check_inventory_file(_own(self._policy))
-
-    @_expecting
     def _rest(self) -> upgradecheck.Result:
-        host = _own(self._host)
-        return upgrade_checks.success(f'{host.slots} slots at {host.server}')
+        slots = len(self.host.system.io_slots)
+        return rules.success(f'{slots} slots at {self.host.source}')
 
-    @_expecting
-    def _ownership(self) -> upgradecheck.Result:
-        return upgrade_checks.check_slot_ownership(_needed(self._host, _REST))
-
-    @_expecting
-    def _placement_release(self) -> upgradecheck.Result:
-        newest = _own(self._placement).max_microversion
-        if isinstance(self._policy, Exception):
-            return upgrade_checks.check_placement_release(newest, None)
-        return upgrade_checks.check_placement_release(newest, self._policy)
-
-    @_expecting
-    def _compute_versions(self) -> upgradecheck.Result:
-        return nova_service_versions.check_service_versions(
-            self._config.conf.config_file or ()
-        )
-
-    @_expecting
-    def _short_names(self) -> upgradecheck.Result:
-        return upgrade_checks.check_provider_names(
-            _needed(self._placement, _PLACEMENT).slot_providers,
-            _needed(self._settings, _OPTIONS).provider_names,
-        )
-
-    @_expecting
-    def _candidates(self) -> upgradecheck.Result:
-        placement = _needed(self._placement, _PLACEMENT).client
-        node = self._config.nodename
+    def _release(self) -> upgradecheck.Result:
+        newest = self.placement.max_microversion
         try:
-            tree = placement.tree(node)
+            return rules.check_placement_release(newest, self.policy)
+        except rules.NotChecked:
+            return rules.check_placement_release(newest, None)
+
+    def _names(self) -> upgradecheck.Result:
+        return rules.check_provider_names(
+            self.placement.slot_providers, self.settings.provider_names
+        )
+
+    def _candidates(self) -> upgradecheck.Result:
+        node = self.config.nodename
+        try:
+            tree = self.placement.client.tree(node)
         except errors.NodeUnknown:
-            return upgrade_checks.success(
+            return rules.success(
                 f"Placement has no provider '{node}' yet. Run this command "
                 'again after nova-compute has started.'
             )
         files = cfg.find_config_files(project='placement', prog='placement')
-        return upgrade_checks.check_candidate_limits(
+        return rules.check_candidate_limits(
             tree, [path for path in files if os.access(path, os.R_OK)]
         )
 
-    @_expecting
-    def _scheduler_filter(self) -> upgradecheck.Result:
-        return upgrade_checks.check_scheduler_filter(self._config.conf)
-
     _upgrade_checks: tuple[Any, ...] = (
-        (_OPTIONS, _options),
-        (_FILE, _inventory_file),
-        (_REST, _rest),
-        ('Owners of slots', _ownership),
-        (_PLACEMENT, _placement_release),
-        ('Nova service versions', _compute_versions),
-        ('Names of providers', _short_names),
-        ('Candidates for many devices', _candidates),
-        ('Several servers at once', _scheduler_filter),
+        _check('Options', _options),
+        _check(
+            'Inventory file', lambda c: rules.check_inventory_file(c.policy)
+        ),
+        _check('PowerVM REST API', _rest),
+        _check(
+            'Owners of slots', lambda c: rules.check_slot_ownership(c.host)
+        ),
+        _check('Placement', _release),
+        _check(
+            'Nova service versions',
+            lambda c: nova_service_versions.check_service_versions(
+                c.config.conf.config_file or ()
+            ),
+        ),
+        _check('Names of providers', _names),
+        _check('Candidates for many devices', _candidates),
+        _check(
+            'Several servers at once',
+            lambda c: rules.check_scheduler_filter(c.config.conf),
+        ),
     )
 
 
@@ -217,7 +188,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             config.default_files(),
             config.default_dirs(),
             prog=NAME,
-            version=version.describe_version(NAME),
+            version=config.describe_version(NAME),
         )
     except (cfg.Error, exception.ConfigurationError) as error:
         print(f'{NAME}: {error}', file=sys.stderr)

@@ -27,12 +27,10 @@ from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
-from nova_powervm.powervm import session
-from nova_powervm.powervm import system
-from nova_powervm.tool import wait_notice
 from nova_powervm.tool.inventory import config
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
-from nova_powervm.tool.rules import placement_cost
+from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import placement_tree
 
 #: Newest microversion, which Placement has supported since 7.0 (Yoga).
@@ -99,45 +97,21 @@ def check_inventory_file(policy: policies.Policy) -> Result:
     return success(f'{len(policy.paragraphs)} paragraph(s) in {policy.source}')
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostSummary:
-    """Summary of the host's state.
-
-    :param slots: Number of slots.
-    :param server: The PowerVM REST server.
-    :param reports_owners: Whether the host reports the owners of slots.
-    """
-
-    slots: int
-    server: str
-    reports_owners: bool
-
-
-def read_host(server: options.Server) -> HostSummary:
+def read_host(server: options.Server) -> host_reader.HostReading:
     """Log on to the host and read it once.
 
     :param server: The PowerVM REST server, which is not waited for.
     :raises exception.PowerVMError: The host can't be read.
     """
-    server = dataclasses.replace(server, connect_timeout=0)
-    with wait_notice.announce_wait(
-        server,
-        'nova-powervm-status',
-        sys.stderr,
-        '[powervm]rest_read_timeout',
-    ):
-        adapter = session.connect(server)
-        try:
-            managed = system.RestSystem(adapter, server)
-            slots = len(managed.read().io_slots)
-            return HostSummary(slots, str(server), managed.reports_owners)
-        finally:
-            adapter.session.close()
+    how = '[powervm]rest_read_timeout'
+    program = 'nova-powervm-status'
+    with host_reader.announce_wait(server, program, sys.stderr, how):
+        return host_reader.read_server(server)
 
 
-def check_slot_ownership(host: HostSummary) -> Result:
+def check_slot_ownership(host: host_reader.HostReading) -> Result:
     """Check that the host reports the owners of slots."""
-    if host.reports_owners:
+    if not host.derives_owners:
         return success()
     return warning(
         'The host lacks ioslot_owner_assignment_capable: the driver derives '
@@ -236,7 +210,6 @@ def check_compute_versions(lowest: int) -> Result:
 def check_provider_names(found: Collection[str], style: str) -> Result:
     """Check that provider names can't collide between hosts.
 
-    :param found: Names of all slot providers in the cloud.
     :param style: ``[powervm]provider_names``.
     """
     short = sorted(name for name in found if _SHORT.fullmatch(name))
@@ -260,22 +233,16 @@ def check_provider_names(found: Collection[str], style: str) -> Result:
 def check_candidate_limits(
     tree: placement_tree.Tree, files: Collection[str]
 ) -> Result:
-    """Check that Placement is configured for many equal devices.
-
-    :param tree: The providers of this node.
-    :param files: Paths of placement.conf, as far as they are readable here.
-    """
+    """Check that Placement is configured for many equal devices."""
     counts = Counter(rc for o in tree.slot_providers for rc in o.inventory)
-    many = {
-        rc: n for rc, n in counts.items() if n >= placement_cost.MANY_DEVICES
-    }
+    many = {rc: n for rc, n in counts.items() if n >= flavor_lint.MANY_DEVICES}
     if not many:
         return success()
     where = ', '.join(f'{n} {rc}' for rc, n in sorted(many.items()))
     advice = (
         f'{where} on one host: for a flavor with several of them, Placement '
         'builds very many candidates, which takes minutes and gigabytes. Set '
-        f'in placement.conf {placement_cost.PLACEMENT_OPTIONS}'
+        f'in placement.conf {flavor_lint.PLACEMENT_OPTIONS}'
     )
     if not files:
         return warning(

@@ -58,7 +58,11 @@ openstack image create --disk-format raw --container-format bare \\
 openstack network create private
 openstack subnet create --network private --subnet-range 198.51.100.0/24 \\
     --no-dhcp private
+# The steps of a hand-over leave the choice of a flavor to the operator.
+openstack flavor create --vcpus 1 --ram 512 --disk 1 NAME
 """
+#: What an operator removes with an editor, before a device can come back.
+_EDIT = "sed -i '/^not-{slot}:/,$d' {state}/etc/inventory.yaml"
 
 
 _HANDOVER = 'nova-powervm-inventory handover'
@@ -137,7 +141,7 @@ def hand_over(manager, prelude):
         for printed in step['Commands'] or ():
             if show(run(printed, prelude)).status:
                 failed.append(printed)
-        if not step['Commands']:
+        if not step['Commands'] or step['Why'].startswith('wait'):
             # A service has to notice something.
             time.sleep(10)
     show(answer)
@@ -170,8 +174,9 @@ def main():
             expected = 1 if command.startswith(_HANDOVER) else 0
             if show(run(command, prelude)).status != expected:
                 failed.append(command)
-        for manager in ('cyborg', 'nova'):
-            failed += hand_over(manager, prelude)
+        failed += hand_over('cyborg', prelude)
+        run(_EDIT.format(slot=_SLOT, state=shlex.quote(str(state))), prelude)
+        failed += hand_over('nova', prelude)
     print(f'{len(failed)} command(s) failed')
     sys.exit(1 if failed else 0)
 

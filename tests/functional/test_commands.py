@@ -31,7 +31,7 @@ from nova_powervm.tool import errors
 from nova_powervm.tool import nova_service_versions
 from nova_powervm.tool import status
 from nova_powervm.tool.inventory import app
-from nova_powervm.tool.inventory import cloud_connection
+from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import release
 from tests.functional import base
 
@@ -120,9 +120,7 @@ class CommandTestCase(base.PowerVMTestCase):
             compute_endpoint_override=self.api_fixture.base_url,
         )
         self.useFixture(
-            fixtures.MockPatchObject(
-                cloud_connection, 'connect', lambda *_: connection
-            )
+            fixtures.MockPatchObject(clouds, 'connect', lambda *_: connection)
         )
 
     def allocate(self, consumer, resources):

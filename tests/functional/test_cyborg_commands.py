@@ -13,12 +13,13 @@
 """The operator's commands that ask Cyborg, against real services."""
 
 import contextlib
+import json
 
 import fixtures
 import requests
 
 from nova_powervm.devices import names
-from nova_powervm.tool.inventory import cloud_connection
+from nova_powervm.tool.inventory import clouds
 from tests.functional import real_cyborg
 from tests.functional import test_commands
 from tests.processes.cyborg_services import tokens
@@ -54,7 +55,7 @@ class CyborgTestCase(test_commands.CommandTestCase):
         self.connection = self.cyborg.connect()
         self.useFixture(
             fixtures.MockPatchObject(
-                cloud_connection, 'connect', lambda *_: self.connection
+                clouds, 'connect', lambda *_: self.connection
             )
         )
 
@@ -157,6 +158,27 @@ class CommandsTest(CyborgTestCase):
         _, out, _ = self.run_command('show')
         self.assertIn('Cyborg: free', out)
 
+    def story_show_has_what_placement_tells_if_cyborg_is_away(self):
+        self.report()
+        with self.cyborg_away():
+            code, out, err = self.run_command('show', '--cyborg', '-f', 'json')
+        self.assertEqual(1, code)
+        self.assertIn("Cyborg's API: reading device profiles", err)
+        self.assertEqual(1, err.count('\n'), err)
+        (row,) = [r for r in json.loads(out) if r['Slot'] == f'{FIRST:08X}']
+        self.assertEqual('Cyborg: free', row['State'])
+        self.assertNotIn('Cyborg State', row)
+        code, out, _ = self.run_command('show', '--tree')
+        self.assertEqual(0, code)
+        lines = out.splitlines()
+        place = next(
+            number
+            for number, line in enumerate(lines)
+            if 'Cyborg IOSlot' in line
+        )
+        self.assertIn(f'{CRYPTO}: 1, Cyborg: free', lines[place + 1])
+        self.assertIn(names.CYBORG_TRAIT, lines[place + 3])
+
     @contextlib.contextmanager
     def cyborg_away(self):
         self.cyborg.call('go_away')
@@ -244,7 +266,8 @@ class CommandsTest(CyborgTestCase):
     def story_user_without_role_admin_is_refused(self):
         self.connection = self.cyborg.connect('user', ('member', 'reader'))
         code, out, err = self.run_command('show', '--cyborg')
-        self.assertEqual((1, ''), (code, out))
+        self.assertEqual(1, code)
+        self.assertIn('CUSTOM_GPU', out)
         self.assertIn('reading the servers of all projects', err)
         self.assertEqual(1, err.count('\n'), err)
 

@@ -34,7 +34,7 @@ from nova_powervm.devices import slot_providers
 from nova_powervm.lpar import partition
 from nova_powervm.ops import claiming as claim_ops
 from nova_powervm.ops import host as host_ops
-from nova_powervm.tool.inventory import service_plan
+from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.virt.provider_tree import updating
 from tests.property import strategies
@@ -247,7 +247,7 @@ class OnePlanTest(unittest.TestCase):
     @given(clouds())
     def test_service_and_command_make_the_same_plan(self, cloud):
         file, host_slots, tree, _ = cloud
-        command = service_plan.plan_as_service(
+        command = surveys.plan_as_service(
             file,
             values.managed_system(io_slots=host_slots),
             tree,

@@ -14,16 +14,17 @@
 
 import argparse
 import logging
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
 from typing import TextIO
+from typing import cast
 
 from cliff import app
 from cliff import commandmanager
 from cliff import help as cliff_help
 
-from nova_powervm.tool import version as versions
 from nova_powervm.tool.inventory import config
 
 NAME = 'nova-powervm-inventory'
@@ -56,7 +57,7 @@ class InventoryApp(app.App):
     ) -> None:
         super().__init__(
             description=_DESCRIPTION,
-            version=versions.describe_version(NAME),
+            version=config.describe_version(NAME),
             command_manager=commandmanager.CommandManager(NAMESPACE),
             # Without this, "show --help" would print the list of commands.
             deferred_help=True,
@@ -170,6 +171,23 @@ class InventoryApp(app.App):
         """Print the help if no command was given."""
         show_help = cliff_help.HelpAction([], argparse.SUPPRESS, default=self)
         show_help(self.parser, self.options, None, None)
+
+    def own_command(self, node: str | None) -> tuple[str, str]:
+        """Return this program with its options, and the option for a node."""
+        words = [NAME]
+        for path in self.options.config_files or ():
+            words += ['--config-file', path]
+        for path in self.options.config_dirs or ():
+            words += ['--config-dir', path]
+        option = f' --node {shlex.quote(node)}' if node else ''
+        return shlex.join(words), option
+
+    @property
+    def terminal(self) -> TextIO | None:
+        """Where a person sees how far a command is; None if nobody does."""
+        if self.options.verbose_level and self.stderr.isatty():
+            return cast(TextIO, self.stderr)
+        return None
 
     def warn(self, text: str) -> None:
         """Print a warning on standard error, unless --quiet is given."""

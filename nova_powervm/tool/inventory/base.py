@@ -18,6 +18,8 @@ import shutil
 import textwrap
 import traceback
 from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import TypeAlias
@@ -30,6 +32,7 @@ from oslo_config import cfg
 from nova_powervm import exception
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import load
+from nova_powervm.tool.inventory import record_formatter
 
 if TYPE_CHECKING:
     from nova_powervm.tool.inventory import app as inventory_app
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
     App: TypeAlias = inventory_app.InventoryApp
 
 #: Errors caused by bad input, an unreadable file or an unresponsive server.
+#: Column names and rows.
+Listing: TypeAlias = tuple[Sequence[str], Iterable[Sequence[Any]]]
+
 EXPECTED = (exception.PowerVMError, cfg.Error, OSError, ValueError)
 
 _WIDTH = 120
@@ -115,7 +121,6 @@ class Reporting(command.Command):
 def load_inventory(app: 'App', named: str | None) -> policies.Policy:
     """Read the inventory file named on the command line, or the default file.
 
-    :param app: Has the configuration.
     :param named: The name from the command line; None for
         ``[powervm]inventory_file``, which does not have to exist.
     :raises exception.ConfigurationError: The named file does not exist.
@@ -131,15 +136,28 @@ def load_inventory(app: 'App', named: str | None) -> policies.Policy:
     return load(named)
 
 
-def add_accelerators_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names the file of Cyborg's slots.
+def add_file_option(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the option, or the argument, that names the inventory file."""
+    parser.add_argument(
+        name,
+        metavar='FILE',
+        help='inventory file (default: [powervm]inventory_file in nova.conf, '
+        'or /etc/nova/inventory.yaml)',
+        nargs=None if name.startswith('-') else '?',
+    )
 
-    :param parser: The parser of the command.
-    """
+
+def add_accelerators_option(
+    parser: argparse.ArgumentParser, default: str | None = None
+) -> None:
+    """Add the option that names the file of Cyborg's slots."""
     parser.add_argument(
         '--accelerators',
         metavar='FILE',
-        help='file of the slots that Cyborg manages, which has to exist: '
+        default=default,
+        help=f'file of the slots that Cyborg manages (default: {default})'
+        if default
+        else 'file of the slots that Cyborg manages, which has to exist: '
         '[powervm]accelerator_file in cyborg.conf, by default '
         '/etc/cyborg/inventory.yaml',
     )
@@ -175,7 +193,12 @@ class Command(Reporting):
 
 
 class Lister(Reporting, lister.Lister):
-    """A command that lists rows."""
+    """A command that lists rows.
+
+    :cvar as_record: Whether each row is shown as a record.
+    """
+
+    as_record = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Limit tables to 120 columns, or to the terminal if it is wider."""
@@ -184,6 +207,22 @@ class Lister(Reporting, lister.Lister):
             columns = shutil.get_terminal_size((0, 0)).columns
             parser.set_defaults(max_width=max(_WIDTH, columns))
         return parser
+
+    def produce_output(
+        self,
+        parsed_args: argparse.Namespace,
+        column_names: Sequence[str],
+        data: Iterable[Sequence[Any]],
+    ) -> int:
+        """Write records instead of a table that would be too wide."""
+        if (
+            (self.as_record or vars(parsed_args).get('long'))
+            and parsed_args.formatter == 'table'
+            and not parsed_args.columns
+        ):
+            self.formatter = record_formatter.RecordFormatter()
+        status: int = super().produce_output(parsed_args, column_names, data)
+        return status
 
     def is_short(self, parsed_args: argparse.Namespace) -> bool:
         """Return whether to show only the columns that fit a terminal."""

@@ -18,6 +18,7 @@ can run without importing Nova.
 
 import argparse
 import glob
+import importlib.metadata
 import os
 import socket
 from collections.abc import Iterable
@@ -107,7 +108,6 @@ def read_config(
 
     :param files: Paths of the files; by default the files that nova-compute
         reads, as far as they are readable.
-    :param dirs: Directories with further files.
     :raises oslo_config.cfg.Error: A file can't be found or parsed.
     :raises nova_powervm.exception.ConfigurationError: A file can't be read.
     """
@@ -130,8 +130,6 @@ def parse_config(
     :param conf: Configuration with registered options; gets their values.
     :param args: Command line; its ``--config-file`` and ``--config-dir``
         replace ``files`` and ``dirs``.
-    :param files: Paths of the files.
-    :param dirs: Directories with further files.
     :param options: Further arguments of ``conf``.
     :raises oslo_config.cfg.Error: A file can't be found or parsed.
     :raises nova_powervm.exception.ConfigurationError: A file can't be read.
@@ -165,7 +163,6 @@ def _unreadable(
     """Create an error that names the unreadable file.
 
     :param error: The error; one about the encoding does not name the file.
-    :param paths: The files that were being read.
     """
     if isinstance(error, OSError):
         return exception.ConfigurationError(
@@ -224,3 +221,8 @@ def _readable(paths: Sequence[str]) -> list[str]:
             {'path': path},
         )
     return found
+
+
+def describe_version(program: str) -> str:
+    """Return the output of ``--version``: the name, and what pip shows."""
+    return f'{program} {importlib.metadata.version("nova-powervm")}'

@@ -13,17 +13,14 @@
 """Command ``diff``."""
 
 import argparse
-from collections.abc import Iterable
-from collections.abc import Sequence
-from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
+from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import host_reader
-from nova_powervm.tool.inventory import move_reader
 from nova_powervm.tool.inventory import placement_client
-from nova_powervm.tool.inventory import service_plan
+from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.rules import cyborg_differences
 from nova_powervm.tool.rules import differences
 
@@ -51,9 +48,10 @@ class Diff(base.Lister):
                both identify
 
     nova-compute resolves the first three kinds in its next update, once a
-    minute. An instance that is being built or moved can look leaked. A slot
-    that the LPAR of a moving instance owns, and that is allocated to its
-    migration, is no difference.
+    minute. An instance that is being built can look leaked. The slots of a
+    move are no difference while its LPAR owns them, or while Nova waits for
+    the user who confirms or reverts it. What a move has left is leaked, and
+    the cure is that of "show", which asks Nova in the same way.
 
     With --accelerators, the command also compares the providers of Cyborg's
     slots with that file. cyborg-agent resolves the first three kinds in its
@@ -82,20 +80,14 @@ class Diff(base.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options of this command."""
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            'file',
-            metavar='FILE',
-            nargs='?',
-            help='inventory file (default: [powervm]inventory_file)',
-        )
+        base.add_file_option(parser, 'file')
         base.add_accelerators_option(parser)
+        clouds.add_cloud_option(parser)
         host_reader.add_host_options(parser)
         placement_client.add_node_option(parser)
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], Iterable[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Listing:
         """Read all three and list the differences."""
         policy = base.load_inventory(self.app, parsed_args.file)
         accelerators = (
@@ -110,26 +102,17 @@ class Diff(base.Lister):
                 'slots, so allocations cannot be compared. Add the stored '
                 'responses for LogicalPartition and VirtualIOServer.'
             )
-        tree = move_reader.add_moves(
-            self.app,
-            placement_client.read_tree(self.app, parsed_args),
-            reading.system.io_slots,
+        io_slots = reading.system.io_slots
+        tree = surveys.read_tree(self.app, parsed_args, io_slots)
+        survey = surveys.read_survey(
+            self.app, parsed_args, policy, reading, tree
         )
         found = differences.compare(
-            service_plan.plan_as_service(
-                policy,
-                reading.system,
-                tree,
-                tree.node,
-                self.app.config.settings.provider_names,
-            ),
-            tree,
-            reading.system.io_slots,
-            reading.lpars,
+            survey.plan, tree, io_slots, reading.lpars, survey.leftovers
         )
         if accelerators is not None:
             found = cyborg_differences.add_differences(
-                found, accelerators, policy, reading.system.io_slots, tree
+                found, accelerators, policy, io_slots, tree
             )
         if not found:
             self.note(

@@ -62,8 +62,6 @@ def generate_file(
 ) -> str:
     """Generate the text of the file.
 
-    :param reading: The state of the host.
-    :param pci_names: Names of devices, for comments.
     :param resource_class: That of all paragraphs; :data:`AUTO_CLASS` for
         one that says what the device is; None for the default of the file.
     :param instance_lpars: Upper-case uuids of the LPARs of instances, whose

@@ -19,8 +19,7 @@ from collections.abc import Mapping
 from nova_powervm import exception
 from nova_powervm.devices import policy as policies
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import flavor_client
-from nova_powervm.tool.inventory import flavor_offers
+from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import flavors
 
@@ -74,11 +73,7 @@ class Create(base.Command):
             metavar='N',
             help='number of devices of each kind (default: 1)',
         )
-        parser.add_argument(
-            '--file',
-            metavar='FILE',
-            help='inventory file (default: [powervm]inventory_file)',
-        )
+        base.add_file_option(parser, '--file')
         how = parser.add_mutually_exclusive_group()
         how.add_argument(
             '--print',
@@ -90,7 +85,7 @@ class Create(base.Command):
             action='store_true',
             help='set the extra specs of the existing flavor NAME',
         )
-        flavor_client.add_cloud_option(parser)
+        clouds.add_cloud_option(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -100,7 +95,7 @@ class Create(base.Command):
         requests = _make_requests(policy, parsed_args)
         specs = flavors.make_extra_specs(requests * parsed_args.count)
         for finding in flavor_lint.lint_flavor(
-            specs, flavor_offers.offers_of_file(policy)
+            specs, flavor_lint.offers_of_file(policy)
         ):
             self.app.warn(f'{finding.what}; {finding.hint}')
         if parsed_args.apply:
@@ -116,7 +111,7 @@ class Create(base.Command):
         self, parsed_args: argparse.Namespace, specs: Mapping[str, str]
     ) -> None:
         name = parsed_args.name
-        cloud = flavor_client.FlavorClient(parsed_args.os_cloud)
+        cloud = clouds.NovaClient(parsed_args.os_cloud)
         (existing,) = cloud.extra_specs([name]).values()
         hindering = flavors.find_conflicting_keys(existing, specs)
         if hindering:
@@ -126,7 +121,7 @@ class Create(base.Command):
                 'requested in addition. Remove them first: '
                 f'openstack flavor unset {shlex.quote(name)} {unset}'
             )
-        cloud.set(name, specs)
+        cloud.set_extra_specs(name, specs)
         print(
             f'Set {len(specs)} extra specs of flavor {name}.',
             file=self.app.stdout,

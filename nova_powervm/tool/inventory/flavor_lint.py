@@ -18,17 +18,17 @@ import json
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
-from nova_powervm.tool.inventory import accelerator_client
+from nova_powervm.devices import names
+from nova_powervm.devices import policy as policies
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import flavor_client
-from nova_powervm.tool.inventory import flavor_offers
-from nova_powervm.tool.rules import cyborg_records
+from nova_powervm.tool.inventory import clouds
+from nova_powervm.tool.inventory import placement_client
+from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import flavor_lint
+from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import profile_lint
 
 #: Exit codes; 0 means that nothing was found.
@@ -107,38 +107,33 @@ class Lint(base.Lister):
             metavar='K=V',
             help='check this extra spec instead of a flavor; can be repeated',
         )
-        parser.add_argument(
-            '--file',
-            metavar='FILE',
-            help='inventory file (default: [powervm]inventory_file)',
-        )
+        base.add_file_option(parser, '--file')
         parser.add_argument(
             '--cyborg',
             action='store_true',
             help='also check the device profiles of Cyborg, and what flavors '
             'have to do with them',
         )
-        flavor_client.add_cloud_option(parser)
-        flavor_offers.add_offer_options(parser)
+        clouds.add_cloud_option(parser)
+        parser.add_argument(
+            '--cloud',
+            action='store_true',
+            help='also ask Placement, with the credentials in nova.conf, for '
+            'the devices of this node and the classes and traits of the cloud',
+        )
+        placement_client.add_node_option(parser)
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], Iterable[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Listing:
         """List the findings."""
         policy = base.load_inventory(self.app, parsed_args.file)
         sources = self._read(parsed_args)
         cyborg = self._read_cyborg(parsed_args)
         profiles = _choose_profiles(cyborg, sources, parsed_args)
+        wanted = [*map(profile_lint.as_extra_specs, profiles)]
         known = dataclasses.replace(
-            flavor_offers.read_offers(
-                self.app,
-                parsed_args,
-                policy,
-                [
-                    *sources.values(),
-                    *map(profile_lint.as_extra_specs, profiles),
-                ],
+            self._read_offers(
+                parsed_args, policy, [*sources.values(), *wanted]
             ),
             cyborgs=cyborg.classes,
         )
@@ -177,7 +172,7 @@ class Lint(base.Lister):
         """Read what Cyborg offers; nothing if it shall not be asked."""
         if not parsed_args.cyborg:
             return profile_lint.CyborgOffers({})
-        client = accelerator_client.AcceleratorClient(
+        client = clouds.CyborgClient(
             parsed_args.os_cloud, self.app.config.conf
         )
         return profile_lint.make_offers(
@@ -195,15 +190,64 @@ class Lint(base.Lister):
             return {'': _pairs(parsed_args.extra_spec)}
         if parsed_args.names == ['-']:
             return {'-': _parse(base.read_stdin(self.app))}
-        cloud = flavor_client.FlavorClient(parsed_args.os_cloud)
+        cloud = clouds.NovaClient(parsed_args.os_cloud)
         return cloud.extra_specs(parsed_args.names)
+
+    def _read_offers(
+        self,
+        parsed_args: argparse.Namespace,
+        policy: policies.Policy,
+        sources: Iterable[Mapping[str, str]],
+    ) -> flavor_lint.DeviceOffers:
+        """Read which devices flavors can request.
+
+        :param sources: The extra specs of the flavors; Placement is asked only
+            about the classes in them.
+        """
+        if not parsed_args.cloud:
+            return flavor_lint.offers_of_file(policy)
+        placement = placement_client.connect_placement(
+            self.app.config.conf, self.app.terminal
+        )
+        tree = placement.tree(parsed_args.node or self.app.config.nodename)
+        devices = tuple(
+            flavors.DeviceRequest(name, provider.traits)
+            for provider in tree.slot_providers
+            for name in provider.inventory
+        )
+        ours = policy.resource_classes | {d.resource_class for d in devices}
+        asked = {
+            name
+            for specs in sources
+            for group in flavors.read_groups(specs)
+            for name in group.resources
+            if policies.may_be_device(name)
+        }
+        offering = {name: placement.offering(name) for name in asked - ours}
+        slots = {name for name, found in offering.items() if _has_slot(found)}
+        return flavor_lint.DeviceOffers(
+            classes=ours | slots,
+            traits=placement.associated_traits(),
+            devices=devices,
+            foreign=frozenset(n for n, found in offering.items() if found)
+            - slots,
+            used_up=frozenset(n for n, o in offering.items() if o == ()),
+            whole=True,
+            source='the cloud',
+        )
+
+
+def _has_slot(providers: Iterable[str] | None) -> bool:
+    return any(
+        names.slot_of_provider(name) is not None for name in providers or ()
+    )
 
 
 def _choose_profiles(
     cyborg: profile_lint.CyborgOffers,
     sources: Mapping[str, Mapping[str, str]],
     parsed_args: argparse.Namespace,
-) -> list[cyborg_records.Profile]:
+) -> list[cyborg_slots.Profile]:
     """Return all profiles, or those of the flavors that were named."""
     if not parsed_args.names and not parsed_args.extra_spec:
         return list(cyborg.profiles.values())
@@ -226,9 +270,7 @@ def _lint_flavors(
             yield name, profile, finding
 
 
-def _list(
-    found: Iterable[_Found], *, with_profiles: bool
-) -> tuple[Sequence[str], Iterable[Any]]:
+def _list(found: Iterable[_Found], *, with_profiles: bool) -> base.Listing:
     columns = ['Flavor', 'Severity', 'Extra spec', 'Problem', 'Hint']
     if with_profiles:
         columns.insert(1, 'Device Profile')

@@ -23,8 +23,9 @@ from nova_powervm.inventory_file import parse
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import file_generator
 from nova_powervm.tool.inventory import host_reader
-from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
+from nova_powervm.tool.inventory import placement_client
+from nova_powervm.tool.inventory import survey as surveys
 
 #: Only the owner can write the file, because it decides which devices
 #: instances get. nova-compute reads it as a member of the file's group.
@@ -77,7 +78,7 @@ class Generate(base.Command):
         )
         pci_ids.add_option(parser)
         host_reader.add_host_options(parser)
-        host_survey.add_placement_options(parser)
+        placement_client.add_node_option(parser, optional=True)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -94,7 +95,7 @@ class Generate(base.Command):
             _refuse_existing(parsed_args.output)
         pci_names = pci_ids.read_chosen_names(parsed_args)
         reading = host_reader.read_host(self.app, parsed_args)
-        tree = host_survey.read_tree(
+        tree = surveys.read_optional_tree(
             self.app, parsed_args, reading.system.io_slots
         )
         text = file_generator.generate_file(
@@ -120,8 +121,6 @@ class Generate(base.Command):
 def write(path: str, text: str, replace: bool) -> None:
     """Write a file that only its owner can change.
 
-    :param path: Path of the file.
-    :param text: Its content.
     :param replace: Whether to replace an existing file, which is done
         atomically. Owner and group are kept if this user is allowed to.
     :raises exception.ConfigurationError: The file exists already.

@@ -13,21 +13,35 @@
 """Reads the slots of the host from the REST API or from stored responses."""
 
 import argparse
+import contextlib
 import dataclasses
+import functools
+import threading
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from typing import TextIO
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import host_values
+from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slots
 from nova_powervm.powervm import captures
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
-from nova_powervm.tool import wait_notice
 
 if TYPE_CHECKING:
     from nova_powervm.tool.inventory import base
+
+#: Seconds after which a command says that it waits for the host.
+NOTICE_DELAY = 3.0
+#: How a user names a slot.
+SLOT_HELP = (
+    'DRC index of the slot, its location code, or the end of the location '
+    'code (C3, P1-C3), with the wildcards of the inventory file if needed'
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,13 +51,48 @@ class HostReading:
     :param system: The managed system with its slots.
     :param source: URL or files that were read, for messages.
     :param owners_known: False if a slot without an owner may have one.
+    :param derives_owners: Whether owners come from the partitions' profiles.
     :param lpars: LPAR UUID in upper case to LPAR name; None if not requested.
     """
 
     system: host_values.ManagedSystem
     source: str
     owners_known: bool = True
+    derives_owners: bool = False
     lpars: Mapping[str, str] | None = None
+
+    def find_slot(self, name: str) -> slots.Slot:
+        """Find the slot that a user names.
+
+        :param name: See :data:`SLOT_HELP`.
+        :raises exception.ConfigurationError: There is none, or several.
+        """
+        found = [
+            slot
+            for slot in self.system.io_slots
+            if is_named(name, slot.drc_index, slot.drc_name)
+        ]
+        if len(found) == 1:
+            return found[0]
+        several = f'several slots {name}: {", ".join(map(str, found))}'
+        raise exception.ConfigurationError(
+            reason=f'{self.source} has '
+            f'{several if found else f"no slot {name}"}. '
+            '"nova-powervm-inventory show" lists all slots.'
+        )
+
+
+def is_named(name: str, drc_index: int, location: str | None) -> bool:
+    """Return whether a name from the command line matches a slot.
+
+    :param name: See :data:`SLOT_HELP`.
+    """
+    return policies.value_matches(
+        name.upper(), slots.format_drc_index(drc_index)
+    ) or any(
+        policies.value_matches(pattern, location or '')
+        for pattern in (name, f'*-{name}')
+    )
 
 
 def add_host_options(
@@ -51,7 +100,6 @@ def add_host_options(
 ) -> None:
     """Add the options that select the source of the host's state.
 
-    :param parser: The parser of the command.
     :param offline: Whether the command can work without a host.
     """
     group = parser.add_argument_group(
@@ -84,10 +132,7 @@ def add_host_options(
 
 
 def add_live_host_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a command that only the host itself can answer.
-
-    :param parser: The parser of the command.
-    """
+    """Add the options of a command that only the host itself can answer."""
     _add_timeout(
         parser.add_argument_group(
             'host',
@@ -116,9 +161,6 @@ def read_host(
 ) -> HostReading:
     """Read the host from the source that the options select.
 
-    :param app: The application, for its configuration.
-    :param parsed_args: Arguments with the options of :func:`add_host_options`
-        or :func:`add_live_host_options`.
     :param lpars: Whether to read the LPARs, too; the REST API is needed.
     :raises nova_powervm.exception.PowerVMError: The host can't be read.
     """
@@ -139,16 +181,61 @@ def read_host(
             capture.owners_known,
         )
     server = app.config.settings.server
-    # A user is waiting, so try only once.
-    once = dataclasses.replace(
-        server,
-        connect_timeout=0,
-        read_timeout=parsed_args.timeout or server.read_timeout,
+    if parsed_args.timeout:
+        server = dataclasses.replace(server, read_timeout=parsed_args.timeout)
+    how = '--timeout, or [powervm]rest_read_timeout'
+    try:
+        with announce_wait(server, app.NAME, app.stderr, how):
+            return read_server(server, lpars=lpars)
+    except exception.RestUnreachable as error:
+        raise exception.ConfigurationError(
+            reason=f'The PowerVM REST server cannot be read: {server} does '
+            f'not answer ({_shortest(error)}). Check [powervm]rest_url in '
+            f'{" and ".join(app.config.files) or "nova.conf"}'
+            f'{parsed_args.host_cure}.'
+        ) from error
+
+
+def read_server(server: options.Server, lpars: bool = False) -> HostReading:
+    """Log on to the host and read it once: a user is waiting.
+
+    :param lpars: Whether to read the LPARs, too.
+    :raises exception.PowerVMError: The host can't be read.
+    """
+    server = dataclasses.replace(server, connect_timeout=0)
+    adapter = session.connect(server)
+    try:
+        managed = system.RestSystem(adapter, server)
+        found = HostReading(managed.read(), str(server))
+        if lpars:
+            listed = partitions.RestPartitions(adapter, managed).names()
+            found = dataclasses.replace(found, lpars=listed)
+        return dataclasses.replace(
+            found, derives_owners=not managed.reports_owners
+        )
+    finally:
+        adapter.session.close()
+
+
+@contextlib.contextmanager
+def announce_wait(
+    server: options.Server, program: str, stream: TextIO, how: str
+) -> Iterator[None]:
+    """Print a notice if the block takes longer than :data:`NOTICE_DELAY`."""
+    line = (
+        f'{program}: waiting for the PowerVM REST server at {server}; the '
+        f'request fails if there is no answer for {server.read_timeout:g} '
+        f'seconds ({how})'
     )
-    with wait_notice.announce_wait(
-        once, app.NAME, app.stderr, '--timeout, or [powervm]rest_read_timeout'
-    ):
-        return _read_server(app, once, lpars, parsed_args.host_cure)
+    timer = threading.Timer(
+        NOTICE_DELAY, functools.partial(print, line, file=stream, flush=True)
+    )
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _seconds(text: str) -> int:
@@ -161,28 +248,6 @@ def _seconds(text: str) -> int:
             f'{text!r} is not a number of seconds'
         )
     return int(text)
-
-
-def _read_server(
-    app: 'base.App', server: options.Server, lpars: bool, cure: str
-) -> HostReading:
-    try:
-        adapter = session.connect(server)
-        try:
-            managed = system.RestSystem(adapter, server)
-            found = HostReading(managed.read(), str(server))
-            if lpars:
-                listed = partitions.RestPartitions(adapter, managed).names()
-                found = dataclasses.replace(found, lpars=listed)
-        finally:
-            adapter.session.close()
-    except exception.RestUnreachable as error:
-        raise exception.ConfigurationError(
-            reason=f'The PowerVM REST server cannot be read: {server} does '
-            f'not answer ({_shortest(error)}). Check [powervm]rest_url in '
-            f'{" and ".join(app.config.files) or "nova.conf"}{cure}.'
-        ) from error
-    return found
 
 
 def _shortest(error: BaseException) -> str:

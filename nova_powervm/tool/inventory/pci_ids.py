@@ -85,7 +85,6 @@ class DeviceNames:
 def read_names(paths: Iterable[str] = PATHS) -> DeviceNames:
     """Read the first list that exists.
 
-    :param paths: Paths of files in the format of pci.ids.
     :returns: The names; empty if no list exists.
     """
     for path in paths:

@@ -13,8 +13,9 @@
 """Client of Placement with the credentials in nova.conf.
 
 The commands use no report client and no cache: they read the data that they
-show. This module creates no providers. Its only write replaces an inventory
-record, on the provider generation that was read.
+show, without a second for the import of Nova. This module creates no
+providers. Its only write replaces an inventory record, on the provider
+generation that was read.
 """
 
 import argparse
@@ -22,11 +23,14 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
+from concurrent import futures
 from typing import TYPE_CHECKING
 from typing import Any
-from typing import Protocol
+from typing import TextIO
 from typing import cast
 
+from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as keystone
 from keystoneauth1 import loading
 from oslo_config import cfg
@@ -44,35 +48,37 @@ GROUP = 'placement'
 _HIDDEN = (401, 403)
 #: Timeout in seconds, unless [placement]timeout is set: a user is waiting.
 DEFAULT_TIMEOUT = 60
+#: Requests at the same time; a session of requests keeps ten connections.
+CONNECTIONS = 8
 _SECTION = 'section [placement]'
+_Record = Mapping[str, Any]
 
 
-class Client(Protocol):
-    """Methods of keystoneauth's Adapter that the client uses."""
-
-    def get(self, url: str, **options: Any) -> Any:
-        """Send a GET request; HTTP errors are returned as responses."""
-
-    def put(self, url: str, **options: Any) -> Any:
-        """Send a PUT request; HTTP errors are returned as responses."""
-
-
-def add_node_option(parser: argparse.ArgumentParser) -> None:
+def add_node_option(
+    parser: argparse._ActionsContainer, *, optional: bool = False
+) -> None:
     """Add the option that selects the compute node.
 
-    :param parser: The parser of the command.
+    :param optional: Whether the command can do without Placement.
     """
     group = parser.add_argument_group(
-        'cloud',
-        'Placement is used with the credentials in section [placement] of '
-        'nova.conf',
+        'Placement',
+        'used if section [placement] of nova.conf has credentials; with '
+        '--system-xml only if --node is given, too'
+        if optional
+        else 'used with the credentials in section [placement] of nova.conf',
     )
-    group.add_argument(
+    choice = group.add_mutually_exclusive_group()
+    choice.add_argument(
         '--node',
         metavar='NAME',
         help='name of the compute node and of its provider in Placement '
         '(default: [DEFAULT]host in nova.conf)',
     )
+    if optional:
+        choice.add_argument(
+            '--no-placement', action='store_true', help='do not ask Placement'
+        )
 
 
 def read_tree(
@@ -80,32 +86,23 @@ def read_tree(
 ) -> placement_tree.Tree:
     """Read the providers of the compute node that the options select.
 
-    :param app: The application, for its configuration.
-    :param parsed_args: Arguments with the option of :func:`add_node_option`.
     :raises exception.PowerVMError: Placement can't be read.
     """
-    node = parsed_args.node or app.config.nodename
-    return read_node_tree(app, node)
-
-
-def read_node_tree(app: 'base.App', node: str) -> placement_tree.Tree:
-    """Read the providers of a compute node.
-
-    :param app: The application, for its configuration.
-    :param node: Name of the node's provider.
-    :raises exception.PowerVMError: Placement can't be read.
-    """
-    tree = connect_placement(app.config.conf).tree(node)
+    client = connect_placement(app.config.conf, app.terminal)
+    tree = client.tree(parsed_args.node or app.config.nodename)
     return dataclasses.replace(tree, additions=app.config.additions)
 
 
-def connect_placement(conf: cfg.ConfigOpts) -> 'PlacementClient':
+def connect_placement(
+    conf: cfg.ConfigOpts, terminal: TextIO | None = None
+) -> 'PlacementClient':
     """Create a client from section [placement] of nova.conf.
 
     The options and their defaults are those of nova-compute. No request is
     sent yet.
 
     :param conf: Configuration with parsed files; gets the options registered.
+    :param terminal: Where to show how far it is; None to show nothing.
     :raises errors.PlacementNotConfigured: The section is missing or
         incomplete.
     """
@@ -114,29 +111,26 @@ def connect_placement(conf: cfg.ConfigOpts) -> 'PlacementClient':
         return PlacementClient(
             loading.load_adapter_from_conf_options(
                 conf, GROUP, session=session, raise_exc=False
-            )
+            ),
+            terminal,
         )
 
 
 def load_session(conf: cfg.ConfigOpts) -> Any:
     """Create a session with the credentials in section [placement].
 
-    :param conf: See :func:`connect_placement`.
-    :returns: A session of keystoneauth, with its authentication.
     :raises errors.PlacementNotConfigured: The section is missing or
         incomplete.
     """
     loading.register_session_conf_options(conf, GROUP)
     loading.register_auth_conf_options(conf, GROUP)
-    adapter_options = loading.get_adapter_conf_options(
-        include_deprecated=False
-    )
+    options = loading.get_adapter_conf_options(include_deprecated=False)
     cfg.set_defaults(
-        adapter_options,
+        options,
         valid_interfaces=['internal', 'public'],
         service_type='placement',
     )
-    conf.register_opts(adapter_options, group=GROUP)
+    conf.register_opts(options, group=GROUP)
     with _translated(_SECTION):
         auth = loading.load_auth_from_conf_options(conf, GROUP)
         if auth is None:
@@ -153,19 +147,23 @@ def load_session(conf: cfg.ConfigOpts) -> Any:
 class PlacementClient:
     """Reads the providers of compute nodes.
 
-    :param client: A keystoneauth1 Adapter for Placement.
+    :param client: An adapter that returns HTTP errors as responses.
+    :param terminal: Where to show how far it is; None to show nothing.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(
+        self, client: adapter.Adapter, terminal: TextIO | None = None
+    ) -> None:
         self._client = client
+        self._terminal = terminal
 
     def tree(self, node: str) -> placement_tree.Tree:
         """Read the providers of a compute node.
 
-        Sends three requests, and three more for each provider below the node.
-        A provider that is deleted in the meantime is left out.
+        Sends three requests, and three more for each provider below the node,
+        of which :data:`CONNECTIONS` providers are read at the same time. A
+        provider that is deleted in the meantime is left out.
 
-        :param node: Name of the node's provider, which is CONF.host.
         :raises errors.NodeUnknown: The provider does not exist.
         :raises exception.PowerVMError: Placement can't be read.
         """
@@ -182,13 +180,33 @@ class PlacementClient:
                 m['name'],
             ),
         )
-        consumers = self._consumers(root['uuid']) or {}
-        providers = (self._read_provider(member) for member in below)
         return placement_tree.Tree(
             node=node,
-            root=_make_provider(root, consumers=consumers),
-            below=tuple(p for p in providers if p is not None),
+            root=_make_provider(
+                root, consumers=self._consumers(root['uuid']) or {}
+            ),
+            below=tuple(p for p in self._read_all(below) if p is not None),
         )
+
+    def _read_all(
+        self, records: Sequence[_Record]
+    ) -> Iterator[placement_tree.PlacementProvider | None]:
+        """Yield the providers in their order; the first error ends it all."""
+        pool = futures.ThreadPoolExecutor(CONNECTIONS)
+        try:
+            done = pool.map(self._read_provider, records)
+            for number, provider in enumerate(done, start=1):
+                self._show(f'Placement: {number} of {len(records)} providers')
+                yield provider
+        finally:
+            pool.shutdown(cancel_futures=True)
+            self._show('')
+
+    def _show(self, text: str) -> None:
+        """Show how far it is in a line that the next one replaces."""
+        if self._terminal:
+            self._terminal.write(f'\r\033[K{text}')
+            self._terminal.flush()
 
     def provider(self, uuid: str) -> placement_tree.PlacementProvider | None:
         """Read one provider with four requests; return None if it is missing.
@@ -215,7 +233,6 @@ class PlacementClient:
     def node_of(self, provider: str) -> str:
         """Return the name of the node that a provider belongs to.
 
-        :param provider: Uuid of the provider.
         :raises exception.PowerVMError: Placement can't be read.
         """
         members = self._list(in_tree=provider)
@@ -264,13 +281,10 @@ class PlacementClient:
         self,
         provider: placement_tree.PlacementProvider,
         resource_class: str,
-        record: Mapping[str, Any],
+        record: _Record,
     ) -> bool:
         """Replace one inventory record, unless the provider has changed.
 
-        :param provider: The provider as it was read, with its generation.
-        :param resource_class: The class of the record.
-        :param record: The complete record.
         :returns: False if the provider has changed since it was read.
         :raises exception.PowerVMError: Placement refused the write or can't
             be reached.
@@ -291,7 +305,7 @@ class PlacementClient:
         return True
 
     def _read_provider(
-        self, record: Mapping[str, Any]
+        self, record: _Record
     ) -> placement_tree.PlacementProvider | None:
         base = f'/resource_providers/{record["uuid"]}'
         try:
@@ -342,7 +356,7 @@ class PlacementClient:
 
 
 def _make_provider(
-    record: Mapping[str, Any], **rest: Any
+    record: _Record, **rest: Any
 ) -> placement_tree.PlacementProvider:
     return placement_tree.PlacementProvider(
         **{

@@ -23,6 +23,8 @@ from typing import TextIO
 from cliff.formatters import base
 
 _EMPTY = '-'
+#: Lines of these columns are typed as they are, so they are not wrapped.
+_VERBATIM = ('Commands', 'Remedy')
 _NARROWEST = 40
 
 
@@ -41,9 +43,7 @@ class RecordFormatter(base.ListFormatter):
     ) -> None:
         """Write the records, with an empty line between them.
 
-        :param column_names: Names of the columns.
         :param data: Rows; a value can have several lines.
-        :param stdout: Output stream.
         :param parsed_args: Arguments with ``max_width``, the maximum length of
             a line; 0 for no limit.
         """
@@ -62,8 +62,6 @@ def format_record(
 ) -> Iterator[str]:
     """Yield the lines of one record.
 
-    :param column_names: Names of the columns.
-    :param row: Values of the columns.
     :param width: Maximum length of a line; 0 for no limit. Long words are not
         broken, so that they can be copied.
     """
@@ -71,8 +69,9 @@ def format_record(
     space = max(width - margin, _NARROWEST) if width else 0
     for name, value in zip(column_names, row, strict=True):
         title = name
+        limit = 0 if name in _VERBATIM else space
         for text in str(value).splitlines() or [_EMPTY]:
-            for line in _wrap(text, space):
+            for line in _wrap(text, limit):
                 yield f'{title:{margin}}{line}'
                 title = ''
 

@@ -17,7 +17,6 @@ import textwrap
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
-from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.devices import slots
@@ -77,7 +76,7 @@ class Release(base.Lister):
             textwrap.fill(
                 reason, 76, initial_indent='  * ', subsequent_indent='    '
             )
-            for reason in releasing.REFUSALS.values()
+            for reason in releasing.REFUSALS
         ]
         return _DESCRIPTION + '\n'.join(lines)
 
@@ -102,11 +101,11 @@ class Release(base.Lister):
         placement_client.add_node_option(parser)
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], Iterable[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Listing:
         """List the devices that need cleaning, or release the named ones."""
-        placement = placement_client.connect_placement(self.app.config.conf)
+        placement = placement_client.connect_placement(
+            self.app.config.conf, self.app.terminal
+        )
         node = parsed_args.node or self.app.config.nodename
         tree = placement.tree(node)
         reading = host_reader.read_host(self.app, parsed_args)
@@ -127,7 +126,7 @@ class Release(base.Lister):
 
     def _list_waiting(
         self, tree: placement_tree.Tree, io_slots: Collection[slots.Slot]
-    ) -> tuple[Sequence[str], Iterable[Any]]:
+    ) -> base.Listing:
         waiting = []
         for provider in releasing.find_used_devices(tree):
             try:
@@ -196,15 +195,13 @@ def release(
 ) -> None:
     """Release one device, on the provider generation that was checked.
 
-    :param placement: The client.
-    :param provider: The provider as it was read.
     :raises errors.ReleaseRefused: The device must not be released.
     """
     now: placement_tree.PlacementProvider | None = provider
     for _ in range(TRIES):
         if now is None:
-            raise releasing.make_refusal(
-                'unknown', str(provider), 'it was deleted meanwhile'
+            raise errors.ReleaseRefused(
+                which=provider, reason='it was deleted meanwhile'
             )
         releasing.check_releasable(now)
         waiting = releasing.make_released_records(now)
@@ -212,10 +209,9 @@ def release(
         if placement.write_inventory(now, *waiting[0]) and len(waiting) == 1:
             return
         now = placement.provider(provider.uuid)
-    raise releasing.make_refusal(
-        'changed',
-        str(provider),
-        f'others changed it {TRIES} times meanwhile; try again',
+    raise errors.ReleaseRefused(
+        which=provider,
+        reason=f'others changed it {TRIES} times meanwhile; try again',
     )
 
 
@@ -246,7 +242,7 @@ def _choose(
 
 def _table(
     rows: Iterable[tuple[placement_tree.PlacementProvider, str]],
-) -> tuple[Sequence[str], Iterable[Any]]:
+) -> base.Listing:
     return ('Slot', 'Provider', 'UUID', 'Class', 'State'), [
         (
             _slot(provider),

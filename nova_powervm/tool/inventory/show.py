@@ -15,24 +15,18 @@
 import argparse
 import dataclasses
 from collections.abc import Iterable
-from collections.abc import Sequence
-from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import cyborg_reader
 from nova_powervm.tool.inventory import host_reader
-from nova_powervm.tool.inventory import host_survey
-from nova_powervm.tool.inventory import move_reader
 from nova_powervm.tool.inventory import pci_ids
-from nova_powervm.tool.inventory import record_formatter
+from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import slot_rows
+from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.inventory import tree_drawing
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import left_moves
-
-_Listing = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
 
 class Show(base.Lister):
@@ -52,7 +46,8 @@ class Show(base.Lister):
     free, in use by which server, disabled, or bound to a server that does not
     exist any more. A record (--long) and the machine-readable formats have the
     commands that resolve such a state, or what a move has left, in the column
-    Remedy.
+    Remedy. If Cyborg does not answer, the list has what Placement tells, and
+    the exit code is 1.
     """
 
     examples = """
@@ -79,20 +74,13 @@ class Show(base.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options of this command."""
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            'file',
-            nargs='?',
-            metavar='FILE',
-            help='inventory file (default: [powervm]inventory_file in '
-            'nova.conf, or /etc/nova/inventory.yaml)',
-        )
+        base.add_file_option(parser, 'file')
         parser.add_argument(
             '--slot',
             action='append',
             metavar='SLOT',
-            help='show only this slot, given by its DRC index, its location '
-            'code or the end of the location code (C3, P1-C3), with the '
-            'wildcards of the inventory file if needed; can be repeated',
+            help=f'show only this slot: {host_reader.SLOT_HELP}; can be '
+            'repeated',
         )
         parser.add_argument(
             '--offered',
@@ -113,8 +101,8 @@ class Show(base.Lister):
         )
         pci_ids.add_option(parser)
         host_reader.add_host_options(parser)
-        host_survey.add_placement_options(parser)
-        cyborg_reader.add_cyborg_options(parser)
+        placement_client.add_node_option(parser, optional=True)
+        surveys.add_cyborg_options(parser)
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -123,23 +111,7 @@ class Show(base.Lister):
             return super().run(parsed_args)
         return self.guarded(self._draw, parsed_args)
 
-    def produce_output(
-        self,
-        parsed_args: argparse.Namespace,
-        column_names: Sequence[str],
-        data: Iterable[Sequence[Any]],
-    ) -> int:
-        """Write records instead of a table if all properties are shown."""
-        if (
-            parsed_args.long
-            and parsed_args.formatter == 'table'
-            and not parsed_args.columns
-        ):
-            self.formatter = record_formatter.RecordFormatter()
-        status: int = super().produce_output(parsed_args, column_names, data)
-        return status
-
-    def take_action(self, parsed_args: argparse.Namespace) -> _Listing:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Listing:
         """List the slots."""
         survey = self._survey(parsed_args)
         cells = dict(slot_rows.COLUMNS)
@@ -161,32 +133,25 @@ class Show(base.Lister):
         chosen = self._rows(survey, parsed_args)
         for line in tree_drawing.draw_tree(survey.node, chosen):
             print(line, file=self.app.stdout)
-        return 0
+        return self.status
 
-    def _survey(self, parsed_args: argparse.Namespace) -> host_survey.Survey:
-        config = self.app.config
+    def _survey(self, parsed_args: argparse.Namespace) -> surveys.Survey:
         policy = base.load_inventory(self.app, parsed_args.file)
         reading = host_reader.read_host(self.app, parsed_args)
-        tree = host_survey.read_tree(
+        tree = surveys.read_optional_tree(
             self.app, parsed_args, reading.system.io_slots
         )
-        survey = host_survey.make_survey(
-            policy,
-            reading,
-            tree,
-            parsed_args.node or config.nodename,
-            config.settings.provider_names,
+        survey = surveys.read_survey(
+            self.app, parsed_args, policy, reading, tree
         )
-        if tree is not None:
-            survey = dataclasses.replace(
-                survey,
-                leftovers=move_reader.read_leftovers(
-                    self.app, parsed_args, tree, reading
-                ),
-            )
         if not parsed_args.cyborg:
             return survey
-        facts = cyborg_reader.read_cyborg(self.app, parsed_args, tree)
+        try:
+            facts = surveys.read_cyborg(self.app, parsed_args, tree)
+        except exception.PowerVMError as error:
+            self.complain(f'{error} The output has nothing from Cyborg.')
+            self.status = self.trouble
+            return survey
         for request in cyborg_slots.unbound_requests(facts.records):
             self.note(
                 f'Request {request.uuid} of device profile {request.profile} '
@@ -197,33 +162,27 @@ class Show(base.Lister):
         return dataclasses.replace(survey, cyborg=facts)
 
     def _rows(
-        self, survey: host_survey.Survey, parsed_args: argparse.Namespace
+        self, survey: surveys.Survey, parsed_args: argparse.Namespace
     ) -> list[slot_rows.SlotRow]:
         found = list(
             slot_rows.make_rows(survey, pci_ids.read_chosen_names(parsed_args))
         )
-        if parsed_args.slot:
-            unknown = [
-                name
-                for name in parsed_args.slot
-                if not any(slot_rows.is_slot_named(row, name) for row in found)
+        chosen = []
+        for name in parsed_args.slot or ():
+            named = [
+                row for row in found if slot_rows.is_slot_named(row, name)
             ]
-            if unknown:
+            if not named:
                 raise exception.ConfigurationError(
-                    reason=f'{survey.reading.source} has no slot '
-                    f'{", ".join(unknown)}. Run the command without --slot '
-                    'to list all slots.'
+                    reason=f'{survey.reading.source} has no slot {name}. Run '
+                    'the command without --slot to list all slots.'
                 )
-            found = [
-                row
-                for row in found
-                if any(
-                    slot_rows.is_slot_named(row, name)
-                    for name in parsed_args.slot
-                )
-            ]
+            chosen += named
         shown = [
-            row for row in found if row.offered or not parsed_args.offered
+            row
+            for row in found
+            if (row in chosen or not parsed_args.slot)
+            and (row.offered or not parsed_args.offered)
         ]
         self._note_leftovers(shown)
         return shown

@@ -24,11 +24,14 @@ from nova_powervm.devices import names
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
-from nova_powervm.tool.inventory import host_survey
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import pci_ids
+from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
+
+_TO_CLEAN = 'needs cleaning'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,7 +131,9 @@ class SlotRow:
         if found is None:
             return self._state_without_provider
         if found.needs_cleaning:
-            return 'needs cleaning'
+            # A partition can have what Placement holds for nobody.
+            holder = self.slot.owner if self.slot else None
+            return f'used, and {holder} has it' if holder else _TO_CLEAN
         if found.consumers:
             who = self.instance or ' '.join(sorted(found.consumers))
             return (
@@ -156,6 +161,11 @@ class SlotRow:
         return (self.leftover.steps if self.leftover else ()) + (
             self.cyborg.remedy if self.cyborg else ()
         )
+
+    @property
+    def needs_cleaning(self) -> bool:
+        """Whether its device was used, and nobody has it."""
+        return self.state == _TO_CLEAN
 
     @property
     def managers(self) -> tuple[str, ...]:
@@ -224,7 +234,7 @@ PLACEMENT_COLUMNS: Mapping[str, Cell] = {
         if row.cyborg and row.cyborg.provider
         else None
     ),
-    'Needs Cleaning': _of_provider('needs_cleaning'),
+    'Needs Cleaning': lambda row: row.provider and row.needs_cleaning,
     'State': lambda row: row.state or None,
     'Remedy': lambda row: list(row.remedy),
 }
@@ -243,12 +253,10 @@ SHORT_COLUMNS = ('Slot', 'Location', 'Device', 'Offer', 'State')
 
 
 def make_rows(
-    survey: host_survey.Survey, pci_names: pci_ids.DeviceNames
+    survey: surveys.Survey, pci_names: pci_ids.DeviceNames
 ) -> Iterator[SlotRow]:
     """Create a row for each slot and each provider whose slot is gone.
 
-    :param survey: State of the host.
-    :param pci_names: Names of devices.
     :returns: Rows in the order of location codes; providers without a slot
         come last.
     """
@@ -264,6 +272,8 @@ def make_rows(
     ]
     known = {index for index, _ in pairs}
     cyborgs = survey.cyborg_slots
+    below = survey.tree.below if survey.tree else ()
+    providers = {provider.uuid: provider for provider in below}
     pairs += [
         (index, None)
         for index in sorted({*entries, *cyborgs})
@@ -272,9 +282,7 @@ def make_rows(
     for index, verdict in pairs:
         # A slot can have two providers, one with the specification's name.
         for found in entries.get(index, [None]):
-            provider = (
-                survey.providers.get(found.uuid or '') if found else None
-            )
+            provider = providers.get(found.uuid or '') if found else None
             yield SlotRow(
                 drc_index=index,
                 verdict=verdict,
@@ -305,15 +313,9 @@ def _natural(text: str) -> tuple[tuple[int, str], ...]:
 
 
 def is_slot_named(row: SlotRow, name: str) -> bool:
-    """Return whether a name from the command line matches a slot.
+    """Return whether a name from the command line matches the slot of a row.
 
-    :param name: DRC index, location code, or the end of a location code such
-        as ``C3`` or ``P1-C3``; can have the wildcards ``*`` and ``?``.
+    :param name: See :data:`.host_reader.SLOT_HELP`.
     """
-    location = (row.slot.drc_name if row.slot else None) or ''
-    return policy.value_matches(
-        name.upper(), slots.format_drc_index(row.drc_index)
-    ) or any(
-        policy.value_matches(pattern, location)
-        for pattern in (name, f'*-{name}')
-    )
+    location = row.slot.drc_name if row.slot else None
+    return host_reader.is_named(name, row.drc_index, location)

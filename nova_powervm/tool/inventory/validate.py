@@ -15,7 +15,6 @@
 import argparse
 from collections.abc import Iterable
 from collections.abc import Iterator
-from collections.abc import Sequence
 from typing import Any
 
 from nova_powervm.tool.inventory import base
@@ -108,9 +107,7 @@ class Validate(base.Lister):
             return super().run(parsed_args)
         return self.guarded(self._report, parsed_args)
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Listing:
         """List the findings."""
         checked = self._check(parsed_args)
         self._grade(checked, parsed_args)
@@ -188,8 +185,6 @@ def _compare_files(
 ) -> list[checked_file.CheckedFile]:
     """Find the devices that both files give away, if both are valid.
 
-    :param inventory: Nova's file.
-    :param accelerators: Cyborg's file.
     :param reading: The state of the host; None if it was not read.
     """
     policy, other = inventory.policy, accelerators.policy

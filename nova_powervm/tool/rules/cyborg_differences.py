@@ -48,9 +48,6 @@ def add_differences(
     :param found: The differences about Nova's slots; what they say about
         providers of Cyborg's in good order is dropped.
     :param policy: The content of Cyborg's file.
-    :param nova_policy: That of Nova's inventory file.
-    :param io_slots: All slots of the host.
-    :param tree: What Placement holds.
     """
     return differences.sort_differences(
         [
@@ -61,50 +58,13 @@ def add_differences(
                 or names.slot_of_cyborg_provider(each.name) is None
             ),
             *_shared(policy, nova_policy, io_slots),
-            *_of_report(
-                plan_report(policy, nova_policy, io_slots, tree),
-                own_providers(tree),
-                policy,
-            ),
+            *_of_report(policy, nova_policy, io_slots, tree),
         ]
     )
 
 
-def plan_report(
-    policy: policies.Policy,
-    nova_policy: policies.Policy,
-    io_slots: tuple[slots.Slot, ...],
-    tree: placement_tree.Tree,
-) -> reports.Report:
-    """Return what cyborg-agent would report now, after a restart.
-
-    :param policy: The content of Cyborg's file.
-    :param nova_policy: That of Nova's inventory file.
-    :param io_slots: All slots of the host.
-    :param tree: What Placement holds.
-    """
-    novas = {
-        provider.drc_index: provider
-        for provider in tree.slot_providers
-        if provider.drc_index is not None
-    }
-    return reports.make_report(
-        cyborg_facts.Facts(
-            policy,
-            nova_policy,
-            io_slots,
-            _for_report(own_providers(tree)),
-            _for_report(novas),
-        ),
-        reports.Memory(),
-    )
-
-
 def own_providers(tree: placement_tree.Tree) -> _Providers:
-    """Return the providers that our driver for Cyborg has reported, by slot.
-
-    :param tree: The providers of the node.
-    """
+    """Return the providers that Cyborg's driver has reported, by slot."""
     found = {}
     for provider in tree.below:
         index = names.slot_of_cyborg_provider(provider.name, tree.node)
@@ -148,29 +108,44 @@ def _shared(
 
 
 def _of_report(
-    report: reports.Report, providers: _Providers, policy: policies.Policy
+    policy: policies.Policy,
+    nova_policy: policies.Policy,
+    io_slots: tuple[slots.Slot, ...],
+    tree: placement_tree.Tree,
 ) -> Iterator[differences.Difference]:
+    """Compare with what cyborg-agent would report now, after a restart."""
+    providers = own_providers(tree)
+    novas = {o.drc_index or 0: o for o in tree.slot_providers}
+    facts = cyborg_facts.Facts(
+        policy,
+        nova_policy,
+        io_slots,
+        _for_report(providers),
+        _for_report(novas),
+    )
+    report = reports.make_report(facts, reports.Memory())
     for index, entry in report.entries.items():
         provider = providers.get(index)
+        kind = differences.Kind.CHANGED
         if provider is None:
-            yield _difference(
-                differences.Kind.MISSING,
-                entry,
-                None,
+            kind = differences.Kind.MISSING
+            what = (
                 f'{policy.source} gives it to Cyborg as '
                 f'{entry.resource_class}, but Placement has no provider of '
-                "Cyborg's for it",
+                "Cyborg's for it"
             )
         elif index in report.missing:
-            yield _difference(
-                differences.Kind.STALE,
-                entry,
-                provider,
-                f'{entry.reason}; free',
-            )
-        elif changes := '; '.join(_changes(entry, provider)):
-            yield _difference(
-                differences.Kind.CHANGED, entry, provider, changes
+            kind, what = differences.Kind.STALE, f'{entry.reason}; free'
+        else:
+            what = '; '.join(_changes(entry, provider))
+        if what:
+            yield differences.Difference(
+                kind=kind,
+                what=what,
+                cure=_cure(entry, provider),
+                drc_index=entry.drc_index,
+                name=provider.name if provider else '',
+                uuid=provider.uuid if provider else None,
             )
 
 
@@ -184,49 +159,23 @@ def _changes(
             f'has inventory of {", ".join(classes) or "nothing"}, should have '
             f'{entry.resource_class}'
         )
-    lacking = sorted(entry.traits - provider.traits)
-    surplus = _surplus(entry, provider)
-    if lacking:
-        yield f'lacks {", ".join(lacking)}'
-    if surplus:
-        yield f'has {", ".join(surplus)}'
-
-
-def _surplus(
-    entry: reports.Entry, provider: placement_tree.PlacementProvider
-) -> list[str]:
-    return sorted(provider.traits - entry.traits)
+    yield from differences.compare_traits(provider.traits, entry.traits)
 
 
 def _cure(
     entry: reports.Entry, provider: placement_tree.PlacementProvider | None
 ) -> str:
     """Say how a difference goes; the agent leaves traits of others alone."""
-    others = [
+    there = provider.traits if provider else frozenset()
+    others = sorted(
         trait
-        for trait in (_surplus(entry, provider) if provider else ())
+        for trait in there - entry.traits
         if not trait.startswith(policies.GENERATED_PREFIX)
-    ]
+    )
     if not others:
         return _CURE
     return (
         'cyborg-agent corrects what it has reported itself in its next '
         f'periods, once a minute; if {", ".join(others)} stays, somebody else '
         'has set it'
-    )
-
-
-def _difference(
-    kind: differences.Kind,
-    entry: reports.Entry,
-    provider: placement_tree.PlacementProvider | None,
-    what: str,
-) -> differences.Difference:
-    return differences.Difference(
-        kind=kind,
-        what=what,
-        cure=_cure(entry, provider),
-        drc_index=entry.drc_index,
-        name=provider.name if provider else '',
-        uuid=provider.uuid if provider else None,
     )

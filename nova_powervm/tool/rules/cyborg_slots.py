@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Slots of a host that Cyborg manages, and the state of each."""
+"""What Cyborg's API tells, and the state of the slots that Cyborg has."""
 
 import dataclasses
 import shlex
@@ -22,8 +22,118 @@ import os_traits
 
 from nova_powervm.devices import names
 from nova_powervm.devices import ownership
-from nova_powervm.tool.rules import cyborg_records
 from nova_powervm.tool.rules import placement_tree
+
+BOUND = 'Bound'
+MAINTAINING = 'maintaining'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Profile:
+    """A device profile.
+
+    :param name: Its name, which flavors refer to.
+    :param groups: Its groups, as the API has them.
+    """
+
+    name: str
+    groups: tuple[Mapping[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Device:
+    """A device of a PowerVM host.
+
+    :param uuid: Its uuid in Cyborg.
+    :param hostname: Name of its host.
+    :param drc_index: The slot.
+    :param status: ``enabled``, ``maintaining``, or empty if Cyborg does not
+        tell.
+    """
+
+    uuid: str
+    hostname: str
+    drc_index: int
+    status: str = ''
+
+    @property
+    def is_disabled(self) -> bool:
+        """Whether an administrator has disabled it."""
+        return self.status == MAINTAINING
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Deployable:
+    """What Cyborg reported to Placement of a device.
+
+    :param name: Name of the provider.
+    :param provider_uuid: Uuid of the provider.
+    :param resource_class: Class of its inventory; None if unknown.
+    :param traits: Its traits.
+    """
+
+    name: str
+    provider_uuid: str
+    resource_class: str | None = None
+    traits: frozenset[str] = frozenset()
+
+    @property
+    def is_slot(self) -> bool:
+        """Whether it is a slot of a PowerVM host."""
+        return names.slot_of_cyborg_provider(self.name) is not None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """An accelerator request.
+
+    :param uuid: Its uuid.
+    :param state: Its state, for example ``Bound``.
+    :param profile: Name of its device profile.
+    :param hostname: The host that it is bound on, if any.
+    :param provider_uuid: The provider that it is bound to, if any.
+    :param instance: Uuid of its server, if any.
+    """
+
+    uuid: str
+    state: str
+    profile: str = ''
+    hostname: str | None = None
+    provider_uuid: str | None = None
+    instance: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Records:
+    """Everything that was read from Cyborg.
+
+    :param profiles: All device profiles.
+    :param devices: All devices of PowerVM hosts.
+    :param deployables: All deployables, those of other drivers as well.
+    :param requests: All accelerator requests.
+    :param endpoint: URL of the API.
+    """
+
+    profiles: tuple[Profile, ...] = ()
+    devices: tuple[Device, ...] = ()
+    deployables: tuple[Deployable, ...] = ()
+    requests: tuple[Request, ...] = ()
+    endpoint: str = ''
+
+    def device(self, hostname: str, drc_index: int) -> Device | None:
+        """Return the device of a slot; None if Cyborg has none."""
+        for device in self.devices:
+            if (device.hostname, device.drc_index) == (hostname, drc_index):
+                return device
+        return None
+
+    def requests_of(self, provider_uuid: str) -> tuple[Request, ...]:
+        """Return the requests that are bound to a provider."""
+        return tuple(
+            request
+            for request in self.requests
+            if request.provider_uuid == provider_uuid
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,8 +153,8 @@ class CyborgSlot:
     provider: placement_tree.PlacementProvider | None
     state: str
     remedy: tuple[str, ...] = ()
-    device: cyborg_records.Device | None = None
-    requests: tuple[cyborg_records.Request, ...] = ()
+    device: Device | None = None
+    requests: tuple[Request, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +167,7 @@ class CyborgFacts:
     :param cloud: Name of the cloud, for commands; None for the environment's.
     """
 
-    records: cyborg_records.Records
+    records: Records
     gone: frozenset[str] = frozenset()
     cloud: str | None = None
 
@@ -85,7 +195,6 @@ def find_providers(
     A provider of our own driver for Cyborg has the slot in its name. One of
     another driver is known by OWNER_CYBORG and the trait of the slot.
 
-    :param tree: The providers of the node.
     :returns: DRC index to provider.
     """
     found: dict[int, placement_tree.PlacementProvider] = {}
@@ -102,13 +211,9 @@ def find_providers(
 
 
 def find_servers(
-    tree: placement_tree.Tree, records: cyborg_records.Records
+    tree: placement_tree.Tree, records: Records
 ) -> frozenset[str]:
-    """Return the servers that have, or had, slots of Cyborg's on a host.
-
-    :param tree: The providers of the node.
-    :param records: The records of Cyborg.
-    """
+    """Return the servers that have, or had, slots of Cyborg's on a host."""
     providers = find_providers(tree).values()
     return frozenset(
         request.instance
@@ -123,7 +228,6 @@ def find_slots(
 ) -> Mapping[int, CyborgSlot]:
     """Find the slots of a host that Cyborg has.
 
-    :param tree: The providers of the node.
     :param facts: What Cyborg and Nova tell; None if they were not asked: then
         the states are those of Placement.
     :returns: DRC index to slot.
@@ -191,7 +295,7 @@ _State = tuple[str, str]
 
 def _request_states(
     provider: placement_tree.PlacementProvider,
-    requests: Collection[cyborg_records.Request],
+    requests: Collection[Request],
     facts: CyborgFacts,
 ) -> Iterator[_State]:
     for request in requests:
@@ -204,7 +308,7 @@ def _request_states(
                 f'any more: request {request.uuid} is left over',
                 removal,
             )
-        elif request.state != cyborg_records.BOUND:
+        elif request.state != BOUND:
             yield (
                 f'request {request.uuid} of server {request.instance} is in '
                 f'state {request.state}',
@@ -222,7 +326,7 @@ def _request_states(
 
 def _consumer_states(
     provider: placement_tree.PlacementProvider,
-    requests: Collection[cyborg_records.Request],
+    requests: Collection[Request],
     facts: CyborgFacts,
 ) -> Iterator[_State]:
     """Yield the allocations that no request explains."""
@@ -243,7 +347,7 @@ def _consumer_states(
 
 def _device_states(
     provider: placement_tree.PlacementProvider,
-    device: cyborg_records.Device | None,
+    device: Device | None,
     facts: CyborgFacts,
 ) -> Iterator[_State]:
     if device is None:
@@ -265,17 +369,12 @@ def _device_states(
         )
 
 
-def removal_command(
-    request: cyborg_records.Request, facts: CyborgFacts
-) -> str:
+def removal_command(request: Request, facts: CyborgFacts) -> str:
     """Return the command that removes a request that is left over.
 
     Cyborg accepts the removal of a request with a server only together with
     the token of a service, which the client for its API never sends. The token
     goes through a pipe: every user of the machine can read arguments.
-
-    :param request: The request.
-    :param facts: Have the endpoint and the name of the cloud.
     """
     if request.instance is None:
         return f'{facts.openstack} accelerator arq delete {request.uuid}'
@@ -288,14 +387,12 @@ def removal_command(
 
 
 def unbound_requests(
-    records: cyborg_records.Records,
-) -> tuple[cyborg_records.Request, ...]:
+    records: Records,
+) -> tuple[Request, ...]:
     """Return the requests without a server.
 
     Nova creates them when it builds a server, and binds or removes them soon.
     Those that stay are left over.
-
-    :param records: The records of Cyborg.
     """
     return tuple(
         request

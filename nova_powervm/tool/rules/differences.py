@@ -22,10 +22,10 @@ from collections.abc import Mapping
 import os_traits
 
 from nova_powervm.devices import names
-from nova_powervm.devices import ownership
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
+from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
 
 _MENDS = {
@@ -39,6 +39,9 @@ _ACCOUNT = (
     'nothing, if Nova builds, moves or deletes the instance just now; else '
     'see "openstack server show {consumer}"'
 )
+
+
+Leftovers = Mapping[int, left_moves.Finding]
 
 
 class Kind(enum.StrEnum):
@@ -85,6 +88,7 @@ def compare(
     tree: placement_tree.Tree,
     host_slots: Collection[slots.Slot],
     lpars: Collection[str] | None,
+    leftovers: Leftovers | None = None,
 ) -> tuple[Difference, ...]:
     """Find all that does not agree.
 
@@ -92,18 +96,16 @@ def compare(
     has been carried out nothing of the kinds missing, stale and changed is
     left.
 
-    :param plan: What the service would do with what Placement holds.
-    :param tree: What Placement holds.
-    :param host_slots: All slots of the host, with their owners.
     :param lpars: Upper-case uuids of the host's LPARs; None if unknown, and
         then no allocation is reported because its LPAR is missing.
+    :param leftovers: What moves have to do with slots, by DRC index.
     :returns: The differences, by kind and slot.
     """
     return sort_differences(
         [
             *_of_plan(plan, tree),
             *_foreign(plan, tree, host_slots),
-            *_leaked(tree, host_slots, lpars),
+            *_leaked(tree, host_slots, lpars, leftovers or {}),
         ]
     )
 
@@ -132,7 +134,16 @@ def _of_plan(
     for entry in plan.entries:
         if entry.uuid is None:
             if entry.name not in elsewhere:
-                yield _missing(entry)
+                offer = ', '.join(entry.resource_classes)
+                yield dataclasses.replace(
+                    _planned(
+                        Kind.MISSING,
+                        entry,
+                        f'offered as {offer}, but Placement has no provider '
+                        'of it',
+                    ),
+                    name='',
+                )
             continue
         changes = '; '.join(_changes(entry, there[entry.uuid]))
         if entry.action is planned.Action.DELETE:
@@ -141,15 +152,6 @@ def _of_plan(
             yield _planned(Kind.STALE, entry, f'{entry.reason}: {changes}')
         elif changes:
             yield _planned(Kind.CHANGED, entry, changes)
-
-
-def _missing(entry: planned.Entry) -> Difference:
-    offer = ', '.join(entry.resource_classes)
-    return _planned(
-        Kind.MISSING,
-        dataclasses.replace(entry, name=''),
-        f'offered as {offer}, but Placement has no provider of it',
-    )
 
 
 def _planned(kind: Kind, entry: planned.Entry, what: str) -> Difference:
@@ -190,11 +192,16 @@ def _changes(
         for key, value in wanted.items():
             if record.get(key) != value:
                 yield f'{name} {key} is {record.get(key)}, should be {value}'
-    lacking = sorted(entry.traits - provider.traits)
-    surplus = sorted(provider.traits - entry.traits)
-    if lacking:
+    yield from compare_traits(provider.traits, entry.traits)
+
+
+def compare_traits(
+    there: frozenset[str], wanted: frozenset[str]
+) -> Iterator[str]:
+    """Say how traits differ from those that should be there."""
+    if lacking := sorted(wanted - there):
         yield f'lacks {", ".join(lacking)}'
-    if surplus:
+    if surplus := sorted(there - wanted):
         yield f'has {", ".join(surplus)}'
 
 
@@ -291,26 +298,36 @@ def _leaked(
     tree: placement_tree.Tree,
     host_slots: Iterable[slots.Slot],
     lpars: Collection[str] | None,
+    leftovers: Leftovers,
 ) -> Iterator[Difference]:
     by_index = {slot.drc_index: slot for slot in host_slots}
     for provider in tree.slot_providers:
-        slot = by_index.get(provider.drc_index or 0)
+        index = provider.drc_index or 0
+        move = leftovers.get(index)
+        if move and not move.steps:
+            # Nova waits for a user: the migration needs what it holds.
+            continue
         for consumer in sorted(provider.consumers):
-            what = _unheld(consumer, tree.lpar_of(consumer), slot, lpars)
-            if what:
+            lpar = tree.lpar_of(consumer)
+            if what := _unheld(consumer, lpar, by_index.get(index), lpars):
                 yield Difference(
                     kind=Kind.LEAKED,
                     what=what,
-                    cure=_ACCOUNT.format(consumer=consumer)
-                    + '; if there is no such server, "nova-powervm-inventory '
-                    'show" says what to do about a migration of this uuid; '
-                    'if there is none either, "openstack resource provider '
-                    f'allocation delete {consumer}"',
+                    cure=_cure_of_move(move)
+                    or _ACCOUNT.format(consumer=consumer)
+                    + '; if there is no such server, "openstack resource '
+                    f'provider allocation delete {consumer}"',
                     drc_index=provider.drc_index,
                     name=provider.name,
                     uuid=provider.uuid,
                 )
-    yield from _unallocated(tree, by_index)
+    yield from _unallocated(tree, by_index, leftovers)
+
+
+def _cure_of_move(move: left_moves.Finding | None) -> str:
+    if move is None or not move.steps:
+        return ''
+    return f'{move.state}: {"; ".join(move.steps)}'
 
 
 def _unheld(
@@ -332,7 +349,9 @@ def _unheld(
 
 
 def _unallocated(
-    tree: placement_tree.Tree, by_index: Mapping[int, slots.Slot]
+    tree: placement_tree.Tree,
+    by_index: Mapping[int, slots.Slot],
+    leftovers: Leftovers,
 ) -> Iterator[Difference]:
     """Find the slots that LPARs of instances hold without an allocation."""
     for slot in by_index.values():
@@ -349,37 +368,28 @@ def _unallocated(
         ]
         if any(tree.is_held(provider, lpar) for provider in standing):
             continue
-        what, cure = (
-            _describe_stale_lpars(slot, stale)
-            if stale
-            else _describe_unallocated(slot, str(consumer))
+        account = _ACCOUNT.format(consumer=consumer)
+        what = (
+            f'held by {slot.owner} of instance {consumer}, which was not '
+            'allocated it'
         )
+        cure = '; if it is a leftover, take the slot from the LPAR with pvmctl'
+        if stale:
+            account = _ACCOUNT.format(consumer=stale.instance)
+            what = (
+                f'held by {slot.owner}, whose instance {stale.instance} is on '
+                f'{stale.host}'
+            )
+            cure = (
+                '; if the server is well there, delete the LPAR with pvmctl, '
+                'but not its disks'
+            )
         yield Difference(
             kind=Kind.LEAKED,
             what=what,
-            cure=cure,
+            cure=_cure_of_move(leftovers.get(slot.drc_index))
+            or account + cure,
             drc_index=slot.drc_index,
             name=standing[0].name if standing else '',
             uuid=standing[0].uuid if standing else None,
         )
-
-
-def _describe_unallocated(slot: slots.Slot, consumer: str) -> tuple[str, str]:
-    return (
-        f'held by {slot.owner} of instance {consumer}, which was not '
-        'allocated it',
-        _ACCOUNT.format(consumer=consumer)
-        + '; if it is a leftover, take the slot from the LPAR with pvmctl',
-    )
-
-
-def _describe_stale_lpars(
-    slot: slots.Slot, stale: ownership.StaleLpar
-) -> tuple[str, str]:
-    return (
-        f'held by {slot.owner}, whose instance {stale.instance} is on '
-        f'{stale.host}',
-        _ACCOUNT.format(consumer=stale.instance)
-        + '; if the server is well there, delete the LPAR with pvmctl, but '
-        'not its disks',
-    )

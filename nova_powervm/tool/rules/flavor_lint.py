@@ -18,7 +18,10 @@ Nova's API accepts most of these mistakes. Without a check, they show only as
 
 import dataclasses
 import enum
+import math
 import re
+from collections import Counter
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -28,8 +31,23 @@ from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.lpar import supported_features
 from nova_powervm.tool.rules import flavors
-from nova_powervm.tool.rules import placement_cost
 
+#: Number of equal devices on a host from which on some flavors are slow.
+MANY_DEVICES = 8
+#: Options in ``placement.conf`` that limit the duration, for messages.
+PLACEMENT_OPTIONS = (
+    '[placement]max_allocation_candidates = 1000, '
+    '[placement]allocation_candidates_generation_strategy = breadth-first '
+    'and [workarounds]optimize_for_wide_provider_trees = true'
+)
+# Candidates that Placement builds per second (measured: 32 slots and 4 equal
+# groups took 93 s), and the seconds that are worth a warning.
+_CANDIDATES_PER_SECOND = 9300
+_SLOW_SECONDS = 2
+# A large host, for devices that are not known.
+_LARGE = 256
+# Equal groups that are fast enough wherever the devices are not known.
+_FEW_GROUPS = 2
 _NEAR_KEY = re.compile(r'(traits|resource(?!s))([a-zA-Z0-9_-]{0,63}):(.*)')
 _PRODUCT = 'CUSTOM_POWERVM_IOSLOT_PRODUCT_ID_'
 _DEVICE = 'CUSTOM_POWERVM_IOSLOT_DEVICE_ID_'
@@ -61,6 +79,16 @@ class Finding:
     hint: str
 
 
+def error(key: str, what: str, hint: str) -> Finding:
+    """Return a finding for which no instance gets its devices."""
+    return Finding(Severity.ERROR, key, what, hint)
+
+
+def warning(key: str, what: str, hint: str) -> Finding:
+    """Return a finding that may be intended."""
+    return Finding(Severity.WARNING, key, what, hint)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceOffers:
     """Devices that flavors can request, as far as known.
@@ -90,6 +118,14 @@ class DeviceOffers:
         return Severity.ERROR if self.whole else Severity.WARNING
 
 
+def offers_of_file(policy: policies.Policy) -> DeviceOffers:
+    """Return the classes that the inventory file offers.
+
+    The file alone does not tell the traits of devices.
+    """
+    return DeviceOffers(policy.resource_classes, source=policy.source)
+
+
 def lint_flavor(
     extra_specs: Mapping[str, str], offers: DeviceOffers
 ) -> tuple[Finding, ...]:
@@ -98,7 +134,6 @@ def lint_flavor(
     :param extra_specs: Extra specs of the flavor. If it requests no device,
         only extra specs that the driver refuses are reported, because the
         flavor may be meant for other hosts.
-    :param offers: Devices that flavors can request.
     :returns: Findings, errors first, in the order of the extra specs.
     """
     groups = flavors.read_groups(extra_specs)
@@ -110,6 +145,11 @@ def lint_flavor(
         *_explosion(devices, offers),
         *_promises(extra_specs, bool(devices)),
     ]
+    return errors_first(found)
+
+
+def errors_first(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Sort findings by their severity."""
     return tuple(sorted(found, key=lambda f: f.severity != Severity.ERROR))
 
 
@@ -144,8 +184,7 @@ def _near_keys(
             if word == 'traits'
             else 'nothing at all'
         )
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             key,
             f'Nova takes "{word}{suffix}" for {meaning}',
             f'write {right}{suffix}:{name.replace(_PRODUCT, _DEVICE)}',
@@ -158,16 +197,14 @@ def _policy(
     numbered = [g for g in groups if g.suffix and g.resources]
     value = extra_specs.get(flavors.GROUP_POLICY)
     if value is None and len(numbered) > 1:
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             flavors.GROUP_POLICY,
             f'missing; the flavor has {len(numbered)} groups, and Placement '
             'refuses two or more groups without it',
             'add group_policy=none or group_policy=isolate',
         )
     elif value not in (None, 'none', 'isolate'):
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             flavors.GROUP_POLICY,
             f"'{value}' is not a policy, so Nova ignores it",
             'write group_policy=none or group_policy=isolate',
@@ -192,8 +229,7 @@ def _resource(
     if not policies.may_be_device(name) and name not in offers.classes:
         return
     if name in offers.used_up:
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             key,
             f'{offers.source} has no free device of class {name}',
             'no server of this flavor can be built until one becomes free',
@@ -206,8 +242,7 @@ def _resource(
             f'there are: {", ".join(sorted(offers.classes)) or "none"}',
         )
     if amount.isdecimal() and int(amount) > 1:
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             key,
             f'requests {amount} units of one provider, but each slot is a '
             'provider with one unit',
@@ -215,8 +250,7 @@ def _resource(
             f'resources2:{name}=1, …',
         )
     if not group.suffix:
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             key,
             'the group has no number, so its traits apply to the host as well '
             'as to the device, and it cannot request a second device',
@@ -230,15 +264,13 @@ def _trait(
     key = f'trait{group.suffix}:{name}'
     if name.startswith(_PRODUCT):
         right = name.replace(_PRODUCT, _DEVICE)
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             key,
             'no provider has it: the trait of a device ID contains DEVICE_ID',
             f'write trait{group.suffix}:{right}={value}',
         )
     elif value not in (flavors.REQUIRED, 'forbidden'):
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             key,
             f"'{value}' is not a value that Nova knows",
             'write required or forbidden',
@@ -275,8 +307,7 @@ def _whole_group(
             for device in offers.devices
         )
     ):
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             f'resources{group.suffix}:{"+".join(group.resources)}',
             'no device of this host has this class and all of these traits',
             'compare with "nova-powervm-inventory show"; another host may '
@@ -306,15 +337,46 @@ def _without_owner(
 def _explosion(
     groups: Sequence[flavors.FlavorGroup], offers: DeviceOffers
 ) -> Iterator[Finding]:
-    for cost in placement_cost.estimate_costs(groups, offers.devices or ()):
-        if cost.high:
-            yield Finding(
-                Severity.WARNING,
-                f'resources*:{cost.resource_class}',
-                str(cost),
-                f'set in placement.conf {placement_cost.PLACEMENT_OPTIONS}; '
-                'if they are set, ignore this warning',
+    """Find equal groups that Placement can satisfy in very many ways."""
+    kinds = Counter(
+        (next(iter(group.resources)), group.required)
+        for group in groups
+        if group.suffix and group.resources
+    )
+    for (name, required), number in kinds.items():
+        fitting = sum(
+            device.resource_class == name and required <= device.traits
+            for device in offers.devices or ()
+        )
+        seconds = estimate_seconds(number, fitting or _LARGE)
+        if seconds >= _SLOW_SECONDS and (fitting or number > _FEW_GROUPS):
+            where = f' and {fitting} devices that fit on one host'
+            doubt = f', if a host has {_LARGE} such devices'
+            yield warning(
+                f'resources*:{name}',
+                f'{number} equal groups{where if fitting else ""} take '
+                f'Placement {_time(seconds)} for each server'
+                f'{"" if fitting else doubt}',
+                f'set in placement.conf {PLACEMENT_OPTIONS}; if they are set, '
+                'ignore this warning',
             )
+
+
+def estimate_seconds(groups: int, fitting: int) -> int:
+    """Estimate how long Placement builds the candidates of one host.
+
+    There are as many as there are ways to assign the devices that fit to
+    equal groups, if nothing limits them.
+    """
+    return round(math.perm(fitting, groups) / _CANDIDATES_PER_SECOND)
+
+
+def _time(seconds: int) -> str:
+    if seconds < 120:
+        return f'about {seconds} s'
+    if seconds < 7200:
+        return f'about {seconds // 60} minutes'
+    return 'many hours'
 
 
 def _promises(

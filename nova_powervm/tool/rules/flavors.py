@@ -67,7 +67,6 @@ class DeviceRequest:
 def read_groups(extra_specs: Mapping[str, str]) -> tuple[FlavorGroup, ...]:
     """Read the request groups in the same way as Nova.
 
-    :param extra_specs: Extra specs of a flavor.
     :returns: The groups, in the order in which they first appear. Keys that
         Nova ignores are left out.
     """
@@ -92,8 +91,6 @@ def request_for_paragraph(
     The traits are generated from the values without wildcards. Locations are
     left out, because a flavor applies to many hosts.
 
-    :param policy: The inventory file.
-    :param name: Name of the paragraph.
     :param device: Vendor and device ID such as ``10DE:1DB6``, to choose a type
         of device if the paragraph identifies several.
     :raises exception.ConfigurationError: The paragraph does not exist, or does
@@ -127,7 +124,6 @@ def request_for_paragraph(
 def request_for_device(policy: policies.Policy, device: str) -> DeviceRequest:
     """Create the request for a device with a vendor and device ID.
 
-    :param policy: The inventory file, which has the resource class.
     :param device: Vendor and device ID such as ``10DE:1DB6``.
     :raises exception.ConfigurationError: The IDs are invalid, or the matching
         paragraphs do not have exactly one resource class.
@@ -199,8 +195,6 @@ def find_conflicting_keys(
 ) -> tuple[str, ...]:
     """Find existing extra specs that would add to or change the groups.
 
-    :param existing: The flavor's current extra specs.
-    :param wanted: The extra specs to be set.
     :returns: Keys, sorted.
     """
     ours = _keys_of_groups(existing)

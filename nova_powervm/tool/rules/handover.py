@@ -10,287 +10,255 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Steps that hand a slot over from Nova to Cyborg, or back.
+"""Steps that hand a slot over; none costs a device or a guest."""
 
-The rules change nothing: they say of each step whether it is done, and which
-commands do it in this cloud. Called again, they see what has changed.
-"""
+import dataclasses
+import shlex
+from collections.abc import Mapping
 
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import matching
 from nova_powervm.devices import names
-from nova_powervm.tool.rules import file_edits
-from nova_powervm.tool.rules import handover_cloud
-from nova_powervm.tool.rules import handover_holders
-from nova_powervm.tool.rules import handover_step
-from nova_powervm.tool.rules.handover_facts import CLASS_UNKNOWN
-from nova_powervm.tool.rules.handover_facts import Facts
-from nova_powervm.tool.rules.handover_facts import Manager
-from nova_powervm.tool.rules.handover_step import Step
-from nova_powervm.tool.rules.handover_step import at_any_time
-from nova_powervm.tool.rules.handover_step import blocked
-from nova_powervm.tool.rules.handover_step import done
-from nova_powervm.tool.rules.handover_step import to_do
+from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slots
+from nova_powervm.lpar import partition
+from nova_powervm.tool.rules import cyborg_slots
+from nova_powervm.tool.rules import flavors
+from nova_powervm.tool.rules import placement_tree
+
+NOVA, CYBORG = 'nova', 'cyborg'
+DONE, TO_DO, BLOCKED = 'done', 'to do', 'blocked'
+_SHOW = 'show --slot INDEX --long --cyborg'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Side:
+    """What a service has of the slot: its file, and its provider."""
+
+    name: str
+    path: str
+    policy: policies.Policy
+    problem: str = ''
+    provider: placement_tree.PlacementProvider | None = None
+
+    @property
+    def service(self) -> str:
+        """The service that reads the file and makes the provider."""
+        return {NOVA: 'nova-compute', CYBORG: 'cyborg-agent'}[self.name]
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether a new server can get the device."""
+        found = self.provider
+        return found is not None and not (
+            found.reserved or names.WITHDRAWN_TRAIT in found.traits
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything about one slot.
+
+    :param giver: Who shall not have it any more; the taker shall.
+    :param records: What Cyborg knows; None if it did not answer.
+    :param flavors: Name to extra specs; None if Nova did not answer.
+    :param tool: This program with its options, and those of its commands.
+    :param wanted_class: Class for a device that nothing else gives one.
+    """
+
+    giver: Side
+    taker: Side
+    slot: slots.Slot
+    io_slots: tuple[slots.Slot, ...]
+    device_uuid: str = 'UUID'
+    records: cyborg_slots.Records | None = None
+    flavors: Mapping[str, Mapping[str, str]] | None = None
+    silence: str = ''
+    tool: tuple[str, str] = ('nova-powervm-inventory', '')
+    openstack: str = 'openstack'
+    wanted_class: str = ''
+
+    def judge(self, side: Side) -> matching.Verdict:
+        """Return what a file says about the slot."""
+        verdicts = matching.judge(side.policy, self.io_slots)
+        return next(v for v in verdicts if v.slot == self.slot)
+
+    @property
+    def resource_class(self) -> str:
+        """The class that the device gets, or has; empty if it is unknown."""
+        for side in (self.taker, self.giver):
+            if side.provider and side.provider.inventory:
+                return min(side.provider.inventory)
+            if paragraphs := self.judge(side).paragraphs:
+                return paragraphs[0].resource_class
+        return self.wanted_class
+
+    def own(self, words: str) -> str:
+        """Return a command of this program, with INDEX replaced."""
+        words = words.replace('INDEX', self.slot.drc_hex)
+        return f'{self.tool[0]} {words}{self.tool[1]}'
+
+    def device(self, verb: str) -> str:
+        """Return the command that disables or enables the device."""
+        return f'{self.openstack} accelerator device {verb} {self.device_uuid}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One step: what is so once it is done, and what is to be done."""
+
+    goal: str
+    state: str = DONE
+    why: str = ''
+    commands: tuple[str, ...] = ()
 
 
 def make_steps(facts: Facts) -> tuple[Step, ...]:
-    """Return the steps of a hand-over, in the order in which to do them.
-
-    :param facts: The facts about the slot.
-    """
-    judged = (
-        _to_cyborg(facts) if facts.to is Manager.CYBORG else _to_nova(facts)
-    )
-    return handover_step.put_in_order(judged)
-
-
-def _to_cyborg(facts: Facts) -> list[Step]:
-    return [
-        handover_holders.taken_from_nova(facts),
-        _released(facts),
-        _out_of_nova_file(facts),
-        _nova_provider_gone(facts),
-        _in_cyborg_file(facts),
-        _offered_by_cyborg(facts),
-        at_any_time(handover_cloud.profile_exists(facts)),
-        at_any_time(handover_cloud.flavor_names_profile(facts)),
-        handover_cloud.server_has_device(facts),
-    ]
+    """Return the steps in their order; each waits for those before it."""
+    found: list[Step] = []
+    first = 0
+    for number, judge in enumerate(_JUDGES, start=1):
+        step = judge(facts)
+        if first and step.state != DONE:
+            step = Step(step.goal, BLOCKED, f'after step {first}')
+        elif step.state != DONE:
+            first = number
+        found.append(step)
+    return tuple(found)
 
 
-def _to_nova(facts: Facts) -> list[Step]:
-    return [
-        _disabled(facts),
-        handover_holders.taken_from_cyborg(facts),
-        _out_of_cyborg_file(facts),
-        _enabled_again(facts),
-        _cyborg_provider_gone(facts),
-        _in_nova_file(facts),
-        _offered_by_nova(facts),
-        at_any_time(handover_cloud.flavor_requests_slot(facts)),
-    ]
-
-
-def _released(facts: Facts) -> Step:
-    goal = 'A used one-time-use device is cleaned and released'
-    provider = facts.nova_provider
-    if provider is None or not provider.one_time_use or not provider.reserved:
-        return done(goal, 'there is nothing to release')
-    if names.WITHDRAWN_TRAIT in provider.traits:
-        return blocked(
-            goal,
-            'the device is used, and withdrawn: let the inventory file '
-            'identify it again, and begin anew a minute later',
+def _freed(facts: Facts) -> Step:
+    """Say who has the device; never what to delete."""
+    goal = 'Nobody has the device, and nobody gets it'
+    side, provider, slot = facts.giver, facts.giver.provider, facts.slot
+    holders = sorted(provider.consumers) if provider else []
+    if provider and side.name == CYBORG:
+        if facts.records is None:
+            return Step(goal, BLOCKED, f'first ask again: {facts.silence}')
+        if side.is_offered:
+            command = facts.device('disable')
+            return Step(goal, TO_DO, 'first disable it', (command,))
+        requests = facts.records.requests_of(provider.uuid)
+        holders += [f'accelerator request {each.uuid}' for each in requests]
+    taken = facts.taker.provider.consumers if facts.taker.provider else ()
+    theirs = {partition.lpar_uuid(consumer) for consumer in taken}
+    if slot.owner and slot.owner_lpar not in theirs:
+        holders.append(str(slot.owner))
+    if holders:
+        why = (
+            f'first free it: {" and ".join(holders)} has it. The command '
+            'tells whether that is a server, a move or a leftover. Save the '
+            'data of a server before it gives the device back'
         )
-    return to_do(
-        goal,
-        'clean the device first. Once Cyborg has it, nothing keeps it from '
-        'the next server after a use',
-        facts.own_command(f'release {facts.index}'),
-    )
+        return Step(goal, BLOCKED, why, (facts.own(_SHOW),))
+    if provider and provider.one_time_use and provider.reserved:
+        command = facts.own('release INDEX')
+        why = 'first clean it: Cyborg gives it on after each use'
+        return Step(goal, TO_DO, why, (command,))
+    duplicated = slots.duplicated_indexes(facts.io_slots)
+    reason = slots.reason_unavailable(slot, theirs, duplicated)
+    return Step(goal, BLOCKED, str(reason)) if reason else Step(goal)
 
 
-def _out_of_nova_file(facts: Facts) -> Step:
-    goal = f"Nova's inventory file {facts.nova.path} leaves the slot out"
-    has_provider = facts.nova_provider is not None
-    return _left_out(facts, goal, facts.nova, 'nova-compute', has_provider)
+def _left_out(facts: Facts) -> Step:
+    side, verdict = facts.giver, facts.judge(facts.giver)
+    goal = f'{side.path} leaves the slot out'
+    if side.problem:
+        return Step(goal, BLOCKED, side.problem)
+    # A running service refuses a file that has lost its last paragraph.
+    lost_all = side.provider and not side.policy.paragraphs
+    if (not verdict.paragraphs or verdict.denials) and not lost_all:
+        return Step(goal)
+    return _addition(facts, side, goal, 'not', 'allow: false')
 
 
-def _out_of_cyborg_file(facts: Facts) -> Step:
-    goal = f"Cyborg's file {facts.cyborg.path} leaves the slot out"
-    has_provider = facts.cyborg_provider is not None
-    return _left_out(facts, goal, facts.cyborg, 'cyborg-agent', has_provider)
-
-
-def _denied(
-    facts: Facts, goal: str, file: file_edits.SlotFile, service: str
-) -> Step:
-    """Return a step for a file that has lost its last paragraph."""
-    edit = file_edits.deny(file, facts.slot, facts.io_slots)
-    return to_do(
-        goal,
-        f'the file has no paragraph, and a running {service} refuses such a '
-        f'file: what it read before stays in force; {edit.what}',
-        edit.command,
-    )
-
-
-def _left_out(
-    facts: Facts,
-    goal: str,
-    file: file_edits.SlotFile,
-    service: str,
-    has_provider: bool,
-) -> Step:
-    if file.policy is None:
-        return blocked(goal, file.problem)
-    if file.is_empty and has_provider:
-        return _denied(facts, goal, file, service)
-    if file.giving(facts.slot, facts.io_slots) is None:
-        return done(goal)
-    edit = file_edits.take_out(file, facts.slot, facts.io_slots)
-    reminder = (
-        '. Once the provider is gone, too, nothing tells the class: run this '
-        f'again with {facts.class_option}'
-    )
-    return to_do(
-        goal,
-        f'{edit.what}. {service} reads the file again without a restart'
-        + (reminder if edit.removes else ''),
-        edit.command,
-    )
-
-
-def _in_cyborg_file(facts: Facts) -> Step:
-    goal = f"Cyborg's file {facts.cyborg.path} identifies the slot"
-    paragraph = facts.cyborg_paragraph
-    if paragraph and paragraph.one_time_use:
-        return blocked(
-            goal,
-            f'{paragraph} has one_time_use: true, for which cyborg-agent does '
-            'not start: remove it',
-        )
-    return _identified(facts, goal, facts.cyborg, 'cyborg-agent')
-
-
-def _in_nova_file(facts: Facts) -> Step:
-    goal = f"Nova's inventory file {facts.nova.path} identifies the slot"
-    return _identified(facts, goal, facts.nova, 'nova-compute')
-
-
-def _identified(
-    facts: Facts, goal: str, file: file_edits.SlotFile, service: str
-) -> Step:
-    if file.policy is None:
-        return blocked(goal, file.problem)
-    if paragraph := file.giving(facts.slot, facts.io_slots):
-        return done(goal, f'{paragraph}: {paragraph.resource_class}')
+def _identified(facts: Facts) -> Step:
+    side, verdict = facts.taker, facts.judge(facts.taker)
+    goal = f'{side.path} identifies the slot'
+    if side.problem:
+        return Step(goal, BLOCKED, side.problem)
+    if verdict.denials:
+        which = ' and '.join(map(str, verdict.denials))
+        return Step(goal, TO_DO, f'remove or narrow {which}, which denies it')
+    for paragraph in verdict.paragraphs:
+        if side.name == CYBORG and paragraph.one_time_use:
+            why = f'remove one_time_use from {paragraph}'
+            return Step(goal, TO_DO, why)
+        return Step(goal, why=f'{paragraph}: {paragraph.resource_class}')
     if not facts.resource_class:
-        return blocked(goal, CLASS_UNKNOWN, facts.again)
-    edit = file_edits.put_in(
-        file, facts.slot, facts.io_slots, facts.resource_class
-    )
-    return to_do(
-        goal,
-        f'{edit.what}. {service} reads the file again without a restart',
-        edit.command,
-    )
+        why = 'name the class of the device with --resource-class'
+        return Step(goal, BLOCKED, why)
+    setting = f'resource_class: {facts.resource_class}'
+    return _addition(facts, side, goal, 'slot', setting)
 
 
-def _nova_provider_gone(facts: Facts) -> Step:
-    goal = "Nova's provider of the slot is gone from Placement"
-    provider = facts.nova_provider
+def _addition(
+    facts: Facts, side: Side, goal: str, prefix: str, setting: str
+) -> Step:
+    """Return the step that adds a paragraph for this slot of this host."""
+    slot = facts.slot
+    lines = ['', f'{prefix}-{slot.drc_hex}:', '  identification:']
+    lines += [f'    drc_index: "{slot.drc_hex}"']
+    # A file can be for many hosts, whose DRC indexes repeat.
+    lines += [f'    drc_name: "{slot.drc_name}"'] if slot.drc_name else []
+    text = ' '.join(map(shlex.quote, [*lines, f'  {setting}']))
+    command = f"printf '%s\\n' {text} >> {shlex.quote(side.path)}"
+    why = f'add a paragraph; {side.service} reads the file again'
+    return Step(goal, TO_DO, why, (command,))
+
+
+def _gone(facts: Facts) -> Step:
+    service, provider = facts.giver.service, facts.giver.provider
+    goal = f'The provider that {service} has made is gone'
     if provider is None:
-        return done(goal)
-    return to_do(
-        goal,
-        f"wait for nova-compute, which deletes '{provider.name}' in its next "
-        'updates, once a minute; if it does not, its log says why',
-    )
+        return Step(goal)
+    withheld = names.WITHDRAWN_TRAIT in provider.traits
+    if facts.giver.name == CYBORG and withheld and provider.reserved:
+        why = 'enable it, withheld as it is: a disabled one is kept'
+        return Step(goal, TO_DO, why, (facts.device('enable'),))
+    return Step(goal, TO_DO, f'wait for {service}, up to five minutes')
 
 
-def _cyborg_provider_gone(facts: Facts) -> Step:
-    goal = "Cyborg's provider of the slot is gone from Placement"
-    provider = facts.cyborg_provider
-    if provider is None:
-        return done(goal)
-    return to_do(
-        goal,
-        f"wait for cyborg-agent, which leaves '{provider.name}' out once the "
-        'slot was missing three times, once a minute; if it does not, its log '
-        'says why',
-    )
+def _offered(facts: Facts) -> Step:
+    side, provider = facts.taker, facts.taker.provider
+    goal = f'{side.service} offers the slot in Placement'
+    if side.is_offered or (provider and provider.consumers):
+        return Step(goal)
+    if side.name == CYBORG and provider and provider.reserved:
+        return Step(goal, TO_DO, 'enable it', (facts.device('enable'),))
+    why = f'wait for {side.service}, up to five minutes; the command says why'
+    return Step(goal, TO_DO, why, (facts.own(_SHOW),))
 
 
-def _offered_by_cyborg(facts: Facts) -> Step:
-    goal = 'Cyborg offers the slot in Placement'
-    provider = facts.cyborg_provider
-    if provider is None:
-        return to_do(
-            goal,
-            'wait for cyborg-agent, which reports the slot in its next '
-            'period, once a minute; if it does not, its log says why',
-        )
-    if names.CYBORG_TRAIT not in provider.traits:
-        return to_do(
-            goal,
-            'cyborg-agent withholds it; its log says why. Wait for its next '
-            'period, once a minute',
-        )
-    if provider.reserved:
-        return to_do(
-            goal,
-            'the device is disabled',
-            _device_command(facts, 'enable'),
-        )
-    return done(goal)
+def _requested(facts: Facts) -> Step:
+    goal = f'A flavor requests such a device from {facts.taker.name.title()}'
+    if facts.flavors is None or facts.records is None:
+        return Step(goal, BLOCKED, f'first ask again: {facts.silence}')
+    mark = f'trait:{names.CYBORG_TRAIT}'
+    wanted = {f'resources:{facts.resource_class}': '1', mark: 'required'}
+    profiles = [
+        profile.name
+        for profile in facts.records.profiles
+        if any(wanted.items() <= group.items() for group in profile.groups)
+    ]
+    for name, specs in facts.flavors.items():
+        groups = flavors.read_groups(specs)
+        fits = any(facts.resource_class in each.resources for each in groups)
+        if facts.taker.name == CYBORG:
+            fits = specs.get(accelerators.PROFILE) in profiles
+        if fits:
+            return Step(goal, why=f'flavor {name}')
+    commands = [f'{facts.tool[0]} flavor create NAME --paragraph ... --apply']
+    if facts.taker.name == CYBORG:
+        group = ','.join(f'{key}={value}' for key, value in wanted.items())
+        profile = (*profiles, 'PROFILE')[0]
+        commands = [
+            f'{facts.openstack} accelerator device profile create {profile} '
+            f'--group {group}',
+            f'{facts.openstack} flavor set NAME --property '
+            f'{accelerators.PROFILE}={profile}',
+        ][bool(profiles) :]
+    return Step(goal, TO_DO, 'choose the names', tuple(commands))
 
 
-def _offered_by_nova(facts: Facts) -> Step:
-    goal = 'Nova offers the slot in Placement'
-    provider = facts.nova_provider
-    if provider is None:
-        return to_do(
-            goal,
-            'wait for nova-compute, which creates the provider within a '
-            "minute. It notices that Cyborg's provider is gone within "
-            '[compute]resource_provider_association_refresh (5 minutes), or '
-            'at once after a SIGHUP',
-        )
-    if names.WITHDRAWN_TRAIT in provider.traits:
-        return to_do(
-            goal,
-            'nova-compute withholds it; the command says why',
-            facts.own_command(f'show --slot {facts.index} --long'),
-        )
-    if provider.reserved and not provider.consumers:
-        return to_do(
-            goal,
-            'the device is reserved',
-            facts.own_command(f'release {facts.index}')
-            if provider.one_time_use
-            else f'{facts.openstack} resource provider inventory set --amend '
-            f'--resource {facts.resource_class}:reserved=0 {provider.uuid}',
-        )
-    return done(goal)
-
-
-def _enabled_again(facts: Facts) -> Step:
-    goal = 'Cyborg withholds the slot, and does not keep it as disabled'
-    provider = facts.cyborg_provider
-    if provider is None:
-        return done(goal)
-    if names.CYBORG_TRAIT in provider.traits:
-        return to_do(
-            goal,
-            'wait for cyborg-agent, which withholds the slot in its next '
-            'period, once a minute; if it does not, its log says why',
-        )
-    if not provider.reserved:
-        return done(goal)
-    return to_do(
-        goal,
-        'enable the device: the agent reports it as long as it is disabled',
-        _device_command(facts, 'enable'),
-    )
-
-
-def _disabled(facts: Facts) -> Step:
-    goal = 'Cyborg gives the device to no new server'
-    provider = facts.cyborg_provider
-    if (
-        provider is None
-        or provider.reserved
-        or names.CYBORG_TRAIT not in provider.traits
-    ):
-        return done(goal)
-    if facts.device is None:
-        why = facts.cloud.cyborg_problem or 'Cyborg does not know the device'
-        return blocked(goal, why)
-    return to_do(goal, 'disable the device', _device_command(facts, 'disable'))
-
-
-def _device_command(facts: Facts, verb: str) -> str:
-    """Return the command for a device, or the one that finds its uuid."""
-    words = f'{facts.openstack} accelerator device'
-    if facts.device is None:
-        return f'{words} list --long'
-    return f'{words} {verb} {facts.device.uuid}'
+_JUDGES = (_freed, _left_out, _gone, _identified, _offered, _requested)

@@ -168,9 +168,6 @@ def find_unexplained(
     """Return the consumers of slots that their own LPARs do not have.
 
     They are migrations, or instances whose LPAR does not exist yet.
-
-    :param tree: What Placement holds.
-    :param host_slots: All slots of the host.
     """
     owners = {slot.drc_index: slot.owner_lpar for slot in host_slots}
     return frozenset(
@@ -185,8 +182,6 @@ def read_wants(flavor: Mapping[str, Any]) -> Mapping[str, int]:
     """Return the amounts that a flavor requests, by resource class.
 
     Amounts that cannot be read are left out, as are disks.
-
-    :param flavor: The flavor of a server in Nova's API.
     """
     found = {'VCPU': flavor.get('vcpus', 0), 'MEMORY_MB': flavor.get('ram', 0)}
     # The unnumbered group replaces the sizes; the others add to it.
@@ -203,7 +198,6 @@ def read_wants(flavor: Mapping[str, Any]) -> Mapping[str, int]:
 def find_leftovers(host: Host, records: NovaRecords) -> Mapping[int, Finding]:
     """Find what moves have to do with the slots of a host.
 
-    :param host: This host.
     :param records: What Nova's API has answered about the unexplained
         consumers and the LPARs on the wrong side.
     :returns: DRC index to finding, for slots that are allocated to a

@@ -59,11 +59,6 @@ def find_moves(
 
     Placement is asked only about LPARs that own a slot which is not allocated
     to their instances.
-
-    :param tree: What Placement holds for the node.
-    :param host_slots: All slots of the host.
-    :param read: Reads a consumer.
-    :param node_of: Returns the name of the node that a provider belongs to.
     """
     migrations: dict[str, str] = {}
     stale: dict[str, ownership.StaleLpar] = {}

@@ -55,10 +55,7 @@ class PlacementProvider:
     def for_plan(self) -> existing.Provider:
         """The provider in the form that the planner takes."""
         return existing.Provider(
-            uuid=self.uuid,
-            name=self.name,
-            inventory=self.inventory,
-            traits=self.traits,
+            self.uuid, self.name, self.inventory, self.traits
         )
 
     @property

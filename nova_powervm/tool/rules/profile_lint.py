@@ -26,12 +26,13 @@ import os_traits
 
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import names
-from nova_powervm.tool.rules import cyborg_records
+from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import flavors
 
 _MARK = f'trait:{names.CYBORG_TRAIT}'
 _MISSPELLED = re.compile(r'(accel(erator)?[:_-]?)?device[_-]?profile(_name)?')
+_Finding = flavor_lint.Finding
 _CYBORGS = {names.CYBORG_TRAIT, os_traits.OWNER_CYBORG}
 
 
@@ -43,8 +44,8 @@ class CyborgOffers:
     :param slots: The deployables that are slots of PowerVM hosts.
     """
 
-    profiles: Mapping[str, cyborg_records.Profile]
-    slots: tuple[cyborg_records.Deployable, ...] = ()
+    profiles: Mapping[str, cyborg_slots.Profile]
+    slots: tuple[cyborg_slots.Deployable, ...] = ()
 
     @property
     def classes(self) -> frozenset[str]:
@@ -55,14 +56,10 @@ class CyborgOffers:
 
 
 def make_offers(
-    profiles: Iterable[cyborg_records.Profile],
-    deployables: Iterable[cyborg_records.Deployable],
+    profiles: Iterable[cyborg_slots.Profile],
+    deployables: Iterable[cyborg_slots.Deployable],
 ) -> CyborgOffers:
-    """Bring together what Cyborg tells.
-
-    :param profiles: All device profiles.
-    :param deployables: All deployables.
-    """
+    """Bring together what Cyborg tells."""
     return CyborgOffers(
         {profile.name: profile for profile in profiles},
         tuple(each for each in deployables if each.is_slot),
@@ -82,7 +79,7 @@ class ProfileGroup:
     resources: Mapping[str, str]
     required: frozenset[str]
 
-    def is_met_by(self, slot: cyborg_records.Deployable) -> bool:
+    def is_met_by(self, slot: cyborg_slots.Deployable) -> bool:
         """Return whether a slot has the class and the traits.
 
         Whether it bears the mark changes with who uses it.
@@ -93,12 +90,9 @@ class ProfileGroup:
 
 
 def read_groups(
-    profile: cyborg_records.Profile,
+    profile: cyborg_slots.Profile,
 ) -> tuple[ProfileGroup, ...]:
-    """Read the groups of a device profile.
-
-    :param profile: The profile.
-    """
+    """Read the groups of a device profile."""
     return tuple(
         ProfileGroup(
             number,
@@ -117,11 +111,8 @@ def read_groups(
     )
 
 
-def as_extra_specs(profile: cyborg_records.Profile) -> Mapping[str, str]:
-    """Return the extra specs of a flavor that requests the same resources.
-
-    :param profile: The profile.
-    """
+def as_extra_specs(profile: cyborg_slots.Profile) -> Mapping[str, str]:
+    """Return the extra specs of a flavor that requests the same resources."""
     return {
         f'resources{group.number}:{name}': amount
         for group in read_groups(profile)
@@ -130,16 +121,14 @@ def as_extra_specs(profile: cyborg_records.Profile) -> Mapping[str, str]:
 
 
 def lint_profile(
-    profile: cyborg_records.Profile,
+    profile: cyborg_slots.Profile,
     offers: flavor_lint.DeviceOffers,
     cyborg: CyborgOffers,
-) -> tuple[flavor_lint.Finding, ...]:
+) -> tuple[_Finding, ...]:
     """Find all mistakes in a device profile.
 
     :param profile: The profile. Groups for devices of other drivers are left
         out.
-    :param offers: Nova's devices.
-    :param cyborg: Cyborg's devices.
     """
     ours = offers.classes | cyborg.classes
     found = [
@@ -148,20 +137,19 @@ def lint_profile(
         if names.CYBORG_TRAIT in group.required or ours & set(group.resources)
         for finding in _lint_group(group, offers, cyborg)
     ]
-    return _errors_first(found)
+    return flavor_lint.errors_first(found)
 
 
 def _lint_group(
     group: ProfileGroup,
     offers: flavor_lint.DeviceOffers,
     cyborg: CyborgOffers,
-) -> Iterator[flavor_lint.Finding]:
+) -> Iterator[_Finding]:
     if names.CYBORG_TRAIT not in group.required:
         yield _without_mark(group, offers)
     yield from _amounts(group)
     if not any(group.is_met_by(slot) for slot in cyborg.slots):
-        yield flavor_lint.Finding(
-            flavor_lint.Severity.WARNING,
+        yield flavor_lint.warning(
             f'groups[{group.number}]',
             'no slot that Cyborg has on a PowerVM host has this class and all '
             'of these traits',
@@ -173,29 +161,28 @@ def _lint_group(
 
 def _without_mark(
     group: ProfileGroup, offers: flavor_lint.DeviceOffers
-) -> flavor_lint.Finding:
+) -> _Finding:
     shared = sorted(offers.classes & set(group.resources))
+    key = f'groups[{group.number}]: {_MARK}'
+    hint = f'create the profile anew with "{_MARK}": "required"'
     if shared:
-        return flavor_lint.Finding(
-            flavor_lint.Severity.ERROR,
-            f'groups[{group.number}]: {_MARK}',
+        return flavor_lint.error(
+            key,
             f'missing, and Nova has devices of class {", ".join(shared)}: a '
             'server may get one of these, and the build fails',
-            f'create the profile anew with "{_MARK}": "required"',
+            hint,
         )
-    return flavor_lint.Finding(
-        flavor_lint.Severity.WARNING,
-        f'groups[{group.number}]: {_MARK}',
+    return flavor_lint.warning(
+        key,
         'missing: a server may get a slot that is withheld from Cyborg, or a '
         "device of Nova's as soon as Nova has one of this class",
-        f'create the profile anew with "{_MARK}": "required"',
+        hint,
     )
 
 
-def _amounts(group: ProfileGroup) -> Iterator[flavor_lint.Finding]:
+def _amounts(group: ProfileGroup) -> Iterator[_Finding]:
     if len(group.resources) > 1:
-        yield flavor_lint.Finding(
-            flavor_lint.Severity.ERROR,
+        yield flavor_lint.error(
             f'groups[{group.number}]',
             f'requests {" and ".join(sorted(group.resources))} of one '
             'provider, but each slot has one class',
@@ -203,8 +190,7 @@ def _amounts(group: ProfileGroup) -> Iterator[flavor_lint.Finding]:
         )
     for name, amount in group.resources.items():
         if amount != '1':
-            yield flavor_lint.Finding(
-                flavor_lint.Severity.ERROR,
+            yield flavor_lint.error(
                 f'groups[{group.number}]: resources:{name}',
                 f'{amount} instead of 1: Cyborg binds all requests of a group '
                 'to one provider, and each slot is a provider with one unit',
@@ -216,13 +202,8 @@ def lint_flavor(
     extra_specs: Mapping[str, str],
     offers: flavor_lint.DeviceOffers,
     cyborg: CyborgOffers,
-) -> tuple[flavor_lint.Finding, ...]:
-    """Find the mistakes in a flavor that Cyborg's records show.
-
-    :param extra_specs: Extra specs of the flavor.
-    :param offers: Nova's devices.
-    :param cyborg: Cyborg's devices.
-    """
+) -> tuple[_Finding, ...]:
+    """Find the mistakes in a flavor that Cyborg's records show."""
     found = [
         *_misspelled(extra_specs),
         *_profile(extra_specs, cyborg),
@@ -232,17 +213,16 @@ def lint_flavor(
             for finding in _requests_of_nova(group, offers, cyborg)
         ),
     ]
-    return _errors_first(found)
+    return flavor_lint.errors_first(found)
 
 
 def _misspelled(
     extra_specs: Mapping[str, str],
-) -> Iterator[flavor_lint.Finding]:
+) -> Iterator[_Finding]:
     """Find spellings outside of Nova's namespace accel, which is checked."""
     for key, value in extra_specs.items():
         if not key.startswith('accel:') and _MISSPELLED.fullmatch(key.lower()):
-            yield flavor_lint.Finding(
-                flavor_lint.Severity.ERROR,
+            yield flavor_lint.error(
                 key,
                 'Nova ignores it, so servers get no accelerator',
                 f'write {accelerators.PROFILE}={value}',
@@ -251,15 +231,14 @@ def _misspelled(
 
 def _profile(
     extra_specs: Mapping[str, str], cyborg: CyborgOffers
-) -> Iterator[flavor_lint.Finding]:
+) -> Iterator[_Finding]:
     name = extra_specs.get(accelerators.PROFILE)
     if name is None:
         return
     profile = cyborg.profiles.get(name)
     if profile is None:
         known = ', '.join(sorted(cyborg.profiles)) or 'none'
-        yield flavor_lint.Finding(
-            flavor_lint.Severity.ERROR,
+        yield flavor_lint.error(
             accelerators.PROFILE,
             f"Cyborg has no device profile '{name}', so no server can be "
             'built',
@@ -276,8 +255,7 @@ def _profile(
         len(numbered) < 2 <= len(numbered) + len(profile.groups)
         and flavors.GROUP_POLICY not in extra_specs
     ):
-        yield flavor_lint.Finding(
-            flavor_lint.Severity.ERROR,
+        yield flavor_lint.error(
             flavors.GROUP_POLICY,
             f'missing; the flavor has {len(numbered)} group(s), its device '
             f"profile '{name}' {len(profile.groups)}, and Placement refuses "
@@ -290,7 +268,7 @@ def _requests_of_nova(
     group: flavors.FlavorGroup,
     offers: flavor_lint.DeviceOffers,
     cyborg: CyborgOffers,
-) -> Iterator[flavor_lint.Finding]:
+) -> Iterator[_Finding]:
     """Find groups that ask Nova for slots of Cyborg's."""
     marks = sorted(group.required & _CYBORGS)
     classes = sorted(set(group.resources) & cyborg.classes & offers.foreign)
@@ -300,18 +278,9 @@ def _requests_of_nova(
         key = f'resources{group.suffix}:{classes[0]}'
     else:
         return
-    yield flavor_lint.Finding(
-        flavor_lint.Severity.ERROR,
+    yield flavor_lint.error(
         key,
         "requests a slot of Cyborg's without a device profile: the server "
         'would have no accelerator request for it, and the build fails',
         f'remove the group, and set {accelerators.PROFILE}',
-    )
-
-
-def _errors_first(
-    found: Iterable[flavor_lint.Finding],
-) -> tuple[flavor_lint.Finding, ...]:
-    return tuple(
-        sorted(found, key=lambda f: f.severity != flavor_lint.Severity.ERROR)
     )

@@ -27,32 +27,20 @@ from nova_powervm.tool import errors
 from nova_powervm.tool.rules import placement_tree
 
 #: Reasons for a refusal, for the help text of the command.
-REFUSALS = {
-    'unknown': 'the host has no provider with this name, UUID or slot',
-    'ambiguous': 'the slot has two providers: give the UUID of one',
-    'foreign': 'the provider does not belong to a slot',
-    'allocated': 'the device is allocated to an instance or a migration',
-    'owned': 'a partition owns the slot, according to the host',
-    'unreported': 'the host does not report the slot, or reports it at '
-    'another location than Placement',
-    'withdrawn': 'the driver has withdrawn the device, and will restore it',
-    'not-one-time': 'it is not a one-time-use device; a unit that an '
-    'operator has reserved is released with the openstack command',
-    'not-burned': 'the device is not burned',
-    'changed': 'others kept changing the provider',
-}
-
-
-def make_refusal(kind: str, which: str, detail: str) -> errors.ReleaseRefused:
-    """Create the error for a refusal.
-
-    :param kind: A key of :data:`REFUSALS`.
-    :param which: The refused slot or provider.
-    :param detail: The reason, with its details.
-    """
-    if kind not in REFUSALS:
-        raise ValueError(kind)
-    return errors.ReleaseRefused(kind=kind, which=which, reason=detail)
+REFUSALS = (
+    'the host has no provider with this name, UUID or slot',
+    'the slot has two providers: give the UUID of one',
+    'the provider does not belong to a slot',
+    'the device is allocated to an instance or a migration',
+    'a partition owns the slot, according to the host',
+    'the host does not report the slot, or reports it at another location '
+    'than Placement',
+    'the driver has withdrawn the device, and will restore it',
+    'it is not a one-time-use device; a unit that an operator has reserved is '
+    'released with the openstack command',
+    'the device is not burned',
+    'others kept changing the provider',
+)
 
 
 def find_provider(
@@ -62,7 +50,6 @@ def find_provider(
 
     :param which: DRC index of a slot in hex digits, with or without ``0x``,
         or name or UUID of a provider.
-    :param tree: The providers of the node.
     :raises errors.ReleaseRefused: The name matches no provider, several
         providers, or one that does not belong to a slot.
     """
@@ -70,32 +57,23 @@ def find_provider(
     meant = named or [
         o for o in tree.slot_providers if o.drc_index == _index(which)
     ]
+    if len(meant) == 1 and meant[0] in tree.slot_providers:
+        return meant[0]
     if not meant:
-        there = ', '.join(
-            sorted(
-                slots.format_drc_index(o.drc_index or 0)
-                for o in tree.slot_providers
-            )
+        there = sorted(
+            slots.format_drc_index(o.drc_index or 0)
+            for o in tree.slot_providers
         )
-        raise make_refusal(
-            'unknown',
-            which,
+        reason = (
             f'{tree.node} has no such slot or provider in Placement; its '
-            f'slots are: {there or "none"}',
+            f'slots are: {", ".join(there) or "none"}'
         )
-    if len(meant) > 1:
-        raise make_refusal(
-            'ambiguous',
-            which,
-            'the slot has several providers: '
-            + ', '.join(o.uuid for o in meant)
-            + '. Give the UUID of one',
-        )
-    if meant[0] not in tree.slot_providers:
-        raise make_refusal(
-            'foreign', which, 'this driver did not create the provider'
-        )
-    return meant[0]
+    elif len(meant) > 1:
+        uuids = ', '.join(o.uuid for o in meant)
+        reason = f'the slot has several providers: {uuids}. Give one UUID'
+    else:
+        reason = 'this driver did not create the provider'
+    raise errors.ReleaseRefused(which=which, reason=reason)
 
 
 def _index(which: str) -> int | None:
@@ -108,36 +86,29 @@ def _index(which: str) -> int | None:
 def check_releasable(provider: placement_tree.PlacementProvider) -> None:
     """Check that a device may be released.
 
-    :param provider: The current state of its provider.
     :raises errors.ReleaseRefused: The device must not be released.
     """
-    which = str(provider)
     if provider.consumers:
-        raise make_refusal(
-            'allocated',
-            which,
+        reason = (
             f'it is allocated to {", ".join(sorted(provider.consumers))}. '
-            'Delete the instance and clean the device first',
+            'Delete the instance and clean the device first'
         )
-    if names.WITHDRAWN_TRAIT in provider.traits:
-        raise make_refusal(
-            'withdrawn',
-            which,
+    elif names.WITHDRAWN_TRAIT in provider.traits:
+        reason = (
             'the driver has withdrawn it because its slot is not offered. '
             '"nova-powervm-inventory show" tells the reason; the driver '
-            'restores the device when the reason no longer applies',
+            'restores the device when the reason no longer applies'
         )
-    if not provider.one_time_use:
-        raise make_refusal(
-            'not-one-time',
-            which,
+    elif not provider.one_time_use:
+        reason = (
             'it is not a one-time-use device. If an operator has reserved '
-            f'it, run: {_reserved_command(provider)}',
+            f'it, run: {_reserved_command(provider)}'
         )
-    if not provider.reserved:
-        raise make_refusal(
-            'not-burned', which, 'it is not burned: reserved is 0'
-        )
+    elif not provider.reserved:
+        reason = 'it is not burned: reserved is 0'
+    else:
+        return
+    raise errors.ReleaseRefused(which=provider, reason=reason)
 
 
 def check_unowned(
@@ -149,29 +120,25 @@ def check_unowned(
     Placement alone can be wrong: somebody may have deleted the allocations of
     a server that still runs with its device.
 
-    :param provider: The provider of the device.
-    :param io_slots: All slots of the host, as it reports them now.
     :raises errors.ReleaseRefused: A partition has the device, or the host
         does not tell.
     """
-    which = str(provider)
     found = [s for s in io_slots if s.drc_index == provider.drc_index]
     owners = [str(slot.owner) for slot in found if slot.owner]
     if owners:
-        raise make_refusal(
-            'owned',
-            which,
-            f'its slot is owned by {" and ".join(owners)}. If that is an '
-            'instance, the device is in use, whatever Placement says. '
+        raise errors.ReleaseRefused(
+            which=provider,
+            reason=f'its slot is owned by {" and ".join(owners)}. If that is '
+            'an instance, the device is in use, whatever Placement says. '
             'Otherwise, remove the slot from the partition first',
         )
     if not any(_is_at(provider, slot) for slot in found):
-        raise make_refusal(
-            'unreported',
-            which,
-            'the host does not report its slot, so it may be in use. Check '
-            'that [powervm]rest_url names the host of this compute node. If '
-            f'the slot is gone for good, run: {_reserved_command(provider)}',
+        raise errors.ReleaseRefused(
+            which=provider,
+            reason='the host does not report its slot, so it may be in use. '
+            'Check that [powervm]rest_url names the host of this compute '
+            'node. If the slot is gone for good, run: '
+            + _reserved_command(provider),
         )
 
 
@@ -193,14 +160,11 @@ def _is_at(
 
 
 def _reserved_command(provider: placement_tree.PlacementProvider) -> str:
+    name = min(provider.inventory, default='CLASS')
     return (
         'openstack resource provider inventory set --amend --resource '
-        f'{_classes(provider)}:reserved=0 {provider.uuid}'
+        f'{name}:reserved=0 {provider.uuid}'
     )
-
-
-def _classes(provider: placement_tree.PlacementProvider) -> str:
-    return next(iter(sorted(provider.inventory)), 'CLASS')
 
 
 def make_released_records(

@@ -49,8 +49,6 @@ def find_overlaps(
 ) -> Iterator[Overlap]:
     """Find the paragraphs that cannot both give their devices away.
 
-    :param policy: The content of Cyborg's file.
-    :param nova_policy: That of Nova's inventory file.
     :returns: In the order of Cyborg's file.
     """
     is_in_doubt = any(
@@ -70,8 +68,6 @@ def find_clashes(policy: policies.Policy) -> Iterator[Overlap]:
 
     A denial does not help: two allowing paragraphs for one device are an error
     in any case.
-
-    :param policy: The content of the file.
     """
     allowing = filter(_allows, policy.paragraphs)
     for earlier, paragraph in itertools.combinations(allowing, 2):
@@ -96,7 +92,6 @@ def _covers(wide: policies.Paragraph, narrow: policies.Paragraph) -> bool:
 def _takes_all(key: str, wanted: str, other: str | None) -> bool:
     """Return whether a value or pattern takes all that another one takes.
 
-    :param key: The key of both.
     :param other: None if the other paragraph does not have the key.
     """
     if wanted == other:

@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-import json
 import os
 import pathlib
 import shlex
@@ -183,12 +182,11 @@ class CommandGuideTest(unittest.TestCase):
         )
         self.assertEqual(
             [
-                {
-                    'resources:CUSTOM_CRYPTO': '1',
-                    'trait:CUSTOM_POWERVM_CYBORG': 'required',
-                }
+                '--group',
+                'resources:CUSTOM_CRYPTO=1,'
+                'trait:CUSTOM_POWERVM_CYBORG=required',
             ],
-            json.loads(created[6]),
+            created[6:],
         )
         self.assertIn(f'--property accel:device_profile={created[5]} ', text)
         self.assertNotIn('no conductor answers', text)

@@ -22,6 +22,7 @@ from nova_powervm.devices import policy as policies
 from nova_powervm.scheduler import filters as scheduler_filters
 from nova_powervm.tool import upgrade_checks
 from nova_powervm.tool.inventory import config
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.rules import placement_tree
 from tests.unit.devices import values
 
@@ -70,7 +71,7 @@ class UpgradeChecksTest(unittest.TestCase):
             upgrade_checks.Code.WARNING,
             'ioslot_owner_assignment_capable',
             upgrade_checks.check_slot_ownership(
-                upgrade_checks.HostSummary(3, 'host', False)
+                host_reader.HostReading(None, 'host', derives_owners=True)
             ),
         )
 

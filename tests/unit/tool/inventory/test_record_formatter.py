@@ -49,3 +49,9 @@ class RecordFormatTest(unittest.TestCase):
         text = 'word ' * 100
         lines = self.lines('1', text.strip(), '', width=0)
         self.assertEqual(3, len(lines))
+
+    def test_commands_are_not_wrapped(self):
+        command = 'openstack ' + 'word ' * 40 + 'end'
+        for column in ('Commands', 'Remedy'):
+            lines = record_formatter.format_record((column,), (command,), 60)
+            self.assertEqual([f'{column}  {command}'], [*lines])

@@ -22,9 +22,9 @@ from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.lpar import partition
 from nova_powervm.tool.inventory import host_reader
-from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.inventory import slot_rows
+from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.inventory import tree_drawing
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import left_moves
@@ -67,7 +67,7 @@ def survey(*slots, below=None, policy=POLICY, owners_known=True):
     tree = None
     if below is not None:
         tree = placement_tree.Tree('host1', ROOT, tuple(below))
-    return host_survey.make_survey(policy, reading, tree, 'host1')
+    return surveys.make_survey(policy, reading, tree, 'host1')
 
 
 def row_of(*slots, **options):
@@ -151,6 +151,14 @@ class PlacementTest(base.ToolTestCase):
         ):
             with self.subTest(state=state):
                 self.assertEqual(state, self.state(**changes).state)
+
+    def test_used_device_that_a_partition_has_is_not_to_be_cleaned(self):
+        burned = {'reserved': 1, 'traits': [os_traits.HW_PCI_ONE_TIME_USE]}
+        row = self.state(values.slot(owner=values.client(name='db')), **burned)
+        self.assertEqual('used, and partition db has it', row.state)
+        cleaning = slot_rows.PLACEMENT_COLUMNS['Needs Cleaning']
+        self.assertIs(False, cleaning(row))
+        self.assertIs(True, cleaning(self.state(**burned)))
 
     def test_slot_without_provider_is_not_in_placement_yet(self):
         row = row_of(values.slot(), below=[])
@@ -268,6 +276,23 @@ host1 (compute node)
     GPU (10DE:1EB8) at U78CB.001.WZS0JZB-P1-C2
     traits: CUSTOM_FAST, OWNER_NOVA, and 8 that say what it is and where""",
             drawn,
+        )
+
+    def test_tree_shows_slots_of_cyborg(self):
+        cyborg = provider(
+            name=names.cyborg_provider_name('host1', values.INDEX),
+            traits=[os_traits.OWNER_CYBORG, names.CYBORG_TRAIT],
+        )
+        found = survey(values.slot(), below=[cyborg], policy=policies.Policy())
+        rows = slot_rows.make_rows(found, pci_ids.DeviceNames())
+        self.assertEqual(
+            """\
+host1 (compute node)
+└── PowerVM Cyborg IOSlot host1 21010020
+    CUSTOM_GPU: 1, Cyborg: free
+    GPU (10DE:1EB8) at U78CB.001.WZS0JZB-P1-C2
+    traits: CUSTOM_POWERVM_CYBORG, OWNER_CYBORG""",
+            '\n'.join(tree_drawing.draw_tree('host1', rows)),
         )
 
 

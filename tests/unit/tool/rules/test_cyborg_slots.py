@@ -17,7 +17,6 @@ import tempfile
 import threading
 import unittest
 
-from nova_powervm.tool.rules import cyborg_records
 from nova_powervm.tool.rules import cyborg_slots
 
 _OPENSTACK = """\
@@ -70,9 +69,9 @@ class RemovalTest(unittest.TestCase):
     def test_token_reaches_cyborg_but_no_argument(self):
         url, received = self.serve()
         command = cyborg_slots.removal_command(
-            cyborg_records.Request('r', 'Bound', instance='gone'),
+            cyborg_slots.Request('r', 'Bound', instance='gone'),
             cyborg_slots.CyborgFacts(
-                cyborg_records.Records(endpoint=url), cloud='my cloud'
+                cyborg_slots.Records(endpoint=url), cloud='my cloud'
             ),
         )
         path = f'{self.bin}:{os.environ["PATH"]}'

@@ -20,6 +20,7 @@ from nova_powervm.devices import names
 from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy as policies
 from nova_powervm.tool.rules import differences
+from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
 from tests.unit.devices import values
 
@@ -63,12 +64,14 @@ def plan_for(tree, slots, policy=POLICY):
     )
 
 
-def compare(below=(), slots=None, lpars=(values.LPAR,), policy=POLICY):
+def compare(
+    below=(), slots=None, lpars=(values.LPAR,), policy=POLICY, leftovers=None
+):
     """Compare as the command does, on a host with one GPU."""
     slots = (values.slot(),) if slots is None else slots
     tree = placement_tree.Tree('host1', ROOT, tuple(below))
     plan = plan_for(tree, slots, policy)
-    return differences.compare(plan, tree, slots, lpars)
+    return differences.compare(plan, tree, slots, lpars, leftovers)
 
 
 class DifferencesTest(unittest.TestCase):
@@ -239,8 +242,29 @@ class DifferencesTest(unittest.TestCase):
             compare([offered(consumers=held())], lpars=()),
         )
         self.assertIn(f'allocation delete {INSTANCE}', found.cure)
-        # What a migration holds may be needed, whatever its status.
-        self.assertIn('"nova-powervm-inventory show" says', found.cure)
+
+    def test_move_tells_whether_its_slots_are_leaked(self):
+        for steps, cures in (
+            # The user of a resize in place has to decide.
+            ((), []),
+            (('keep it', 'ask'), ['left over: keep it; ask']),
+        ):
+            left = {values.INDEX: left_moves.Finding('left over', steps)}
+            found = compare(
+                [offered(consumers=held())], lpars=(), leftovers=left
+            )
+            self.assertEqual(cures, [each.cure for each in found])
+        # A slot without an allocation is never fine.
+        here = dataclasses.replace(ROOT, consumers={INSTANCE: {'VCPU': 1}})
+        slots = [values.slot(owner=values.client(name='vm1'))]
+        tree = placement_tree.Tree('host1', here, (offered(),))
+        for steps, words in (((), 'server show'), (('reboot',), 'reboot')):
+            left = {values.INDEX: left_moves.Finding('moves', steps)}
+            *_, leaked = differences.compare(
+                plan_for(tree, slots), tree, slots, (values.LPAR,), left
+            )
+            self.assertEqual('leaked', str(leaked.kind))
+            self.assertIn(words, leaked.cure)
 
     def test_allocation_of_slot_that_lpar_lacks_is_leaked(self):
         self.assert_one(

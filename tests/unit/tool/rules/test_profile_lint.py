@@ -13,7 +13,7 @@
 import unittest
 
 from nova_powervm.devices import names
-from nova_powervm.tool.rules import cyborg_records
+from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import profile_lint
 
@@ -27,17 +27,17 @@ GOOD = {
     MARK: 'required',
     f'trait:{MODEL}': 'required',
 }
-SLOT = cyborg_records.Deployable(
+SLOT = cyborg_slots.Deployable(
     names.cyborg_provider_name('host1', 0x21010038),
     'uuid',
     'CUSTOM_CRYPTO',
     frozenset({MODEL, names.CYBORG_TRAIT}),
 )
-OTHER = cyborg_records.Deployable('fake', 'uuid', 'FPGA')
+OTHER = cyborg_slots.Deployable('fake', 'uuid', 'FPGA')
 
 
 def make_profile(*groups):
-    return cyborg_records.Profile('crypto', groups)
+    return cyborg_slots.Profile('crypto', groups)
 
 
 def make_offers(*groups):

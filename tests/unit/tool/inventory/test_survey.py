@@ -20,9 +20,9 @@ import fixtures
 from nova_powervm.devices import host_values
 from nova_powervm.devices import ownership
 from nova_powervm.tool import errors
+from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import host_reader
-from nova_powervm.tool.inventory import move_reader
-from nova_powervm.tool.inventory import server_client
+from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
 from tests.unit.devices import values
@@ -49,15 +49,13 @@ class Nova:
         return dict.fromkeys(uuids, moves.THERE)
 
 
-class MoveReaderTest(unittest.TestCase):
+class LeftoversTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.nova = Nova()
         self.warnings = []
         self.clouds = []
-        patch = fixtures.MockPatchObject(
-            server_client, 'ServerClient', self.connect
-        )
+        patch = fixtures.MockPatchObject(clouds, 'NovaClient', self.connect)
         patch.setUp()
         self.addCleanup(patch.cleanUp)
 
@@ -89,7 +87,7 @@ class MoveReaderTest(unittest.TestCase):
             warn=self.warnings.append,
         )
         arguments = {'os_cloud': None, 'system_xml': None} | options
-        return move_reader.read_leftovers(
+        return surveys.read_leftovers(
             app,
             types.SimpleNamespace(**arguments),
             tree,

@@ -17,7 +17,7 @@ import io
 import time
 import unittest.mock
 
-from nova_powervm.tool import wait_notice
+from nova_powervm.tool.inventory import host_reader
 from tests.unit.tool.inventory import base
 
 
@@ -25,7 +25,7 @@ class WaitNoticeTest(base.HostTestCase):
     def moment(self, seconds):
         """Set when a person begins to wonder."""
         self.enterContext(
-            unittest.mock.patch.object(wait_notice, 'NOTICE_DELAY', seconds)
+            unittest.mock.patch.object(host_reader, 'NOTICE_DELAY', seconds)
         )
 
     def hang(self, match):

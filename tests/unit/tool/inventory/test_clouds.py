@@ -10,18 +10,21 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the compute API is asked about moves."""
+"""The clients of Nova and Cyborg."""
 
 import types
 import unittest
 import urllib.parse
 
 import fixtures
+import keystoneauth1.fixture
+import keystoneauth1.session
 import requests
+from keystoneauth1 import access
+from keystoneauth1.identity import base as identity_base
 
 from nova_powervm.tool import errors
-from nova_powervm.tool.inventory import cloud_connection
-from nova_powervm.tool.inventory import server_client
+from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.rules import left_moves
 
 SERVER = 'f0a1c2d3-0000-4000-8000-000000000001'
@@ -64,8 +67,8 @@ class Api:
 
     def _answer(self, parts, microversion):
         if parts.path == '/servers':
-            return 200, {}
-        assert microversion == server_client.MICROVERSION
+            return 200, {'servers': []}
+        assert microversion == clouds.NOVA_MICROVERSION
         if parts.path == '/os-migrations':
             return self._list(**dict(urllib.parse.parse_qsl(parts.query)))
         uuid = parts.path.removeprefix('/servers/')
@@ -88,15 +91,15 @@ class Api:
         return 200, {'migrations': found[:1]}
 
 
-class ServerClientTest(unittest.TestCase):
+class NovaClientTest(unittest.TestCase):
     def client(self, api):
         connection = types.SimpleNamespace(compute=api)
         patch = fixtures.MockPatchObject(
-            cloud_connection, 'connect', lambda *_: connection
+            clouds, 'connect', lambda *_: connection
         )
         patch.setUp()
         self.addCleanup(patch.cleanUp)
-        return server_client.ServerClient()
+        return clouds.NovaClient()
 
     def test_migrations_are_found_on_all_pages(self):
         api = Api(
@@ -238,3 +241,77 @@ class ServerClientTest(unittest.TestCase):
         api.fails[f'/servers/{SERVER}'] = 500
         with self.assertRaisesRegex(errors.ComputeApiError, SERVER):
             self.client(api).read_servers([SERVER])
+
+    def test_answer_of_another_service_is_an_error(self):
+        api = Api(servers={SERVER: {}})
+        api._answer = lambda *_: (200, {'versions': []})
+        with self.assertRaisesRegex(errors.ComputeApiError, 'another service'):
+            self.client(api).find_missing([SERVER])
+        # A proxy of the SDK without a version has no such method.
+        with self.assertRaisesRegex(errors.ComputeApiError, 'another service'):
+            self.client(api).extra_specs([])
+
+
+class Identity(identity_base.BaseIdentityPlugin):
+    """Has a token of Keystone's form with some roles."""
+
+    def __init__(self, *roles):
+        super().__init__()
+        token = keystoneauth1.fixture.V3Token()
+        token.set_project_scope()
+        for role in roles:
+            token.add_role(role)
+        self._token = token
+
+    def get_auth_ref(self, session, **_):
+        return access.create(body=self._token, auth_token='token')
+
+    def get_cache_id_elements(self):
+        return {}
+
+
+class Config:
+    """Where the SDK's connection would look for the endpoint."""
+
+    def __getattr__(self, _):
+        return lambda *_: None
+
+
+class CyborgClientTest(unittest.TestCase):
+    def read(self, *roles):
+        session = keystoneauth1.session.Session(auth=Identity(*roles))
+        connection = types.SimpleNamespace(session=session, config=Config())
+        with fixtures.MockPatchObject(
+            clouds, 'connect', lambda *_: connection
+        ):
+            clouds.CyborgClient().read()
+
+    def test_user_without_role_admin_is_refused(self):
+        # Cyborg would answer with the requests of one project.
+        for roles, words in (
+            (('member', 'manager'), 'this one has manager, member'),
+            ((), 'this one has no role'),
+        ):
+            with self.assertRaises(errors.AcceleratorApiError) as caught:
+                self.read(*roles)
+            self.assertIn('without the role admin', str(caught.exception))
+            self.assertIn(words, str(caught.exception))
+
+    def test_administrator_passes(self):
+        # The next step finds no endpoint in the empty catalog.
+        with self.assertRaises(errors.AcceleratorApiError) as caught:
+            self.read('admin')
+        self.assertIn('reading device profiles', str(caught.exception))
+
+
+class UnknownCloudTest(unittest.TestCase):
+    def test_unknown_cloud_is_reported_once_with_its_cure(self):
+        with (
+            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', '/dev/null'),
+            self.assertRaises(errors.ComputeApiError) as caught,
+        ):
+            clouds.NovaClient('nowhere')
+        text = str(caught.exception)
+        self.assertEqual(1, text.lower().count('the compute api'), text)
+        self.assertIn('Cloud nowhere was not found', text)
+        self.assertIn('--os-cloud', text)

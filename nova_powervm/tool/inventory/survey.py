@@ -1,0 +1,267 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Reads all that commands know of the devices of one host.
+
+The host, Placement, and what Nova and Cyborg tell beside them are brought
+together with the inventory file. The plan is the one that nova-compute would
+make now, so the words in it are those of its log.
+"""
+
+import argparse
+import dataclasses
+from collections.abc import Collection
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from nova_powervm import exception
+from nova_powervm.devices import assessment
+from nova_powervm.devices import host_values
+from nova_powervm.devices import names
+from nova_powervm.devices import plan as planned
+from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slot_providers
+from nova_powervm.devices import slots
+from nova_powervm.tool import errors
+from nova_powervm.tool.inventory import clouds
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import placement_client
+from nova_powervm.tool.rules import cyborg_slots
+from nova_powervm.tool.rules import left_moves
+from nova_powervm.tool.rules import moves
+from nova_powervm.tool.rules import placement_tree
+
+if TYPE_CHECKING:
+    from nova_powervm.tool.inventory import base
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Survey:
+    """State of the devices of one host.
+
+    :param policy: What the inventory file allows.
+    :param reading: The host.
+    :param node: Name of the compute node.
+    :param tree: What Placement holds; None if it was not asked.
+    :param plan: What nova-compute would make of it all.
+    :param cyborg: What Cyborg and Nova tell about Cyborg's slots; None if they
+        were not asked.
+    :param leftovers: What moves have to do with slots, by DRC index.
+    """
+
+    policy: policies.Policy
+    reading: host_reader.HostReading
+    node: str
+    tree: placement_tree.Tree | None
+    plan: planned.Plan
+    cyborg: cyborg_slots.CyborgFacts | None = None
+    leftovers: Mapping[int, left_moves.Finding] = dataclasses.field(
+        default_factory=dict
+    )
+
+    @property
+    def cyborg_slots(self) -> Mapping[int, cyborg_slots.CyborgSlot]:
+        """The slots that Cyborg has, by DRC index."""
+        if self.tree is None:
+            return {}
+        return cyborg_slots.find_slots(self.tree, self.cyborg)
+
+
+def make_survey(
+    policy: policies.Policy,
+    reading: host_reader.HostReading,
+    tree: placement_tree.Tree | None,
+    node: str,
+    style: str = 'node',
+) -> Survey:
+    """Bring together what was read, with the plan for it.
+
+    :param tree: What Placement holds; None without it.
+    :param style: ``[powervm]provider_names``.
+    """
+    plan = plan_as_service(policy, reading.system, tree, node, style)
+    return Survey(policy, reading, node, tree, plan)
+
+
+def plan_as_service(
+    policy: policies.Policy,
+    managed: host_values.ManagedSystem,
+    tree: placement_tree.Tree | None,
+    node: str,
+    style: str,
+) -> planned.Plan:
+    """Make the plan that nova-compute makes in its next update.
+
+    The service asks Nova which LPARs belong to instances. Here an LPAR belongs
+    to an instance if Placement knows the instance as a consumer on this host;
+    one that a deleted instance left behind looks foreign.
+
+    :param tree: What Placement holds; None without it: a slot that an
+        instance owns then counts as owned by a partition.
+    :param style: ``[powervm]provider_names``.
+    """
+    facts = assessment.Facts(
+        policy=policy,
+        io_slots=managed.io_slots,
+        holdings=tree.holdings if tree else None,
+        descendants=tree.providers if tree else (),
+        stale_lpars=tree.moves.stale_lpars if tree else {},
+    )
+    return planned.make_plan(
+        assessment.assess(facts),
+        tree.allocations if tree else slot_providers.Allocations({}),
+        names.namer(node, style),
+    )
+
+
+def read_survey(
+    app: 'base.App',
+    parsed_args: argparse.Namespace,
+    policy: policies.Policy,
+    reading: host_reader.HostReading,
+    tree: placement_tree.Tree | None,
+) -> Survey:
+    """Ask the services of the cloud about what was read, and plan.
+
+    :param tree: What Placement holds, with the moves; None without it.
+    """
+    found = make_survey(
+        policy,
+        reading,
+        tree,
+        parsed_args.node or app.config.nodename,
+        app.config.settings.provider_names,
+    )
+    if tree is None:
+        return found
+    left = read_leftovers(app, parsed_args, tree, reading)
+    return dataclasses.replace(found, leftovers=left)
+
+
+def read_tree(
+    app: 'base.App',
+    parsed_args: argparse.Namespace,
+    host_slots: Collection[slots.Slot],
+) -> placement_tree.Tree:
+    """Read the node's providers, and the moves of LPARs that own slots.
+
+    :raises exception.PowerVMError: Placement can't be read.
+    """
+    tree = placement_client.read_tree(app, parsed_args)
+    client = placement_client.connect_placement(app.config.conf)
+    found = moves.find_moves(tree, host_slots, client.consumer, client.node_of)
+    return dataclasses.replace(tree, moves=found)
+
+
+def read_optional_tree(
+    app: 'base.App',
+    parsed_args: argparse.Namespace,
+    host_slots: Collection[slots.Slot],
+) -> placement_tree.Tree | None:
+    """Read the same, if Placement is configured.
+
+    :returns: None if Placement is not configured, or if it can't be reached,
+        which is a warning.
+    """
+    if parsed_args.no_placement or (
+        parsed_args.system_xml and not parsed_args.node
+    ):
+        return None
+    try:
+        return read_tree(app, parsed_args, host_slots)
+    except errors.PlacementNotConfigured as error:
+        if parsed_args.node:
+            raise
+        app.LOG.info('Placement is not asked: %s', error)
+    except exception.PowerVMError as error:
+        app.warn(f'{error} The output has no data from Placement.')
+    return None
+
+
+def read_leftovers(
+    app: 'base.App',
+    parsed_args: argparse.Namespace,
+    tree: placement_tree.Tree,
+    reading: host_reader.HostReading,
+) -> Mapping[int, left_moves.Finding]:
+    """Find out what moves have to do with the slots of a host.
+
+    Nova's API is asked only if a slot is allocated to a consumer whose LPAR
+    does not have it, or if an LPAR is on the wrong side. If the API does not
+    answer, that is a warning, and the findings say so.
+
+    :returns: DRC index to finding.
+    """
+    cloud = parsed_args.os_cloud
+    host = left_moves.Host(
+        tree,
+        reading.system.io_slots,
+        reading.owners_known and not parsed_args.system_xml,
+        cyborg_slots.openstack_command(cloud),
+    )
+    consumers = left_moves.find_unexplained(tree, reading.system.io_slots)
+    stale = {each.instance for each in tree.moves.stale_lpars.values()}
+    if not consumers and not stale:
+        return {}
+    try:
+        nova = clouds.NovaClient(cloud, app.config.conf)
+        migrations = nova.find_migrations(tree.node, consumers)
+        servers = nova.read_servers(
+            {each.server for each in migrations.values() if each.server}
+            | stale
+        )
+        records = left_moves.NovaRecords(migrations, servers)
+    except errors.ComputeApiError as error:
+        app.warn(
+            f'{error} Whether allocations of this host are left over from '
+            'moves is not known.'
+        )
+        records = left_moves.NovaRecords(problem=str(error))
+    return left_moves.find_leftovers(host, records)
+
+
+def add_cyborg_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that control the requests to Cyborg."""
+    group = parser.add_argument_group(
+        'Cyborg',
+        'needs a user with the role admin: without --os-cloud and OS_* '
+        'variables, the one in section [placement] of nova.conf',
+    )
+    group.add_argument(
+        '--cyborg',
+        action='store_true',
+        help='ask Cyborg for the state of its slots',
+    )
+    clouds.add_cloud_option(group)
+
+
+def read_cyborg(
+    app: 'base.App',
+    parsed_args: argparse.Namespace,
+    tree: placement_tree.Tree | None,
+) -> cyborg_slots.CyborgFacts:
+    """Read the records of Cyborg, and which of their servers are gone.
+
+    :raises exception.PowerVMError: Placement was not asked, or an API can't be
+        reached.
+    """
+    if tree is None:
+        raise exception.ConfigurationError(
+            reason="Cyborg's slots are found by their providers, but "
+            'Placement was not asked. Fill in section [placement] of '
+            'nova.conf, or leave out --cyborg'
+        )
+    conf, cloud = app.config.conf, parsed_args.os_cloud
+    records = clouds.CyborgClient(cloud, conf).read()
+    consumers = cyborg_slots.find_servers(tree, records)
+    gone = clouds.NovaClient(cloud, conf).find_missing(consumers)
+    return cyborg_slots.CyborgFacts(records, gone, cloud)
