@@ -32,6 +32,7 @@ _COLUMNS = (
     'Paragraph',
     'Problem',
     'Hint',
+    'Code',
 )
 
 
@@ -221,4 +222,5 @@ def _cells(
         'Paragraph': finding.problem.paragraph or None,
         'Problem': finding.problem.what,
         'Hint': finding.problem.hint or None,
+        'Code': str(finding.problem.code) or None,
     }

@@ -25,7 +25,7 @@ from nova_powervm.devices import names
 from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
-from nova_powervm.inventory_file import inventory
+from nova_powervm.inventory_file import file_watch
 from nova_powervm.ops import plan_log
 from nova_powervm.tool import errors
 from nova_powervm.tool.rules import differences
@@ -129,7 +129,7 @@ class InventoryLogTest(unittest.TestCase):
         text = pages.words(
             pages.documents()['admin/troubleshooting'].replace('\n   ', '\n')
         )
-        for module in (inventory, plan_log):
+        for module in (file_watch, plan_log):
             tree = ast.parse(inspect.getsource(module))
             calls = [
                 call
