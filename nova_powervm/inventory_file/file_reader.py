@@ -131,7 +131,7 @@ def _make_missing_policy(
     if os.path.islink(path):
         what = 'the file is a symbolic link to a file that does not exist'
         hint = 'make the link point to the inventory file'
-        return problems.refuse(path, (Code.DANGLING_LINK, what, hint))
+        return _refuse(path, Code.DANGLING_LINK, what, hint)
     return policies.Policy(source=f'{path} (no such file)')
 
 
@@ -139,7 +139,7 @@ def _check_file(path: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         what = 'it is not a regular file'
         hint = 'check that [powervm]inventory_file names the right file'
-        raise problems.refuse(path, (Code.NOT_REGULAR, what, hint))
+        raise _refuse(path, Code.NOT_REGULAR, what, hint)
     if status.st_mode & stat.S_IWOTH:
         mode = f'{stat.S_IMODE(status.st_mode):04o}'
         what = (
@@ -147,7 +147,7 @@ def _check_file(path: str, status: os.stat_result) -> None:
             'pass devices to instances'
         )
         hint = f'chmod o-w {path}'
-        raise problems.refuse(path, (Code.WORLD_WRITABLE, what, hint))
+        raise _refuse(path, Code.WORLD_WRITABLE, what, hint)
 
 
 def _check_directories(path: str) -> None:
@@ -165,7 +165,7 @@ def _check_directories(path: str) -> None:
                 'the file'
             )
             hint = f'chmod o-w {directory}'
-            raise problems.refuse(path, (Code.WORLD_WRITABLE, what, hint))
+            raise _refuse(path, Code.WORLD_WRITABLE, what, hint)
 
 
 def _refuse_unreadable(path: str, error: Exception) -> exception.PolicyInvalid:
@@ -175,4 +175,13 @@ def _refuse_unreadable(path: str, error: Exception) -> exception.PolicyInvalid:
         f'chgrp GROUP {path} and chmod 0640 {path}, where GROUP is a group of '
         'that user'
     )
-    return problems.refuse(path, (Code.UNREADABLE, what, hint))
+    return _refuse(path, Code.UNREADABLE, what, hint)
+
+
+def _refuse(
+    path: str, code: Code, what: str, hint: str
+) -> exception.PolicyInvalid:
+    problem = problems.Problem(what=what, hint=hint, code=code)
+    return exception.PolicyInvalid(
+        path=path, count=1, problems=problems.Problems([problem])
+    )

@@ -28,6 +28,8 @@ from nova_powervm.inventory_file import yaml_document
 from nova_powervm.inventory_file.problems import Code
 from nova_powervm.inventory_file.problems import Message
 
+# Maximum length of names and values, as in PowerVM and Placement.
+_LONGEST = 255
 _PARAGRAPH_KEYS = (
     'identification',
     'allow',
@@ -110,22 +112,25 @@ def _describe_boolean(misfit: Misfit) -> Message:
     return Code.BAD_BOOLEAN, what, accepted
 
 
-def _describe_value(misfit: Misfit) -> Message:
-    """Describe a value in the words of the policy's rules."""
+def _describe_text(misfit: Misfit) -> Message:
+    """Describe a text in the words of the policy's rules."""
     subject, _, value, _, accepted = misfit
-    if subject == 'trait':
-        code, meant = Code.BAD_TRAIT, _find_trait(value)
-        what = policy.problem_with_trait(value)
-    elif subject == 'resource_class':
-        code, meant = Code.BAD_RESOURCE_CLASS, _find_class(value)
-        what = policy.problem_with_resource_class(value)
-    else:
-        code, meant = Code.BAD_VALUE, None
-        what = policy.problem_with_value(subject, value)
-    if value == 'HW_PCI_ONE_TIME_USE':
-        accepted = f'write one_time_use: true into the paragraph; {accepted}'
+    if not value:
+        return Code.EMPTY, f'{subject} has no value', accepted
+    if len(value) > _LONGEST:
+        shown = problems.to_printable(value)
+        what = f"{subject}: '{shown}' is longer than {_LONGEST} characters"
+        return Code.TOO_LONG, what, accepted
     # The rules are those of the schema. If they differ, the value is refused.
-    return code, what or f'{subject} is not accepted', _ask(meant) + accepted
+    doubt = f'{subject} is not accepted'
+    if subject == 'trait':
+        what = policy.problem_with_trait(value) or doubt
+        return Code.BAD_TRAIT, what, _hint_for_trait(value) + accepted
+    if subject == 'resource_class':
+        what = policy.problem_with_resource_class(value) or doubt
+        return Code.BAD_RESOURCE_CLASS, what, _hint_for_class(value) + accepted
+    what = policy.problem_with_value(subject, value) or doubt
+    return Code.BAD_VALUE, what, accepted
 
 
 #: The message for each other keyword of the schema.
@@ -137,12 +142,6 @@ MESSAGES: dict[str, Message] = {
     ),
     'minProperties': (Code.EMPTY, '{subject} is empty', '{accepted}'),
     'minItems': (Code.EMPTY, '{subject} is empty', '{accepted}'),
-    'minLength': (Code.EMPTY, '{subject} has no value', '{accepted}'),
-    'maxLength': (
-        Code.TOO_LONG,
-        "{subject}: '{value}' is longer than {wanted} characters",
-        '{accepted}',
-    ),
     'uniqueItems': (
         Code.DOUBLED_TRAIT,
         '{subject} {value} appears twice',
@@ -158,8 +157,11 @@ MESSAGES: dict[str, Message] = {
 DESCRIBED: dict[str, Callable[[Misfit], Message]] = {
     'type': _describe_type,
     'enum': _describe_boolean,
-    'pattern': _describe_value,
-    'format': _describe_value,
+    # A text that breaks several of these has one problem.
+    'minLength': _describe_text,
+    'maxLength': _describe_text,
+    'pattern': _describe_text,
+    'format': _describe_text,
 }
 _FORMS: dict[type[yaml.Node], str] = {
     yaml.MappingNode: 'a mapping',
@@ -190,16 +192,18 @@ def describe_unknown_key(
     return Code.UNKNOWN_KEY, what, hint or _ask(meant) + accepted
 
 
-def _find_class(name: str) -> str | None:
+def _hint_for_class(name: str) -> str:
     guesses = (name.upper(), os_resource_classes.normalize_name(name))
-    return next(filter(policy.may_be_device, guesses), None)
+    return _ask(next(filter(policy.may_be_device, guesses), None))
 
 
-def _find_trait(name: str) -> str | None:
-    name = name.upper()
-    guesses = (name, _find_nearest(name, os_traits.get_traits()) or name)
+def _hint_for_trait(name: str) -> str:
+    if name == 'HW_PCI_ONE_TIME_USE':
+        return 'write one_time_use: true into the paragraph; '
+    upper = name.upper()
+    guesses = (upper, _find_nearest(upper, os_traits.get_traits()) or upper)
     problem = policy.problem_with_trait
-    return next((meant for meant in guesses if not problem(meant)), None)
+    return _ask(next((m for m in guesses if not problem(m)), None))
 
 
 def _find_nearest(word: str, known: Collection[str]) -> str | None:

@@ -14,6 +14,8 @@
 
 import dataclasses
 import enum
+from typing import Any
+from typing import NoReturn
 
 import yaml
 
@@ -123,14 +125,17 @@ class Findings:
         self._problems: set[Problem] = set()
 
     def add(
-        self, mark: yaml.Mark, message: Message, paragraph: str = ''
+        self, mark: yaml.Mark | None, message: Message, paragraph: str = ''
     ) -> None:
-        """Add a problem at a place in the text, unless it is known.
+        """Add a problem, unless it is known.
 
+        :param mark: Its place; None for a problem of the file as a whole.
+        :param message: Its code and words.
+        :param paragraph: Name of the paragraph.
         :raises StopReading: There are :data:`MAX_PROBLEMS` others already.
         """
         code, what, hint = message
-        place = mark.line + 1, mark.column + 1
+        place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
         found = Problem(*place, to_printable(paragraph), what, hint, code)
         if len(self._problems) == MAX_PROBLEMS and found not in self._problems:
             what = f'the file has more than {MAX_PROBLEMS} problems'
@@ -140,28 +145,28 @@ class Findings:
             raise StopReading
         self._problems.add(found)
 
+    def stop(self, mark: yaml.Mark | None, *message: Any) -> NoReturn:
+        """Add a problem after which nothing more can be read."""
+        self.add(mark, message)
+        raise StopReading
+
     def raise_any(self, path: str) -> None:
         """Raise the problems, in the order of the file, if there are any.
 
         :raises exception.PolicyInvalid: There is at least one problem.
         """
         if self._problems:
-            raise make_policy_error(path, *sorted(self._problems))
+            raise exception.PolicyInvalid(
+                path=path,
+                count=len(self._problems),
+                problems=Problems(sorted(self._problems)),
+            )
 
 
-def make_policy_error(
-    path: str, *problems: Problem
-) -> exception.PolicyInvalid:
-    """Create the error for a file; its field ``problems`` is a tuple."""
-    return exception.PolicyInvalid(
-        path=path, count=len(problems), problems=Problems(problems)
-    )
-
-
-def refuse(path: str, message: Message) -> exception.PolicyInvalid:
-    """Create the error for a problem of the file as a whole."""
-    code, what, hint = message
-    return make_policy_error(path, Problem(what=what, hint=hint, code=code))
+def find_mark(before: str) -> yaml.Mark:
+    """Return the place behind a text."""
+    column = len(before) - before.rfind('\n') - 1
+    return yaml.Mark('', len(before), before.count('\n'), column, '', 0)
 
 
 def hint_to_quote(value: str) -> str:

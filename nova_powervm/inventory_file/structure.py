@@ -55,10 +55,10 @@ def parse(text: str | bytes, source: str) -> policy.Policy:
         error's field ``problems`` is a tuple of :class:`~.problems.Problem`;
         its message has one line for each.
     """
-    readable = _decode(text, source)
     findings = problems.Findings()
     documents: tuple[yaml_document.Document, ...] = ()
     with contextlib.suppress(problems.StopReading):
+        readable = _decode(text, findings)
         documents = yaml_document.read_documents(readable, findings)
         for document in documents:
             _Check(document, findings).check()
@@ -66,26 +66,21 @@ def parse(text: str | bytes, source: str) -> policy.Policy:
     return policy.Policy(tuple(_build(documents[0])), source)
 
 
-def _decode(text: str | bytes, source: str) -> str:
+def _decode(text: str | bytes, findings: problems.Findings) -> str:
     content = (
         text.encode(errors='surrogatepass') if isinstance(text, str) else text
     )
     if len(content) > MAX_BYTES:
         what = f'the file is larger than {MAX_BYTES} bytes'
         hint = 'check that [powervm]inventory_file names the right file'
-        raise problems.refuse(source, (Code.TOO_LARGE, what, hint))
+        findings.stop(None, Code.TOO_LARGE, what, hint)
     try:
         return text if isinstance(text, str) else text.decode()
     except UnicodeDecodeError as error:
-        before = content[: error.start]
-        problem = problems.Problem(
-            line=before.count(b'\n') + 1,
-            column=len(before) - before.rfind(b'\n'),
-            what=f'byte 0x{content[error.start]:02X} is not UTF-8',
-            hint='save the file with the encoding UTF-8',
-            code=Code.NOT_UTF8,
-        )
-        raise problems.make_policy_error(source, problem) from error
+        what = f'byte 0x{content[error.start]:02X} is not UTF-8'
+        hint = 'save the file with the encoding UTF-8'
+        mark = problems.find_mark(content[: error.start].decode())
+        findings.stop(mark, Code.NOT_UTF8, what, hint)
 
 
 def _build(document: yaml_document.Document) -> Iterator[policy.Paragraph]:
@@ -119,10 +114,10 @@ def _find_text(_: Any, words: Any, instance: Any, *_schema: Any) -> Any:
 def _find_doubled_items(
     _: Any, _wanted: Any, items: Any, *_schema: Any
 ) -> Any:
-    """Find each text that occurs earlier in a list, with its own path."""
+    """Find each trait that occurs earlier in a list, with its own path."""
     known = set()
     for index, item in enumerate(items if isinstance(items, list) else ()):
-        if isinstance(item, str):
+        if isinstance(item, str) and _is_trait(item):
             if item in known:
                 yield jsonschema.ValidationError(
                     '', path=[index], instance=item
@@ -153,8 +148,6 @@ class _Check:
     ) -> None:
         self._document = document
         self._findings = findings
-        # A text that breaks several keywords has one problem.
-        self._judged: set[yaml.Node] = set()
 
     def check(self) -> None:
         """Check the keys, and the data with the schema."""
@@ -200,11 +193,9 @@ class _Check:
         node, subject = self._document.values[path], _name_value(path)
         if 'propertyNames' in error.schema_path:
             node, subject = keys[value,], 'paragraph name'
-        if keyword != 'not':
-            if node.tag == yaml_document.REFUSED or node in self._judged:
-                return
-            if isinstance(value, str):
-                self._judged.add(node)
+        at_key = len(path) == 1 or keyword == 'not'
+        if node.tag == yaml_document.REFUSED and keyword != 'not':
+            return
         misfit = messages.Misfit(
             subject,
             node,
@@ -212,7 +203,6 @@ class _Check:
             error.validator_value,
             _accepted(error.schema),
         )
-        at_key = len(path) == 1 or keyword == 'not'
         place = keys[path] if at_key else node
         self._add(path, place, messages.describe(keyword, misfit))
 

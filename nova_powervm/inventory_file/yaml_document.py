@@ -18,6 +18,7 @@ time: all of them are refused before anything is expanded.
 """
 
 import dataclasses
+import re
 from typing import Any
 
 import yaml
@@ -57,10 +58,11 @@ BOOLEANS = {
     for word in words
     for form in (word, word.capitalize(), word.upper())
 }
+# Where a value within brackets ends.
+_ENDS = re.compile(r'[\s,\[\]{}]')
 # What PyYAML's words for a syntax error mean; the first that occurs.
 _CAUSES = {
     r'\t': 'replace tabs by spaces; YAML does not accept tabs here',
-    "'?'": 'a value with ? within brackets has to be quoted',
     'cannot start': (
         'a value that begins with this character has to be quoted'
     ),
@@ -185,26 +187,23 @@ def _compose(text: str, findings: problems.Findings) -> yaml.Node | None:
     try:
         composer = _Composer(text, findings)
     except yaml.reader.ReaderError as error:
-        found, before = error.character, text[: error.position]
+        found = error.character
         code = ord(found) if isinstance(found, str) else found
         what = f'character U+{code:04X} is not allowed in YAML'
         hint = 'remove it; the file is plain UTF-8 text'
-        place = before.count('\n'), len(before) - before.rfind('\n') - 1
-        mark = yaml.Mark('', error.position, *place, '', 0)
-        findings.add(mark, (Code.BAD_CHARACTER, what, hint))
-        raise problems.StopReading from error
+        mark = problems.find_mark(text[: error.position])
+        findings.stop(mark, Code.BAD_CHARACTER, what, hint)
     try:
         return composer.compose_only_document()
     except yaml.MarkedYAMLError as error:
         composer.add_syntax_error(error)
         raise problems.StopReading from error
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError):
         # PyYAML raises these for an escape beyond Unicode ("\UFFFFFFFF")
         # and for a %YAML directive with a very long number.
         what = 'this is not valid YAML: a number is out of range'
         hint = 'write the value without escapes or directives'
-        findings.add(composer.get_mark(), (Code.BAD_YAML, what, hint))
-        raise problems.StopReading from error
+        findings.stop(composer.get_mark(), Code.BAD_YAML, what, hint)
     finally:
         composer.dispose()
 
@@ -214,6 +213,7 @@ class _Composer(yaml.SafeLoader):
 
     def __init__(self, text: str, findings: problems.Findings) -> None:
         super().__init__(text)
+        self._text = text
         self._findings = findings
         self._depth = 0
         self._count = 0
@@ -243,7 +243,14 @@ class _Composer(yaml.SafeLoader):
         found = f'{context}: {error.problem}'
         what = f'this is not valid YAML:{found}'.replace(':: ', ': ')
         causes = (hint for sign, hint in _CAUSES.items() if sign in found)
-        self._add(mark, Code.BAD_YAML, what, next(causes))
+        code, hint = Code.BAD_YAML, next(causes)
+        if "'?'" in found and 'a flow' in found:
+            before, after = self._text[: mark.index], self._text[mark.index :]
+            word = _ENDS.split(before[-60:])[-1] + _ENDS.split(after[:60])[0]
+            shown = problems.to_printable(word)
+            what = f'{shown} has a ? without quotes in brackets'
+            code, hint = Code.NEEDS_QUOTES, problems.hint_to_quote(word)
+        self._add(mark, code, what, hint)
 
     def fetch_alias(self) -> None:
         """Scan an alias as text without quotes.

@@ -132,10 +132,8 @@ def is_beyond(text):
         if of in ('allow', 'one_time_use'):
             if node.style or node.value not in yaml_document.BOOLEANS:
                 return True
-        elif of == 'traits' and policy.problem_with_trait(node.value):
-            return True
-        elif not node.value.isprintable() or (
-            not node.style and yaml_document.find_other_type(node)
+        elif not yaml_document.is_text(node) or (
+            of == 'traits' and policy.problem_with_trait(node.value)
         ):
             return True
     return has_doubled_key(root)

@@ -83,10 +83,14 @@ class YamlTest(RefusalTestCase):
             ('p: {identification: {class: →@x}}', 'begins with this charac'),
             ('p: {identification: {class: →`x}}', 'begins with this charac'),
             ('p: {identification: {class: →%x}}', 'begins with this charac'),
-            ('p: {identification: {device_id: →?DB6}}', '? within brackets'),
-            ('p: {identification: {device_id: 1DB→?}}', '? within brackets'),
-            ('p: {identification: {device_id: 1D→?6}}', '? within brackets'),
         )
+
+    def test_unquoted_question_mark_in_brackets_is_refused(self):
+        for marked in ('→?DB6', '1DB→?', '1D→?6'):
+            value = marked.replace('→', '')
+            text = f'p: {{identification: {{device_id: {marked}}}}}'
+            words = f"Hint: quote it: '{value}'", "paragraph 'p'"
+            self.refused(Code.NEEDS_QUOTES, text, f'{value} has a ?', *words)
 
     def test_tabs_in_comments_are_accepted(self):
         inventory_file.parse(f'#\tp\np: #\tx\n{GOOD}', 'x')
@@ -459,6 +463,8 @@ class ValueTest(RefusalTestCase):
         text = f'p:\n{GOOD}  traits: [CUSTOM_A, CUSTOM_B, →CUSTOM_A]\n'
         words = 'trait CUSTOM_A appears twice'
         self.refused(Code.DOUBLED_TRAIT, text, words)
+        found = problems_of(f'p:\n{GOOD}  traits: [VCPU, VCPU]\n')
+        self.assertEqual([Code.BAD_TRAIT] * 2, [p.code for p in found])
 
 
 class LimitsTest(RefusalTestCase):
