@@ -98,7 +98,7 @@ def parse(text):
         for problem in problems:
             assert problem.line >= 1 and problem.column >= 1, problem
             assert str(problem).isprintable(), problem
-            assert problem.hint, problem
+            assert problem.hint and problem.code, problem
         return None
 
 
