@@ -196,7 +196,7 @@ class StructureTest(RefusalTestCase):
                 self.assertEqual(2, len(found), str(found))
                 self.assertIn("key 'b' appears twice", found[1].what)
 
-    def test_both_values_of_a_duplicate_key_are_checked(self):
+    def test_values_of_duplicate_keys_are_checked(self):
         found = problems_of('p:\n  x: 1\np:\n  z: 1\n')
         self.assertEqual(
             [(1, 1), (2, 3), (3, 1), (3, 1), (4, 3)],
@@ -543,7 +543,7 @@ class LimitsTest(RefusalTestCase):
 
 
 class MessageTest(unittest.TestCase):
-    def test_every_code_has_a_bad_file(self):
+    def test_codes_have_bad_files(self):
         tests = pathlib.Path(__file__).parent
         text = ''.join(path.read_text() for path in tests.glob('test_*.py'))
         for code in Code:

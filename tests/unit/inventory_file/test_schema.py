@@ -103,7 +103,7 @@ class SchemaTest(unittest.TestCase):
             PARAGRAPH['resource_class']['default'],
         )
 
-    def test_each_keyword_has_a_message(self):
+    def test_keywords_of_schema_have_messages(self):
         spoken = {*messages.MESSAGES, *messages.DESCRIBED}
         silent = {
             '$schema', '$id', 'title', 'description', 'default', 'examples',
