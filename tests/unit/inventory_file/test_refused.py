@@ -211,6 +211,7 @@ class StructureTest(RefusalTestCase):
             ('alow', 'did you mean allow?'),
             ('one-time-use', 'did you mean one_time_use?'),
             ('vendor_id', 'belongs in the section identification'),
+            ('product_id', 'Hint: a paragraph takes identification'),
             ('zzz', 'Hint: a paragraph takes identification'),
             ("''", 'Hint: a paragraph takes identification'),
         ):
@@ -313,6 +314,10 @@ class StructureTest(RefusalTestCase):
             [(3, 3), (5, 3), (5, 19), (6, 3)],
             [(p.line, p.column) for p in found],
         )
+        found = problems_of(f'p:\n{GOOD}  allow: no\n  traits: *a\n')
+        self.assertEqual(
+            [Code.BESIDE_DENIAL, Code.ALIAS], [p.code for p in found]
+        )
 
 
 class ValueTest(RefusalTestCase):
@@ -407,6 +412,7 @@ class ValueTest(RefusalTestCase):
             ("'true'", "is 'true' in quotes", 'leave the quotes out: true'),
             ('"no"', "is 'no' in quotes, which make", 'quotes out: no'),
             ('maybe', "is 'maybe'", 'true'),
+            ("'maybe'", "is 'maybe' [", 'true'),
             ('on', "is 'on'", 'true'),
             ('y', "is 'y'", 'true'),
             ('1', "is '1'", 'true'),
@@ -420,8 +426,9 @@ class ValueTest(RefusalTestCase):
                 self.refused(Code.BAD_BOOLEAN, text, *words_found)
 
     def test_quoted_denial_is_one_problem(self):
-        text = f"p:\n{GOOD}  allow: →'false'\n  traits: [CUSTOM_A]\n"
-        self.refused(Code.BAD_BOOLEAN, text)
+        for word in ('false', 'no'):
+            text = f"p:\n{GOOD}  allow: →'{word}'\n  traits: [CUSTOM_A]\n"
+            self.refused(Code.BAD_BOOLEAN, text)
 
     def test_invalid_resource_class_is_refused(self):
         for value, words in (
