@@ -528,6 +528,8 @@ class LimitsTest(RefusalTestCase):
         self.assertEqual(Code.TOO_MANY_PROBLEMS, found[0].code)
         found = problems_of(''.join(f'p{i}:\n' for i in range(500)))
         self.assertEqual((500, 1), (len(found), found[0].line))
+        # The doubled ones are found twice: with the first and with the last.
+        self.assertEqual(500, len(problems_of('x: 1\n' * 499)))
 
     def test_mebibyte_of_text_is_parsed_in_seconds(self):
         for line in ('a:\n', 'a\n', '- a\n', '\n', 'a: {}\n'):
