@@ -273,5 +273,6 @@ def _is_custom(name: str) -> bool:
     return bool(_CUSTOM_NAME.fullmatch(name)) and len(name) <= _LONGEST_NAME
 
 
+@functools.cache
 def _standard_traits() -> frozenset[str]:
     return frozenset(os_traits.get_traits())

@@ -19,10 +19,10 @@ The rules for values are in :mod:`nova_powervm.devices.policy`.
 
 from nova_powervm.inventory_file.file_reader import load
 from nova_powervm.inventory_file.file_reader import read_excerpt
-from nova_powervm.inventory_file.inventory import InventoryFile
-from nova_powervm.inventory_file.paragraphs import parse
+from nova_powervm.inventory_file.file_watch import InventoryFile
 from nova_powervm.inventory_file.problems import Problem
 from nova_powervm.inventory_file.problems import Problems
+from nova_powervm.inventory_file.structure import parse
 
 __all__ = [
     'InventoryFile',

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Reads the inventory file from disk (specification, "Security impact").
+"""Reads the inventory file from disk.
 
 Whoever can write the file decides which devices tenants get. A file that any
 user can change is therefore refused.
@@ -20,66 +20,83 @@ import os
 import stat
 
 from nova_powervm import exception
-from nova_powervm.devices import policy
-from nova_powervm.inventory_file import file_change
-from nova_powervm.inventory_file import paragraphs
+from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import problems
+from nova_powervm.inventory_file import structure
+from nova_powervm.inventory_file.problems import Code
+
+#: Equal statuses mean the same file with the same content. The last number,
+#: ``ctime``, detects what the others don't: another owner, or new content of
+#: the same size with the old modification time. A file without a status has
+#: the reason in place of numbers.
+Status = tuple[int | str, ...]
+
+_MISSING: Status = ('no such file',)
+_CHANGING: Status = ('changed while it was read',)
 
 
-def load(path: str) -> policy.Policy:
+#: Status of the file, and its policy or the error that :func:`load` raises.
+Reading = tuple[Status, policies.Policy | exception.PolicyInvalid]
+
+
+def load(path: str) -> policies.Policy:
     """Read the inventory file of this host.
 
     :param path: Path of the file. Symbolic links are followed.
     :returns: The policy. If the file does not exist, the policy is empty and
         its source says so.
     :raises nova_powervm.exception.PolicyInvalid: The file can't be read, can't
-        be trusted, or has problems. See :func:`~.paragraphs.parse`.
+        be trusted, or has problems. See :func:`~.structure.parse`.
     """
-    reading = read_file(path)
-    if reading.error is not None:
-        raise reading.error
-    return reading.policy
+    _, found = read_file(path)
+    if isinstance(found, exception.PolicyInvalid):
+        raise found
+    return found
 
 
-def read_status(path: str) -> file_change.FileStatus:
+def read_status(path: str) -> Status:
     """Read the status of the file without opening it.
 
     :param path: As for :func:`load`.
     """
     try:
         return _make_status(os.stat(path))
+    except FileNotFoundError:
+        return _MISSING
     except (OSError, ValueError) as error:
-        return _make_missing_status(error)
+        return (str(error),)
 
 
-def read_file(path: str) -> file_change.FileReading:
-    """Read the file, with its status before and after.
+def read_file(path: str) -> Reading:
+    """Read the file, with its status.
 
     :param path: As for :func:`load`.
-    :returns: The policy, or the error that :func:`load` raises.
+    :returns: If the file changes meanwhile, it has no status that another
+        reading of its status equals.
     """
     try:
         descriptor = _open(path)
+    except FileNotFoundError:
+        return _MISSING, _make_missing_policy(path)
     except (OSError, ValueError) as error:
-        return _make_unopened_reading(path, error)
+        # Read the status again: it may be readable where open() fails.
+        return read_status(path), _refuse_unreadable(path, error)
+    status = os.fstat(descriptor)
+    before = _make_status(status)
     try:
-        before = os.fstat(descriptor)
-        try:
-            content = _content(path, descriptor, before)
-        except exception.PolicyInvalid as refusal:
-            return file_change.FileReading(
-                _make_status(before), error=refusal, passing=True
-            )
-        steady = _make_status(os.fstat(descriptor)) == _make_status(before)
+        _check_file(path, status)
+        _check_directories(path)
+        with open(descriptor, 'rb', closefd=False) as stream:
+            content = stream.read(structure.MAX_BYTES + 1)
+        if _make_status(os.fstat(descriptor)) != before:
+            before = _CHANGING
+        return before, structure.parse(content, path)
+    except exception.PolicyInvalid as refusal:
+        return before, refusal
+    except OSError as error:
+        return before, _refuse_unreadable(path, error)
     finally:
         os.close(descriptor)
-    try:
-        found = paragraphs.parse(content, path)
-    except exception.PolicyInvalid as error:
-        return file_change.FileReading(
-            _make_status(before), steady, error=error
-        )
-    return file_change.FileReading(_make_status(before), steady, found)
 
 
 def read_excerpt(path: str) -> bytes:
@@ -93,7 +110,7 @@ def read_excerpt(path: str) -> bytes:
         with open(_open(path), 'rb') as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 return b''
-            return stream.read(paragraphs.MAX_BYTES)
+            return stream.read(structure.MAX_BYTES)
     except (OSError, ValueError):
         return b''
 
@@ -103,77 +120,34 @@ def _open(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def _make_status(status: os.stat_result) -> file_change.FileStatus:
-    return file_change.FileStatus(
-        device=status.st_dev,
-        inode=status.st_ino,
-        mode=status.st_mode,
-        size=status.st_size,
-        modified=status.st_mtime_ns,
-        changed=status.st_ctime_ns,
-    )
+def _make_status(found: os.stat_result) -> Status:
+    times = found.st_mtime_ns, found.st_ctime_ns
+    return found.st_dev, found.st_ino, found.st_mode, found.st_size, *times
 
 
-def _make_missing_status(error: Exception) -> file_change.FileStatus:
-    if isinstance(error, OSError):
-        return file_change.FileStatus(error=os.strerror(error.errno or 0))
-    return file_change.FileStatus(error=str(error))
-
-
-def _make_unopened_reading(
-    path: str, error: Exception
-) -> file_change.FileReading:
-    if not isinstance(error, FileNotFoundError):
-        # Read the status again: it may be readable where open() fails.
-        return file_change.FileReading(
-            read_status(path), error=_unreadable(path, error), passing=True
-        )
+def _make_missing_policy(
+    path: str,
+) -> policies.Policy | exception.PolicyInvalid:
     if os.path.islink(path):
-        refusal = _refusal(
-            path,
-            'the file is a symbolic link to a file that does not exist',
-            'make the link point to the inventory file',
-        )
-        return file_change.FileReading(
-            _make_missing_status(error), error=refusal
-        )
-    return file_change.FileReading(
-        _make_missing_status(error),
-        policy=policy.Policy(source=f'{path} (no such file)'),
-    )
-
-
-def _content(path: str, descriptor: int, status: os.stat_result) -> bytes:
-    """Read an open file, after checking that it can be trusted.
-
-    :raises nova_powervm.exception.PolicyInvalid: The file can't be trusted or
-        can't be read.
-    """
-    try:
-        _check_file(path, status)
-        _check_directories(path)
-        with open(descriptor, 'rb', closefd=False) as stream:
-            content = stream.read(paragraphs.MAX_BYTES + 1)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    return content
+        what = 'the file is a symbolic link to a file that does not exist'
+        hint = 'make the link point to the inventory file'
+        return _refuse(path, Code.DANGLING_LINK, what, hint)
+    return policies.Policy(source=f'{path} (no such file)')
 
 
 def _check_file(path: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise _refusal(
-            path,
-            'it is not a regular file',
-            'check that [powervm]inventory_file names the right file',
-        )
+        what = 'it is not a regular file'
+        hint = 'check that [powervm]inventory_file names the right file'
+        raise _refuse(path, Code.NOT_REGULAR, what, hint)
     if status.st_mode & stat.S_IWOTH:
-        raise _refusal(
-            path,
-            f'every user can write the file (mode '
-            f'{stat.S_IMODE(status.st_mode):04o}), so any user could pass '
-            'devices to instances',
-            f'chmod o-w {path}',
+        mode = f'{stat.S_IMODE(status.st_mode):04o}'
+        what = (
+            f'every user can write the file (mode {mode}), so any user could '
+            'pass devices to instances'
         )
+        hint = f'chmod o-w {path}'
+        raise _refuse(path, Code.WORLD_WRITABLE, what, hint)
 
 
 def _check_directories(path: str) -> None:
@@ -185,26 +159,29 @@ def _check_directories(path: str) -> None:
         directory = os.path.dirname(os.path.abspath(place))
         mode = os.stat(directory).st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            raise _refusal(
-                path,
+            what = (
                 f'every user can write the directory {directory} (mode '
                 f'{stat.S_IMODE(mode):04o}), so any user could replace '
-                'the file',
-                f'chmod o-w {directory}',
+                'the file'
             )
+            hint = f'chmod o-w {directory}'
+            raise _refuse(path, Code.WORLD_WRITABLE, what, hint)
 
 
-def _unreadable(path: str, error: Exception) -> exception.PolicyInvalid:
-    return _refusal(
-        path,
-        f'the file cannot be read: {error}',
+def _refuse_unreadable(path: str, error: Exception) -> exception.PolicyInvalid:
+    what = f'the file cannot be read: {error}'
+    hint = (
         'let the user that the service runs as read it, for example with '
         f'chgrp GROUP {path} and chmod 0640 {path}, where GROUP is a group of '
-        'that user',
+        'that user'
     )
+    return _refuse(path, Code.UNREADABLE, what, hint)
 
 
-def _refusal(path: str, what: str, hint: str) -> exception.PolicyInvalid:
-    return problems.make_policy_error(
-        path, problems.Problem(what=what, hint=hint)
+def _refuse(
+    path: str, code: Code, what: str, hint: str
+) -> exception.PolicyInvalid:
+    problem = problems.Problem(what=what, hint=hint, code=code)
+    return exception.PolicyInvalid(
+        path=path, count=1, problems=problems.Problems([problem])
     )

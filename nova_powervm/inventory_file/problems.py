@@ -10,29 +10,61 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Problems of an inventory file, with their places."""
+"""The problems of an inventory file, each with its place and its cure."""
 
 import dataclasses
-from typing import Protocol
+import enum
+from typing import Any
+from typing import NoReturn
+
+import yaml
 
 from nova_powervm import exception
 
-#: A file of a different kind would otherwise fill the log.
-_MOST_SHOWN = 100
 #: Limit of time and memory: more problems do not help the reader.
 MAX_PROBLEMS = 500
+#: A file of a different kind would otherwise fill the log.
+_MOST_SHOWN = 100
+_LONGEST_SHOWN = 60
 
 
-class Mark(Protocol):
-    """A place in a text, counted from 0, as PyYAML's marks."""
+class Code(enum.StrEnum):
+    """Kinds of problems; a kind keeps its code when its words change."""
 
-    @property
-    def line(self) -> int:
-        """Line number."""
+    ALIAS = 'alias'
+    ANCHOR = 'anchor'
+    BAD_BOOLEAN = 'bad-boolean'
+    BAD_CHARACTER = 'bad-character'
+    BAD_RESOURCE_CLASS = 'bad-resource-class'
+    BAD_TRAIT = 'bad-trait'
+    BAD_VALUE = 'bad-value'
+    BAD_YAML = 'bad-yaml'
+    BESIDE_DENIAL = 'beside-denial'
+    DANGLING_LINK = 'dangling-link'
+    DOUBLED_KEY = 'doubled-key'
+    DOUBLED_TRAIT = 'doubled-trait'
+    EMPTY = 'empty'
+    MERGE_KEY = 'merge-key'
+    MISSING_KEY = 'missing-key'
+    NEEDS_QUOTES = 'needs-quotes'
+    NOT_PRINTABLE = 'not-printable'
+    NOT_REGULAR = 'not-regular'
+    NOT_UTF8 = 'not-utf8'
+    SECOND_DOCUMENT = 'second-document'
+    TAG = 'tag'
+    TOO_DEEP = 'too-deep'
+    TOO_LARGE = 'too-large'
+    TOO_LONG = 'too-long'
+    TOO_MANY_PROBLEMS = 'too-many-problems'
+    TOO_MANY_VALUES = 'too-many-values'
+    UNKNOWN_KEY = 'unknown-key'
+    UNREADABLE = 'unreadable'
+    WORLD_WRITABLE = 'world-writable'
+    WRONG_FORM = 'wrong-form'
 
-    @property
-    def column(self) -> int:
-        """Column number."""
+
+#: What is wrong, in one line, and the remedy.
+Message = tuple[Code, str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
@@ -44,6 +76,7 @@ class Problem:
     :param paragraph: Name of the paragraph; empty outside of paragraphs.
     :param what: The problem.
     :param hint: The remedy.
+    :param code: One of :class:`Code`; empty if a command found the problem.
     """
 
     line: int = 0
@@ -51,6 +84,7 @@ class Problem:
     paragraph: str = ''
     what: str = ''
     hint: str = ''
+    code: str = ''
 
     def __str__(self) -> str:
         place = []
@@ -60,7 +94,12 @@ class Problem:
             place.append(f"paragraph '{self.paragraph}'")
         where = f'{", ".join(place)}: ' if place else ''
         cure = f'. Hint: {self.hint}' if self.hint else ''
-        return where + self.what + cure
+        return where + self.coded + cure
+
+    @property
+    def coded(self) -> str:
+        """The problem with its code."""
+        return f'{self.what} [{self.code}]' if self.code else self.what
 
 
 class Problems(tuple[Problem, ...]):
@@ -75,45 +114,41 @@ class Problems(tuple[Problem, ...]):
         return '\n'.join(lines)
 
 
-class TooManyProblems(Exception):
-    """The maximum number of problems was found."""
+class StopReading(Exception):
+    """The rest of the text can't or need not be read."""
 
 
 class Findings:
-    """Collects problems while a file is parsed.
+    """Collects problems while a file is parsed."""
 
-    :param paragraph: Name of the current paragraph.
-    """
+    def __init__(self) -> None:
+        self._problems: set[Problem] = set()
 
-    def __init__(self, paragraph: str = '') -> None:
-        self._paragraph = paragraph
-        self._problems: list[Problem] = []
+    def add(
+        self, mark: yaml.Mark | None, message: Message, paragraph: str = ''
+    ) -> None:
+        """Add a problem, unless it is known.
 
-    def within(self, paragraph: str) -> 'Findings':
-        """Return a collector for one paragraph that adds to this collector."""
-        inner = Findings(paragraph)
-        inner._problems = self._problems
-        return inner
-
-    def add(self, mark: Mark, what: str, hint: str = '') -> None:
-        """Add a problem at a place in the text.
-
-        :raises TooManyProblems: There are :data:`MAX_PROBLEMS` already.
+        :param mark: Its place; None for a problem of the file as a whole.
+        :param message: Its code and words.
+        :param paragraph: Name of the paragraph.
+        :raises StopReading: There are :data:`MAX_PROBLEMS` others already.
         """
-        if len(self._problems) == MAX_PROBLEMS:
-            self._problems.append(
-                Problem(
-                    what=f'the file has more than {MAX_PROBLEMS} problems',
-                    hint='correct these, and check the file again for the '
-                    'others',
-                )
-            )
-            raise TooManyProblems
-        self._problems.append(
-            Problem(
-                mark.line + 1, mark.column + 1, self._paragraph, what, hint
-            )
-        )
+        code, what, hint = message
+        place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        found = Problem(*place, to_printable(paragraph), what, hint, code)
+        if len(self._problems) == MAX_PROBLEMS and found not in self._problems:
+            what = f'the file has more than {MAX_PROBLEMS} problems'
+            hint = 'correct these, and check the file again for the others'
+            code = Code.TOO_MANY_PROBLEMS
+            self._problems.add(Problem(what=what, hint=hint, code=code))
+            raise StopReading
+        self._problems.add(found)
+
+    def stop(self, mark: yaml.Mark | None, *message: Any) -> NoReturn:
+        """Add a problem after which nothing more can be read."""
+        self.add(mark, message)
+        raise StopReading
 
     def raise_any(self, path: str) -> None:
         """Raise the problems, in the order of the file, if there are any.
@@ -121,13 +156,30 @@ class Findings:
         :raises exception.PolicyInvalid: There is at least one problem.
         """
         if self._problems:
-            raise make_policy_error(path, *sorted(set(self._problems)))
+            raise exception.PolicyInvalid(
+                path=path,
+                count=len(self._problems),
+                problems=Problems(sorted(self._problems)),
+            )
 
 
-def make_policy_error(
-    path: str, *problems: Problem
-) -> exception.PolicyInvalid:
-    """Create the error for a file; its field ``problems`` is a tuple."""
-    return exception.PolicyInvalid(
-        path=path, count=len(problems), problems=Problems(problems)
-    )
+def find_mark(before: str) -> yaml.Mark:
+    """Return the place behind a text."""
+    column = len(before) - before.rfind('\n') - 1
+    return yaml.Mark('', len(before), before.count('\n'), column, '', 0)
+
+
+def hint_to_quote(value: str) -> str:
+    """Return the hint to quote a value, with its quoted form if possible."""
+    if not value.isprintable() or len(value) > 255:
+        return 'quote it'
+    doubled = value.replace("'", "''")
+    return f"quote it: '{doubled}'"
+
+
+def to_printable(value: str) -> str:
+    """Escape and shorten text of the file for a log line."""
+    safe = value if value.isprintable() else ascii(value)[1:-1]
+    if len(safe) > _LONGEST_SHOWN:
+        safe = safe[:_LONGEST_SHOWN] + '...'
+    return safe

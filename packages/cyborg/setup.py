@@ -71,6 +71,7 @@ setuptools.setup(
         *(f'nova_powervm.{name}' for name in PACKAGES),
     ],
     package_dir={'nova_powervm': f'{CHECKOUT}/nova_powervm'},
+    package_data={'nova_powervm.inventory_file': ['inventory.schema.json']},
     data_files=[
         ('etc/cyborg', [f'{CHECKOUT}/etc/cyborg/cyborg-powervm.conf.sample'])
     ],

@@ -55,7 +55,8 @@ def check(content):
 
 
 def _is_shown(problem):
-    return problem.what and problem.hint and str(problem).isprintable()
+    words = problem.code and problem.what and problem.hint
+    return words and str(problem).isprintable()
 
 
 def _is_good(paragraph):

@@ -14,16 +14,15 @@
 
 import dataclasses
 import unittest
+from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_powervm import exception
+from nova_powervm import inventory_file
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import file_change
-from nova_powervm.inventory_file.file_change import FileReading
-from nova_powervm.inventory_file.file_change import FileStatus
-from nova_powervm.inventory_file.file_change import ReadOutcome
+from nova_powervm.inventory_file import file_reader
 
 
 def _policy(name):
@@ -32,8 +31,7 @@ def _policy(name):
 
 EMPTY = policy.Policy(source='inv')
 GOOD = {name: _policy(name) for name in ('a', 'b')}
-BAD = ('text', 'place')
-contents = st.sampled_from((*GOOD, 'empty', *BAD))
+contents = st.sampled_from((*GOOD, 'empty', 'bad'))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,26 +41,13 @@ class FileVersion:
     number: int
     content: str
 
-    @property
-    def look(self):
-        return FileStatus(inode=self.number)
-
-    def reading(self, steady=True):
-        if self.content in BAD:
-            error = exception.PolicyInvalid(
-                path='inv', count=1, problems=self.content
-            )
-            return FileReading(
-                self.look,
-                steady,
-                error=error,
-                passing=self.content == 'place',
-            )
-        return FileReading(self.look, steady, GOOD.get(self.content, EMPTY))
+    def read(self):
+        if self.content == 'bad':
+            error = exception.PolicyInvalid(path='inv', count=1, problems='')
+            return (self.number,), error
+        return (self.number,), GOOD.get(self.content, EMPTY)
 
 
-#: A cycle, in which the file may change between look and reading or while
-#: it is read; a new file; or one of the earlier ones put back.
 steps = st.one_of(
     st.tuples(st.just('cycle'), st.none() | contents, st.booleans()),
     st.tuples(st.just('new'), contents),
@@ -76,12 +61,34 @@ class WatchScenario:
     def __init__(self, first):
         self.files = [FileVersion(0, first)]
         self.now = self.files[0]
-        self.watch = file_change.FileWatch(
-            self.now.reading().policy, self.now.look
-        )
+        self.change = None
+        self.readings = []
+        self.watch = self.call(lambda: inventory_file.InventoryFile('inv'))
         self.previous = None
-        #: Per cycle: what was in force, the reading, the news.
+        #: Per cycle: the policy before, what was seen and whether it was seen
+        #: before, what was read, the policy after.
         self.cycles = []
+
+    def call(self, function):
+        """Call a function of the watch, which reads this file."""
+        self.readings.clear()
+        with (
+            mock.patch.object(
+                file_reader, 'read_status', lambda _: (self.now.number,)
+            ),
+            mock.patch.object(file_reader, 'read_file', self.read),
+        ):
+            return function()
+
+    def read(self, _path):
+        status, found = self.now.read()
+        if self.change:
+            content, whole = self.change
+            self.write(content)
+            # It was written before it was read, or meanwhile.
+            status, found = self.now.read() if whole else (('?',), found)
+        self.readings.append(found)
+        return status, found
 
     def write(self, content):
         self.now = FileVersion(len(self.files), content)
@@ -91,18 +98,12 @@ class WatchScenario:
         self.now = self.files[number % len(self.files)]
 
     def cycle(self, change=None, whole=True):
-        before = self.watch
-        looked = self.now
+        before, looked = self.watch.policy, self.now
         agreed = self.previous == looked
         self.previous = looked
-        self.watch, due = self.watch.note_status(looked.look)
-        reading, news = None, ReadOutcome.NONE
-        if due:
-            if change is not None and whole:
-                self.write(change)
-            reading = self.now.reading(steady=change is None or whole)
-            self.watch, news = self.watch.take_reading(reading)
-        self.cycles.append((before, agreed, looked, reading, news, self.watch))
+        self.change = (change, whole) if change else None
+        after = self.call(self.watch.refresh)
+        self.cycles.append((before, looked, agreed, [*self.readings], after))
 
     def play(self, played):
         for name, *values in played:
@@ -124,48 +125,32 @@ class WatchTest(unittest.TestCase):
     def test_policy_in_force_was_read_completely_after_two_equal_looks(
         self, story
     ):
-        for before, agreed, looked, reading, news, after in story.cycles:
-            if after.policy == before.policy and news is not ReadOutcome.TAKEN:
-                continue
-            self.assertIs(ReadOutcome.TAKEN, news)
-            self.assertTrue(agreed or looked.look == before.judged)
-            self.assertEqual(looked.look, reading.status)
-            self.assertTrue(reading.steady)
-            self.assertIsNone(reading.error)
-            self.assertEqual(reading.policy, after.policy)
+        for before, looked, agreed, read, after in story.cycles:
+            if after != before:
+                self.assertTrue(agreed)
+                self.assertEqual([looked.read()[1]], read)
+                self.assertEqual([after], read)
 
     @given(stories)
     def test_invalid_or_empty_file_keeps_policy_in_force(self, story):
         for before, *_, after in story.cycles:
-            if before.policy.paragraphs:
-                self.assertTrue(after.policy.paragraphs)
+            if before.paragraphs:
+                self.assertTrue(after.paragraphs)
 
     @given(stories)
-    def test_outcome_follows_change_of_file(self, story):
-        for before, _, looked, _, news, after in story.cycles:
-            if news is ReadOutcome.REFUSED:
-                self.assertNotEqual(before.judged, looked.look)
-                self.assertTrue(after.complaint)
-            if news is ReadOutcome.TAKEN:
-                self.assertEqual('', after.complaint)
-
-    @given(stories)
-    def test_unchanged_file_is_judged_once(self, story):
+    def test_settled_file_is_judged_once(self, story):
         """Three more cycles always settle the watch."""
         before = story.watch.policy
         for _ in range(3):
             story.cycle()
-        settled = story.watch
-        expected = story.now.reading()
-        good = expected.error is None and (
-            expected.policy.paragraphs or not before.paragraphs
+        _, expected = story.now.read()
+        is_good = story.now.content != 'bad' and (
+            expected.paragraphs or not before.paragraphs
         )
-        self.assertEqual(expected.policy if good else before, settled.policy)
-        self.assertEqual(story.now.look, settled.judged)
-        self.assertEqual(bool(good), settled.complaint == '')
-
-        story.cycle()
-        *_, reading, news, after = story.cycles[-1]
-        self.assertEqual((settled, ReadOutcome.NONE), (after, news))
-        # Only what is not in the text is tried again.
-        self.assertEqual(story.now.content == 'place', reading is not None)
+        for _ in range(2):
+            self.assertEqual(
+                expected if is_good else before, story.watch.policy
+            )
+            story.cycle()
+            # Only a refused file is read again.
+            self.assertEqual(not is_good, bool(story.cycles[-1][3]))

@@ -15,7 +15,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from nova_powervm.inventory_file import schema
+from nova_powervm.inventory_file import structure
 
 _PVMCTL = {
     'vendor_id': 'pci_vendor_id',
@@ -27,36 +27,29 @@ _PVMCTL = {
 }
 
 
+_PARAGRAPH = structure.SCHEMA['additionalProperties']
+_IDENTIFICATION = _PARAGRAPH['properties']['identification']
+
+
 def list_paragraph_keys() -> Iterator[str]:
     """Yield a definition list of paragraph keys as reStructuredText."""
-    built = schema.build_schema()
-    definition = built['$defs']['paragraph']
-    for key, value in definition['properties'].items():
-        name = value.get('$ref', '').rpartition('/')[2]
-        whole = {**built['$defs'].get(name, {}), **value}
-        required = key in definition['required']
+    for key, value in _PARAGRAPH['properties'].items():
+        required = key in _PARAGRAPH['required']
         yield f'``{key}`` ({"required" if required else "optional"})'
-        yield f'    {_text(whole["description"])}'
-        yield from _facts(whole)
-        yield ''
-
-
-def list_identification_keys() -> Iterator[str]:
-    """Yield a definition list of identification keys."""
-    definition = schema.build_schema()['$defs']['identification']
-    for key, value in definition['properties'].items():
-        yield f'``{key}`` (``pvmctl ioslot list -d {_PVMCTL.get(key, key)}``)'
-        # The wildcards are the same for all keys.
-        text = value['description'].partition(' The wildcards')[0]
+        # The next section describes the wildcards.
+        text = value['description'].partition(' In every value, the wild')[0]
         yield f'    {_text(text)}'
         yield from _facts(value)
         yield ''
 
 
-def list_rules_beyond_schema() -> Iterator[str]:
-    """Yield a list of the rules that the schema can't express."""
-    for rule in schema.RULES_BEYOND_SCHEMA.values():
-        yield f'* {rule}'
+def list_identification_keys() -> Iterator[str]:
+    """Yield a definition list of identification keys."""
+    for key, value in _IDENTIFICATION['properties'].items():
+        yield f'``{key}`` (``pvmctl ioslot list -d {_PVMCTL.get(key, key)}``)'
+        yield f'    {_text(value["description"])}'
+        yield from _facts(value)
+        yield ''
 
 
 def _facts(value: dict[str, Any]) -> Iterator[str]:

@@ -23,7 +23,6 @@ from sphinx.util import docutils
 _PARTS = {
     'paragraph': inventory_reference.list_paragraph_keys,
     'identification': inventory_reference.list_identification_keys,
-    'beyond': inventory_reference.list_rules_beyond_schema,
 }
 
 

@@ -129,8 +129,8 @@ def _place(problem: Problem, source: str) -> str:
 
 def _what(problem: Problem) -> str:
     if not problem.paragraph:
-        return problem.what
-    return f"paragraph '{problem.paragraph}': {problem.what}"
+        return problem.coded
+    return f"paragraph '{problem.paragraph}': {problem.coded}"
 
 
 def _excerpt(lines: Sequence[str], problem: Problem) -> Iterator[str]:

@@ -31,6 +31,7 @@ _COLUMNS = (
     'Paragraph',
     'Problem',
     'Hint',
+    'Code',
 )
 
 
@@ -216,4 +217,5 @@ def _cells(
         'Paragraph': finding.problem.paragraph or None,
         'Problem': finding.problem.what,
         'Hint': finding.problem.hint or None,
+        'Code': str(finding.problem.code) or None,
     }

@@ -15,11 +15,12 @@
 import sys
 import unittest
 
+import yaml
+
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import file_keywords
-from nova_powervm.inventory_file import schema
-from nova_powervm.inventory_file import yaml_loader
-from tests.property import yaml_readers
+from nova_powervm.inventory_file import problems
+from nova_powervm.inventory_file import yaml_document
+from nova_powervm.inventory_file.structure import SCHEMA
 from tests.unit.docs import pages
 
 sys.path.insert(0, str(pages.SOURCE / '_ext'))
@@ -42,33 +43,36 @@ class InventoryReferenceTest(unittest.TestCase):
 
     def test_reference_describes_every_key(self):
         self.assertEqual(
-            list(file_keywords.PARAGRAPH_KEYS),
-            sorted(
-                self.terms(inventory_reference.list_paragraph_keys),
-                key=file_keywords.PARAGRAPH_KEYS.index,
-            ),
+            list(SCHEMA['additionalProperties']['properties']),
+            self.terms(inventory_reference.list_paragraph_keys),
         )
         self.assertEqual(
             list(policy.PROPERTIES),
             self.terms(inventory_reference.list_identification_keys),
         )
 
-    def test_reference_lists_every_rule_beyond_schema(self):
+    def test_page_lists_every_code_in_alphabetical_order(self):
+        table = self.page[self.page.index('   * - Code\n') :]
         self.assertEqual(
-            len(schema.RULES_BEYOND_SCHEMA),
-            len(list(inventory_reference.list_rules_beyond_schema())),
+            [code.value for code in problems.Code],
+            [
+                line.split('``')[1]
+                for line in table.split('\n\nSchema\n')[0].splitlines()
+                if line.startswith('   * - ``')
+            ],
         )
+        self.assertEqual(sorted(problems.Code), list(problems.Code))
 
     def test_page_includes_all_parts_of_reference(self):
-        for part in ('paragraph', 'identification', 'beyond'):
+        for part in ('paragraph', 'identification'):
             self.assertIn(f'.. inventory-reference:: {part}\n', self.page)
 
     def test_page_states_limits_of_loader(self):
         text = pages.words(self.page)
         self.assertIn(
-            f'more than {yaml_loader.MAX_NODES} keys and values', text
+            f'more than {yaml_document.MAX_NODES} keys and values', text
         )
-        self.assertEqual(10, yaml_loader.MAX_DEPTH)
+        self.assertEqual(10, yaml_document.MAX_DEPTH)
         self.assertIn('more than ten levels', text)
 
     def test_values_listed_as_needing_quotes_need_them(self):
@@ -82,4 +86,4 @@ class InventoryReferenceTest(unittest.TestCase):
         self.assertGreater(len(values), 7)
         for value in values:
             if not set('*?') & set(value):
-                self.assertTrue(yaml_readers.readings(value), value)
+                self.assertNotEqual(value, yaml.safe_load(value))

@@ -260,8 +260,8 @@ class SpecCoverageCheckTest(unittest.TestCase):
 
     MODULE = 'tests.unit.docs.test_spec_coverage'
     WITH_INPUTS = (
-        'tests.unit.inventory_file.test_schema.SchemaTest.'
-        'test_schema_and_parser'
+        'tests.unit.inventory_file.test_accepted.AcceptedTest.'
+        'test_text_without'
     )
 
     def test_exists_finds_module_class_and_test(self):
@@ -285,7 +285,7 @@ class SpecCoverageCheckTest(unittest.TestCase):
             module,
             f'{module}.{name}',
             f'{module}.{name}.{method}',
-            f'{self.WITH_INPUTS}_refuse_invalid_values',
+            f'{self.WITH_INPUTS}_paragraphs_is_empty_policy',
         ):
             self.assertTrue(runs(found), found)
 

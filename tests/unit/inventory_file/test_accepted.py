@@ -62,7 +62,13 @@ class AcceptedTest(unittest.TestCase):
             '{drc_name: "U78[A]"}',
             {'drc_name': 'U78[A]'},
         ],
-        ['block text', '{drc_name: "U78 P1"}', {'drc_name': 'U78 P1'}],
+        ['space within', '{drc_name: "U78 P1"}', {'drc_name': 'U78 P1'}],
+        ['number with a star', '{drc_name: 1.5*e}', {'drc_name': '1.5*e'}],
+        ['number of YAML 1.2', '{class: 0108}', {'class': '0108'}],
+        ['exponent of YAML 1.2', '{device_id: 1E10}', {'device_id': '1E10'}],
+        ['zero exponent', '{device_id: 0e12}', {'device_id': '0E12'}],
+        ['long exponent', '{drc_index: 21E40012}', {'drc_index': '21E40012'}],
+        ['octal of YAML 1.2', '{drc_name: 0o17}', {'drc_name': '0o17'}],
     )
     def test_identification_is_read(self, section, expected):
         self.assertEqual(expected, identified(section))

@@ -26,7 +26,7 @@ from nova_powervm.inventory_file import file_reader
 FIRST = 'first: {identification: {class: ABCD}}\n'
 SECOND = 'second: {identification: {class: ABCE}}\n'
 BAD = 'second: {identification: {class: 0302}}\n'
-LOG = 'nova_powervm.inventory_file.inventory'
+LOG = 'nova_powervm.inventory_file.file_watch'
 
 
 class InventoryFileTest(unittest.TestCase):

@@ -20,6 +20,7 @@ import unittest
 from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
+from nova_powervm.inventory_file.problems import Code
 
 GOOD = 'p: {identification: {class: ABCD}}\n'
 AS_ROOT = os.geteuid() == 0
@@ -37,13 +38,14 @@ class LoadTest(unittest.TestCase):
         self.path.write_text(content)
         self.path.chmod(mode)
 
-    def refused(self, *words, path=None):
+    def refused(self, code, *words, path=None):
         path = str(path or self.path)
         with self.assertRaises(exception.PolicyInvalid) as caught:
             inventory_file.load(path)
         self.assertEqual(path, caught.exception.fields['path'])
         (problem,) = caught.exception.fields['problems']
         self.assertTrue(problem.hint)
+        self.assertEqual(code, problem.code)
         for word in words:
             self.assertIn(word, str(problem))
 
@@ -57,7 +59,9 @@ class LoadTest(unittest.TestCase):
         before = os.listdir('/proc/self/fd')
         self.write()
         inventory_file.load(str(self.path))
-        self.refused('not a regular file', path=self.directory)
+        self.refused(
+            Code.NOT_REGULAR, 'not a regular file', path=self.directory
+        )
         self.assertEqual(before, os.listdir('/proc/self/fd'))
 
     def test_missing_file_is_empty_policy(self):
@@ -79,7 +83,11 @@ class LoadTest(unittest.TestCase):
 
     def test_invalid_text_is_refused(self):
         self.write('p: {identification: {class: 0302}}\n')
-        self.refused("line 1, column 29, paragraph 'p'", "quote it: '0302'")
+        self.refused(
+            Code.NEEDS_QUOTES,
+            "line 1, column 29, paragraph 'p'",
+            "quote it: '0302'",
+        )
 
     def test_symbolic_link_is_followed(self):
         self.write()
@@ -89,20 +97,27 @@ class LoadTest(unittest.TestCase):
 
     def test_dangling_link_is_refused(self):
         self.path.symlink_to(self.directory / 'nowhere')
-        self.refused('symbolic link', 'does not exist')
+        self.refused(Code.DANGLING_LINK, 'symbolic link', 'does not exist')
 
     def test_link_to_itself_is_refused(self):
         self.path.symlink_to(self.path)
-        self.refused('cannot be read')
+        self.refused(Code.UNREADABLE, 'cannot be read')
 
     def test_world_writable_file_is_refused(self):
         self.write(mode=0o646)
-        self.refused('every user can write', '0646', f'chmod o-w {self.path}')
+        self.refused(
+            Code.WORLD_WRITABLE,
+            'every user can write',
+            '0646',
+            f'chmod o-w {self.path}',
+        )
 
     def test_world_writable_directory_is_refused(self):
         self.write()
         self.directory.chmod(0o777)
-        self.refused('could replace', f'chmod o-w {self.directory}')
+        self.refused(
+            Code.WORLD_WRITABLE, 'could replace', f'chmod o-w {self.directory}'
+        )
 
     def test_world_writable_directory_behind_a_link_is_refused(self):
         self.write()
@@ -111,7 +126,9 @@ class LoadTest(unittest.TestCase):
         link = other / 'link'
         link.symlink_to(self.path)
         self.directory.chmod(0o777)
-        self.refused(f'chmod o-w {self.directory}', path=link)
+        self.refused(
+            Code.WORLD_WRITABLE, f'chmod o-w {self.directory}', path=link
+        )
 
     def test_world_writable_directory_with_sticky_bit_is_accepted(self):
         self.write()
@@ -133,29 +150,34 @@ class LoadTest(unittest.TestCase):
             self.directory.chmod(0o755)
             os.seteuid(65534)
             self.addCleanup(os.seteuid, 0)
-        self.refused('cannot be read', 'Permission denied', 'chmod 0640')
+        self.refused(
+            Code.UNREADABLE,
+            'cannot be read',
+            'Permission denied',
+            'chmod 0640',
+        )
 
     def test_directory_is_refused(self):
         self.path.mkdir()
-        self.refused('not a regular file')
+        self.refused(Code.NOT_REGULAR, 'not a regular file')
 
     def test_pipe_is_refused(self):
         os.mkfifo(self.path)
-        self.refused('not a regular file')
+        self.refused(Code.NOT_REGULAR, 'not a regular file')
 
     def test_character_device_is_refused(self):
-        self.refused('not a regular file', path='/dev/null')
+        self.refused(Code.NOT_REGULAR, 'not a regular file', path='/dev/null')
 
     def test_path_below_a_file_is_refused(self):
         self.write()
-        self.refused('cannot be read', path=f'{self.path}/x')
+        self.refused(Code.UNREADABLE, 'cannot be read', path=f'{self.path}/x')
 
     def test_path_with_null_character_is_refused(self):
-        self.refused('cannot be read', path='a\0b')
+        self.refused(Code.UNREADABLE, 'cannot be read', path='a\0b')
 
     def test_file_not_in_utf8_is_refused_and_named(self):
         self.path.write_bytes(b'# \xe9\n')
-        self.refused('line 1, column 3', 'not UTF-8')
+        self.refused(Code.NOT_UTF8, 'line 1, column 3', 'not UTF-8')
 
     def test_file_of_one_mebibyte_is_accepted(self):
         self.write(GOOD + '#' * (1024 * 1024 - len(GOOD)))
@@ -165,4 +187,4 @@ class LoadTest(unittest.TestCase):
 
     def test_file_over_one_mebibyte_is_refused(self):
         self.write(GOOD + '#' * (1024 * 1024 - len(GOOD) + 1))
-        self.refused('larger than 1048576 bytes')
+        self.refused(Code.TOO_LARGE, 'larger than 1048576 bytes')

@@ -21,8 +21,7 @@ import yaml
 
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import file_keywords
-from nova_powervm.inventory_file import schema
+from nova_powervm.inventory_file.structure import SCHEMA
 
 SAMPLE = (
     pathlib.Path(__file__).parents[3]
@@ -79,13 +78,13 @@ class SampleTest(unittest.TestCase):
         first = SAMPLE.read_text().splitlines()[0]
         name = first.removeprefix('# yaml-language-server: $schema=')
         self.assertEqual('inventory.schema.json', name)
-        jsonschema.Draft202012Validator(schema.build_schema()).validate(
+        jsonschema.Draft202012Validator(SCHEMA).validate(
             yaml.safe_load(self.examples())
         )
 
     def test_sample_explains_each_key(self):
         text = SAMPLE.read_text()
-        for key in file_keywords.PARAGRAPH_KEYS:
+        for key in SCHEMA['additionalProperties']['properties']:
             self.assertRegex(text, rf'(?m)^# {key} \((?:required|optional)\)$')
         for key in policy.PROPERTIES:
             self.assertRegex(text, rf'(?m)^#         {key} +\S')

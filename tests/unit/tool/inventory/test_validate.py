@@ -87,7 +87,15 @@ class OfflineTest(base.ToolTestCase):
             inventory_file.parse(BAD, 'x')
         self.assertEqual(
             [
-                ('error', p.line, p.column, p.paragraph, p.what, p.hint)
+                (
+                    'error',
+                    p.line,
+                    p.column,
+                    p.paragraph,
+                    p.what,
+                    p.hint,
+                    p.code,
+                )
                 for p in caught.exception.fields['problems']
             ],
             [tuple(row.values()) for row in result.json],
