@@ -185,7 +185,8 @@ class Application:
                     return None
                 if route.needs_session:
                     host.sessions.check(call.token)
-                call.check(route.served)
+                if route.served:
+                    call.check(route.served)
                 if not route.streams:
                     return route.handler(self._emulation, call, **arguments)
             return route.handler(self._emulation, call, **arguments)
@@ -213,7 +214,7 @@ def _unknown(
 
 
 # Routes of requests that the table does not list.
-_UNKNOWN = routes.Route('', '', _unknown, 'unknown')
+_UNKNOWN = routes.Route('', '', _unknown, 'unknown', served=())
 
 
 def _not_allowed(
@@ -224,7 +225,9 @@ def _not_allowed(
     )
 
 
-_NOT_ALLOWED = routes.Route('', '', _not_allowed, 'not_allowed')
+_NOT_ALLOWED = routes.Route(
+    '', '', _not_allowed, 'not_allowed', served=()
+)
 
 
 def _unreadable(
