@@ -14,8 +14,10 @@
 """Virtual SCSI mappings through pypowervm."""
 
 import concurrent.futures
+import copy
 
 from lxml import etree
+from pypowervm import const
 from pypowervm.tasks import partition as partition_tasks
 from pypowervm.tasks import power
 from pypowervm.tasks import scsi_mapper
@@ -695,6 +697,16 @@ class CapturedMappingTest(CapturedServerMixin, storage.StorageTestCase):
         vios.update()
         left = [mapping.toxmlstring() for mapping in self.vios().scsi_mappings]
         self.assertEqual(before, left)
+
+    def test_fibre_channel_mapping_to_unknown_port_is_refused(self):
+        xag = [const.XAG.VIO_FMAP]
+        vios = self.vios(xag)
+        vios.vfc_mappings.append(copy.deepcopy(vios.vfc_mappings[0]))
+        vios = vios.update()
+        mapping = copy.deepcopy(vios.vfc_mappings[0])
+        mapping.backing_port.set_parm_value('PortName', 'fcs99')
+        vios.vfc_mappings.append(mapping)
+        self.assert_refused(409, "port 'fcs99'", vios.update)
 
     def test_new_mapping_has_elements_of_captured_one(self):
         """A new mapping has the same elements as a captured one."""

@@ -12,8 +12,9 @@
 
 """The elements of documents, as the tables in ``elements`` have them.
 
-A table has the name of an element in the first column of a line, and below it
-a line for each of its children, in the order of K2's schema::
+A table has the name of an element in the first column of a line (or of several
+that are alike), and below it a line for each of its children, in the order of
+K2's schema::
 
     SharedProcessorConfiguration
       UncappedWeight CUD 0-255 = 128
@@ -107,12 +108,12 @@ def _child(line: str) -> Child:
 def _lines() -> Iterator[tuple[str, str]]:
     """Yield each line of the tables that has a child, after its parent."""
     for table in sorted(_TABLES.iterdir(), key=lambda file: file.name):
-        parent = ''
+        parents: list[str] = []
         for line in table.read_text().splitlines():
             if line.startswith(' '):
-                yield parent, line
+                yield from ((parent, line) for parent in parents)
             elif line and not line.startswith('#'):
-                parent = line
+                parents = line.split()
 
 
 def _read() -> tuple[dict[str, dict[str, Child]], dict[str, tuple[str, ...]]]:

@@ -14,6 +14,7 @@
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from collections.abc import Iterator
 
 from powervm_emulator.core import content
@@ -205,12 +206,21 @@ class _Handlers:
             return None
         return emulation.host.get(self.parent_kind, uuid)
 
-    def _all(self, emulation: Emulation, parent: str) -> Iterator[Resource]:
+    def _all(self, emulation: Emulation, parent: str) -> Iterable[Resource]:
         above = self._parent(emulation, parent)
+        if self.noun.derive is not None:
+            return self.noun.derive(emulation.host, above)
         return emulation.host.all(self.noun.kind, above)
 
     def _find(self, emulation: Emulation, uuid: str, parent: str) -> Resource:
         above = self._parent(emulation, parent)
+        if self.noun.derive is not None:
+            for found in self.noun.derive(emulation.host, above):
+                if found.uuid == uuid.lower():
+                    return found
+            raise errors.NotFound(
+                f'There is no {self.noun.kind} with the uuid {uuid}.'
+            )
         if above is None:
             return emulation.host.get(self.noun.kind, uuid)
         return emulation.host.get_child(above, self.noun.kind, uuid)

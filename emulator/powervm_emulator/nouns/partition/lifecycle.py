@@ -20,6 +20,7 @@ from powervm_emulator.core import errors
 from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
+from powervm_emulator.nouns import virtual_fibre_channel
 from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.network_bridge import (
     update as network_bridge_update,
@@ -139,6 +140,7 @@ def update(
     name = content.text(body, 'PartitionName')
     rules.check_name(host, system, name, partition.uuid)
     _check_changes(host, partition, body)
+    virtual_fibre_channel.check(partition, body)
     _fill_slots(system, body, partition)
     with host.drafting():
         remapped = virtual_scsi_mapping_update.settle(host, partition, body)
