@@ -39,7 +39,6 @@ from powervm_emulator.core import errors
 from powervm_emulator.core import exchange
 from powervm_emulator.core import faults as faults_module
 from powervm_emulator.core import host as host_module
-from powervm_emulator.core import site as site_module
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse
@@ -225,9 +224,7 @@ def _not_allowed(
     )
 
 
-_NOT_ALLOWED = routes.Route(
-    '', '', _not_allowed, 'not_allowed', served=()
-)
+_NOT_ALLOWED = routes.Route('', '', _not_allowed, 'not_allowed', served=())
 
 
 def _unreadable(
@@ -243,7 +240,7 @@ def make_app(
     password: str = 'abc123',  # noqa: S107 - a test credential
     seed: int = 0,
     event_wait: float = emulation_module.EVENT_WAIT,
-    site: site_module.Site | None = None,
+    site: host_module.Site | None = None,
 ) -> 'Application':
     """Return a new emulator as a WSGI application.
 

@@ -171,6 +171,7 @@ class LogicalUnitTest(pools.PoolTestCase):
     def test_size_and_type_are_checked(self):
         for options, message in (
             ({'size': 0}, 'not a size in GB'),
+            ({'size': '0.0000001'}, 'not a size in GB'),
             ({'typ': storage.LUType.AMS}, 'LogicalUnitType'),
         ):
             self.assert_unchanged(400, message, self.client.unit, **options)

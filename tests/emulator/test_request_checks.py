@@ -126,9 +126,7 @@ class JobRequestTest(wire.WireTestCase):
         ):
             with self.subTest(name):
                 self.document = self.get(self.path).content
-                found = wire.child(
-                    self.document, f'RequestedOperation/{name}'
-                )
+                found = wire.child(self.document, f'RequestedOperation/{name}')
                 found.text = value
                 self.assert_refusal(self.put(), f"{name} .* '{value}'")
                 self.assertEqual(

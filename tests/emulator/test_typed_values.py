@@ -20,7 +20,6 @@ import re
 from lxml import etree
 
 from powervm_emulator import worlds
-
 from tests.emulator import pools
 from tests.emulator import wire
 
