@@ -128,9 +128,7 @@ def _mark(call: Call) -> Mark:
 
 def _is_empty(route: routes.Route) -> bool:
     """Whether a route never answers with anything: 204, or 404."""
-    return route.label.partition('.')[0] in {
-        noun.kind for noun in empty.NOUNS
-    }
+    return route.label.partition('.')[0] in {noun.kind for noun in empty.NOUNS}
 
 
 def _serves(route: routes.Route, call: Call) -> bool:
