@@ -708,6 +708,25 @@ class CapturedMappingTest(CapturedServerMixin, storage.StorageTestCase):
         vios.vfc_mappings.append(mapping)
         self.assert_refused(409, "port 'fcs99'", vios.update)
 
+    def test_fibre_channel_mappings_stay_when_their_ports_are_gone(self):
+        for ports in list(
+            self.server().element.iter('{*}PhysicalFibreChannelPorts')
+        ):
+            ports.getparent().remove(ports)
+        vios = self.vios([const.XAG.VIO_FMAP])
+        vios.vfc_mappings.append(copy.deepcopy(vios.vfc_mappings[0]))
+        self.assertLess(1, len(vios.update().vfc_mappings))
+
+    def server(self):
+        """Return the captured server itself."""
+        host = self.emulator._application._emulation.host
+        (found,) = (
+            one
+            for one in host.of_type(partition.Partition)
+            if one.kind == partition.VIOS
+        )
+        return found
+
     def test_new_mapping_has_elements_of_captured_one(self):
         """A new mapping has the same elements as a captured one."""
         self.repository()
@@ -739,11 +758,7 @@ class CapturedMappingTest(CapturedServerMixin, storage.StorageTestCase):
 
     def test_slots_of_captured_mappings_count_as_taken(self):
         host = self.emulator._application._emulation.host
-        (server,) = (
-            found
-            for found in host.of_type(partition.Partition)
-            if found.kind == partition.VIOS
-        )
+        server = self.server()
         read = self.vios(['ViosSCSIMapping', 'ViosFCMapping'])
         slots = {
             mapping.server_adapter.vios_slot_num

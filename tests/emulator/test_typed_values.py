@@ -90,6 +90,16 @@ class PartitionValueTest(wire.WireTestCase):
                     self.assert_refusal(answer, path.rpartition('/')[2])
                     self.assert_kept(path)
 
+    def test_value_that_the_resource_has_already_is_accepted(self):
+        host = self.emulator._application._emulation.host
+        uuid = self.path.rpartition('/')[2]
+        host.get('LogicalPartition', uuid).put('AvailabilityPriority', 'odd')
+        document = self.get(self.path).content
+        self.assertEqual(200, self.ask('POST', self.path, document).status)
+        wire.child(document, 'AvailabilityPriority').text = 'other'
+        answer = self.ask('POST', self.path, document)
+        self.assert_refusal(answer, "'other' is not 0 to 255 for Avail")
+
     def test_read_only_value_is_refused_or_ignored(self):
         served = {wire.name(node) for node in self.before if not len(node)}
         # An old host had it as a value that clients set.

@@ -249,10 +249,7 @@ def keep_marks(
             element.set(name, value)
     if old is None and content.find(element, 'Metadata') is not None:
         element.set('schemaVersion', content.SCHEMA_VERSION)
-    replaced: dict[str, list[content.Element]] = {}
-    for child in () if old is None else reversed(old):
-        replaced.setdefault(content.local_name(child), []).append(child)
     for child in element:
-        same = replaced.get(content.local_name(child), [])
-        # What is new in a list has the marks of the last one that was there.
-        keep_marks(child, same.pop() if len(same) > 1 else [*same, None][0])
+        # The members of a list have the same marks.
+        name = content.local_name(child)
+        keep_marks(child, None if old is None else content.find(old, name))
