@@ -31,14 +31,11 @@ WRONG = {
     'KeylockPosition': ('nonsense',),
     'PartitionIOConfiguration/MaximumVirtualIOSlots': ('nonsense', '1_0'),
     'PartitionMemoryConfiguration/DesiredMemory': ('4_096', '４０９６'),
-    'PartitionMemoryConfiguration/ActiveMemoryExpansionEnabled': ('nonsense',),
-    'PartitionProcessorConfiguration/HasDedicatedProcessors': ('nonsense',),
     'PartitionProcessorConfiguration/SharingMode': ('nonsense',),
     f'{SHARED}/DesiredProcessingUnits': ('nan', 'inf', '0_5', '０.５'),
     f'{SHARED}/DesiredVirtualProcessors': ('1_0', '１', '1.5'),
     f'{SHARED}/UncappedWeight': ('nonsense', '256', '-1'),
     f'{SHARED}/SharedProcessorPoolID': ('nonsense', '-1'),
-    'SimplifiedRemoteRestartCapable': ('nonsense',),
 }
 
 ATOM_ID = 'Metadata/Atom/AtomID'
