@@ -39,7 +39,6 @@ from powervm_emulator.core import errors
 from powervm_emulator.core import exchange
 from powervm_emulator.core import faults as faults_module
 from powervm_emulator.core import host as host_module
-from powervm_emulator.core import site as site_module
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse
@@ -185,7 +184,8 @@ class Application:
                     return None
                 if route.needs_session:
                     host.sessions.check(call.token)
-                call.check(route.served)
+                if route.served:
+                    call.check(route.served)
                 if not route.streams:
                     return route.handler(self._emulation, call, **arguments)
             return route.handler(self._emulation, call, **arguments)
@@ -213,7 +213,7 @@ def _unknown(
 
 
 # Routes of requests that the table does not list.
-_UNKNOWN = routes.Route('', '', _unknown, 'unknown')
+_UNKNOWN = routes.Route('', '', _unknown, 'unknown', served=())
 
 
 def _not_allowed(
@@ -224,7 +224,7 @@ def _not_allowed(
     )
 
 
-_NOT_ALLOWED = routes.Route('', '', _not_allowed, 'not_allowed')
+_NOT_ALLOWED = routes.Route('', '', _not_allowed, 'not_allowed', served=())
 
 
 def _unreadable(
@@ -240,7 +240,7 @@ def make_app(
     password: str = 'abc123',  # noqa: S107 - a test credential
     seed: int = 0,
     event_wait: float = emulation_module.EVENT_WAIT,
-    site: site_module.Site | None = None,
+    site: host_module.Site | None = None,
 ) -> 'Application':
     """Return a new emulator as a WSGI application.
 

@@ -22,7 +22,7 @@ from powervm_emulator import server
 from powervm_emulator import worlds
 from powervm_emulator.control import verbs
 from powervm_emulator.core import emulation as emulation_module
-from powervm_emulator.core import site as site_module
+from powervm_emulator.core import host as host_module
 
 
 class Emulator:
@@ -53,7 +53,7 @@ class Emulator:
         event_wait: float = emulation_module.EVENT_WAIT,
         port: int = 0,
         tls: tuple[str, str] | None = None,
-        site: site_module.Site | None = None,
+        site: host_module.Site | None = None,
     ) -> None:
         self.username = username
         self.password = password
@@ -126,7 +126,7 @@ class Site:
         ports: Sequence[int] | None = None,
         **options: Any,
     ) -> None:
-        site = site_module.Site(seed)
+        site = host_module.Site(seed)
         self.emulators: list[Emulator] = []
         with contextlib.ExitStack() as made:
             for number, world in enumerate(described):

@@ -36,6 +36,7 @@ _LAST_PORT = 65535
 _DEFAULT_PASSWORD = 'abc123'  # noqa: S105 - a documented test credential
 #: ``emulation.EVENT_WAIT``, which can't be imported yet.
 _EVENT_WAIT = 10.0
+_LONGEST_WAIT = 3600
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,7 +80,7 @@ def _serve(options: argparse.Namespace) -> int:
     from powervm_emulator import server  # noqa: PLC0415
     from powervm_emulator import worlds  # noqa: PLC0415
     from powervm_emulator.core import errors  # noqa: PLC0415
-    from powervm_emulator.core import site  # noqa: PLC0415
+    from powervm_emulator.core import host  # noqa: PLC0415
 
     files: list[str | None] = options.world or [None]
     ports: list[int] = options.port or [0] * len(files)
@@ -88,7 +89,7 @@ def _serve(options: argparse.Namespace) -> int:
             f'worlds: {len(files)}, ports: {len(ports)}; each host needs one '
             'of each'
         )
-    common = site.Site(options.seed)
+    common = host.Site(options.seed)
     running: list[tuple[app.Application, server.Server]] = []
     for number, (file, port) in enumerate(zip(files, ports, strict=True)):
         try:
@@ -180,6 +181,19 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    # Not a number is never within limits.
+    if not 0 <= seconds <= _LONGEST_WAIT:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not a time from 0 to {_LONGEST_WAIT} seconds'
+        )
+    return seconds
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=_PROGRAM,
@@ -233,7 +247,7 @@ def _add_host_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--event-wait',
-        type=float,
+        type=_seconds,
         default=_EVENT_WAIT,
         metavar='SECONDS',
         help='time that a poll for events waits when there are none '

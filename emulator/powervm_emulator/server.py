@@ -12,6 +12,7 @@
 
 """A threaded HTTP server for the application."""
 
+import contextlib
 import socket
 import ssl
 import sys
@@ -142,6 +143,8 @@ def _bind(host: str, port: int) -> socket.socket:
 def drop_connection(environ: 'WSGIEnvironment') -> NoReturn:
     """Close the connection of a request without answering."""
     connection: socket.socket = environ['werkzeug.socket']
-    connection.shutdown(socket.SHUT_RDWR)
+    # The client may have gone.
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
     # The server handles this like a client that disconnected.
     raise ConnectionAbortedError('dropped by a fault')

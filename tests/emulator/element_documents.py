@@ -232,7 +232,7 @@ class _Host:
     def _shared(self):
         """Return the cluster and what is in its pool."""
         (tier,) = storage.Tier.get(self.adapter)
-        kinds = ('Cluster', 'SharedStoragePool', 'Tier')
+        kinds = ('Cluster', 'ManagementConsole', 'SharedStoragePool', 'Tier')
         return {
             'LogicalUnit': self._read('Tier', tier.uuid, 'LogicalUnit'),
             **{kind: self._read(kind) for kind in kinds},
@@ -292,7 +292,12 @@ class _Host:
         """Return what belongs to the system or to the VIOS."""
         system = self._system()
         (vios,) = virtual_io_server.VIOS.get(self.adapter)
-        kinds = ('NetworkBridge', 'VirtualNetwork', 'VirtualSwitch')
+        kinds = (
+            'NetworkBridge',
+            'SharedProcessorPool',
+            'VirtualNetwork',
+            'VirtualSwitch',
+        )
         return {
             'VolumeGroup': self._read(
                 'VirtualIOServer', vios.uuid, 'VolumeGroup'

@@ -44,6 +44,8 @@ NOUNS = (
     'VirtualNetwork',
     'VirtualSwitch',
     'ClientNetworkAdapter',
+    'SharedProcessorPool',
+    'ManagementConsole',
     'JobResponse',
     'Event',
 )
@@ -129,7 +131,7 @@ ABSENT = {
         'The emulated host has no persistent memory.'
     ),
     ('LogicalPartition', 'VirtualSCSIClientAdapters'): (
-        'The adapters are in the mappings only: they are no resources.'
+        'The adapters are served below their partition, which has no links.'
     ),
     ('LogicalPartition', 'PartitionNVRAM'): (
         'The emulated firmware has no NVRAM.'
@@ -191,6 +193,9 @@ ABSENT = {
             'TargetDevice/PhysicalVolumeVirtualTargetDevice',
         )
     },
+    ('ManagementConsole', 'AuthorizedKeys/AuthorizedKey'): (
+        'The emulated console has no keys until a client adds them.'
+    ),
     ('JobResponse', 'ResponseException/StackTrace'): (
         'The emulator is not written in Java.'
     ),

@@ -389,8 +389,12 @@ class MultipleSystemsTest(base.EmulatorTestCase):
     def setUp(self):
         self.world = {
             'systems': [
-                {'name': name, 'slots': [{'drc_index': '21010020'}]}
-                for name in ('first', 'second')
+                {
+                    'name': name,
+                    'serial': f'EMU000{number}',
+                    'slots': [{'drc_index': '21010020'}],
+                }
+                for number, name in enumerate(('first', 'second'))
             ]
         }
         super().setUp()

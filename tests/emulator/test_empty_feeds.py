@@ -21,8 +21,6 @@ from tests.emulator import wire
 NOBODY = '00000000-0000-0000-0000-000000000000'
 ROOTS = ('Cluster', 'Group', 'SharedStoragePool', 'Tier')
 OF_PARTITION = (
-    'VirtualFibreChannelClientAdapter',
-    'VirtualSCSIClientAdapter',
     'VirtualNICDedicated',
     'SRIOVEthernetLogicalPort',
 )
@@ -64,10 +62,6 @@ class EmptyFeedTest(wire.WireTestCase):
                     'GET', f'uom/LogicalPartition/{NOBODY}/{kind}'
                 )
                 self.assert_refusal(answer, 'REST000B ', status=404)
-
-    def test_management_console_is_known(self):
-        answer = self.ask('GET', 'uom/ManagementConsole?group=None')
-        self.assertIn(answer.status, (200, 204), answer.text)
 
     def test_journal_labels_empty_feeds(self):
         self.control.clear_journal()

@@ -467,7 +467,7 @@ class RefusedFileTest(storage.StorageTestCase):
         for message, options in (
             ('file name', {'name': 'x' * 80}),
             ('of the type', {'kind': 'BROKERED_NOTHING'}),
-            ('no value of ExpectedFileSize', {'f_size': '-1'}),
+            ('not a number for ExpectedFileSize', {'f_size': '-1'}),
             ('no value of SHA256', {'sha_chksum': 'abc'}),
             ('needs a TargetDevice', {}),
         ):

@@ -14,13 +14,16 @@
 """Virtual SCSI mappings through pypowervm."""
 
 import concurrent.futures
+import copy
 
 from lxml import etree
+from pypowervm import const
 from pypowervm.tasks import partition as partition_tasks
 from pypowervm.tasks import power
 from pypowervm.tasks import scsi_mapper
 from pypowervm.tasks import storage as tasks
 from pypowervm.utils import transaction
+from pypowervm.wrappers import logical_partition
 from pypowervm.wrappers import storage as wrappers
 from pypowervm.wrappers import virtual_io_server
 
@@ -468,7 +471,7 @@ class RefusedMappingTest(storage.StorageTestCase):
                 element,
             )
 
-    def test_mapping_refuses_storage_mapped_to_same_client(self):
+    def test_storage_is_mapped_again_to_same_client(self):
         self.map(self.client, self.made)
         vios = self.vios()
         vios.scsi_mappings.append(
@@ -476,7 +479,21 @@ class RefusedMappingTest(storage.StorageTestCase):
                 self.adapter, None, self.client.uuid, self.made
             )
         )
-        self.assert_refused(409, 'already', vios.update)
+        vios.update()
+        self.assertEqual(2, len(self.vios().scsi_mappings))
+
+    def test_storage_is_mapped_to_management_partition_too(self):
+        (novalink,) = (
+            lpar
+            for lpar in logical_partition.LPAR.get(self.adapter)
+            if lpar.is_mgmt_partition
+        )
+        self.map(self.client, self.made)
+        self.map(novalink, self.made)
+        self.map(novalink, self.disk('disk2'))
+        self.map(self.client, self.group().virtual_disks[-1])
+        self.before = self.vios()
+        self.refused(409, 'already', self.other, self.made)
 
     def test_mapping_refuses_slots_in_use_or_out_of_range(self):
         self.map(self.client, self.made, lpar_slot_num=9)
@@ -621,10 +638,8 @@ class OrphanMappingTest(storage.StorageTestCase):
         self.assertEqual([], self.shown()['scsi_mappings'])
 
 
-class CapturedMappingTest(storage.StorageTestCase):
-    """Captured mappings do not change when others are added or removed."""
-
-    FILE = 'fake_vios_mappings.txt'
+class CapturedServerMixin:
+    """Has a captured Virtual I/O Server instead of that of the world."""
 
     def setUp(self):
         self.world = worlds.default()
@@ -638,6 +653,28 @@ class CapturedMappingTest(storage.StorageTestCase):
             if slot.get('owner') == 'vios1':
                 del slot['owner']
         super().setUp()
+
+
+class CapturedFileTest(CapturedServerMixin, storage.StorageTestCase):
+    FILE = 'fake_vios_hosting_vios_feed.txt'
+
+    def test_file_is_mapped_to_several_clients(self):
+        """A captured server has one file mapped five times."""
+        (file,) = {
+            mapping.backing_storage.udid: mapping.backing_storage
+            for mapping in self.vios().scsi_mappings
+            if mapping.target_dev.name.startswith('vios_1640E')
+        }.values()
+        before = len(self.vios().scsi_mappings)
+        for name in ('vm1', 'vm2'):
+            self.map(self.create(name), file)
+        self.assertEqual(before + 2, len(self.vios().scsi_mappings))
+
+
+class CapturedMappingTest(CapturedServerMixin, storage.StorageTestCase):
+    """Captured mappings do not change when others are added or removed."""
+
+    FILE = 'fake_vios_mappings.txt'
 
     def test_adding_and_removing_mapping_keeps_captured_ones(self):
         before = [
@@ -660,6 +697,35 @@ class CapturedMappingTest(storage.StorageTestCase):
         vios.update()
         left = [mapping.toxmlstring() for mapping in self.vios().scsi_mappings]
         self.assertEqual(before, left)
+
+    def test_fibre_channel_mapping_to_unknown_port_is_refused(self):
+        xag = [const.XAG.VIO_FMAP]
+        vios = self.vios(xag)
+        vios.vfc_mappings.append(copy.deepcopy(vios.vfc_mappings[0]))
+        vios = vios.update()
+        mapping = copy.deepcopy(vios.vfc_mappings[0])
+        mapping.backing_port.set_parm_value('PortName', 'fcs99')
+        vios.vfc_mappings.append(mapping)
+        self.assert_refused(409, "port 'fcs99'", vios.update)
+
+    def test_fibre_channel_mappings_stay_when_their_ports_are_gone(self):
+        for ports in list(
+            self.server().element.iter('{*}PhysicalFibreChannelPorts')
+        ):
+            ports.getparent().remove(ports)
+        vios = self.vios([const.XAG.VIO_FMAP])
+        vios.vfc_mappings.append(copy.deepcopy(vios.vfc_mappings[0]))
+        self.assertLess(1, len(vios.update().vfc_mappings))
+
+    def server(self):
+        """Return the captured server itself."""
+        host = self.emulator._application._emulation.host
+        (found,) = (
+            one
+            for one in host.of_type(partition.Partition)
+            if one.kind == partition.VIOS
+        )
+        return found
 
     def test_new_mapping_has_elements_of_captured_one(self):
         """A new mapping has the same elements as a captured one."""
@@ -692,11 +758,7 @@ class CapturedMappingTest(storage.StorageTestCase):
 
     def test_slots_of_captured_mappings_count_as_taken(self):
         host = self.emulator._application._emulation.host
-        (server,) = (
-            found
-            for found in host.of_type(partition.Partition)
-            if found.kind == partition.VIOS
-        )
+        server = self.server()
         read = self.vios(['ViosSCSIMapping', 'ViosFCMapping'])
         slots = {
             mapping.server_adapter.vios_slot_num

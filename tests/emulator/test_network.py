@@ -79,7 +79,7 @@ class VirtualSwitchTest(NetworkTestCase):
         self.assert_refused(400, 'SwitchName', self.create_switch, '')
         self.assert_refused(
             400,
-            "'Hub' is not a mode",
+            "'Hub' is not Veb or Vepa for SwitchMode",
             self.create_switch,
             'a',
             switch_mode='Hub',

@@ -13,6 +13,7 @@
 """Mappings of logical units, through pypowervm."""
 
 from pypowervm.tasks import scsi_mapper
+from pypowervm.wrappers import event
 from pypowervm.wrappers import storage
 
 from tests.emulator import pools
@@ -131,9 +132,24 @@ class PoolMappingTest(pools.PoolTestCase):
         used = before.refresh()
         self.assertTrue(used.in_use)
         self.assertNotEqual(before.etag, used.etag)
-        self.assertTrue(self.client.pool().logical_units[0].in_use)
         self.control.set_partition('vm1', state='not activated')
         self.assertFalse(used.refresh().in_use)
+
+    def test_pool_shows_use_of_unit_when_partition_starts_and_stops(self):
+        self.client.map(self.lpar, self.disk)
+        pool = self.client.pool()
+        event.Event.get(self.adapter, 'test')
+        for state in ('running', 'not activated'):
+            with self.subTest(state):
+                self.control.set_partition('vm1', state=state)
+                pool = pool.refresh()
+                (unit,) = pool.logical_units
+                self.assertEqual(state == 'running', unit.in_use)
+                changed = [
+                    found.data.partition('/uom/')[2]
+                    for found in event.Event.get(self.adapter, 'test')
+                ]
+                self.assertIn(f'SharedStoragePool/{pool.uuid}', changed)
 
     def test_unit_is_not_in_use_without_running_server(self):
         self.client.map(self.lpar, self.disk)

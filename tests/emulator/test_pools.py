@@ -175,6 +175,13 @@ class LogicalUnitTest(pools.PoolTestCase):
         ):
             self.assert_unchanged(400, message, self.client.unit, **options)
 
+    def test_size_that_would_be_served_as_zero_is_refused(self):
+        unit = storage.LUEnt.bld(self.adapter, 'tiny', 1)
+        unit.set_parm_value('UnitCapacity', '0.0000001')
+        self.assert_unchanged(
+            400, 'not a size in GB', unit.create, parent=self.client.tier()
+        )
+
     def test_unknown_tier_is_refused(self):
         tier = self.client.tier()
         self.control.load_world(pools.world(name='other'))

@@ -164,11 +164,12 @@ class CommandTest(CommandTestCase):
 
     def test_command_serves_several_worlds_as_one_site(self):
         arguments = []
-        for _ in range(2):
+        for serial in ('EMU0001', 'EMU0002'):
             file = self.enterContext(
                 tempfile.NamedTemporaryFile('w', suffix='.yaml')
             )
-            json.dump(pools.WORLD, file)
+            text = json.dumps(pools.WORLD).replace('EMU0001', serial)
+            file.write(text)
             file.flush()
             arguments += ['--world', file.name, '--port', '0']
         process, url = self.start(*arguments)
@@ -215,6 +216,16 @@ class CommandTest(CommandTestCase):
             ):
                 main.main([f'--port={text}'])
             self.assertIn(f'{text!r} is not a port number', stderr.getvalue())
+
+    def test_event_wait_that_is_no_time_is_refused(self):
+        for text in ('nan', '-1', 'inf', 'soon', '3601'):
+            stderr = io.StringIO()
+            with (
+                self.assertRaises(SystemExit),
+                contextlib.redirect_stderr(stderr),
+            ):
+                main.main([f'--event-wait={text}'])
+            self.assertIn(f'{text!r} is not a time', stderr.getvalue())
 
     def test_unknown_option_is_refused(self):
         with (

@@ -12,6 +12,7 @@
 
 """Media types, types, groups and queries of requests are checked."""
 
+from lxml import etree
 from pypowervm import const
 from pypowervm.wrappers import event
 
@@ -97,7 +98,48 @@ class ContentTypeTest(wire.WireTestCase):
             self.assertLess(answer.status, 300, answer.text[:2000])
 
 
+class JobRequestTest(wire.WireTestCase):
+    def setUp(self):
+        super().setUp()
+        self.create()
+        self.path = f'{self.path_of("vm1")}/do/PowerOn'
+        self.document = self.get(self.path).content
+        self.operation = wire.child(self.document, 'RequestedOperation')
+
+    def put(self):
+        media_type = wire.media_type('JobRequest', 'web')
+        return self.ask(
+            'PUT', self.path, self.document, Content_Type=media_type
+        )
+
+    def test_job_request_has_type_of_progress(self):
+        """IBM's Ansible collection and others send it."""
+        name = f'{{{wire.WEB}}}ProgressType'
+        etree.SubElement(self.operation, name).text = 'DISCRETE'
+        self.assertEqual(200, self.put().status)
+        self.assertEqual('running', self.partition('vm1')['state'])
+
+    def test_job_request_for_other_operation_than_its_uri_is_refused(self):
+        for name, value in (
+            ('OperationName', 'PowerOff'),
+            ('GroupName', 'VirtualIOServer'),
+        ):
+            with self.subTest(name):
+                self.document = self.get(self.path).content
+                found = wire.child(self.document, f'RequestedOperation/{name}')
+                found.text = value
+                self.assert_refusal(self.put(), f"{name} .* '{value}'")
+                self.assertEqual(
+                    'not activated', self.partition('vm1')['state']
+                )
+
+
 class AcceptTest(wire.WireTestCase):
+    def test_unknown_uri_is_not_found_whatever_is_accepted(self):
+        for path in ('uom/ManagedSystem/a/b', 'templates/PartitionTemplate'):
+            answer = self.ask('GET', path, Accept='text/html')
+            self.assertEqual(404, answer.status)
+
     def test_request_that_accepts_other_media_types_is_refused(self):
         for accepted in ('text/html', 'image/png, text/*', 'application/pdf'):
             with self.subTest(accepted):

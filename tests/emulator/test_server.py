@@ -60,6 +60,12 @@ class ServerStopTest(unittest.TestCase):
             self.stop(stopped)
 
 
+class LeavingClientTest(unittest.TestCase):
+    def test_dropping_client_that_has_left_is_no_defect(self):
+        with socket.socket() as left, self.assertRaises(ConnectionError):
+            server.drop_connection({'werkzeug.socket': left})
+
+
 class ServerPortTest(unittest.TestCase):
     def test_server_refuses_port_in_use(self):
         with fixture.Emulator() as emulator, self.assertRaises(OSError):

@@ -87,6 +87,20 @@ class SiteTestCase(base.EmulatorTestCase):
         scsi_mapper.add_vscsi_mapping(None, client.vios(), uuid, reference)
 
 
+class SerialTest(SiteTestCase):
+    def test_hosts_of_one_serial_are_refused(self):
+        before = self.control2.state()
+        with self.assertRaisesRegex(
+            errors.WorldError,
+            "'host1' and 'host1' are both the machine 9009-22A.EMU0001",
+        ):
+            self.control2.load_world(world(1))
+        self.assertEqual(before, self.control2.state())
+        other = world(1)
+        other['systems'][0]['model'] = '22G'
+        self.control2.load_world(other)
+
+
 class SharingTest(SiteTestCase):
     def test_hosts_have_one_pool_and_uuids_of_their_own(self):
         self.assertEqual(*(self.pool(one) for one in self.controls))
@@ -202,9 +216,9 @@ class LoadingTest(SiteTestCase):
 
     def test_pool_begins_anew_when_no_host_has_it(self):
         self.client1.unit()
-        alone = world(1)
-        del alone['clusters']
-        for control in self.controls:
+        for number, control in enumerate(self.controls, 1):
+            alone = world(number)
+            del alone['clusters']
             control.load_world(alone)
         self.control1.load_world(world(1))
         self.assertEqual([], self.pool(self.control1)['logical_units'])

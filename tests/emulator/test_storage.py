@@ -157,7 +157,7 @@ class RefusedDiskTest(storage.StorageTestCase):
             disk = wrappers.VDisk.bld(self.adapter, 'a', 1)
             disk.set_parm_value('DiskCapacity', capacity)
             group.virtual_disks.append(disk)
-            self.assert_refused(400, 'not a size', group.update)
+            self.assert_refused(400, 'DiskCapacity', group.update)
 
     def test_update_refuses_body_of_another_kind(self):
         group = self.group()

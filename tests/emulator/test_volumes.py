@@ -12,6 +12,8 @@
 
 """Volume groups and uptime, read through pypowervm."""
 
+import base64
+
 from pypowervm import exceptions
 from pypowervm.tasks import partition as partition_tasks
 from pypowervm.tasks import storage as storage_tasks
@@ -21,6 +23,8 @@ from pypowervm.wrappers import virtual_io_server
 from powervm_emulator import worlds
 from powervm_emulator.core import errors
 from tests.emulator import base
+from tests.emulator import pools
+from tests.emulator import wire
 
 
 class VolumeGroupTest(base.EmulatorTestCase):
@@ -58,6 +62,31 @@ class VolumeGroupTest(base.EmulatorTestCase):
             parent_type='VirtualIOServer',
             parent_uuid='00000000-0000-4000-8000-000000000000',
         )
+
+
+class PhysicalVolumeTest(wire.WireTestCase):
+    def test_udids_are_made_as_those_of_captures(self):
+        """They are 01, and in Base64 what the disk says of itself."""
+        self.world = worlds.default()
+        self.world['clusters'] = [pools.CLUSTER | {'nodes': ['vios1']}]
+        self.control.load_world(self.world)
+        captured = [root for _, root in wire.captured()]
+        served = [
+            self.get(path).root
+            for path in (self.path_of('vios1'), 'uom/SharedStoragePool')
+        ]
+        for documents, least in ((captured, 37), (served, 3)):
+            udids = [
+                found.text
+                for root in documents
+                for volume in root.iter('{*}PhysicalVolume')
+                if wire.child(volume, 'VolumeName').text.startswith('hdisk')
+                if (found := wire.child(volume, 'UniqueDeviceID')) is not None
+            ]
+            self.assertGreaterEqual(len(udids), least)
+            for udid in udids:
+                data = base64.b64decode(udid.removeprefix('01'))
+                self.assertRegex(data, rb'^[13].*IBM|^[13]', udid)
 
 
 class UptimeTest(base.EmulatorTestCase):

@@ -23,6 +23,7 @@ from lxml import etree
 from tests.emulator import base
 
 UOM = 'http://www.ibm.com/xmlns/systems/power/firmware/uom/mc/2012_10/'
+WEB = UOM.replace('uom', 'web')
 DATA = pathlib.Path(pypowervm.__file__).parent / 'tests' / 'data'
 
 

@@ -100,11 +100,7 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
         self.givings = self.useFixture(Givings())
         self.port = self.make_port()['id']
         if self.has_pool:
-            worlds = [
-                _world(number)
-                for number, _ in enumerate(self.host_names, start=1)
-            ]
-            self.start_site(self.host_names, worlds)
+            self.start_site(self.host_names)
         else:
             self.start_host('host1')
         self.roots = {
@@ -486,13 +482,3 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
             }
             lines += pprint.pformat({host: found}).splitlines()
         return lines
-
-
-def _world(number):
-    """Return the world of a host with a name of its own."""
-    made = pools.world()
-    made['systems'][0] |= {
-        'name': f'emulated-9009-22A-EMU000{number}',
-        'serial': f'EMU000{number}',
-    }
-    return made

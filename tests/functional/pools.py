@@ -44,6 +44,16 @@ def world(**options):
     return worlds.default() | {'clusters': [cluster(**options)]}
 
 
+def numbered_world(number):
+    """Return the world of a host that is a machine of its own."""
+    made = world()
+    made['systems'][0] |= {
+        'name': f'emulated-9009-22A-EMU000{number}',
+        'serial': f'EMU000{number}',
+    }
+    return made
+
+
 class PoolTestCase(base.PowerVMTestCase):
     """Starts hosts whose disks are in one pool."""
 
@@ -72,10 +82,11 @@ class PoolTestCase(base.PowerVMTestCase):
         """Start hosts that share a pool.
 
         :param described: The worlds of the hosts; None for those of
-            :func:`world`.
+            :func:`numbered_world`.
         :param options: As for :meth:`start_host`, of all hosts.
         """
-        site = fixture.Site(described or [world() for _ in names])
+        numbers = range(1, len(names) + 1)
+        site = fixture.Site(described or [*map(numbered_world, numbers)])
         for name, emulator in zip(names, site.emulators, strict=True):
             self.start_host(
                 name, emulator=emulator, disk_driver='ssp', **options

@@ -12,6 +12,7 @@
 
 """Hosts use the cache of a shared pool at the same time."""
 
+import copy
 import threading
 import time
 import unittest.mock
@@ -148,7 +149,10 @@ class CleaningTest(unittest.TestCase):
                 }
             ]
         }
-        self.site = self.enterContext(fixture.Site([world] * _HOSTS))
+        described = [copy.deepcopy(world) for _ in range(_HOSTS)]
+        for number, one in enumerate(described):
+            one['systems'][0]['serial'] = f'EMU000{number}'
+        self.site = self.enterContext(fixture.Site(described))
         self.disks = [self.load(found) for found in self.site.emulators]
 
     def load(self, emulator):

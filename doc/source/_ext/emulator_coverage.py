@@ -29,13 +29,15 @@ from werkzeug import routing
 
 from powervm_emulator import nouns
 from powervm_emulator import routes
+from powervm_emulator.nouns import empty
 
 Call = pypowervm_calls.Call
 
 SERVED = 'served'
+EMPTY = 'empty'
 REFUSED = 'refused'
 MISSING = 'missing'
-STATES = (SERVED, REFUSED, MISSING)
+STATES = (SERVED, EMPTY, REFUSED, MISSING)
 
 # What the emulator will not have, and why: a pattern for ``METHOD path``.
 REASONS = {
@@ -60,8 +62,11 @@ NOT_OF_PYPOWERVM = {
     r'.*/ManagedSystem/<parent>/\w+/<uuid>/do/<operation>': (
         'jobs by way of the system'
     ),
-    r'.*/(Group|SharedMemoryPool|VirtualSCSIClientAdapter)(/<uuid>)?': (
+    r'.*/(Group|SharedMemoryPool)(/<uuid>)?': (
         'empty feeds that inventories ask for'
+    ),
+    r'.*/(SRIOVAdapter|VirtualSCSIClientAdapter)(/<uuid>)?': (
+        'what pypowervm reads of their system and of mappings'
     ),
 }
 
@@ -111,12 +116,19 @@ def page() -> list[str]:
 
 
 def _mark(call: Call) -> Mark:
-    if any(_serves(route, call) for route in _routes(call)):
-        return Mark(call, SERVED)
+    found = [route for route in _routes(call) if _serves(route, call)]
+    if found:
+        never = all(_is_empty(route) for route in found)
+        return Mark(call, EMPTY if never else SERVED)
     for pattern, reason in REASONS.items():
         if re.fullmatch(pattern, f'{call.method} {call.path}'):
             return Mark(call, REFUSED, reason)
     return Mark(call, MISSING)
+
+
+def _is_empty(route: routes.Route) -> bool:
+    """Whether a route never answers with anything: 204, or 404."""
+    return route.label.partition('.')[0] in {noun.kind for noun in empty.NOUNS}
 
 
 def _serves(route: routes.Route, call: Call) -> bool:
@@ -151,6 +163,7 @@ def _counts(found: Iterable[Mark]) -> Iterator[str]:
     counts = collections.Counter(mark.state for mark in found)
     yield (
         f'Of {counts.total()} calls, {counts[SERVED]} are served, '
+        f'{counts[EMPTY]} only ever answered with 204 or 404, '
         f'{counts[REFUSED]} refused for a reason, and {counts[MISSING]} '
         'missing.'
     )
@@ -169,7 +182,7 @@ def _section(title: str, rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _resources(found: Iterable[Mark]) -> Iterator[tuple[str, ...]]:
-    yield ('Resource', 'Served', 'Missing', 'Refused')
+    yield ('Resource', 'Served', 'Empty', 'Missing', 'Refused')
     by_path: dict[str, dict[str, list[str]]] = {}
     for mark in found:
         if mark.call.what in ('job', 'other'):
@@ -179,7 +192,7 @@ def _resources(found: Iterable[Mark]) -> Iterator[tuple[str, ...]]:
     for path, cells in sorted(by_path.items()):
         texts = [
             ', '.join(cells.get(state, ()))
-            for state in (SERVED, MISSING, REFUSED)
+            for state in (SERVED, EMPTY, MISSING, REFUSED)
         ]
         yield (f'``{path}``', *texts)
 

@@ -12,8 +12,9 @@
 
 """The elements of documents, as the tables in ``elements`` have them.
 
-A table has the name of an element in the first column of a line, and below it
-a line for each of its children, in the order of K2's schema::
+A table has the name of an element in the first column of a line (or of several
+that are alike), and below it a line for each of its children, in the order of
+K2's schema::
 
     SharedProcessorConfiguration
       UncappedWeight CUD 0-255 = 128
@@ -45,6 +46,7 @@ from powervm_emulator.core import errors
 _TABLES = importlib.resources.files('powervm_emulator') / 'elements'
 _NUMBER = re.compile(r'[0-9]{1,12}(\.[0-9]{1,12})?')
 _RANGE = re.compile('([0-9]+)-([0-9]+)')
+_SERVER_ATTRIBUTES = ('group', 'kb', 'ksv', 'kxe', 'schemaVersion')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Child:
         """Its type in words."""
         if self.type in {'integer', 'number'}:
             return 'a number'
+        if limits := _RANGE.fullmatch(self.type):
+            return ' to '.join(limits.groups())
         return self.type.replace('boolean', 'true|false').replace('|', ' or ')
 
     def is_possible(self, text: str) -> bool:
@@ -104,12 +108,12 @@ def _child(line: str) -> Child:
 def _lines() -> Iterator[tuple[str, str]]:
     """Yield each line of the tables that has a child, after its parent."""
     for table in sorted(_TABLES.iterdir(), key=lambda file: file.name):
-        parent = ''
+        parents: list[str] = []
         for line in table.read_text().splitlines():
             if line.startswith(' '):
-                yield parent, line
+                yield from ((parent, line) for parent in parents)
             elif line and not line.startswith('#'):
-                parent = line
+                parents = line.split()
 
 
 def _read() -> tuple[dict[str, dict[str, Child]], dict[str, tuple[str, ...]]]:
@@ -188,17 +192,64 @@ def check_values(
     """Check that the values a client has posted are of their types.
 
     :param old: what the element is to replace; its values are not refused.
-    :raises errors.BadRequest: one is not.
+    :raises errors.BadRequest: one is not, at any depth.
     """
-    children = CHILDREN[content.local_name(element)]
-    for node in element:
-        child = children.get(content.local_name(node))
-        if child is None or not child.type:
-            continue
-        text = str(node.text or '').strip()
-        if not child.is_possible(text) and (
-            old is None or text != content.text(old, child.name)
-        ):
+    wrong = [value for value in _values(element) if not value.is_possible]
+    present = set(_values(old)) if wrong and old is not None else set()
+    for value in wrong:
+        if value not in present:
             raise errors.BadRequest(
-                f'{text!r} is not {child.what} for {child.name}.'
+                f'{value.text!r} is not {value.child.what} for '
+                f'{value.child.name} of {value.parent}.'
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Value:
+    """A value in a document, of an element that has a type."""
+
+    parent: str
+    child: Child
+    text: str
+
+    @property
+    def is_possible(self) -> bool:
+        return self.child.is_possible(self.text)
+
+
+def _values(element: content.Element) -> Iterator[_Value]:
+    """Yield each value below an element that has to be of a type."""
+    for parent in element.iter(etree.Element):
+        name = content.local_name(parent)
+        typed = _typed_children(name)
+        for node in parent if typed else ():
+            child = typed.get(content.local_name(node))
+            if child is not None:
+                yield _Value(name, child, str(node.text or '').strip())
+
+
+@functools.lru_cache(maxsize=10_000)
+def _typed_children(name: str) -> Mapping[str, Child]:
+    """Return the children with types that an element can have, by name."""
+    known = CHILDREN.get(name, {})
+    return {child.name: child for child in known.values() if child.type}
+
+
+def keep_marks(
+    element: content.Element, old: content.Element | None = None
+) -> None:
+    """Undo what a client has posted of the attributes that servers set.
+
+    :param old: what the element is to replace; None if it is new.
+    """
+    for name in _SERVER_ATTRIBUTES:
+        element.attrib.pop(name, None)
+        value = None if old is None else old.get(name)
+        if value is not None:
+            element.set(name, value)
+    if old is None and content.find(element, 'Metadata') is not None:
+        element.set('schemaVersion', content.SCHEMA_VERSION)
+    for child in element:
+        # The members of a list have the same marks.
+        name = content.local_name(child)
+        keep_marks(child, None if old is None else content.find(old, name))

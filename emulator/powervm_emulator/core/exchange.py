@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from powervm_emulator.core import atom
 from powervm_emulator.core import bodies
 from powervm_emulator.core import content
+from powervm_emulator.core import elements
 from powervm_emulator.core import errors
 from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import media
@@ -94,14 +95,19 @@ class Call:
         return self.headers.get('X-Api-Session')
 
     def content(
-        self, kind: str, namespace: str = content.UOM_NS
+        self,
+        kind: str,
+        namespace: str = content.UOM_NS,
+        old: content.Element | None = None,
     ) -> content.Element:
         """Return the content element of the body.
 
         :param kind: its name.
         :param namespace: its namespace.
+        :param old: what it is to replace; None if it is new.
         :raises errors.RestError: the body is no XML or something else, its
-            Content-Type says so, or the schema has no such document.
+            Content-Type says so, the schema has no such document, or a value
+            is not of its type.
         """
         body = content.parse(self.body)
         found = content.local_name(body)
@@ -113,6 +119,8 @@ class Call:
             )
         media.check_body(self.headers.get('Content-Type', ''), body)
         schema.check(body)
+        elements.check_values(body, old)
+        elements.keep_marks(body, old)
         return body
 
     def check(self, served: Sequence[str]) -> None:

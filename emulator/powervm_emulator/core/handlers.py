@@ -14,6 +14,7 @@
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from collections.abc import Iterator
 
 from powervm_emulator.core import content
@@ -158,7 +159,7 @@ class _Handlers:
         call.check_current(found)
         # Not in drafting(): lxml's table of names is that of the thread, and
         # a reader of what this thread parsed before would see it change.
-        body = self._body(call)
+        body = self._body(call, found.element)
         self.noun.update(emulation.host, found, body, call.groups)
         with emulation.host.drafting():
             return self._answer(call, found)
@@ -196,7 +197,7 @@ class _Handlers:
     ) -> Answer:
         """PUT do/{operation}: start a job."""
         target = self._find(emulation, uuid, parent)
-        parameters = job_documents.parameters(call)
+        parameters = job_documents.parameters(call, target, operation)
         job = emulation.jobs.submit(target, operation, parameters)
         return job_documents.answer(call, job)
 
@@ -205,20 +206,31 @@ class _Handlers:
             return None
         return emulation.host.get(self.parent_kind, uuid)
 
-    def _all(self, emulation: Emulation, parent: str) -> Iterator[Resource]:
+    def _all(self, emulation: Emulation, parent: str) -> Iterable[Resource]:
         above = self._parent(emulation, parent)
+        if self.noun.derive is not None:
+            return self.noun.derive(emulation.host, above)
         return emulation.host.all(self.noun.kind, above)
 
     def _find(self, emulation: Emulation, uuid: str, parent: str) -> Resource:
         above = self._parent(emulation, parent)
+        if self.noun.derive is not None:
+            for found in self.noun.derive(emulation.host, above):
+                if found.uuid == uuid.lower():
+                    return found
+            raise errors.NotFound(
+                f'There is no {self.noun.kind} with the uuid {uuid}.'
+            )
         if above is None:
             return emulation.host.get(self.noun.kind, uuid)
         return emulation.host.get_child(above, self.noun.kind, uuid)
 
-    def _body(self, call: Call) -> content.Element:
+    def _body(
+        self, call: Call, old: content.Element | None = None
+    ) -> content.Element:
         is_web = self.noun.service == noun_module.WEB
         namespace = content.WEB_NS if is_web else content.UOM_NS
-        return call.content(self.noun.kind, namespace)
+        return call.content(self.noun.kind, namespace, old)
 
     def _path(self, call: Call) -> str:
         """Return the URI of the feed, in the form that was asked for."""

@@ -20,6 +20,7 @@ import time
 import uuid as uuid_module
 from collections.abc import Callable
 from collections.abc import Iterator
+from typing import TypeAlias
 from typing import TypeVar
 
 from powervm_emulator.core import content
@@ -69,9 +70,9 @@ class Host:
         password: str = 'abc123',  # noqa: S107 - a test credential
         seed: int = 0,
         clock: Callable[[], float] = time.time,
-        site: site_module.Site | None = None,
+        site: 'Site | None' = None,
     ) -> None:
-        self.site = site or site_module.Site(seed)
+        self.site: Site = site or site_module.Site(seed)
         self.condition = self.site.condition
         self.clock = clock
         self._seed = seed
@@ -260,6 +261,10 @@ class Host:
     def _sharers(self, resource: Resource) -> list['Host']:
         pool = resource.pool_uuid
         return self.site.sharers(pool) if pool else [self]
+
+
+#: A site of such hosts.
+Site: TypeAlias = site_module.Site[Host]
 
 
 def _new_token() -> str:

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from powervm_emulator.core import atom
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
+from powervm_emulator.core import errors
 from powervm_emulator.core import exchange
 from powervm_emulator.core import jobs as jobs_module
 from powervm_emulator.core import resource
@@ -39,12 +40,25 @@ def template(call: Call, target: resource.Resource, operation: str) -> Answer:
     return Answer(200, call.writer.entry(entry))
 
 
-def parameters(call: Call) -> dict[str, str]:
-    """Return the parameters of a posted JobRequest.
+def parameters(
+    call: Call, target: resource.Resource, operation: str
+) -> dict[str, str]:
+    """Return the parameters of a JobRequest for an operation of a resource.
 
-    :raises errors.BadRequest: the body is something else.
+    :raises errors.BadRequest: the body is something else, or for another
+        operation than its URI.
     """
     request = call.content('JobRequest', _WEB)
+    for name, wanted in (
+        ('OperationName', operation),
+        ('GroupName', target.kind),
+    ):
+        found = content.text(request, f'RequestedOperation/{name}')
+        if found != wanted:
+            raise errors.BadRequest(
+                f'The {name} of the JobRequest is {found!r}, and that of its '
+                f'URI {wanted!r}.'
+            )
     return {
         content.text(parameter, 'ParameterName'): content.text(
             parameter, 'ParameterValue'

@@ -14,6 +14,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ from powervm_emulator.core import route
 ROOT = ''
 UOM = 'uom'
 WEB = 'web'
+Derive = Callable[..., Iterable[resource.Resource]]
 Create = Callable[..., resource.Resource]
 Update = Callable[..., None]
 Delete = Callable[..., None]
@@ -66,6 +68,8 @@ class Noun:
     :ivar parents: the kinds of the resources below whose URIs it is served;
         :data:`ROOT` for ``/rest/api/uom`` itself. If this is empty, only
         ``routes`` lead to it.
+    :ivar derive: for resources that are not kept, but made of what others
+        show: ``derive(host, parent)`` yields them. Only reading goes with it.
     :ivar create: creates a resource: ``create(host, parent, body)``, with the
         parent None at the root. None if clients cannot create one.
     :ivar update: changes a resource: ``update(host, resource, body, groups)``.
@@ -84,6 +88,7 @@ class Noun:
 
     kind: str
     parents: tuple[str, ...] = ()
+    derive: Derive | None = None
     create: Create | None = None
     update: Update | None = None
     delete: Delete | None = None

@@ -12,11 +12,16 @@
 
 """What every resource of the REST API has in common."""
 
+import uuid as uuid_module
+import zlib
 from typing import Any
 from typing import Self
 from typing import TypeAlias
 
+from lxml import etree
+
 from powervm_emulator.core import content
+from powervm_emulator.core import elements
 from powervm_emulator.core import groups as groups_module
 
 Groups = groups_module.Groups
@@ -141,6 +146,27 @@ class Resource:
         """Set the value at a path of the content."""
         content.put(self.element, path, value)
         return self
+
+
+class Derived(Resource):
+    """A resource that is made of what others show, for one request.
+
+    Its revision is that of its content.
+
+    :param name: tells it from others of its kind and parent.
+    """
+
+    def __init__(
+        self, name: str, element: content.Element, parent: Resource
+    ) -> None:
+        kind = content.local_name(element)
+        space = uuid_module.UUID(parent.uuid)
+        uuid = str(uuid_module.uuid3(space, f'{kind} {name}'))
+        super().__init__(kind, uuid, element, parent)
+        content.identify(element, uuid)
+        if kind in elements.CHILDREN:
+            elements.sort(element)
+        self.revision = zlib.crc32(etree.tostring(element))
 
 
 def _signed(number: int) -> str:

@@ -29,7 +29,8 @@ class Route:
     :ivar handler: answers: ``handler(emulation, call, **placeholders)``.
     :ivar label: names the route in the journal and for faults.
     :ivar needs_session: False for the request that opens a session.
-    :ivar served: the media types that the answer can have.
+    :ivar served: the media types that the answer can have; empty if there is
+        none, whatever the client accepts.
     :ivar streams: the handler reads the body itself, and takes the host's
         lock when it needs it.
     """

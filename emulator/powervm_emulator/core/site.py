@@ -13,19 +13,30 @@
 """What the hosts of a site have in common."""
 
 import threading
-from typing import TYPE_CHECKING
+from typing import Generic
+from typing import Protocol
+from typing import TypeVar
 
 from powervm_emulator.core import contents as contents_module
 from powervm_emulator.core import resource
-
-if TYPE_CHECKING:
-    from powervm_emulator.core import host as host_module
 
 Resource = resource.Resource
 Table = dict[str, dict[str, Resource]]
 
 
-class Site:
+class Sharer(Protocol):
+    """A host, as far as a site has to know it.
+
+    :ivar pools: the storage pools that it shares, by uuid.
+    """
+
+    pools: dict[str, list[str]]
+
+
+H = TypeVar('H', bound=Sharer)
+
+
+class Site(Generic[H]):
     """One or more hosts with the storage pools that they share.
 
     All of them have one pair of locks, so that whoever holds one host holds
@@ -41,7 +52,7 @@ class Site:
         self.seed = seed
         self.condition = threading.Condition(threading.RLock())
         self.changes = threading.RLock()
-        self.hosts: list[host_module.Host] = []
+        self.hosts: list[H] = []
         self.shared: Table = {}
         self.contents = contents_module.Contents()
         self._revision = 0
@@ -51,7 +62,7 @@ class Site:
         self._revision += 1
         return self._revision
 
-    def sharers(self, pool: str) -> list['host_module.Host']:
+    def sharers(self, pool: str) -> list[H]:
         """Return the hosts that share a pool, by the uuid of the pool."""
         return [host for host in self.hosts if pool in host.pools]
 
@@ -81,7 +92,7 @@ class Site:
                 if self.shared.get(kind, {}).get(uuid) is not found:
                     self.contents.drop_server(found.pool_uuid)
 
-    def leave(self, host: 'host_module.Host') -> None:
+    def leave(self, host: H) -> None:
         """Let a host go; the last one deletes what is on disk."""
         if host in self.hosts:
             self.hosts.remove(host)

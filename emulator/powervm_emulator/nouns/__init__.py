@@ -24,6 +24,9 @@ from powervm_emulator.nouns import file
 from powervm_emulator.nouns import job
 from powervm_emulator.nouns import logical_partition
 from powervm_emulator.nouns import logon
+from powervm_emulator.nouns import management_console
+from powervm_emulator.nouns import shared_processor_pool
+from powervm_emulator.nouns import sriov_adapter
 from powervm_emulator.nouns import virtual_io_server
 from powervm_emulator.nouns import virtual_network
 from powervm_emulator.nouns import virtual_switch
@@ -34,6 +37,9 @@ from powervm_emulator.nouns.managed_system import noun as managed_system_noun
 from powervm_emulator.nouns.network_bridge import noun as network_bridge_noun
 from powervm_emulator.nouns.shared_storage_pool import (
     noun as shared_storage_pool_noun,
+)
+from powervm_emulator.nouns.virtual_scsi_mapping import (
+    noun as virtual_scsi_mapping_noun,
 )
 from powervm_emulator.nouns.volume_group import noun as volume_group_noun
 
@@ -53,6 +59,10 @@ NOUNS: tuple[noun.Noun, ...] = (
     *shared_storage_pool_noun.NOUNS,
     job.NOUN,
     event.NOUN,
+    management_console.NOUN,
+    shared_processor_pool.NOUN,
+    sriov_adapter.NOUN,
+    *virtual_scsi_mapping_noun.NOUNS,
     *empty.NOUNS,
 )
 OPERATIONS: jobs_module.Operations = {

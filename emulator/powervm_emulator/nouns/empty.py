@@ -22,12 +22,9 @@ from powervm_emulator.nouns.partition import model as partition_module
 
 _PARENTS = {
     'Group': (noun.ROOT,),
-    'ManagementConsole': (noun.ROOT,),
     'SharedMemoryPool': (managed_system.KIND,),
     'SRIOVEthernetLogicalPort': (partition_module.LPAR, partition_module.VIOS),
-    'VirtualFibreChannelClientAdapter': (partition_module.LPAR,),
     'VirtualNICDedicated': (partition_module.LPAR,),
-    'VirtualSCSIClientAdapter': (partition_module.LPAR,),
 }
 NOUNS = tuple(
     noun.Noun(kind, parents=parents) for kind, parents in _PARENTS.items()

@@ -59,7 +59,6 @@ TYPES = (DISK_IMAGE, MEDIA)
 # More Files than these cannot be there until some are deleted.
 MAX_FILES = 100
 MAX_NAME = 79
-_SIZE = re.compile('[0-9]{1,18}')
 _SHA256 = re.compile('[0-9A-Fa-f]{64}')
 API = '/rest/api/web'
 _CONTENTS = f'{API}/{KIND}/contents/<uuid>'
@@ -284,13 +283,9 @@ def _check_form(body: Element) -> None:
         raise errors.BadRequest(
             f'This server takes no files of the type {type_!r}.'
         )
-    for element, form in (
-        ('ExpectedFileSizeInBytes', _SIZE),
-        ('SHA256', _SHA256),
-    ):
-        value = content.text(body, element)
-        if value and not form.fullmatch(value):
-            raise errors.BadRequest(f'{value!r} is no value of {element}.')
+    digest = content.text(body, 'SHA256')
+    if digest and not _SHA256.fullmatch(digest):
+        raise errors.BadRequest(f'{digest!r} is no value of SHA256.')
     target = content.text(body, 'TargetDeviceUniqueDeviceID')
     if type_ == DISK_IMAGE and not target:
         raise errors.BadRequest(

@@ -26,6 +26,7 @@ from powervm_emulator.core import errors
 from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import noun
+from powervm_emulator.core import quick
 from powervm_emulator.core import resource
 from powervm_emulator.nouns import virtual_switch
 from powervm_emulator.nouns.managed_system import model as managed_system
@@ -231,6 +232,12 @@ NOUN = noun.Noun(
     create=create,
     update=update,
     delete=delete,
+    quick={
+        'NetworkName': quick.text('NetworkName'),
+        'NetworkVLANID': quick.number('NetworkVLANID'),
+        'TaggedNetwork': quick.text('TaggedNetwork'),
+        'VswitchID': quick.number('VswitchID'),
+    },
     world=noun.WorldKey(
         'virtual_networks',
         (managed_system.KIND,),

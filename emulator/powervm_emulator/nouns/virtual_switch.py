@@ -32,7 +32,7 @@ Host = host_module.Host
 SWITCH = 'VirtualSwitch'
 DEFAULT_SWITCH = 'ETHERNET0(Default)'
 SWITCH_LINK = 'AssociatedVirtualSwitch/link'
-MODES = ('Veb', 'Vepa')
+_DEFAULT_MODE = 'Veb'
 MAX_SWITCHES = 16
 _READ_ONLY = ('Metadata', 'SwitchID', 'VirtualNetworks')
 DEFAULT = {'name': DEFAULT_SWITCH}
@@ -71,7 +71,7 @@ def create(host: Host, system: System, body: Element) -> Switch:
 
     :raises errors.RestError: the name, the mode or the number of switches.
     """
-    content.put_default(body, 'SwitchMode', MODES[0])
+    content.put_default(body, 'SwitchMode', _DEFAULT_MODE)
     _check(host, system, body, None)
     used = {switch.id for switch in host.of_type(Switch, system)}
     if len(used) >= MAX_SWITCHES:
@@ -103,7 +103,7 @@ def _build(host: Host, system: System, spec: resource.JSON) -> None:
         return
     body = content.new(
         SWITCH,
-        content.leaf('SwitchMode', spec.get('mode', MODES[0])),
+        content.leaf('SwitchMode', spec.get('mode', _DEFAULT_MODE)),
         content.leaf('SwitchName', spec['name']),
     )
     create(host, system, body)
@@ -182,12 +182,6 @@ def _check(
     name = content.text(body, 'SwitchName')
     if not name:
         raise errors.BadRequest('A virtual switch needs a SwitchName.')
-    mode = content.text(body, 'SwitchMode')
-    if mode not in MODES:
-        raise errors.BadRequest(
-            f'{mode!r} is not a mode of a virtual switch: these are '
-            f'{" and ".join(MODES)}.'
-        )
     for other in host.of_type(Switch, system):
         if other is not present and name.removesuffix('(Default)') == (
             other.short_name

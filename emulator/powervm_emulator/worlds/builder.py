@@ -48,6 +48,29 @@ def build(host: Host, world: Spec) -> None:
         key = noun.world
         if key is not None and key.build is not None and not key.holders:
             key.build(host, None, world.get(key.name, key.default))
+    _check_serials(host)
+
+
+def _check_serials(host: Host) -> None:
+    """Refuse systems that say of themselves to be the same machine.
+
+    Location codes, and names of disks, are made of serial numbers.
+
+    :raises errors.WorldError: two of a site do.
+    """
+    known: dict[str, System] = {}
+    others = [one for one in host.site.hosts if one is not host]
+    for system in (
+        system for one in (*others, host) for system in one.of_type(System)
+    ):
+        other = known.setdefault(system.mtms, system)
+        if other is not system:
+            raise errors.WorldError(
+                [
+                    f'{other.name!r} and {system.name!r} are both the '
+                    f'machine {system.mtms}: give each a serial of its own'
+                ]
+            )
 
 
 def _build_system(host: Host, spec: Spec) -> None:

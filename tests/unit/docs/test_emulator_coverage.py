@@ -110,8 +110,19 @@ class EmulatorCoverageTest(unittest.TestCase):
         first, *lines = emulator_coverage.page()
         self.assertEqual(
             f'Of {len(states)} calls, {states.count("served")} are served, '
+            f'{states.count("empty")} only ever answered with 204 or 404, '
             f'{states.count("refused")} refused for a reason, and '
             f'{states.count("missing")} missing.',
             first,
         )
         self.assertGreater(len(lines), 100)
+
+    def test_calls_for_what_no_host_has_here_are_not_served(self):
+        empty = {
+            mark.call.path
+            for mark in self.marks
+            if mark.state == emulator_coverage.EMPTY
+        }
+        self.assertIn('uom/LogicalPartition/{uuid}/VirtualNICDedicated', empty)
+        self.assertNotIn('uom/Cluster', empty)
+        self.assertNotIn('uom/ManagementConsole', empty)

@@ -37,7 +37,6 @@ TRUNKS = 'TrunkAdapters'
 TRUNK = 'TrunkAdapter'
 # What a virtual Ethernet adapter can have besides its PVID.
 MAX_TAGGED = 20
-MAX_PRIORITY = 15
 _MAC = re.compile('[0-9A-F]{12}')
 
 
@@ -175,17 +174,6 @@ def check_mac(
                 f'the virtual slot {other.slot} of the partition '
                 f'{other.partition.name!r}.'
             )
-
-
-def check_priority(element: Element) -> None:
-    """A trunk priority is a number from 1 to 15."""
-    text = content.text(element, 'TrunkPriority')
-    if text and not (
-        content.is_whole(text) and 1 <= int(text) <= MAX_PRIORITY
-    ):
-        raise errors.BadRequest(
-            f'{text!r} is not a trunk priority: these are 1 to {MAX_PRIORITY}.'
-        )
 
 
 def check_trunk(

@@ -60,7 +60,6 @@ def build(host: Host, partition: Partition, body: Element) -> Adapter:
     """Make an adapter as :func:`create` does, whatever the guest does."""
     system = partition.system
     client_network_adapter.vlans(body)
-    client_network_adapter.check_priority(body)
     switch = virtual_switch.of(host, system, body, virtual_switch.SWITCH_LINK)
     _check_trunk(host, partition, body, switch.id)
     mac = content.text(body, 'MACAddress').upper()
@@ -90,7 +89,6 @@ def update(
     adapter.merge_groups(body, groups)
     content.keep(body, adapter.element, _READ_ONLY)
     client_network_adapter.vlans(body)
-    client_network_adapter.check_priority(body)
     partition = adapter.partition
     system = partition.system
     switch = virtual_switch.of(host, system, body, virtual_switch.SWITCH_LINK)
@@ -135,7 +133,7 @@ def make(
     content.put(element, 'LocalPartitionID', partition.id)
     content.put(element, virtual_slots.NUMBER, slot)
     content.put(element, 'MACAddress', mac)
-    if not partition.boolean('IsManagementPartition'):
+    if not partition.boolean(partition_module.MANAGEMENT):
         # Only there can a client choose it.
         content.remove(element, ('DeviceName',))
     if partition.kind == partition_module.VIOS:

@@ -44,7 +44,7 @@ _LINKS = {
 _SLOTS = f'{IO}/IOSlots/IOSlot'
 _BUS_SLOTS = f'{IO}/IOBuses/IOBus/IOSlots/IOSlot'
 _ADAPTERS = f'{IO}/IOAdapters//IOAdapter'
-_SRIOV = f'{IO}/SRIOVAdapters/IOAdapterChoice'
+SRIOV = f'{IO}/SRIOVAdapters/IOAdapterChoice'
 MTMS = 'MachineTypeModelAndSerialNumber'
 OWNER_CAPABILITY = f'{CAPABILITIES}/IOSlotOwnerAssignmentCapable'
 COMPATIBILITY = f'{PROCESSORS}/SupportedPartitionProcessorCompatibilityModes'
@@ -114,6 +114,12 @@ class System(resource.Resource):
     def serial(self) -> str:
         """The machine's serial number."""
         return self.text(f'{MTMS}/SerialNumber')
+
+    @property
+    def mtms(self) -> str:
+        """What tells the machine from others, such as 9009-22A*EMU0001."""
+        kind = self.text(f'{MTMS}/MachineType')
+        return f'{kind}-{self.text(f"{MTMS}/Model")}*{self.serial}'
 
     @property
     def region_size(self) -> int:
@@ -244,7 +250,7 @@ class System(resource.Resource):
 
     def remove_sriov(self, drc_index: int) -> None:
         """Remove the SR-IOV adapter of a slot, if it has one."""
-        for choice in self._of(_SRIOV, 'SRIOVAdapter/AdapterID', drc_index):
+        for choice in self._of(SRIOV, 'SRIOVAdapter/AdapterID', drc_index):
             choice.getparent().remove(choice)
 
     def in_sriov_mode(self, slot: Slot) -> bool:
@@ -252,7 +258,7 @@ class System(resource.Resource):
         return any(
             content.text(choice, 'SRIOVAdapter/AdapterMode') == 'Sriov'
             for choice in self._of(
-                _SRIOV, 'SRIOVAdapter/AdapterID', slot.drc_index
+                SRIOV, 'SRIOVAdapter/AdapterID', slot.drc_index
             )
         )
 

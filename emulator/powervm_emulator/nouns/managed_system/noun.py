@@ -20,11 +20,7 @@ from powervm_emulator.nouns.managed_system import model as managed_system
 
 
 def _mtms(found: resource.Resource) -> quick.JSON:
-    kind = found.text(f'{managed_system.MTMS}/MachineType')
-    model = found.text(f'{managed_system.MTMS}/Model')
-    return (
-        f'{kind}-{model}*{found.text(f"{managed_system.MTMS}/SerialNumber")}'
-    )
+    return found.mtms if isinstance(found, managed_system.System) else None
 
 
 _MEMORY = (

@@ -157,7 +157,6 @@ def _new_trunk(
     host: Host, vios: Partition, element: Element, others: Sequence[Trunk]
 ) -> Trunk:
     pvid, tagged = client_network_adapter.vlans(element)
-    client_network_adapter.check_priority(element)
     mac = content.text(element, 'MACAddress').upper()
     macs = [trunk.mac for trunk in others]
     if mac:

@@ -264,7 +264,4 @@ def _set_mode(section: content.Element, active: bool) -> str:
 
 def _add_vios_sections(element: content.Element) -> None:
     for name, group in _VIOS_SECTIONS.items():
-        if content.find(element, name) is None:
-            section = content.new(name)
-            section.set('group', group)
-            element.append(section)
+        content.section(element, name).set('group', group)

@@ -20,6 +20,7 @@ from powervm_emulator.core import errors
 from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
+from powervm_emulator.nouns import virtual_fibre_channel
 from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.network_bridge import (
     update as network_bridge_update,
@@ -43,7 +44,7 @@ Host = host_module.Host
 
 
 # Only the host says which partition manages it.
-_MANAGEMENT = ('IsManagementPartition', 'PowerVMManagementCapable')
+_MANAGEMENT = (partition_module.MANAGEMENT, 'PowerVMManagementCapable')
 # What changes only by way of other resources, if at all, although clients
 # can set it on some hosts.
 _KEPT = (
@@ -139,6 +140,7 @@ def update(
     name = content.text(body, 'PartitionName')
     rules.check_name(host, system, name, partition.uuid)
     _check_changes(host, partition, body)
+    virtual_fibre_channel.check(partition, body)
     _fill_slots(system, body, partition)
     with host.drafting():
         remapped = virtual_scsi_mapping_update.settle(host, partition, body)
@@ -183,7 +185,7 @@ def next_id(host: Host, system: System) -> int:
 
 
 def _restore(body: Element, old: Element | None) -> None:
-    """Undo what a client posts of what the host writes, and check the rest.
+    """Undo what a client posts of what the host writes.
 
     :param old: what the body is to replace; None if it is new.
     """
@@ -194,7 +196,6 @@ def _restore(body: Element, old: Element | None) -> None:
         if part is not None:
             before = None if old is None else content.find(old, path)
             elements.restore(part, before)
-            elements.check_values(part, before)
 
 
 def _detail(renamed: bool, remapped: bool) -> str:

@@ -46,6 +46,7 @@ STATES = (
     'Unknown',
 )
 ADDRESS = 'ResourceMonitoringIPAddress'
+MANAGEMENT = 'IsManagementPartition'
 RMC_ACTIVE = 'active'
 RMC_STATES = (RMC_ACTIVE, 'inactive', 'none', 'unknown', 'busy')
 IO = 'PartitionIOConfiguration'
@@ -111,7 +112,7 @@ class Partition(resource.Resource):
         return (
             self.type == IBM_I
             or self.rmc_state == RMC_ACTIVE
-            or self.boolean('IsManagementPartition')
+            or self.boolean(MANAGEMENT)
         )
 
     @property

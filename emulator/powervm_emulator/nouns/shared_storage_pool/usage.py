@@ -16,7 +16,6 @@ from collections.abc import Iterator
 
 from powervm_emulator.core import content
 from powervm_emulator.core import host as host_module
-from powervm_emulator.core import site as site_module
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.shared_storage_pool import cluster
 from powervm_emulator.nouns.shared_storage_pool import model
@@ -29,7 +28,7 @@ Host = host_module.Host
 LogicalUnit = model.LogicalUnit
 Mapping = virtual_scsi_mapping.Mapping
 Partition = partition_module.Partition
-Site = site_module.Site
+Site = host_module.Site
 
 
 def settle(site: Site) -> None:
@@ -43,10 +42,26 @@ def settle(site: Site) -> None:
     for pool in pools:
         for host in site.sharers(pool.uuid):
             cluster.show(host, pool)
-        for unit in pool.units.values():
-            if unit.in_use != (unit.key in used):
-                unit.put('InUse', unit.key in used)
-                site.sharers(pool.uuid)[0].touch(unit, 'derived')
+        _settle_use(site, pool, used)
+
+
+def _settle_use(site: Site, pool: model.Pool, used: set[str]) -> None:
+    """Show which logical units active partitions have.
+
+    :param used: their keys.
+    """
+    changed = [
+        unit
+        for unit in pool.units.values()
+        if unit.in_use != (unit.key in used)
+    ]
+    host = site.sharers(pool.uuid)[0]
+    for unit in changed:
+        unit.put('InUse', unit.key in used)
+        host.touch(unit, 'derived')
+    if changed:
+        # It shows them, too.
+        host.touch(pool, 'Other')
 
 
 def server_of(site: Site, unit: LogicalUnit) -> Partition | None:

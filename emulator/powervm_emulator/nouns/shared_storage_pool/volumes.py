@@ -31,7 +31,7 @@ def volume(identity: str, number: int, capacity: float) -> content.Element:
     inquiry = f'3IBM     2145{identity[:20]}{number:012d}'.upper().encode()
     values: dict[str, content.Value] = {
         'Description': 'MPIO IBM 2145 FC Disk',
-        'UniqueDeviceID': f'01M{base64.b64encode(inquiry).decode()}',
+        'UniqueDeviceID': f'01{base64.b64encode(inquiry).decode()}',
         'VolumeCapacity': int(capacity * _MEGABYTES),
         'VolumeName': f'hdisk{100 + number}',
         'IsFibreChannelBacked': True,

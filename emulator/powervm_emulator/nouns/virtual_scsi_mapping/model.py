@@ -32,6 +32,7 @@ Partition = partition_module.Partition
 
 SECTION = 'VirtualSCSIMappings'
 MAPPING = 'VirtualSCSIMapping'
+FIBRE_CHANNEL = 'VirtualFibreChannelMappings'
 CLIENT = 'ClientAdapter'
 SERVER = 'ServerAdapter'
 LPAR_LINK = 'AssociatedLogicalPartition'
@@ -179,7 +180,7 @@ def servers(partition: Partition, host: Host) -> Iterator[Partition]:
 def taken_slots(host: Host, partition: Partition) -> Iterator[int]:
     """Yield the slots of a partition's adapters in mappings of any kind."""
     for vios in servers(partition, host):
-        for section in (SECTION, 'VirtualFibreChannelMappings'):
+        for section in (SECTION, FIBRE_CHANNEL):
             path = f'{section}/*'
             for mapping in content.find_all(vios.element, path):
                 yield from slots_of(mapping, vios, partition)

@@ -88,7 +88,7 @@ class _Plan:
             key = mapping.server_slot, mapping.target_udid
             self._left.setdefault(key, []).append(mapping)
             self._pairs.setdefault(_pair_key(mapping), mapping)
-        self._mapped: dict[_Identity, Mapping] = {}
+        self._mapped: dict[_Identity, list[Mapping]] = {}
         # Names of adapters and target devices, and where to look for the next.
         self._names: set[str] = set()
         self._numbers: dict[str, Iterator[int]] = {}
@@ -108,11 +108,34 @@ class _Plan:
                 self._plan(Mapping(content.copy(same.element)))
         # Those on a pair that is there come first: its slots are not free,
         # even if it has lost all that was on it.
-        storages = _storages(self._host, self._vios) if new else {}
+        storages = self._storages() if new else {}
         for mapping in sorted(new, key=lambda one: one.server_slot is None):
             self._add(mapping, storages)
         self.changed = bool(new or any(self._left.values()))
         self._drop_bare()
+
+    def _storages(self) -> dict[_Identity, Element]:
+        """Return what the server can map, by its identities."""
+        host, vios = self._host, self._vios
+        found: dict[_Identity, Element] = {}
+        # A disk that is a file is in no volume group.
+        storages = [
+            mapping.storage
+            for mapping in self._present
+            if mapping.storage is not None and _is_file(mapping.storage)
+        ]
+        for group in volume_group.of(host, vios):
+            storages += [disk.element for disk in group.disks]
+            if group.repository is not None:
+                media = group.repository.media
+                storages += [medium.element for medium in media]
+        for storage in storages:
+            for identity in _identities(storage):
+                found.setdefault(identity, storage)
+        pool = shared_storage_pool.of_server(host, vios)
+        for unit in pool.units.values() if pool else ():
+            found[_identity(unit.kind, unit.udid, '')] = unit.element
+        return found
 
     def _find_present(self, posted: Mapping) -> Mapping | None:
         """Return the mapping that a client has posted as it got it, if any."""
@@ -133,7 +156,7 @@ class _Plan:
         self._pairs.setdefault(_pair_key(mapping), mapping)
         if mapping.storage is not None:
             identity = _identity(mapping.kind, mapping.udid, mapping.name)
-            self._mapped[identity] = mapping
+            self._mapped.setdefault(identity, []).append(mapping)
         self._names |= {mapping.adapter_name, mapping.target_name}
         addresses = self._addresses.setdefault(mapping.server_slot, set())
         addresses.add(mapping.lua.lower())
@@ -158,7 +181,7 @@ class _Plan:
         self, posted: Mapping, storages: dict[_Identity, Element]
     ) -> None:
         client = self._client(posted)
-        storage = self._storage(posted, storages)
+        storage = self._storage(posted, client, storages)
         client_adapter, server_adapter = self._adapters(posted, client)
         mapping = Mapping(
             content.new(
@@ -189,7 +212,10 @@ class _Plan:
         return client
 
     def _storage(
-        self, posted: Mapping, storages: dict[_Identity, Element]
+        self,
+        posted: Mapping,
+        client: Partition,
+        storages: dict[_Identity, Element],
     ) -> Element | None:
         """Return the disk or medium that a new mapping is of, if any."""
         if posted.storage is None:
@@ -207,15 +233,30 @@ class _Plan:
             )
         if posted.kind == virtual_scsi_mapping.UNIT:
             cluster.check_up(self._vios)
-        for identity in _identities(found):
-            other = self._mapped.get(identity)
-            if other is not None:
-                client = other.client_uuid or 'a partition that is gone'
-                raise errors.Conflict(
-                    f'{other.name!r} is mapped to {client} already, by '
-                    f'{other.adapter_name} of {self._vios.name}.'
-                )
+        if not _is_file(found):
+            for identity in _identities(found):
+                for other in self._mapped.get(identity, ()):
+                    self._check_shared(other, client)
         return found
+
+    def _check_shared(self, other: Mapping, client: Partition) -> None:
+        """Refuse a second client of storage.
+
+        The management partition is none: it reads the disks of others to make
+        images of them.
+        """
+        holder = virtual_scsi_mapping.client_of(self._host, other)
+        managing = [
+            one.boolean(partition_module.MANAGEMENT)
+            for one in (client, holder)
+            if one is not None
+        ]
+        if holder is not client and not any(managing):
+            name = other.client_uuid or 'a partition that is gone'
+            raise errors.Conflict(
+                f'{other.name!r} is mapped to {name} already, by '
+                f'{other.adapter_name} of {self._vios.name}.'
+            )
 
     def _adapters(
         self, posted: Mapping, client: Partition
@@ -362,20 +403,9 @@ def _identities(storage: Element) -> list[_Identity]:
     ]
 
 
-def _storages(host: Host, vios: Partition) -> dict[_Identity, Element]:
-    """Return what a VIOS can map, by its identities."""
-    found: dict[_Identity, Element] = {}
-    for group in volume_group.of(host, vios):
-        storages = [disk.element for disk in group.disks]
-        if group.repository is not None:
-            storages += [medium.element for medium in group.repository.media]
-        for storage in storages:
-            for identity in _identities(storage):
-                found.setdefault(identity, storage)
-    pool = shared_storage_pool.of_server(host, vios)
-    for unit in pool.units.values() if pool else ():
-        found[_identity(unit.kind, unit.udid, '')] = unit.element
-    return found
+def _is_file(storage: Element) -> bool:
+    """Whether storage is a file, which several clients can have."""
+    return content.text(storage, 'VirtualDiskType') == 'File'
 
 
 def _copy_of(mapping: Mapping, name: str) -> Element:

@@ -59,7 +59,7 @@ def _element(
     inquiry = f'1IBM     IPR-0   {serial}'.encode()
     values: dict[str, content.Value] = {
         'LocationCode': f'U78D2.001.{vios.system.serial}-P1-D{number + 1}',
-        'UniqueDeviceID': f'01M{base64.b64encode(inquiry).decode()}',
+        'UniqueDeviceID': f'01{base64.b64encode(inquiry).decode()}',
         'VolumeCapacity': int(capacity * _MEGABYTES),
         'VolumeName': f'hdisk{number}',
         'VolumeUniqueID': f'391BIBMIPR-0   {serial}03IBMsas',

@@ -1,0 +1,55 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Virtual Fibre Channel mappings, which Virtual I/O Servers list.
+
+Those of captures are served, and whatever a client posts of them is kept.
+"""
+
+from collections.abc import Iterator
+
+from powervm_emulator.core import content
+from powervm_emulator.core import errors
+from powervm_emulator.nouns.partition import model as partition_module
+from powervm_emulator.nouns.virtual_scsi_mapping import (
+    model as virtual_scsi_mapping,
+)
+
+Partition = partition_module.Partition
+
+
+def check(vios: Partition, body: content.Element) -> None:
+    """Refuse mappings to ports that a server does not have.
+
+    :raises errors.Conflict: a mapping that is new names one.
+    """
+    path = 'PhysicalFibreChannelPort'
+    ports = {
+        content.text(port, 'PortName')
+        for port in vios.element.iter(f'{{{content.UOM_NS}}}{path}')
+    }
+    ports.update(_ports(vios.element))
+    for port in _ports(body):
+        if port not in ports:
+            raise errors.Conflict(
+                f'{vios.name} has no Fibre Channel port {port!r} to map.'
+            )
+
+
+def _ports(element: content.Element) -> Iterator[str]:
+    """Yield the names of the ports that the mappings of a server name."""
+    path = f'{virtual_scsi_mapping.FIBRE_CHANNEL}/*'
+    for mapping in content.find_all(element, path):
+        for name in ('Port/PortName', 'ServerAdapter/MapPort'):
+            port = content.text(mapping, name)
+            if port:
+                yield port
