@@ -36,6 +36,7 @@ from powervm_emulator.nouns.shared_storage_pool import (
     noun as shared_storage_pool_noun,
 )
 from powervm_emulator.nouns.volume_group import noun as volume_group_noun
+from powervm_emulator.nouns.volume_group import physical_volume
 
 #: Worlds are built in this order. Another order gives other uuids to what a
 #: seed makes, so add a noun at the end unless it must be built earlier.
@@ -54,6 +55,7 @@ NOUNS: tuple[noun.Noun, ...] = (
     job.NOUN,
     event.NOUN,
     *empty.NOUNS,
+    physical_volume.NOUN,
 )
 OPERATIONS: jobs_module.Operations = {
     (one.kind, name): operation
