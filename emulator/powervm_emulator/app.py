@@ -17,6 +17,7 @@ import functools
 import logging
 import re
 import threading
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -59,21 +60,22 @@ _ROOTS = frozenset(
 class Application:
     """One emulator as a WSGI application.
 
+    :ivar emulation: what is served.
     :ivar control: the control plane, which changes the emulator from outside
         the REST API.
+    :ivar keep: keeps the state; called before a client is told of a change.
     """
 
-    def __init__(
-        self, emulation: emulation_module.Emulation, world: worlds.World | None
-    ) -> None:
-        self._emulation = emulation
-        self.control = verbs.Control(emulation, world)
+    def __init__(self, emulation: emulation_module.Emulation) -> None:
+        self.emulation = emulation
+        self.control = verbs.Control(emulation)
+        self.keep: Callable[[], None] = lambda: None
         self._closed = threading.Event()
 
     def close(self) -> None:
         """Answer all waiting requests and delete the session files."""
         self._closed.set()
-        self._emulation.close()
+        self.emulation.close()
 
     def __call__(
         self, environ: 'WSGIEnvironment', start_response: 'StartResponse'
@@ -84,15 +86,32 @@ class Application:
             response = http.respond(self.control, request)
         else:
             connection = environ.get('werkzeug.socket')
-            with self._emulation.connections.serving(connection):
+            with self.emulation.connections.serving(connection):
                 response = self._respond(request)
+        if request.method != 'GET':
+            response = self._kept(request, response)
         return response(environ, start_response)
 
+    def _kept(
+        self, request: wrappers.Request, response: wrappers.Response
+    ) -> wrappers.Response:
+        """Keep what a request has changed; say so if that fails."""
+        try:
+            self.keep()
+        except OSError as error:
+            LOG.error('the state cannot be written: %s', error)
+            return wrappers.Response(
+                f'The emulator cannot write its state: {error.strerror}.\n',
+                500,
+                _HEADERS,
+            )
+        return response
+
     def _respond(self, request: wrappers.Request) -> wrappers.Response:
-        if self._emulation.host.is_off:
+        if self.emulation.host.is_off:
             server.drop_connection(request.environ)
         route, arguments = self._match(request)
-        now = self._emulation.host.clock()
+        now = self.emulation.host.clock()
         if route.streams:
             call = _call(request, now, arriving=bodies.Body(request.stream))
         else:
@@ -103,8 +122,8 @@ class Application:
                 call = _call(request, now)
         label = route.label
         path = f'{call.path}?{call.query}' if call.query else call.path
-        record = self._emulation.journal.begin(call.method, path, label)
-        fault = self._emulation.faults.take(call.method, path, label)
+        record = self.emulation.journal.begin(call.method, path, label)
+        fault = self.emulation.faults.take(call.method, path, label)
         if fault is not None:
             record.fault = fault.number
         answer = self._answer(call, route, arguments, fault, path)
@@ -167,7 +186,7 @@ class Application:
         path: str,
     ) -> exchange.Answer | None:
         answer = self._try(call, route, arguments, path)
-        return None if self._emulation.host.is_off else answer
+        return None if self.emulation.host.is_off else answer
 
     def _try(
         self,
@@ -177,7 +196,7 @@ class Application:
         path: str,
     ) -> exchange.Answer | None:
         """Answer a request, unless the host has lost its power meanwhile."""
-        host = self._emulation.host
+        host = self.emulation.host
         reads = call.method == 'GET' or route.streams
         try:
             with host.condition if reads else host.changing():
@@ -187,8 +206,8 @@ class Application:
                     host.sessions.check(call.token)
                 call.check(route.served)
                 if not route.streams:
-                    return route.handler(self._emulation, call, **arguments)
-            return route.handler(self._emulation, call, **arguments)
+                    return route.handler(self.emulation, call, **arguments)
+            return route.handler(self.emulation, call, **arguments)
         except errors.RestError as error:
             return _error_answer(call, error, path)
         except Exception:
@@ -255,13 +274,35 @@ def make_app(
         its own.
     :raises errors.WorldError: the world is invalid.
     """
-    host = host_module.Host(username, password, seed, site=site)
-    emulation = emulation_module.Emulation(host, nouns.OPERATIONS, event_wait)
+    emulation = make_emulation(
+        username=username,
+        password=password,
+        seed=seed,
+        event_wait=event_wait,
+        site=site,
+    )
+    application = Application(emulation)
     try:
-        return Application(emulation, world)
+        application.control.load_world(
+            worlds.default() if world is None else world
+        )
     except errors.WorldError:
         emulation.close()
         raise
+    return application
+
+
+def make_emulation(
+    *,
+    username: str,
+    password: str,
+    seed: int,
+    event_wait: float,
+    site: site_module.Site | None,
+) -> emulation_module.Emulation:
+    """Return a new emulator without a world; see :func:`make_app`."""
+    host = host_module.Host(username, password, seed, site=site)
+    return emulation_module.Emulation(host, nouns.OPERATIONS, event_wait)
 
 
 @functools.cache
