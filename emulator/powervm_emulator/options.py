@@ -28,6 +28,7 @@ _LAST_PORT = 65535
 _DEFAULT_PASSWORD = 'abc123'  # noqa: S105 - a documented test credential
 #: ``emulation.EVENT_WAIT``, which can't be imported yet.
 _EVENT_WAIT = 10.0
+_LONGEST_WAIT = 3600
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -85,6 +86,19 @@ def _port(text: str) -> int:
             f'{text!r} is not a port number from 0 to {_LAST_PORT}'
         )
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    # Not a number is never within limits.
+    if not 0 <= seconds <= _LONGEST_WAIT:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not a time from 0 to {_LONGEST_WAIT} seconds'
+        )
+    return seconds
 
 
 def _serve_parser() -> argparse.ArgumentParser:
@@ -150,7 +164,7 @@ def _add_host_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--event-wait',
-        type=float,
+        type=_seconds,
         default=_EVENT_WAIT,
         metavar='SECONDS',
         help='time that a poll for events waits when there are none '

@@ -231,6 +231,20 @@ class ReadingTest(RecordTestCase):
         self.assertRegex(said, 'not recorded: .*NetworkBridge: it answers 403')
         self.assertIn('NetworkBridge: it answers 403', self.output.read_text())
 
+    def test_what_no_world_can_have_is_refused(self):
+        emulator = base.start(self)
+        with mock.patch(
+            'powervm_emulator.record.world.document',
+            return_value={
+                'systems': [{'name': 'small', 'memory': {'hypervisor': 1}}],
+                'clusters': [],
+            },
+        ):
+            status, said = self.run_record(emulator.url)
+        self.assertEqual(1, status)
+        self.assertIn('the server has what worlds cannot have: ', said)
+        self.assertFalse(self.output.exists())
+
     def test_links_to_what_worlds_do_not_have_are_counted(self):
         emulator = base.start(
             self, test_captures.world_of('fake_vios_ssp_npiv.txt')

@@ -16,6 +16,7 @@ import argparse
 import os
 import sys
 
+from powervm_emulator import app
 from powervm_emulator import worlds
 from powervm_emulator.core import errors
 from powervm_emulator.record import mask
@@ -49,9 +50,9 @@ def record(options: argparse.Namespace) -> None:
 
 
 def _check(text: str) -> None:
-    """Check that an emulator reads what was written."""
+    """Check that an emulator can serve what was written."""
     try:
-        worlds.parse(text, 'the recorded world')
+        app.make_app(worlds.parse(text, 'the recorded world')).close()
     except errors.WorldError as error:
         raise RecordError(
             f'the server has what worlds cannot have: {error}'

@@ -220,6 +220,12 @@ _FORMS: dict[type[resource.Resource], _Form] = {
     pools.LogicalUnit: _Form(
         _unit, ('uploaded',), lambda unit: {'blocks': sorted(unit.blocks)}
     ),
+    # Nouns without anything of their own.
+    resource.Resource: _Form(
+        lambda saved, element, parent, _: resource.Resource(
+            saved['kind'], saved['uuid'], element, parent
+        )
+    ),
     cluster.Cluster: _Form(
         _cluster, ('captured',), lambda one: {'pool': key_of(one.pool)}
     ),
