@@ -60,22 +60,26 @@ _ROOTS = frozenset(
 class Application:
     """One emulator as a WSGI application.
 
-    :ivar emulation: what is served.
     :ivar control: the control plane, which changes the emulator from outside
         the REST API.
     :ivar keep: keeps the state; called before a client is told of a change.
     """
 
     def __init__(self, emulation: emulation_module.Emulation) -> None:
-        self.emulation = emulation
+        self._emulation = emulation
         self.control = verbs.Control(emulation)
         self.keep: Callable[[], None] = lambda: None
         self._closed = threading.Event()
 
+    @property
+    def emulation(self) -> emulation_module.Emulation:
+        """What is served."""
+        return self._emulation
+
     def close(self) -> None:
         """Answer all waiting requests and delete the session files."""
         self._closed.set()
-        self.emulation.close()
+        self._emulation.close()
 
     def __call__(
         self, environ: 'WSGIEnvironment', start_response: 'StartResponse'
@@ -86,7 +90,7 @@ class Application:
             response = http.respond(self.control, request)
         else:
             connection = environ.get('werkzeug.socket')
-            with self.emulation.connections.serving(connection):
+            with self._emulation.connections.serving(connection):
                 response = self._respond(request)
         if request.method != 'GET':
             response = self._kept(request, response)
@@ -108,10 +112,10 @@ class Application:
         return response
 
     def _respond(self, request: wrappers.Request) -> wrappers.Response:
-        if self.emulation.host.is_off:
+        if self._emulation.host.is_off:
             server.drop_connection(request.environ)
         route, arguments = self._match(request)
-        now = self.emulation.host.clock()
+        now = self._emulation.host.clock()
         if route.streams:
             call = _call(request, now, arriving=bodies.Body(request.stream))
         else:
@@ -122,8 +126,8 @@ class Application:
                 call = _call(request, now)
         label = route.label
         path = f'{call.path}?{call.query}' if call.query else call.path
-        record = self.emulation.journal.begin(call.method, path, label)
-        fault = self.emulation.faults.take(call.method, path, label)
+        record = self._emulation.journal.begin(call.method, path, label)
+        fault = self._emulation.faults.take(call.method, path, label)
         if fault is not None:
             record.fault = fault.number
         answer = self._answer(call, route, arguments, fault, path)
@@ -186,7 +190,7 @@ class Application:
         path: str,
     ) -> exchange.Answer | None:
         answer = self._try(call, route, arguments, path)
-        return None if self.emulation.host.is_off else answer
+        return None if self._emulation.host.is_off else answer
 
     def _try(
         self,
@@ -196,7 +200,7 @@ class Application:
         path: str,
     ) -> exchange.Answer | None:
         """Answer a request, unless the host has lost its power meanwhile."""
-        host = self.emulation.host
+        host = self._emulation.host
         reads = call.method == 'GET' or route.streams
         try:
             with host.condition if reads else host.changing():
@@ -206,8 +210,8 @@ class Application:
                     host.sessions.check(call.token)
                 call.check(route.served)
                 if not route.streams:
-                    return route.handler(self.emulation, call, **arguments)
-            return route.handler(self.emulation, call, **arguments)
+                    return route.handler(self._emulation, call, **arguments)
+            return route.handler(self._emulation, call, **arguments)
         except errors.RestError as error:
             return _error_answer(call, error, path)
         except Exception:

@@ -171,11 +171,14 @@ class SameFactsTest(RecordTestCase):
                 world = test_captures.world_of(file)
                 self.assert_same_facts(base.start(self, world))
 
-    def test_nodes_of_other_hosts_are_the_same(self):
+    def start_site(self):
+        """Start two hosts with one pool; return their emulators."""
         described = [pools.world(), pools.world()]
         described[1]['systems'][0] |= {'name': 'host2', 'serial': 'EMU0002'}
-        with fixture.Site(described) as site:
-            self.assert_same_facts(site.emulators[0])
+        return self.enterContext(fixture.Site(described)).emulators
+
+    def test_nodes_of_other_hosts_are_the_same(self):
+        self.assert_same_facts(self.start_site()[0])
 
     def test_state_of_recorded_node_is_that_of_its_server(self):
         other = base.start(
@@ -192,14 +195,17 @@ class SameFactsTest(RecordTestCase):
             },
         )
 
-    def test_two_hosts_share_a_recorded_pool(self):
-        world, _ = self.record(base.start(self, pools.world()))
-        with fixture.Site([world, world]) as site:
+    def test_hosts_that_are_recorded_share_their_pool(self):
+        recorded = []
+        for emulator in self.start_site():
+            self.output.unlink(missing_ok=True)
+            recorded.append(self.record(emulator)[0])
+        with fixture.Site(recorded) as site:
             found = [
-                one.control.state()['clusters'][0]['pool']
-                for one in site.emulators
+                one.control.state()['clusters'][0] for one in site.emulators
             ]
         self.assertEqual(*found)
+        self.assertEqual(4, len(found[0]['nodes']))
 
 
 class ReadingTest(RecordTestCase):

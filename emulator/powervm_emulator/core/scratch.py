@@ -32,12 +32,14 @@ class Scratch:
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix=_PREFIX)
-        self.path = pathlib.Path(self._directory.name)
+        above = pathlib.Path(self._directory.name)
+        self.path = above / 'files'
+        self.path.mkdir()
         # It gets its name when it is locked; before, sweep() does not see it.
-        made = self.path / f'{_LOCK}.new'
+        made = above / f'{_LOCK}.new'
         self._lock = os.open(made, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        made.rename(self.path / _LOCK)
+        made.rename(above / _LOCK)
 
     def cleanup(self) -> None:
         """Delete the directory."""
