@@ -17,6 +17,7 @@ import functools
 import logging
 import re
 import threading
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -60,14 +61,19 @@ class Application:
 
     :ivar control: the control plane, which changes the emulator from outside
         the REST API.
+    :ivar keep: keeps the state; called before a client is told of a change.
     """
 
-    def __init__(
-        self, emulation: emulation_module.Emulation, world: worlds.World | None
-    ) -> None:
+    def __init__(self, emulation: emulation_module.Emulation) -> None:
         self._emulation = emulation
-        self.control = verbs.Control(emulation, world)
+        self.control = verbs.Control(emulation)
+        self.keep: Callable[[], None] = lambda: None
         self._closed = threading.Event()
+
+    @property
+    def emulation(self) -> emulation_module.Emulation:
+        """What is served."""
+        return self._emulation
 
     def close(self) -> None:
         """Answer all waiting requests and delete the session files."""
@@ -85,7 +91,24 @@ class Application:
             connection = environ.get('werkzeug.socket')
             with self._emulation.connections.serving(connection):
                 response = self._respond(request)
+        if request.method != 'GET':
+            response = self._kept(request, response)
         return response(environ, start_response)
+
+    def _kept(
+        self, request: wrappers.Request, response: wrappers.Response
+    ) -> wrappers.Response:
+        """Keep what a request has changed; say so if that fails."""
+        try:
+            self.keep()
+        except OSError as error:
+            LOG.error('the state cannot be written: %s', error)
+            return wrappers.Response(
+                f'The emulator cannot write its state: {error.strerror}.\n',
+                500,
+                _HEADERS,
+            )
+        return response
 
     def _respond(self, request: wrappers.Request) -> wrappers.Response:
         if self._emulation.host.is_off:
@@ -255,13 +278,35 @@ def make_app(
         its own.
     :raises errors.WorldError: the world is invalid.
     """
-    host = host_module.Host(username, password, seed, site=site)
-    emulation = emulation_module.Emulation(host, nouns.OPERATIONS, event_wait)
+    emulation = make_emulation(
+        username=username,
+        password=password,
+        seed=seed,
+        event_wait=event_wait,
+        site=site,
+    )
+    application = Application(emulation)
     try:
-        return Application(emulation, world)
+        application.control.load_world(
+            worlds.default() if world is None else world
+        )
     except errors.WorldError:
         emulation.close()
         raise
+    return application
+
+
+def make_emulation(
+    *,
+    username: str,
+    password: str,
+    seed: int,
+    event_wait: float,
+    site: host_module.Site | None,
+) -> emulation_module.Emulation:
+    """Return a new emulator without a world; see :func:`make_app`."""
+    host = host_module.Host(username, password, seed, site=site)
+    return emulation_module.Emulation(host, nouns.OPERATIONS, event_wait)
 
 
 @functools.cache

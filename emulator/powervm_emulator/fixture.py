@@ -19,6 +19,7 @@ from typing import Self
 
 from powervm_emulator import app
 from powervm_emulator import server
+from powervm_emulator import tls as tls_module
 from powervm_emulator import worlds
 from powervm_emulator.control import verbs
 from powervm_emulator.core import emulation as emulation_module
@@ -65,7 +66,10 @@ class Emulator:
             event_wait=event_wait,
             site=site,
         )
-        self._server = server.Server(self._application, '127.0.0.1', port, tls)
+        context = tls_module.context(tls_module.Files(*tls)) if tls else None
+        self._server = server.Server(
+            self._application, '127.0.0.1', port, context
+        )
 
     @property
     def control(self) -> verbs.Control:

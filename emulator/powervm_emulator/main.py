@@ -18,46 +18,33 @@ need only the standard library.
 """
 
 import argparse
-import importlib.metadata
 import json
-import pathlib
-import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from powervm_emulator import app
-    from powervm_emulator import server
-
-_PROGRAM = 'powervm-emulator'
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_LAST_PORT = 65535
-_DEFAULT_PASSWORD = 'abc123'  # noqa: S105 - a documented test credential
-#: ``emulation.EVENT_WAIT``, which can't be imported yet.
-_EVENT_WAIT = 10.0
-_LONGEST_WAIT = 3600
+from powervm_emulator import options as options_module
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until SIGINT or SIGTERM arrives.
-
-    Standard output has the URL of each emulated host, one a line.
+    """Do what the command line says.
 
     :param arguments: the command line without the program's name; by default
         that of the process.
-    :returns: the exit status: 0, or 1 if a package is missing, the password
-        file can't be read, the world is invalid or the port is unavailable.
-        The reason is on standard error.
+    :returns: the exit status: 0, or 1 if it cannot be done. The reason is on
+        standard error.
     """
-    options = _parser().parse_args(arguments)
+    options = options_module.parse(
+        sys.argv[1:] if arguments is None else arguments
+    )
     if options.password_file:
         try:
-            options.password = _read_password(options.password_file)
+            options.password = options_module.read_password(
+                options.password_file
+            )
         except ValueError as error:
             return _fail(str(error))
     try:
-        return _print_schema() if options.print_schema else _serve(options)
+        return _run(options)
     except ModuleNotFoundError as error:
         if (error.name or '').startswith('powervm_emulator'):
             raise
@@ -68,6 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
 
 
+def _run(options: argparse.Namespace) -> int:
+    if options.command == options_module.RECORD:
+        return _record(options)
+    return _print_schema() if options.print_schema else _serve(options)
+
+
 def _print_schema() -> int:
     from powervm_emulator import worlds  # noqa: PLC0415
 
@@ -76,205 +69,29 @@ def _print_schema() -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from powervm_emulator import app  # noqa: PLC0415
-    from powervm_emulator import server  # noqa: PLC0415
-    from powervm_emulator import worlds  # noqa: PLC0415
-    from powervm_emulator.core import errors  # noqa: PLC0415
-    from powervm_emulator.core import host  # noqa: PLC0415
+    from powervm_emulator import serving  # noqa: PLC0415
 
-    files: list[str | None] = options.world or [None]
-    ports: list[int] = options.port or [0] * len(files)
-    if len(ports) != len(files):
-        return _fail(
-            f'worlds: {len(files)}, ports: {len(ports)}; each host needs one '
-            'of each'
-        )
-    common = host.Site(options.seed)
-    running: list[tuple[app.Application, server.Server]] = []
-    for number, (file, port) in enumerate(zip(files, ports, strict=True)):
-        try:
-            application = app.make_app(
-                worlds.load_file(file) if file else None,
-                username=options.username,
-                password=options.password,
-                seed=options.seed + number,
-                event_wait=options.event_wait,
-                site=common,
-            )
-            serving = server.Server(application, options.host, port)
-        except errors.WorldError as error:
-            return _fail(_about_world(str(error), file))
-        except OSError as error:
-            return _fail(
-                f'cannot listen on {options.host} port {port}: {error}'
-            )
-        running.append((application, serving))
-    _wait(running)
+    try:
+        serving.serve(options)
+    except serving.ServeError as error:
+        return _fail(str(error))
     return 0
 
 
-def _about_world(problem: str, file: str | None) -> str:
-    """Return what is wrong with a world, after the name of its file."""
-    name = file or 'the default world'
-    return problem if problem.startswith(name) else f'{name}: {problem}'
+def _record(options: argparse.Namespace) -> int:
+    from powervm_emulator.record import command  # noqa: PLC0415
 
-
-def _wait(
-    running: 'Sequence[tuple[app.Application, server.Server]]',
-) -> None:
-    """Serve until a signal arrives."""
-    # Blocked in this thread and in all later ones, the signals stay pending
-    # for sigwait; a handler could run just before this thread starts to wait.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-    for _, serving in running:
-        serving.start()
-    for _, serving in running:
-        print(serving.url, flush=True)
-    signal.sigwait(_STOP_SIGNALS)
-    for application, serving in running:
-        application.close()
-        serving.stop()
-
-
-def _read_password(path: str) -> str:
-    """Return the first line of a file, or of standard input for ``-``.
-
-    :raises ValueError: the file can't be read, or its first line is empty.
-    """
     try:
-        text = (
-            sys.stdin.readline()
-            if path == '-'
-            else pathlib.Path(path).read_text(encoding='utf-8')
-        )
-    except (OSError, UnicodeError) as error:
-        raise ValueError(
-            f'cannot read the password file {path}: {error}'
-        ) from error
-    password = text.partition('\n')[0].rstrip('\r')
-    if not password:
-        raise ValueError(
-            f'the password file {path} is empty; its first line has to be '
-            'the password'
-        )
-    return password
+        command.record(options)
+    except command.RecordError as error:
+        return _fail(str(error))
+    return 0
 
 
 def _fail(message: str) -> int:
-    """Print why the emulator does not start; return the exit status."""
-    print(f'{_PROGRAM}: {message}', file=sys.stderr)
+    """Print why nothing was done; return the exit status."""
+    print(f'{options_module.PROGRAM}: {message}', file=sys.stderr)
     return 1
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version(_PROGRAM)
-    except importlib.metadata.PackageNotFoundError:
-        return '(not installed)'
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > _LAST_PORT:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not a port number from 0 to {_LAST_PORT}'
-        )
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1
-    # Not a number is never within limits.
-    if not 0 <= seconds <= _LONGEST_WAIT:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not a time from 0 to {_LONGEST_WAIT} seconds'
-        )
-    return seconds
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=_PROGRAM,
-        description='Serve an emulation of the PowerVM (NovaLink) REST API. '
-        'The first line of output is its URL. With several worlds there are '
-        'several hosts, which share their storage pools. SIGINT (Ctrl-C) or '
-        'SIGTERM stops the emulator and discards its state.',
-    )
-    parser.add_argument(
-        '--version', action='version', version=f'{_PROGRAM} {_version()}'
-    )
-    parser.add_argument(
-        '--print-schema',
-        action='store_true',
-        help='print the JSON schema of world files, and exit',
-    )
-    _add_host_options(parser)
-    _add_logon_options(parser)
-    return parser
-
-
-def _add_host_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        '--world',
-        metavar='FILE',
-        action='append',
-        help='YAML file that describes an emulated host, once for each host '
-        '(default: one POWER9 system with four GPUs)',
-    )
-    parser.add_argument(
-        '--host',
-        metavar='ADDRESS',
-        default='127.0.0.1',
-        help='address to listen on (default: %(default)s)',
-    )
-    parser.add_argument(
-        '--port',
-        type=_port,
-        action='append',
-        help='port to listen on, once for each host (default: 0, any free '
-        'port)',
-    )
-    parser.add_argument(
-        '--seed',
-        metavar='NUMBER',
-        type=int,
-        default=0,
-        help='seed of all random choices, such as UUIDs; give each host of '
-        'a cloud a different one. Those of further worlds follow it '
-        '(default: %(default)s)',
-    )
-    parser.add_argument(
-        '--event-wait',
-        type=_seconds,
-        default=_EVENT_WAIT,
-        metavar='SECONDS',
-        help='time that a poll for events waits when there are none '
-        '(default: %(default)g)',
-    )
-
-
-def _add_logon_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        '--username',
-        metavar='NAME',
-        default='admin',
-        help='user who can log on with a password (default: %(default)s)',
-    )
-    password = parser.add_mutually_exclusive_group()
-    password.add_argument(
-        '--password-file',
-        metavar='FILE',
-        help="file whose first line is this user's password; - reads "
-        'standard input',
-    )
-    password.add_argument(
-        '--password',
-        default=_DEFAULT_PASSWORD,
-        help='the password itself, which every user of this machine can see '
-        'in the output of ps (default: %(default)s)',
-    )
 
 
 if __name__ == '__main__':

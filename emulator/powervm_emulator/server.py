@@ -52,12 +52,8 @@ class _Listener(serving.ThreadedWSGIServer):
         application: 'WSGIApplication',
         host: str,
         port: int,
-        tls: tuple[str, str] | None,
+        context: ssl.SSLContext | None,
     ) -> None:
-        context = None
-        if tls is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(*tls)
         # The base class exits the process if it can't bind the port itself.
         with _bind(host, port) as bound:
             super().__init__(
@@ -92,9 +88,8 @@ class Server:
     :param application: the application to serve.
     :param host: the address to listen on.
     :param port: the port to listen on; 0 for any free port.
-    :param tls: paths of the certificate and its key; None for plain HTTP.
-    :raises OSError: the address or port is unavailable, or a TLS file can't
-        be read.
+    :param tls: for the handshakes; None for plain HTTP.
+    :raises OSError: the address or port is unavailable.
     """
 
     def __init__(
@@ -102,7 +97,7 @@ class Server:
         application: 'WSGIApplication',
         host: str,
         port: int,
-        tls: tuple[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._scheme = 'https' if tls else 'http'
         self._server = _Listener(application, host, port, tls)

@@ -18,7 +18,7 @@ import unittest
 
 from pypowervm.wrappers import logical_partition as lpar
 
-from powervm_emulator import main
+from powervm_emulator import options
 from powervm_emulator import routes
 from powervm_emulator import worlds
 from powervm_emulator.control import verbs as control
@@ -61,10 +61,13 @@ class PageTest(unittest.TestCase):
         self.assert_named(set(keys(worlds.schema())) - {'correct_ids'})
 
     def test_guide_names_options(self):
-        for action in main._parser()._actions:
-            self.assertIn(
-                f'``{action.option_strings[-1]}', self.text + '``--help'
-            )
+        for parser in (options._serve_parser(), options._record_parser()):
+            for action in parser._actions:
+                if action.option_strings:
+                    self.assertIn(
+                        f'``{action.option_strings[-1]}',
+                        self.text + '``--help',
+                    )
 
     def test_example_world_is_valid(self):
         block = self.text.partition('.. code-block:: yaml\n\n')[2]

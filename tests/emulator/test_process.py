@@ -34,6 +34,7 @@ from pypowervm.wrappers import managed_system as ms
 from powervm_emulator import client
 from powervm_emulator import fixture
 from powervm_emulator import main
+from powervm_emulator import options
 from powervm_emulator.core import emulation
 from tests.emulator import base
 from tests.emulator import pools
@@ -126,7 +127,7 @@ class FixtureTest(unittest.TestCase):
 
 
 class CommandTestCase(unittest.TestCase):
-    def start(self, *arguments, stdin=''):
+    def start(self, *arguments, stdin='', **options):
         """Start the command with a line of input, and end it after the test.
 
         :returns: the process, and the first line of its output.
@@ -136,6 +137,7 @@ class CommandTestCase(unittest.TestCase):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            **options,
         )
         process.stdin.write(stdin)
         process.stdin.close()
@@ -242,9 +244,7 @@ class CommandTest(CommandTestCase):
         self.assertEqual(0, done.returncode)
 
     def test_event_wait_default_is_that_of_the_emulation(self):
-        self.assertEqual(
-            emulation.EVENT_WAIT, main._parser().get_default('event_wait')
-        )
+        self.assertEqual(emulation.EVENT_WAIT, options.parse([]).event_wait)
 
 
 class MissingPackageTest(unittest.TestCase):

@@ -25,6 +25,7 @@ from werkzeug import serving
 
 from powervm_emulator import fixture
 from powervm_emulator import server
+from powervm_emulator import tls
 
 
 def application(_environ, start_response):
@@ -79,7 +80,8 @@ class ServerTlsTest(unittest.TestCase):
         files = serving.make_ssl_devcert(
             os.path.join(folder, 'tls'), cn='127.0.0.1'
         )
-        self.server = server.Server(application, '127.0.0.1', 0, files)
+        context = tls.context(tls.Files(*files))
+        self.server = server.Server(application, '127.0.0.1', 0, context)
         self.server.start()
         self.addCleanup(self.server.stop)
         self.context = ssl.create_default_context(cafile=files[0])

@@ -21,6 +21,7 @@ import os
 import pathlib
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import sysconfig
@@ -369,7 +370,7 @@ class BesideStockNovaTest(DistributionTestCase):
 
 
 class EmulatorTest(DistributionTestCase):
-    def test_emulator_serves_without_nova_and_driver(self):
+    def test_emulator_serves_tls_without_nova_and_driver(self):
         wheel = build_emulator()
         self.make_environment(required_by(wheel))
         self.pip('install', str(wheel))
@@ -382,18 +383,26 @@ class EmulatorTest(DistributionTestCase):
         self.assertFalse({'nova', 'nova-powervm'} & names)
 
         emulator = subprocess.Popen(
-            [self.programs / 'powervm-emulator'],
+            [self.programs / 'powervm-emulator', '--tls'],
             cwd=self.directory,
             env=environment(),
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         )
         self.addCleanup(emulator.stdout.close)
+        self.addCleanup(emulator.stderr.close)
         self.addCleanup(emulator.wait)
         self.addCleanup(emulator.kill)
+        said = emulator.stderr.readline().strip()
         url = emulator.stdout.readline().strip()
+        context = ssl.create_default_context(
+            cafile=said.partition('certificate: ')[2]
+        )
         with self.assertRaises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f'{url}/rest/api/uom/ManagedSystem')
+            urllib.request.urlopen(
+                f'{url}/rest/api/uom/ManagedSystem', context=context
+            )
         refused.exception.close()
         self.assertEqual(401, refused.exception.code)
         emulator.send_signal(signal.SIGTERM)

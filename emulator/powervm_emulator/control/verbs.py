@@ -52,21 +52,12 @@ JSON = dict[str, Any]
 class Control(requests.Requests):
     """The verbs of the control plane of one emulator.
 
-    :param emulation: the emulator.
-    :param world: the initial world document; None for the default.
+    :param emulation: the emulator, of which no world need be loaded.
     """
 
-    def __init__(
-        self,
-        emulation: emulation_module.Emulation,
-        world: worlds.World | None = None,
-    ) -> None:
+    def __init__(self, emulation: emulation_module.Emulation) -> None:
         self._emulation = emulation
         self._host = emulation.host
-        self._world: worlds.World = {}
-        # What starts when the power returns, with its RMC state.
-        self._starting: list[tuple[Partition, str]] = []
-        self.load_world(worlds.default() if world is None else world)
 
     def state(self) -> JSON:
         """Return a summary of the systems, their contents and the jobs."""
@@ -80,7 +71,7 @@ class Control(requests.Requests):
         no pool that another host of the site shares. The power is on then.
         Sessions remain, and clients of the event feed get CACHE_CLEARED.
         """
-        self.load_world(self._world)
+        self.load_world(self._emulation.world)
 
     def load_world(self, world: worlds.World) -> None:
         """Replace the world, and reset.
@@ -93,10 +84,10 @@ class Control(requests.Requests):
         with self._host.changing():
             _run_in_thread(self._build, checked)
             self._host.is_off = False
-            self._starting = []
+            self._emulation.starting = []
             usage.settle(self._host.site)
             self._host.contents.close()
-            self._world = checked
+            self._emulation.world = checked
             self._emulation.jobs.clear()
             self._emulation.faults.clear()
             self._emulation.journal.clear()
@@ -216,7 +207,7 @@ class Control(requests.Requests):
             if self._host.is_off:
                 return
             self._host.is_off = True
-            self._starting = outage.lose_power(self._host)
+            self._emulation.starting = outage.lose_power(self._host)
             for file in self._host.of_type(file_module.File):
                 self._host.remove(file)
             self._emulation.jobs.forget()
@@ -233,8 +224,8 @@ class Control(requests.Requests):
         with self._host.changing():
             if self._host.is_off:
                 self._host.is_off = False
-                outage.regain_power(self._host, self._starting)
-                self._starting = []
+                outage.regain_power(self._host, self._emulation.starting)
+                self._emulation.starting = []
 
     def contents(self, udid: str, vios: str | int | None = None) -> bytes:
         """Return the contents of a disk, logical unit or optical medium.

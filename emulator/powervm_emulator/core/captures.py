@@ -93,8 +93,11 @@ def find(named: Mapping[str, Any], kind: str) -> Capture:
     """Return the resource that the key ``capture`` of a world names.
 
     :param kind: what it must be, for example ``ManagedSystem``.
-    :raises errors.WorldError: it is not there, or is of another kind.
+    :raises errors.RestError: it is not there, is of another kind, or is no
+        XML.
     """
+    if 'document' in named:
+        return _inline(named, kind)
     file = named['file']
     found = _captures(file)
     if 'name' in named:
@@ -112,6 +115,25 @@ def find(named: Mapping[str, Any], kind: str) -> Capture:
     if entry >= len(found) or found[entry].kind != kind:
         raise errors.WorldError([f'{file} has no {kind} as entry {entry}'])
     return _copy(found[entry])
+
+
+def parse(data: bytes) -> list[Capture]:
+    """Return the resources of a feed or entry.
+
+    :raises etree.XMLSyntaxError: it is no XML.
+    """
+    root = etree.fromstring(data.strip(), content.parser())
+    name = f'{{{atom.ATOM_NS}}}entry'
+    return [_capture(entry) for entry in root.iter(name)]
+
+
+def _inline(named: Mapping[str, Any], kind: str) -> Capture:
+    """Return the resource whose document is in the world itself."""
+    element = content.parse(named['document'])
+    found = content.local_name(element)
+    if found != kind:
+        raise errors.WorldError([f'a document of a {kind} is a {found}'])
+    return Capture(kind, named['uuid'], element)
 
 
 def _copy(capture: Capture) -> Capture:
@@ -142,9 +164,7 @@ def _read(path: pathlib.Path, _changed: int) -> tuple[Capture, ...]:
     data = path.read_bytes()
     if _START in data:
         data = data.partition(_START)[2].partition(_END)[0]
-    root = etree.fromstring(data.strip(), content.parser())
-    name = f'{{{atom.ATOM_NS}}}entry'
-    return tuple(_capture(entry) for entry in root.iter(name))
+    return tuple(parse(data))
 
 
 def _capture(entry: content.Element) -> Capture:

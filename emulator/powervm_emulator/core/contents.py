@@ -19,9 +19,10 @@ import dataclasses
 import hashlib
 import pathlib
 import shutil
-import tempfile
 import threading
 from typing import BinaryIO
+
+from powervm_emulator.core import scratch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Contents:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._directory: scratch.Scratch | None = None
         self._count = 0
         self._kept: dict[tuple[str, str], Content] = {}
 
@@ -158,11 +159,9 @@ class Contents:
     def _new_path(self) -> pathlib.Path:
         with self._lock:
             if self._directory is None:
-                self._directory = tempfile.TemporaryDirectory(
-                    prefix='powervm-emulator-'
-                )
+                self._directory = scratch.Scratch()
             self._count += 1
-            return pathlib.Path(self._directory.name, f'file{self._count}')
+            return self._directory.path / f'file{self._count}'
 
 
 def _read(path: pathlib.Path) -> Content:

@@ -13,14 +13,15 @@
 """Everything that one emulator is made of."""
 
 import dataclasses
-import pathlib
-import tempfile
+from typing import Any
 
 from powervm_emulator.core import connections as connections_module
 from powervm_emulator.core import faults as faults_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import jobs as jobs_module
 from powervm_emulator.core import journal as journal_module
+from powervm_emulator.core import resource
+from powervm_emulator.core import scratch
 
 # Seconds that K2 holds a poll for events when there are none.
 EVENT_WAIT = 10.0
@@ -33,7 +34,7 @@ class TokenFiles:
     """
 
     def __init__(self) -> None:
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._directory: scratch.Scratch | None = None
         self._count = 0
 
     def write(self, token: str) -> str:
@@ -42,11 +43,9 @@ class TokenFiles:
         :returns: the file's path.
         """
         if self._directory is None:
-            self._directory = tempfile.TemporaryDirectory(
-                prefix='powervm-emulator-'
-            )
+            self._directory = scratch.Scratch()
         self._count += 1
-        path = pathlib.Path(self._directory.name, f'token{self._count}')
+        path = self._directory.path / f'token{self._count}'
         path.touch(mode=0o600)
         path.write_text(f'{token}\n')
         return str(path)
@@ -64,6 +63,9 @@ class Emulation:
 
     :ivar operations: the operations of jobs, by resource kind and name.
     :ivar event_wait: seconds that a poll waits for events.
+    :ivar world: the document of the world that was loaded last.
+    :ivar starting: the partitions that start when the power returns, each
+        with its RMC state.
     """
 
     host: host_module.Host
@@ -80,6 +82,8 @@ class Emulation:
         default_factory=connections_module.Connections
     )
     jobs: jobs_module.Jobs = dataclasses.field(init=False)
+    world: resource.JSON = dataclasses.field(default_factory=dict)
+    starting: list[tuple[Any, str]] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.jobs = jobs_module.Jobs(self.host, self.operations)

@@ -142,6 +142,7 @@ class Jobs:
     """The jobs of a host.
 
     :param operations: the operation classes by (resource kind, name).
+    :ivar last: the id of the latest job; no other one gets it again.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class Jobs:
         self.operations = operations
         self._jobs: dict[str, Job] = {}
         self._planned: dict[str, collections.deque[Outcome]] = {}
-        self._last = 1_000_000_000_000
+        self.last = 1_000_000_000_000
         self.mode = Mode.IMMEDIATE
 
     def check_operation(self, kind: str, name: str) -> type[Operation]:
@@ -171,9 +172,9 @@ class Jobs:
     ) -> Job:
         """Start a job; in immediate mode also finish it."""
         type_ = self.check_operation(target.kind, name)
-        self._last += 1
+        self.last += 1
         job = Job(
-            id=str(self._last),
+            id=str(self.last),
             path=f'{target.path}/do/{name}',
             name=name,
             operation=type_(self._host, target, parameters),

@@ -46,6 +46,7 @@ class Site(Generic[H]):
         host loads its world first.
     :ivar shared: the resources of pools, by kind and uuid in upper case.
     :ivar contents: of logical units, by the uuid of the pool and UDID.
+    :ivar revision: the latest one of any resource.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -55,12 +56,12 @@ class Site(Generic[H]):
         self.hosts: list[H] = []
         self.shared: Table = {}
         self.contents = contents_module.Contents()
-        self._revision = 0
+        self.revision = 0
 
     def next_revision(self) -> int:
         """Return a revision that no resource of any host has had."""
-        self._revision += 1
-        return self._revision
+        self.revision += 1
+        return self.revision
 
     def sharers(self, pool: str) -> list[H]:
         """Return the hosts that share a pool, by the uuid of the pool."""

@@ -42,6 +42,7 @@ from powervm_emulator.nouns.virtual_scsi_mapping import (
     noun as virtual_scsi_mapping_noun,
 )
 from powervm_emulator.nouns.volume_group import noun as volume_group_noun
+from powervm_emulator.nouns.volume_group import physical_volume
 
 #: Worlds are built in this order. Another order gives other uuids to what a
 #: seed makes, so add a noun at the end unless it must be built earlier.
@@ -64,6 +65,7 @@ NOUNS: tuple[noun.Noun, ...] = (
     sriov_adapter.NOUN,
     *virtual_scsi_mapping_noun.NOUNS,
     *empty.NOUNS,
+    physical_volume.NOUN,
 )
 OPERATIONS: jobs_module.Operations = {
     (one.kind, name): operation

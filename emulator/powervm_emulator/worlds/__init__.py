@@ -149,7 +149,7 @@ def _complete_paths(node: object, folder: pathlib.Path) -> None:
             _complete_paths(value, folder)
     elif isinstance(node, dict):
         for key, value in node.items():
-            if key == 'capture' and '/' in value['file']:
+            if key == 'capture' and '/' in value.get('file', ''):
                 value['file'] = str((folder / value['file']).absolute())
             _complete_paths(value, folder)
 

@@ -78,6 +78,10 @@ def _captured(spec: Spec, noun: noun_module.Noun, where: str) -> Iterator[str]:
     capture = spec['capture']
     if {'entry', 'name'} <= capture.keys():
         yield f'{where}.capture: name and entry exclude each other'
+    if 'document' in capture:
+        for key in ('file', 'entry', 'name'):
+            if key in capture:
+                yield f'{where}.capture: document and {key} exclude each other'
     for key in ('slots', 'correct_ids'):
         if key in capture and noun.kind != managed_system.KIND:
             yield f'{where}.capture.{key}: a {noun.kind} has no slots'
@@ -187,9 +191,13 @@ def _clusters(world: Spec) -> Iterator[str]:
     names = []
     for number, cluster in enumerate(world.get('clusters', ())):
         path = f'clusters[{number}]'
+        nodes += [(f'{path}.nodes', name) for name in cluster['nodes']]
+        if 'capture' in cluster:
+            continue
+        if 'captured_pool' in cluster:
+            yield f'{path}: captured_pool needs capture'
         clusters.append((f'{path}.name', cluster['name']))
         names.append((f'{path}.pool.name', cluster['pool']['name']))
-        nodes += [(f'{path}.nodes', name) for name in cluster['nodes']]
         yield from _pool(cluster['pool'], f'{path}.pool')
     for values in (clusters, names, nodes):
         yield from _repeated(values, {})

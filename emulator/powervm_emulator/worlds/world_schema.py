@@ -47,8 +47,22 @@ _DEFINITIONS: dict[str, Any] = {
         'description': ('A captured resource; the other keys change it.'),
         'type': 'object',
         'additionalProperties': False,
-        'required': ['file'],
+        'if': {'required': ['document']},
+        'then': {'required': ['uuid']},
+        'else': {'required': ['file']},
         'properties': {
+            'document': {
+                'description': (
+                    'The content of the entry itself, as powervm-emulator'
+                    ' record writes it; instead of file.'
+                ),
+                'type': 'string',
+                'minLength': 1,
+            },
+            'uuid': {
+                'description': 'The id of the entry with this content.',
+                '$ref': '#/$defs/uuid',
+            },
             'file': {
                 'description': (
                     'A name in pypowervm/tests/data, or a path, which has a'

@@ -43,11 +43,11 @@ def build(
 def _build(host: Host, partition: Partition, spec: resource.JSON) -> None:
     if 'capture' in spec:
         found = captures.find(spec['capture'], client_network_adapter.ADAPTER)
-        host.add(
-            client_network_adapter.Adapter(
-                found.uuid, found.element, partition
-            )
+        made = client_network_adapter.Adapter(
+            found.uuid, found.element, partition
         )
+        _replace_adopted(host, made)
+        host.add(made)
         return
     name = spec.get('switch', virtual_switch.DEFAULT_SWITCH)
     switch = virtual_switch.by_name(host, partition.system, name)
@@ -63,6 +63,16 @@ def _build(host: Host, partition: Partition, spec: resource.JSON) -> None:
         mac = spec['mac'].replace(':', '').upper()
         body.append(content.leaf('MACAddress', mac))
     client_network_adapter_update.build(host, partition, body)
+
+
+def _replace_adopted(host: Host, made: client_network_adapter.Adapter) -> None:
+    """Make a captured trunk adapter that of its captured bridge."""
+    for other in list(
+        host.of_type(client_network_adapter.Adapter, made.partition)
+    ):
+        if other.bridge and other.slot == made.slot:
+            made.bridge = other.bridge
+            host.remove(other)
 
 
 SCHEMA: resource.JSON = {

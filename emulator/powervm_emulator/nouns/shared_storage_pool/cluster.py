@@ -38,11 +38,17 @@ class Cluster(resource.Resource):
     """A Cluster as one host shows it.
 
     Only for its own Virtual I/O Servers does it know the resource.
+
+    :param captured: whether its nodes are those of a capture, of which not
+        all need be here.
     """
 
-    def __init__(self, pool: model.Pool, element: Element) -> None:
+    def __init__(
+        self, pool: model.Pool, element: Element, captured: bool = False
+    ) -> None:
         super().__init__(KIND, pool.cluster_uuid, element)
         self.pool = pool
+        self.captured = captured
 
 
 def is_up(vios: Partition) -> bool:
@@ -62,21 +68,46 @@ def check_up(vios: Partition) -> None:
         )
 
 
-def build(host: Host, pool: model.Pool) -> None:
-    """Give a host the cluster of a pool."""
-    host.add(Cluster(pool, _element(host, pool)), quiet=True)
+def build(
+    host: Host, pool: model.Pool, captured: Element | None = None
+) -> None:
+    """Give a host the cluster of a pool.
+
+    :param captured: what the host shows of it.
+    """
+    if captured is None:
+        made = Cluster(pool, _element(host, pool))
+    else:
+        made = Cluster(pool, captured, captured=True)
+    host.add(made, quiet=True)
 
 
 def show(host: Host, pool: model.Pool) -> None:
     """Show the nodes of a cluster as they are now, on one host."""
     found = host.find(KIND, pool.cluster_uuid)
-    if found is None:
+    if not isinstance(found, Cluster):
         return
-    nodes = _nodes(host, pool)
+    nodes = _captured_nodes if found.captured else _described_nodes
+    wanted = nodes(host, found)
     present = content.section(found.element, 'Node')
-    if etree.tostring(nodes) != etree.tostring(present):
-        content.replace(found.element, nodes)
+    if etree.tostring(wanted) != etree.tostring(present):
+        content.replace(found.element, wanted)
         host.touch(found, 'Other')
+
+
+def _described_nodes(host: Host, found: Cluster) -> Element:
+    return _nodes(host, found.pool)
+
+
+def _captured_nodes(host: Host, found: Cluster) -> Element:
+    """Return the captured nodes, with the states of those that are here."""
+    nodes = content.copy(content.section(found.element, 'Node'))
+    states = {vios.uuid: _state(vios) for vios in _members(host, found.pool)}
+    for node in content.find_all(nodes, 'Node'):
+        uuid = content.target(node, partition_module.VIOS).upper()
+        if uuid in states:
+            content.put(node, 'State', states[uuid])
+    return nodes
 
 
 def summary(host: Host, pool: model.Pool) -> resource.JSON:

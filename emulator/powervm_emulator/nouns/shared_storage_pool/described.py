@@ -21,6 +21,7 @@ from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.core import units
 from powervm_emulator.nouns.partition import model as partition_module
+from powervm_emulator.nouns.shared_storage_pool import captured
 from powervm_emulator.nouns.shared_storage_pool import cluster
 from powervm_emulator.nouns.shared_storage_pool import logical_units
 from powervm_emulator.nouns.shared_storage_pool import model
@@ -44,15 +45,19 @@ def build(
         has described the pool in another way.
     """
     for spec in described:
-        common = {key: spec[key] for key in spec if key != 'nodes'}
         nodes = [_server(host, name) for name in spec['nodes']]
+        if 'capture' in spec:
+            common, make = captured.common(spec), captured.pool
+        else:
+            common = {key: spec[key] for key in spec if key != 'nodes'}
+            make = _pool
         pool = _present(host, common)
         if pool is None:
-            pool = _pool(host, common)
+            pool = make(host, common)
         else:
             host.pools[pool.uuid] = []
         host.pools[pool.uuid] += [vios.uuid for vios in nodes]
-        cluster.build(host, pool)
+        cluster.build(host, pool, captured.cluster_element(spec))
 
 
 def tiers(spec: resource.JSON) -> list[resource.JSON]:
@@ -234,9 +239,17 @@ SCHEMA: resource.JSON = {
     ),
     'type': 'object',
     'additionalProperties': False,
-    'required': ['name', 'nodes', 'pool'],
+    'required': ['nodes'],
+    'if': {'required': ['capture']},
+    'then': {'required': ['captured_pool']},
+    'else': {'required': ['name', 'pool']},
     'properties': {
-        'name': {'$ref': '#/$defs/name'},
+        'capture': {'$ref': '#/$defs/capture'},
+        'captured_pool': captured.SCHEMA,
+        'name': {
+            'description': 'Required without capture.',
+            '$ref': '#/$defs/name',
+        },
         'nodes': {
             'description': "Names of this world's Virtual I/O Servers.",
             'type': 'array',
@@ -244,6 +257,7 @@ SCHEMA: resource.JSON = {
             'items': {'$ref': '#/$defs/name'},
         },
         'pool': {
+            'description': 'Required without capture.',
             'type': 'object',
             'additionalProperties': False,
             'required': ['name', 'capacity'],

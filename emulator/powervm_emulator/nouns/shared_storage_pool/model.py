@@ -44,6 +44,7 @@ class Pool(resource.Resource):
     :param spec: how worlds describe the cluster, without the nodes.
     :ivar random: of all that the pool chooses. It does not depend on hosts.
     :ivar cluster_uuid: of the cluster, which each host shows in its own way.
+    :ivar unseen: GB that a captured pool has less than its logical units say.
     """
 
     def __init__(self, spec: resource.JSON, seed: int) -> None:
@@ -55,6 +56,7 @@ class Pool(resource.Resource):
         self.pool_uuid = self.uuid
         self.cluster_uuid = self.new_uuid()
         self.identity = self.new_number()
+        self.unseen = 0.0
         self.tiers: list[Tier] = []
         self.units: dict[str, LogicalUnit] = {}
 
@@ -76,7 +78,8 @@ class Pool(resource.Resource):
     @property
     def free(self) -> float:
         """GB that no logical unit takes."""
-        return self.capacity - sum(unit.used for unit in self.units.values())
+        used = sum(unit.used for unit in self.units.values())
+        return self.capacity - used - self.unseen
 
     @property
     def promised(self) -> float:

@@ -76,7 +76,11 @@ NOUNS = (
         parents=(noun.ROOT,),
         searchable=True,
         world=noun.WorldKey(
-            'clusters', (), described.SCHEMA, build=described.build
+            'clusters',
+            (),
+            described.SCHEMA,
+            captured=('name', 'pool'),
+            build=described.build,
         ),
         summary=summary,
     ),

@@ -12,26 +12,33 @@
 
 """Physical volumes of Virtual I/O Servers.
 
-Each described volume group has one of its own; nothing changes them.
+Each described volume group has one of its own; others are free. Nothing
+changes them.
 """
 
 import base64
+import re
+from collections.abc import Iterable
 
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
+from powervm_emulator.core import errors
+from powervm_emulator.core import host as host_module
+from powervm_emulator.core import noun
+from powervm_emulator.core import resource
 from powervm_emulator.nouns.partition import model as partition_module
 
 VOLUMES = 'PhysicalVolumes'
 _VOLUME = 'PhysicalVolume'
 _PATH = f'{VOLUMES}/{_VOLUME}'
+_UDID = 'UniqueDeviceID'
 _MEGABYTES = 1024
+_NAME = re.compile('hdisk([0-9]{1,6})')
+Partition = partition_module.Partition
 
 
 def add(
-    vios: partition_module.Partition,
-    group: content.Element,
-    capacity: float,
-    serial: str,
+    vios: Partition, group: content.Element, capacity: float, serial: str
 ) -> None:
     """Give a new volume group the next disk of its server.
 
@@ -39,29 +46,63 @@ def add(
     :param capacity: in GB.
     :param serial: a hexadecimal number that no other disk has.
     """
+    volume = _element(vios, _next_name(vios), capacity, serial)
+    content.section(group, VOLUMES).append(volume)
+    content.section(vios.element, VOLUMES).append(content.copy(volume))
+
+
+def build(
+    host: host_module.Host, vios: Partition, described: Iterable[resource.JSON]
+) -> None:
+    """Give a server the free disks that its world describes.
+
+    :raises errors.WorldError: it has a disk with the name or UDID of one.
+    """
+    for spec in described:
+        serial = f'{host.random.getrandbits(64):016x}'
+        name = spec.get('name') or _next_name(vios)
+        volume = _element(vios, name, spec['capacity'], serial)
+        content.put(volume, 'AvailableForUsage', True)
+        for key, path in (('udid', _UDID), ('location', 'LocationCode')):
+            if key in spec:
+                content.put(volume, path, spec[key])
+        for path in ('VolumeName', _UDID):
+            _check_new(vios, path, content.text(volume, path))
+        content.section(vios.element, VOLUMES).append(volume)
+
+
+def _check_new(vios: Partition, path: str, value: str) -> None:
+    for other in content.find_all(vios.element, _PATH):
+        if content.text(other, path) == value:
+            raise errors.WorldError(
+                [f'{vios.name} has two physical volumes with {path} {value!r}']
+            )
+
+
+def _next_name(vios: Partition) -> str:
+    """Return the first name that no disk of a server has."""
     used = content.find_all(vios.element, _PATH)
     names = {content.text(volume, 'VolumeName') for volume in used}
-    number = next(
-        number
+    return next(
+        f'hdisk{number}'
         for number in range(len(names) + 1)
         if f'hdisk{number}' not in names
     )
-    volume = _element(vios, number, capacity, serial[:16].upper())
-    content.section(group, VOLUMES).append(volume)
-    section = content.section(vios.element, VOLUMES)
-    section.append(content.copy(volume))
 
 
 def _element(
-    vios: partition_module.Partition, number: int, capacity: float, serial: str
+    vios: Partition, name: str, capacity: float, serial: str
 ) -> content.Element:
+    serial = serial[:16].upper()
     # As the disks of a RAID adapter say it of themselves.
     inquiry = f'1IBM     IPR-0   {serial}'.encode()
+    found = _NAME.fullmatch(name)
+    place = int(found[1]) + 1 if found else 0
     values: dict[str, content.Value] = {
-        'LocationCode': f'U78D2.001.{vios.system.serial}-P1-D{number + 1}',
-        'UniqueDeviceID': f'01{base64.b64encode(inquiry).decode()}',
+        'LocationCode': f'U78D2.001.{vios.system.serial}-P1-D{place}',
+        _UDID: f'01{base64.b64encode(inquiry).decode()}',
         'VolumeCapacity': int(capacity * _MEGABYTES),
-        'VolumeName': f'hdisk{number}',
+        'VolumeName': name,
         'VolumeUniqueID': f'391BIBMIPR-0   {serial}03IBMsas',
     }
     leaves = [content.leaf(*item) for item in values.items()]
@@ -69,3 +110,44 @@ def _element(
     elements.fill(volume)
     elements.sort(volume)
     return volume
+
+
+_SCHEMA: resource.JSON = {
+    'description': 'A disk of the server that is in no volume group.',
+    'type': 'object',
+    'additionalProperties': False,
+    'required': ['capacity'],
+    'properties': {
+        'capacity': {'$ref': '#/$defs/gigabytes'},
+        'name': {
+            'description': (
+                'Such as hdisk7; the first one that is free if it is not '
+                'given.'
+            ),
+            'type': 'string',
+            'pattern': f'^{_NAME.pattern}$',
+        },
+        'udid': {
+            'description': (
+                'UniqueDeviceID: 01 and base64. Made if it is not given.'
+            ),
+            'type': 'string',
+            'pattern': '^01[A-Za-z0-9+/]+={0,2}$',
+        },
+        'location': {
+            'description': 'The location code. Made if it is not given.',
+            'type': 'string',
+            'minLength': 1,
+        },
+    },
+}
+#: A part of worlds alone: clients see disks in other documents.
+NOUN = noun.Noun(
+    _VOLUME,
+    world=noun.WorldKey(
+        'physical_volumes',
+        (partition_module.VIOS,),
+        _SCHEMA,
+        build=build,
+    ),
+)
