@@ -331,7 +331,7 @@ class LparPlanTest(unittest.TestCase):
 
         again, _ = host.apply(made).plan(row, wanted)
 
-        self.assertEqual('PartitionConflict', values.words(again))
+        self.assertEqual('!taken', values.words(again))
 
     @given(everything)
     def test_running_guest_is_stopped_only_if_row_permits(self, situation):
