@@ -21,6 +21,7 @@ from pypowervm.wrappers import storage as pvm_storage
 from nova_powervm import exception
 from nova_powervm.lpar import storage
 from powervm_emulator import fixture
+from tests.unit.powervm import hosts
 from tests.unit.powervm.disk import group_host
 from tests.unit.powervm.disk import pool_host
 
@@ -409,8 +410,7 @@ class OtherHostTest(pool_host.DiskTestCase):
 
     def setUp(self):
         super().setUp()
-        _, adapter = self.connect(self.other)
-        self.others = self.load(adapter)
+        self.others = self.load(hosts.connect(self, self.other))
         self.partitions = {
             partition['name']: partition['uuid']
             for partition in self.other.control.state()['systems'][0][

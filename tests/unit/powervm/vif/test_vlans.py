@@ -348,5 +348,3 @@ class ProvisionedVlansTest(unittest.TestCase):
         self.service.ops.tidy()
 
         self.assertNotIn(100, self.world.bridge.vlans)
-
-
