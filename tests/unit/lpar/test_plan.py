@@ -702,3 +702,29 @@ class WordsTest(unittest.TestCase):
             'port1, port2; connect its disks; start it',
             str(made),
         )
+
+    def test_printed_steps_say_what_they_do(self):
+        changed = decide(
+            operations.HARD_REBOOT,
+            wanted(blanks=(values.SWAP,), checks_swap=True, grow_root_gb=20),
+            lpar(),
+            mappings=(),
+            swap_fits=False,
+            **CHANGES,
+        )
+        others = (
+            decide(operations.ARRIVAL, wanted(), lpar()),
+            decide(operations.DEPARTURE, wanted(checks_swap=True), lpar()),
+            decide(operations.DETACH_PORT, wanted(ports=(values.port(),))),
+        )
+        text = '; '.join(map(str, (changed, *others)))
+        for expected in (
+            'prepare the host for port port2;',
+            'remove the adapter fa:16:3e:00:00:01, which belongs to no port',
+            'create the adapters of port port2;',
+            'have a root disk of at least 20 GB',
+            'have swap disk of 1 GB, and no other swap disk',
+            'left, but not its disks',
+            'remove the adapter of port port1',
+        ):
+            self.assertIn(expected, text)

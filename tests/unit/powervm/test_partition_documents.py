@@ -196,6 +196,12 @@ class SlotsTest(DocumentTestCase):
             )
         self.assertEqual(before, self.document())
 
+    def test_unknown_lpar_is_not_found(self):
+        self.partitions.delete(self.uuid)
+
+        with self.assertRaises(exception.PartitionNotFound):
+            self.change(before_write=lambda: self.fail('burned'))
+
     def test_slot_of_another_lpar_changes_nothing(self):
         before = self.document()
 

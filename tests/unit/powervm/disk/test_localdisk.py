@@ -143,7 +143,7 @@ class RootDiskTest(group_host.LocalDiskTestCase):
 
     def test_remove_without_delete_only_unmaps(self):
         lpar = self.lpar_named('archive')
-        self.disks.attach(lpar, [self.make(DATA)])
+        self.disks.attach(lpar, [self.make(DATA, lpar=lpar)])
         self.disks.remove(lpar, delete=False)
         self.assertEqual(1, len(self.shown()))
         self.assertEqual([], self.vios()['scsi_mappings'])
