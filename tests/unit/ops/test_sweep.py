@@ -72,6 +72,14 @@ class PoolDisksTest(unittest.TestCase):
         (line,) = logged.output
         self.assertIn(f'The disks {UNKNOWN} r in', line)
 
+    def test_disk_that_cannot_be_deleted_is_named_once(self):
+        cloud, named = Cloud(disk(GONE)), set()
+        with self.assertLogs(LOGGER, 'WARNING') as logged:
+            self.remove(cloud, named)
+            self.remove(cloud, named)
+        self.assertEqual(1, len(logged.output))
+        self.assertEqual([[disk(GONE)]] * 2, cloud.deleted)
+
     def test_empty_pool_asks_nova_nothing(self):
         cloud = Cloud()
         self.remove(cloud)
