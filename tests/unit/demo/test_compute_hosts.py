@@ -10,19 +10,27 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""Waits of the demonstration for what Nova does with servers."""
 
 import types
 import unittest
 
+import ddt
 import openstack.exceptions
 
+from demo import cloud
 from demo import compute_hosts
+
+#: Host, status and task of a server, one look after another.
+WAITS = 'two', 'VERIFY_RESIZE', None
+IS_BACK = 'two', 'ACTIVE', None
 
 
 class _Compute:
     """A compute API that shows a server in these states, one after another.
 
-    It refuses to end the force of a service so often.
+    It notes what else is called, and refuses to end the force of a service
+    so often.
     """
 
     def __init__(self, *states, refusals=0):
@@ -30,38 +38,23 @@ class _Compute:
         self._refusals = refusals
         self.actions = []
 
+    def __getattr__(self, name):
+        return lambda *given: self.actions.append((name, *given))
+
     def get_server(self, _identifier):
         host, status, task = self._states.pop(0)
         return types.SimpleNamespace(
             name='mine', compute_host=host, status=status, task_state=task
         )
 
-    def evacuate_server(self, identifier):
-        self.actions.append(('evacuate', identifier))
-
-    def migrate_server(self, identifier):
-        self.actions.append(('migrate', identifier))
-
     def find_flavor(self, name, *, ignore_missing):
         return types.SimpleNamespace(id=f'id of {name}')
-
-    def resize_server(self, identifier, flavor):
-        self.actions.append(('resize', identifier, flavor))
-
-    def confirm_server_resize(self, identifier):
-        self.actions.append(('confirm', identifier))
-
-    def revert_server_resize(self, identifier):
-        self.actions.append(('revert', identifier))
 
     def migrations(self, server_id):
         return [
             types.SimpleNamespace(uuid=f'{server_id} {day}', created_at=day)
             for day in ('2026-01-02', '2026-01-03', '2026-01-01')
         ]
-
-    def start_server(self, identifier):
-        self.actions.append(('start', identifier))
 
     def update_service_forced_down(self, _service, host, binary, is_forced):
         if self._refusals and not is_forced:
@@ -77,26 +70,62 @@ def _hosts(*states, refusals=0):
     )
 
 
+@ddt.ddt
 class ComputeHostsTest(unittest.TestCase):
-    def test_evacuation_ends_on_another_host_without_a_task(self):
-        compute, hosts = _hosts(
-            ('one', 'ACTIVE', None),
-            ('one', 'REBUILD', 'rebuilding'),
-            ('two', 'SHUTOFF', None),
+    @ddt.named_data(
+        [
+            'evacuation until it is elsewhere without a task',
+            'evacuate',
+            'evacuate_server',
+            [('one', *IS_BACK[1:]), ('one', 'REBUILD', 'rebuilding'), IS_BACK],
+        ],
+        [
+            'evacuation until it has failed',
+            'evacuate',
+            'evacuate_server',
+            [('one', *IS_BACK[1:]), ('one', 'ERROR', None)],
+        ],
+        [
+            'start until its task ends',
+            'start',
+            'start_server',
+            [('two', 'SHUTOFF', 'powering-on'), IS_BACK],
+        ],
+        [
+            'migration until it waits for confirmation',
+            'migrate',
+            'migrate_server',
+            [('one', 'ACTIVE', 'resize_prep'), WAITS],
+        ],
+        [
+            'confirmation until nothing waits',
+            'confirm',
+            'confirm_server_resize',
+            [WAITS, ('two', 'ACTIVE', 'x'), IS_BACK],
+        ],
+        [
+            'revert until nothing waits',
+            'revert',
+            'revert_server_resize',
+            [WAITS, ('two', 'VERIFY_RESIZE', 'resize_reverting'), IS_BACK],
+        ],
+    )
+    def test_hosts_wait_for(self, action, request, states):
+        compute, hosts = _hosts(*states)
+
+        getattr(hosts, action)('id')
+
+        self.assertEqual([(request, 'id')], compute.actions)
+        self.assertEqual([], compute._states)
+
+    def test_resize_has_id_of_flavor(self):
+        compute, hosts = _hosts(('one', 'ACTIVE', 'resize_prep'), WAITS)
+
+        hosts.resize('id', 'large')
+
+        self.assertEqual(
+            [('resize_server', 'id', 'id of large')], compute.actions
         )
-
-        hosts.evacuate('id')
-
-        self.assertEqual([('evacuate', 'id')], compute.actions)
-
-    def test_failed_evacuation_ends_the_wait(self):
-        compute, hosts = _hosts(
-            ('one', 'ACTIVE', None), ('one', 'ERROR', None)
-        )
-
-        hosts.evacuate('id')
-
-        self.assertEqual([('evacuate', 'id')], compute.actions)
 
     def test_evacuation_without_end_is_a_timeout(self):
         _, hosts = _hosts(
@@ -105,42 +134,6 @@ class ComputeHostsTest(unittest.TestCase):
 
         with self.assertRaisesRegex(TimeoutError, 'mine is still REBUILD'):
             hosts.evacuate('id', seconds=-1)
-
-    def test_start_waits_for_the_end_of_its_task(self):
-        compute, hosts = _hosts(
-            ('two', 'SHUTOFF', 'powering-on'), ('two', 'ACTIVE', None)
-        )
-
-        hosts.start('id')
-
-        self.assertEqual([('start', 'id')], compute.actions)
-
-    def test_move_ends_when_it_waits_for_confirmation(self):
-        for move, arguments, action in (
-            ('migrate', (), ('migrate', 'id')),
-            ('resize', ('large',), ('resize', 'id', 'id of large')),
-        ):
-            compute, hosts = _hosts(
-                ('one', 'ACTIVE', 'resize_prep'),
-                ('two', 'VERIFY_RESIZE', None),
-            )
-
-            getattr(hosts, move)('id', *arguments)
-
-            self.assertEqual([action], compute.actions)
-
-    def test_confirmation_and_revert_end_when_nothing_waits_any_more(self):
-        for action in ('confirm', 'revert'):
-            compute, hosts = _hosts(
-                ('two', 'VERIFY_RESIZE', None),
-                ('two', 'VERIFY_RESIZE', 'resize_reverting'),
-                ('two', 'ACTIVE', 'resize_reverting'),
-                ('two', 'ACTIVE', None),
-            )
-
-            getattr(hosts, action)('id')
-
-            self.assertEqual([(action, 'id')], compute.actions)
 
     def test_last_migration_is_the_youngest(self):
         _, hosts = _hosts()
@@ -163,3 +156,15 @@ class ComputeHostsTest(unittest.TestCase):
 
         with self.assertRaises(openstack.exceptions.BadRequestException):
             hosts.end_force('one', seconds=-1)
+
+
+class ServerTest(unittest.TestCase):
+    def test_server_is_settled_when_active_or_failed_with_fault(self):
+        for status, fault, expected in (
+            ('BUILD', '', False),
+            ('ACTIVE', '', True),
+            ('ERROR', '', False),
+            ('ERROR', 'No valid host', True),
+        ):
+            server = cloud.Server('a-uuid', 'a-name', 'i-1', status, fault)
+            self.assertIs(expected, server.is_settled)

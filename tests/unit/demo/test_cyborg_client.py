@@ -13,7 +13,6 @@
 import json
 import unittest
 
-import openstack.exceptions
 import requests
 
 from demo import cyborg_client
@@ -37,10 +36,6 @@ class _Adapter:
 
     def get(self, path, microversion):
         return _answer(self._status, self._answers[path])
-
-    def post(self, path, json=None):
-        self.posted.append((path, json))
-        return _answer(self._status, {})
 
 
 def _device(uuid, drc_index):
@@ -90,21 +85,6 @@ class CyborgTest(unittest.TestCase):
             ],
         )
 
-    def test_device_is_disabled_and_enabled_by_its_uuid(self):
-        adapter = _Adapter({})
-        device = cyborg_client.Device(
-            *('a', 'h', '1014', '0634', 'enabled', '21010038', 'name', 'rp')
-        )
-        cyborg = cyborg_client.Cyborg(adapter)
-
-        cyborg.set_enabled(device, False)
-        cyborg.set_enabled(device, True)
-
-        self.assertEqual(
-            ['/devices/a/disable', '/devices/a/enable'],
-            [path for path, _ in adapter.posted],
-        )
-
     def test_unbound_request_has_no_provider_and_no_handle(self):
         arq = {
             'state': 'Initial',
@@ -122,9 +102,3 @@ class CyborgTest(unittest.TestCase):
         self.assertEqual(
             cyborg_client.Request('Initial', 'p', '', '', {}), request
         )
-
-    def test_refusal_is_an_error_of_the_client(self):
-        cyborg = cyborg_client.Cyborg(_Adapter({}, status=403))
-
-        with self.assertRaises(openstack.exceptions.SDKException):
-            cyborg.create_device_profile('p', [])

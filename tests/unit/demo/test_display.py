@@ -44,33 +44,6 @@ CHILD = _provider(
 )
 
 
-class TablesTest(unittest.TestCase):
-    def test_table_aligns_columns(self):
-        self.assertEqual(
-            ['a    long', 'bcd  e'],
-            display.table(('a', 'long'), [('bcd', 'e')]),
-        )
-
-    def test_slots_shows_ids_and_owner(self):
-        lines = display.slots([samples.a_slot('21010020', owner='vios1')])
-
-        self.assertEqual('21010020', lines[1].split()[0])
-        self.assertEqual('10DE:1DB6', lines[1].split()[1])
-        self.assertIn('vios1', lines[1])
-
-    def test_offers_lists_slots_per_paragraph(self):
-        self.assertEqual(
-            ['gpus: 21010020, 21010021', 'nvme: no slot'],
-            display.offers({'gpus': ['21010020', '21010021'], 'nvme': []}),
-        )
-
-    def test_usages_shows_total_and_used(self):
-        self.assertEqual(
-            ['PowerVM', 'IOSlot', 'node', '21010020', 'CUSTOM_GPU', '1', '1'],
-            display.usages([ROOT, CHILD])[1].split(),
-        )
-
-
 class ProviderTreeTest(unittest.TestCase):
     def test_tree_draws_root_and_children(self):
         self.assertEqual(

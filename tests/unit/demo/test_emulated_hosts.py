@@ -115,6 +115,25 @@ class EmulatorTest(unittest.TestCase):
         self.addCleanup(client.log_off)
         self.assertEqual('21010099', client.slots()[0].drc_index)
 
+    def test_client_reads_slots_and_partitions(self):
+        client = host.Host(self.start())
+        self.addCleanup(client.log_off)
+
+        slots = {slot.drc_index: slot for slot in client.slots()}
+        partitions = {found.name: found for found in client.partitions()}
+
+        self.assertEqual(sorted(slots), list(slots))
+        self.assertEqual('vios1', slots['21010011'].owner)
+        self.assertIsNone(slots['21010020'].owner)
+        self.assertLessEqual(
+            {('vendor_id', '10DE'), ('device_id', '1DB6'), ('class', '0302')},
+            slots['21010020'].properties.items(),
+        )
+        found = partitions['database']
+        self.assertEqual('running', found.state)
+        self.assertEqual(host.PartitionSize(16384, 4), client.size(found.uuid))
+        self.assertEqual([], client.storage(found.uuid))
+
     def test_world_that_cannot_be_built_is_named_in_the_log(self):
         world = self.state_dir / 'world.yaml'
         world.write_text('systems: [{capture: {file: none.txt}}]')

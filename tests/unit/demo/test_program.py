@@ -63,5 +63,20 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(str([str(self.script), '--config-file', 'x']), line)
         self.assertEqual(-signal.SIGTERM, child.wait(30))
 
+    def test_command_goes_on_without_standard_input(self):
+        self.script.write_text('import time; time.sleep(0.5)')
+        for redirection in ('< /dev/null', '<&-'):
+            with self.subTest(redirection):
+                command = 'exec "$0" -m demo.services.program "$1" '
+                status = subprocess.run(
+                    [
+                        *('/bin/sh', '-c', command + redirection),
+                        *(sys.executable, str(self.script)),
+                    ],
+                    check=False,
+                    timeout=30,
+                )
+                self.assertEqual(0, status.returncode)
+
     def test_status_of_the_command_is_returned(self):
         self.assertEqual(3, self.start().wait(30))

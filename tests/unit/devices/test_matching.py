@@ -65,18 +65,6 @@ class JudgeTest(unittest.TestCase):
             'no paragraph of inv identifies it', str(verdict.reason)
         )
 
-    def test_judge_withholds_slots_with_same_index(self):
-        verdicts = judge(slot(), slot(vendor_id=1), slot(drc_index=5))
-        self.assertEqual(
-            ['duplicate', 'duplicate', None],
-            [v.reason and v.reason.code for v in verdicts],
-        )
-
-    def test_judge_keeps_order_of_slots(self):
-        indexes = [9, 3, 7]
-        verdicts = judge(*(slot(drc_index=index) for index in indexes))
-        self.assertEqual(indexes, [v.slot.drc_index for v in verdicts])
-
     def test_judge_offers_nothing_without_paragraphs(self):
         (verdict,) = judge(slot(), paragraphs=())
         self.assertEqual('unmatched', verdict.reason.code)
@@ -146,15 +134,6 @@ class ConflictTest(unittest.TestCase):
         self.assertEqual('denied', verdict.reason.code)
         self.assertEqual((NOT_THIS, nor_this), verdict.denials)
 
-    def test_empty_slot_does_not_conflict(self):
-        verdicts = judge(slot(pci_class=0xFFFF), paragraphs=(GPUS, BY_NAME))
-        self.assertEqual((), matching.conflicts(verdicts))
-        self.assertEqual('empty', verdicts[0].reason.code)
-
-    def test_slots_of_one_paragraph_do_not_conflict(self):
-        verdicts = judge(slot(), slot(drc_index=5))
-        self.assertEqual((), matching.conflicts(verdicts))
-
 
 class DeniedTest(unittest.TestCase):
     def test_denying_paragraph_applies_in_any_order(self):
@@ -165,30 +144,15 @@ class DeniedTest(unittest.TestCase):
             self.assertEqual((NOT_THIS,), verdict.denials)
             self.assertIn("paragraph 'not this' (line 7)", str(verdict.reason))
 
-    def test_denied_slot_needs_no_allowing_paragraph(self):
-        (verdict,) = judge(slot(), paragraphs=(NOT_THIS,))
-        self.assertEqual('denied', verdict.reason.code)
-
     def test_reason_of_host_precedes_denial(self):
         (verdict,) = judge(slot(sriov=True), paragraphs=(GPUS, NOT_THIS))
         self.assertEqual('sriov', verdict.reason.code)
-
-    def test_denying_paragraph_leaves_other_slots_offered(self):
-        verdicts = judge(
-            slot(), slot(drc_index=5), paragraphs=(GPUS, NOT_THIS)
-        )
-        self.assertEqual(
-            [False, True], [verdict.offered for verdict in verdicts]
-        )
 
 
 class UnusedTest(unittest.TestCase):
     def unused(self, *paragraphs, host_slots):
         found = matching.unused(policy.Policy(paragraphs, 'inv'), host_slots)
         return [p.name for p in found]
-
-    def test_paragraphs_that_identify_device_are_used(self):
-        self.assertEqual([], self.unused(GPUS, NOT_THIS, host_slots=[slot()]))
 
     def test_paragraph_without_device_is_unused(self):
         self.assertEqual(
@@ -213,9 +177,6 @@ class UnusedTest(unittest.TestCase):
 
     def test_paragraph_of_withheld_device_is_used(self):
         self.assertEqual([], self.unused(GPUS, host_slots=[slot(sriov=True)]))
-
-    def test_conflicting_paragraphs_are_used(self):
-        self.assertEqual([], self.unused(GPUS, BY_NAME, host_slots=[slot()]))
 
     def test_denying_paragraph_without_device_is_unused(self):
         self.assertEqual(
@@ -260,14 +221,3 @@ class DevicesTest(unittest.TestCase):
             (False, True), (plain.one_time_use, found.one_time_use)
         )
         self.assertEqual({'HW_PCI_ONE_TIME_USE'}, found.traits - plain.traits)
-
-    def test_devices_include_offered_slots_only(self):
-        found = matching.devices(
-            judge(
-                slot(drc_index=1),
-                slot(drc_index=2, sriov=True),
-                slot(drc_index=3, owner=client()),
-                slot(drc_index=4, vendor_id=1),
-            )
-        )
-        self.assertEqual([1, 3], [d.slot.drc_index for d in found])

@@ -115,15 +115,6 @@ class GeneratedTraitsTest(unittest.TestCase):
         )
         self.assertEqual([prefix], [trait[: len(prefix)] for trait in gone])
 
-    def test_zero_has_trait(self):
-        self.assertIn(
-            'CUSTOM_POWERVM_IOSLOT_SUBSYS_DEVICE_ID_0000',
-            names.generated_traits(slot(subsys_device_id=0)),
-        )
-
-    def test_empty_location_code_has_no_trait(self):
-        self.assertEqual(7, len(names.generated_traits(slot(drc_name=''))))
-
     def test_long_location_code_is_cut_to_255_characters(self):
         longest = max(
             names.generated_traits(slot(drc_name='U' * 300)), key=len

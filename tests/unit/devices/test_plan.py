@@ -67,6 +67,112 @@ def only_entry(*args, **kwargs):
     return entry
 
 
+def once(**changes):
+    """Give a device that is for one use."""
+    return dataclasses.replace(
+        device(traits=['OWNER_NOVA', ONCE], **changes), one_time_use=True
+    )
+
+
+#: What a plan makes of a device and its provider: the device, the provider,
+#: what Placement says of it, and then the action, the inventory with what is
+#: reserved of each class, and the traits. A device is of the class GPU.
+ROWS = """
+device without provider gets one: gpu | - | doubt | create GPU=0 NOVA
+provider without inventory gets it: gpu | empty | doubt | publish GPU=0 NOVA
+provider keeps inventory while held: gpu | GPU=0 | held | publish GPU=0 NOVA
+reserve of operator stays: gpu | GPU=1 | doubt | publish GPU=1 NOVA
+reserve is limited to total: gpu | GPU=4 | doubt | publish GPU=1 NOVA
+other traits go: gpu | GPU=0 A | doubt | publish GPU=0 NOVA
+withdrawn device comes back: gpu | GPU=1 MARK | doubt | publish GPU=0 NOVA
+free provider changes class: gpu | OLD=0 | free | publish GPU=0 NOVA
+reserved provider changes class: gpu | OLD=1 | free | publish GPU=1 NOVA
+free provider loses second class: gpu | GPU=0 OLD=0 | free | publish GPU=0 NOVA
+held provider keeps class: gpu | OLD=0 | held | keep_class OLD=0 NOVA
+reserved and held one does: gpu | OLD=1 | held | keep_class OLD=1 NOVA
+provider in doubt keeps class: gpu | OLD=0 | doubt | keep_class OLD=0 NOVA
+free orphan goes: - | GPU=0 | free | delete
+held orphan is marked: - | GPU=0 | held | withdraw GPU=0 MARK
+orphan in doubt is marked: - | GPU=0 | doubt | withdraw GPU=0 MARK
+marked held orphan is reserved: - | GPU=0 MARK | held | withdraw GPU=1 MARK
+marked one in doubt is: - | GPU=0 MARK | doubt | withdraw GPU=1 MARK
+reserved orphan stays so: - | GPU=1 MARK A | doubt | withdraw GPU=1 MARK A
+orphan of operator is not marked: - | GPU=1 A | doubt | withdraw GPU=1 A
+free orphan of operator stays: - | GPU=1 | free | withdraw GPU=1
+orphan reserved since reading stays: - | GPU=0 | reserved | withdraw GPU=0
+classes are reserved: - | GPU=0 OLD=0 MARK | doubt | withdraw GPU=1 OLD=1 MARK
+orphan without inventory is marked: - | empty | doubt | withdraw MARK
+one-time-use device begins unburned: once | - | doubt | create GPU=0 NOVA ONCE
+allocation burns nothing: once | GPU=0 ONCE | held | publish GPU=0 NOVA ONCE
+withdrawal is no burn: once | GPU=1 MARK | doubt | publish GPU=0 NOVA ONCE
+device that LPAR has is burned: once | - | lpar | create GPU=1 NOVA ONCE
+device released in use is: once | GPU=0 ONCE | lpar | publish GPU=1 NOVA ONCE
+device flagged in use is burned: once | GPU=0 | lpar | publish GPU=1 NOVA ONCE
+device flagged with mark is: once | GPU=0 MARK | lpar | publish GPU=1 NOVA ONCE
+reusable device of LPAR is not burned: gpu | GPU=0 | lpar | publish GPU=0 NOVA
+held orphan is withdrawn unburned: - | GPU=0 ONCE | held | withdraw GPU=0 ONCE
+orphan in doubt is, too: - | GPU=0 ONCE | doubt | withdraw GPU=0 ONCE
+burned orphan stays: - | GPU=1 ONCE | reserved | withdraw GPU=1 ONCE
+orphan burned since stays: - | GPU=0 ONCE | reserved | withdraw GPU=0 ONCE
+unburned free orphan goes: - | GPU=0 ONCE | free | delete
+"""
+_TRAITS = {
+    'NOVA': 'OWNER_NOVA',
+    'ONCE': ONCE,
+    'MARK': WITHDRAWN,
+    'A': 'CUSTOM_A',
+}
+
+
+def described(words):
+    """Return the inventory and the traits that words describe."""
+    inventory, traits = {}, set()
+    for word in words.split():
+        name, is_class, reserved = word.partition('=')
+        if is_class:
+            inventory[f'CUSTOM_{name}'] = record(int(reserved))
+        elif word != 'empty':
+            traits.add(_TRAITS[word])
+    return inventory, frozenset(traits)
+
+
+@ddt.ddt
+class ActionTest(unittest.TestCase):
+    """What becomes of a provider, or of a device that has none."""
+
+    @ddt.named_data(*(line.split(': ') for line in ROWS.strip().splitlines()))
+    def test_plan_is_that_of_row(self, row):
+        offered, there, placement, expected = row.split(' | ')
+        uuid = f'uuid of {NAME}'
+        inventory, traits = described(there) if there != '-' else ({}, ())
+        providers = [
+            slot_providers.Provider(uuid, NAME, inventory, frozenset(traits))
+        ]
+        answers = {
+            'doubt': {},
+            'held': {uuid: {'i': frozenset(inventory)}},
+        }.get(placement, {uuid: {}})
+
+        plan = values.make_plan(
+            {'gpu': [device()], 'once': [once()], '-': []}[offered],
+            providers if there != '-' else [],
+            slot_providers.Allocations(
+                answers, [uuid] if placement == 'reserved' else []
+            ),
+            held=[INDEX] if placement == 'lpar' else (),
+        )
+
+        (entry,) = plan.entries
+        action, _, words = expected.partition(' ')
+        self.assertEqual(Action[action.upper()], entry.action)
+        self.assertEqual(
+            (None if there == '-' else uuid, NAME), (entry.uuid, entry.name)
+        )
+        self.assertEqual(described(words)[0], entry.inventory)
+        if action != 'delete':
+            self.assertEqual(described(words)[1], entry.traits)
+
+
 class PublishTest(unittest.TestCase):
     def test_plan_creates_provider_for_new_device(self):
         entry = only_entry([device()])
@@ -83,35 +189,9 @@ class PublishTest(unittest.TestCase):
         )
         self.assertEqual(('CUSTOM_GPU',), entry.resource_classes)
 
-    def test_plan_publishes_existing_provider(self):
-        entry = only_entry([device()], [provider(classes=())])
-        self.assertEqual(Action.PUBLISH, entry.action)
-        self.assertEqual(f'uuid of {NAME}', entry.uuid)
-        self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
-
     def test_plan_adopts_provider_with_short_name(self):
         entry = only_entry([device()], [provider(SHORT)])
         self.assertEqual((Action.PUBLISH, SHORT), (entry.action, entry.name))
-
-    def test_plan_keeps_inventory_while_allocated(self):
-        entry = only_entry([device()], [provider()], {NAME: ['instance']})
-        self.assertEqual(Action.PUBLISH, entry.action)
-        self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
-
-    def test_plan_keeps_reservation_of_operator(self):
-        entry = only_entry([device()], [provider(reserved=1)])
-        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
-
-    def test_plan_offers_withdrawn_device_again(self):
-        entry = only_entry(
-            [device()], [provider(reserved=1, traits=[WITHDRAWN])]
-        )
-        self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
-        self.assertEqual({'OWNER_NOVA'}, entry.traits)
-
-    def test_plan_limits_reserved_to_total(self):
-        entry = only_entry([device()], [provider(reserved=4)])
-        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
 
     def test_plan_accepts_record_without_reserved(self):
         there = slot_providers.Provider(
@@ -120,45 +200,13 @@ class PublishTest(unittest.TestCase):
         entry = only_entry([device()], [there])
         self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
 
-    def test_plan_replaces_traits_of_provider(self):
-        old = ['CUSTOM_POWERVM_IOSLOT_CLASS_0200', 'CUSTOM_BY_HAND']
-        new = ['CUSTOM_POWERVM_IOSLOT_CLASS_0302', 'OWNER_NOVA']
-        entry = only_entry([device(traits=new)], [provider(traits=old)])
-        self.assertEqual({*new}, entry.traits)
-
-
-@ddt.ddt
-class ResourceClassChangeTest(unittest.TestCase):
-    """The file gives a device another resource class."""
-
-    def test_plan_changes_class_of_free_provider(self):
+    def test_reason_of_kept_class_names_both_and_consumers(self):
         entry = only_entry(
-            [device()], [provider(classes=['CUSTOM_OLD'])], {NAME: []}
+            [device()],
+            [provider(classes=['CUSTOM_OLD'])],
+            {NAME: ['b', 'a']},
         )
-        self.assertEqual(Action.PUBLISH, entry.action)
-        self.assertEqual(('CUSTOM_GPU',), entry.resource_classes)
-
-    def test_plan_keeps_reservation_when_class_changes(self):
-        there = provider(classes=['CUSTOM_OLD'], reserved=1)
-        for held in ([], ['instance']):
-            entry = only_entry([device()], [there], {NAME: held})
-            (kept,) = entry.inventory.values()
-            self.assertEqual(record(1), kept)
-
-    @ddt.named_data(
-        ['allocated', {NAME: ['b', 'a']}, ('a', 'b')],
-        ['unknown', {}, ()],
-    )
-    def test_plan_keeps_class_of_allocated_or_unknown_provider(
-        self, consumers, expected
-    ):
-        entry = only_entry(
-            [device()], [provider(classes=['CUSTOM_OLD'])], consumers
-        )
-        self.assertEqual(Action.KEEP_CLASS, entry.action)
-        self.assertEqual({'CUSTOM_OLD': record()}, entry.inventory)
-        self.assertEqual(expected, entry.consumers)
-        self.assertEqual({'OWNER_NOVA'}, entry.traits)
+        self.assertEqual(('a', 'b'), entry.consumers)
         self.assertIn('stays CUSTOM_OLD', entry.reason)
         self.assertIn('becomes CUSTOM_GPU', entry.reason)
 
@@ -180,11 +228,6 @@ class ResourceClassChangeTest(unittest.TestCase):
         entry = only_entry([device()], [there], {NAME: ['instance']})
         self.assertEqual({'CUSTOM_OLD': old}, entry.inventory)
 
-    def test_plan_drops_second_class_of_free_provider(self):
-        there = provider(classes=['CUSTOM_GPU', 'CUSTOM_OLD'])
-        entry = only_entry([device()], [there], {NAME: []})
-        self.assertEqual(('CUSTOM_GPU',), entry.resource_classes)
-
 
 @ddt.ddt
 class OrphanTest(unittest.TestCase):
@@ -203,82 +246,15 @@ class OrphanTest(unittest.TestCase):
         self.assertEqual(f'uuid of {NAME}', entry.uuid)
         self.assertEqual({}, entry.inventory)
 
-    def test_deletion_states_reason(self):
+    def test_orphan_states_reason_and_consumers(self):
         known = only_entry([], [provider()], {NAME: []}, {INDEX: OWNED})
         self.assertEqual(OWNED.text, known.reason)
         gone = only_entry([], [provider()], {NAME: []})
         self.assertEqual('the host no longer reports the slot', gone.reason)
-
-    @ddt.named_data(
-        ['allocated', {NAME: ['instance']}, ('instance',)],
-        ['unknown', {}, ()],
-    )
-    def test_plan_withdraws_allocated_or_unknown_orphan(
-        self, consumers, expected
-    ):
-        entry = only_entry([], [provider()], consumers, {INDEX: OWNED})
-        self.assertEqual(
-            plans.Entry(
-                action=Action.WITHDRAW,
-                drc_index=INDEX,
-                name=NAME,
-                uuid=f'uuid of {NAME}',
-                inventory={'CUSTOM_GPU': record(0)},
-                traits=frozenset({WITHDRAWN}),
-                reason=OWNED.text,
-                consumers=expected,
-            ),
-            entry,
-        )
-        # The reserve is raised once the trait is there.
-        marked = provider(traits=[WITHDRAWN])
-        entry = only_entry([], [marked], consumers, {INDEX: OWNED})
-        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
-        self.assertEqual({WITHDRAWN}, entry.traits)
-
-    def test_plan_keeps_withdrawn_orphan_reserved(self):
-        there = provider(reserved=1, traits=[WITHDRAWN, 'CUSTOM_A'])
-        entry = only_entry([], [there])
-        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
-        self.assertEqual({WITHDRAWN, 'CUSTOM_A'}, entry.traits)
-
-    def test_plan_does_not_mark_orphan_reserved_by_operator(self):
-        there = provider(reserved=1, traits=['CUSTOM_A'])
-        entry = only_entry([], [there])
-        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
-        self.assertEqual({'CUSTOM_A'}, entry.traits)
-
-    def test_plan_keeps_free_orphan_reserved_by_operator(self):
-        entry = only_entry((), [provider(reserved=1)], {NAME: []})
-        self.assertEqual(Action.WITHDRAW, entry.action)
-        self.assertNotIn(WITHDRAWN, entry.traits)
-        self.assertIn('operator has reserved it', entry.reason)
-
-    def test_plan_keeps_orphan_reserved_since_last_reading(self):
-        plan = values.make_plan(
-            (),
-            [provider()],
-            slot_providers.Allocations(
-                {f'uuid of {NAME}': {}}, [f'uuid of {NAME}']
-            ),
-        )
-        (entry,) = plan.entries
-        self.assertEqual(Action.WITHDRAW, entry.action)
-        self.assertNotIn(WITHDRAWN, entry.traits)
-        # Nova's copy differs from Placement, and so nothing is written.
-        self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
-
-    def test_plan_withdraws_all_classes_of_orphan(self):
-        there = provider(classes=['CUSTOM_A', 'CUSTOM_B'], traits=[WITHDRAWN])
-        entry = only_entry([], [there])
-        self.assertEqual(
-            {'CUSTOM_A': record(1), 'CUSTOM_B': record(1)}, entry.inventory
-        )
-
-    def test_plan_withdraws_orphan_without_inventory(self):
-        entry = only_entry([], [provider(classes=())])
-        self.assertEqual(Action.WITHDRAW, entry.action)
-        self.assertEqual({}, entry.inventory)
+        held = only_entry([], [provider()], {NAME: ['i']}, {INDEX: OWNED})
+        self.assertEqual((OWNED.text, ('i',)), (held.reason, held.consumers))
+        reserved = only_entry((), [provider(reserved=1)], {NAME: []})
+        self.assertIn('operator has reserved it', reserved.reason)
 
 
 class PairTest(unittest.TestCase):
@@ -363,47 +339,9 @@ class PairTest(unittest.TestCase):
         )
         self.assertEqual((), plan.entries_with(Action.WITHDRAW))
 
-    def test_plan_without_devices_and_providers_is_empty(self):
-        self.assertEqual(plans.Plan(), make_plan())
 
-
-def once(**changes):
-    """Give a device that is for one use."""
-    return dataclasses.replace(
-        device(traits=['OWNER_NOVA', ONCE], **changes), one_time_use=True
-    )
-
-
-@ddt.ddt
 class OneTimeUseTest(unittest.TestCase):
     """A plan burns nothing; it repairs what LPARs of instances hold."""
-
-    def test_plan_creates_provider_unburned(self):
-        entry = only_entry([once()])
-        self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
-        self.assertIn(ONCE, entry.traits)
-
-    def test_plan_burns_nothing_for_allocation(self):
-        entry = only_entry(
-            [once()], [provider(traits=[ONCE])], {NAME: ['instance']}
-        )
-        self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
-
-    @ddt.named_data(
-        ['made_anew', ()],
-        ['released_in_use', [provider(traits=[ONCE])]],
-        ['flagged_in_use', [provider()]],
-        ['flagged_while_withdrawn', [provider(traits=[WITHDRAWN])]],
-    )
-    def test_plan_burns_device_that_lpar_holds(self, providers):
-        entry = only_entry([once()], providers, held=[INDEX])
-        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
-        self.assertEqual({'OWNER_NOVA', ONCE}, entry.traits)
-        self.assertTrue(entry.burned)
-
-    def test_plan_does_not_burn_reusable_device_that_lpar_holds(self):
-        entry = only_entry([device()], [provider()], held=[INDEX])
-        self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
 
     def test_plan_keeps_burned_device_burned_without_flag(self):
         there = provider(reserved=1, traits=[ONCE])
@@ -416,36 +354,11 @@ class OneTimeUseTest(unittest.TestCase):
         entry = only_entry([device()], [provider(traits=[ONCE])])
         self.assertNotIn(ONCE, entry.traits)
 
-    def test_plan_does_not_take_withdrawal_for_burn(self):
-        there = provider(reserved=1, traits=[WITHDRAWN])
-        entry = only_entry([once()], [there])
-        self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
-        self.assertEqual({'OWNER_NOVA', ONCE}, entry.traits)
-
-    def test_plan_withdraws_without_burning(self):
-        for consumers in ({NAME: ['instance']}, {}):
-            entry = only_entry([], [provider(traits=[ONCE])], consumers)
-            self.assertEqual(Action.WITHDRAW, entry.action)
-            self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
-            self.assertEqual({ONCE}, entry.traits)
-
-    def test_plan_keeps_burned_orphan(self):
+    def test_reason_of_burned_orphan_says_so(self):
         there = provider(reserved=1, traits=[ONCE])
-        for reserved in (there, provider(traits=[ONCE])):
-            plan = values.make_plan(
-                (),
-                [reserved],
-                slot_providers.Allocations({there.uuid: {}}, [there.uuid]),
-            )
-            (entry,) = plan.entries
-            self.assertEqual(Action.WITHDRAW, entry.action)
-            self.assertIn('was used once', entry.reason)
-            self.assertEqual(reserved.inventory, entry.inventory)
-            self.assertEqual({ONCE}, entry.traits)
-
-    def test_plan_deletes_unburned_free_orphan(self):
-        entry = only_entry([], [provider(traits=[ONCE])], {NAME: []})
-        self.assertEqual(Action.DELETE, entry.action)
+        entry = only_entry([], [there], {NAME: []})
+        self.assertIn('was used once', entry.reason)
+        self.assertTrue(entry.burned)
 
     def test_plan_burns_withheld_device_that_lpar_holds(self):
         paragraph = dataclasses.replace(values.paragraph(), one_time_use=True)

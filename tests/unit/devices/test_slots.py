@@ -89,14 +89,6 @@ class SlotTest(unittest.TestCase):
     def test_owner_text_has_kind_and_name(self, changes, expected):
         self.assertEqual(expected, str(client(**changes)))
 
-    def test_slot_defaults_are_assignable_and_not_empty(self):
-        least = slots.Slot(INDEX)
-        self.assertFalse(least.sriov)
-        self.assertTrue(least.assignable)
-        self.assertFalse(least.bus_group_required)
-        self.assertFalse(least.is_empty)
-        self.assertIsNone(least.owner)
-
     def test_duplicated_indexes_returns_repeated_indexes(self):
         host_slots = [slot(drc_index=index) for index in (1, 2, 1, 3, 1, 3)]
         self.assertEqual({1, 3}, slots.duplicated_indexes(host_slots))

@@ -66,6 +66,28 @@ WORDS = {
     steps.Restart: 'restart',
 }
 
+#: What the class of a refusal is called in tables.
+REFUSALS = {
+    'ClaimFailed': '!claim',
+    'DiskInUse': '!used',
+    'DiskMissing': '!disk',
+    'DiskNotConnected': '!apart',
+    'PartitionConflict': '!taken',
+    'PartitionNotFound': '!lost',
+    'PartitionNotStartable': '!state',
+    'SlotsDiffer': '!differ',
+    'SlotsMissing': '!slots',
+}
+#: The columns of tables; the last is that without an LPAR.
+COLUMNS = {
+    'running': RUNNING,
+    'suspended': SUSPENDED,
+    'failed': FAILED,
+    'off': OFF,
+    'unknown': UNKNOWN,
+    'absent': None,
+}
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Adapter(network_ports.Adapter):
@@ -201,20 +223,40 @@ def decide(operation, described, found=None, *, has_pool=True, **more):
 
 
 def words(made):
-    """Return the steps of a plan in words, or its refusal's class."""
+    """Return the steps of a plan in words, or its refusal's."""
     if made.refusal is not None:
-        return type(made.refusal).__name__
+        name = type(made.refusal).__name__
+        return REFUSALS.get(name, name)
     return ' '.join(WORDS[type(step)] for step in made.steps)
 
 
-def carried_out():
-    """Return the operations that work on the whole LPAR."""
-    return [
-        row
-        for row in operations.ALL
-        if row.stops is not operations.Stop.NO
-        or row.creates is not operations.Creation.NO
-    ]
+def row_of(name):
+    """Return an operation by the first words of its name."""
+    begin = name.removeprefix('check of ')
+    (row,) = (row for row in operations.ALL if row.name.startswith(begin))
+    return row if begin == name else row.as_check()
+
+
+def table(text):
+    """Yield the cells of a table: an operation, a state, and the words.
+
+    A line has the name of an operation, after a comma that of its only
+    column, and after a colon its cells: a dash for no words, a period for
+    what is not in the table, and quotation marks for what is on the left.
+    """
+    for line in text.strip().splitlines():
+        head, _, cells = line.strip().partition(': ')
+        name, _, column = head.partition(', ')
+        columns = [column] if column else COLUMNS
+        before = ''
+        for state, cell in zip(columns, cells.split(' | '), strict=True):
+            before = before if cell == '"' else cell
+            if before != '.':
+                yield (
+                    row_of(name),
+                    COLUMNS[state],
+                    '' if before == '-' else before,
+                )
 
 
 def refusal(made):

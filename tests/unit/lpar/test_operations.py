@@ -22,25 +22,26 @@ import ddt
 
 from nova_powervm.lpar import operations
 
-#: creates, stops, restarts, adds slots, frees slots, sizes, adapters, disks.
+#: creates, stops, restarts, adds slots, frees slots, size, adapters, disks,
+#: after a failure.
 ROWS = """
-spawn: yes, no, -, adds, -, sizes, made, made
-arrival: yes, no, -, adds, -, sizes, made, server's own
-departure: no, yes, -, -, -, -, no, kept
-resize within the host: no, to change, -, adds, frees, sizes, fitted, kept
-return: if lost, never running, -, adds, -, -, fitted, mapped
-start: no, failed, -, adds, -, -, fitted, there
-soft reboot: no, yes, restarts, adds, -, -, fitted, there
-hard reboot: if lost, yes, restarts, adds, frees, sizes, fitted, mapped
-attachment of a port: no, no, -, -, -, -, +1, no
-detachment of a port: no, no, -, -, -, -, -1, no
-plugging of ports: no, no, -, -, -, -, missing, no
+spawn: yes, no, -, adds, -, size, made, made, remove
+arrival: yes, no, -, adds, -, size, made, server's own, remove lpar
+departure: no, yes, -, -, -, -, no, kept, restart
+resize within the host: no, change, -, adds, frees, size, fitted, kept, leave
+return: if lost, never running, -, adds, -, -, fitted, mapped, leave
+start: no, failed, -, adds, -, -, fitted, there, nothing
+soft reboot: no, yes, restarts, adds, -, -, fitted, there, restart
+hard reboot: if lost, yes, restarts, adds, frees, size, fitted, mapped, restart
+attachment of a port: no, no, -, -, -, -, +1, no, nothing
+detachment of a port: no, no, -, -, -, -, -1, no, nothing
+plugging of ports: no, no, -, -, -, -, missing, no, nothing
 """
 WORDS = {
     operations.Creation.IF_LOST: 'if lost',
     operations.Stop.FAILED_ONLY: 'failed',
     operations.Stop.NEVER_RUNNING: 'never running',
-    operations.Stop.TO_CHANGE: 'to change',
+    operations.Stop.TO_CHANGE: 'change',
     operations.Adapters.MISSING: 'missing',
     operations.Disks.KEPT: "server's own",
     operations.Disks.STAY: 'kept',
@@ -55,7 +56,7 @@ def cells(row):
         'restarts': row.restarts,
         'adds': row.adds_slots,
         'frees': row.frees_slots,
-        'sizes': row.sizes,
+        'size': row.sizes,
     }
     return [
         WORDS.get(row.creates, str(row.creates)),
@@ -63,6 +64,7 @@ def cells(row):
         *(name if given else '-' for name, given in permissions.items()),
         WORDS.get(row.adapters, str(row.adapters)),
         WORDS.get(row.disks, str(row.disks)),
+        row.failure.name.lower().replace('_', ' '),
     ]
 
 
@@ -74,6 +76,9 @@ class RowTest(unittest.TestCase):
         (row,) = (row for row in operations.ALL if row.name == name)
 
         self.assertEqual(expected.split(', '), cells(row))
+        self.assertFalse(row.is_check)
+        self.assertTrue(row.as_check().is_check)
+        self.assertEqual(f'check of {row}', str(row.as_check()))
 
     def test_table_has_all_rows(self):
         self.assertEqual(

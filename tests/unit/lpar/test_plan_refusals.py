@@ -129,7 +129,7 @@ class SlotRefusalTest(unittest.TestCase):
                 row, wanted(), found, slots=values.managed_system(**host)
             )
 
-            self.assertEqual('ClaimFailed', words(made))
+            self.assertEqual('!claim', words(made))
             self.assertIn(
                 'slot 21010020 was allocated to it but it cannot be used: ',
                 refusal(made),
@@ -194,7 +194,7 @@ class SlotRefusalTest(unittest.TestCase):
             allocated=(values.provider_of(GPU),),
         )
 
-        self.assertEqual('ClaimFailed', words(made))
+        self.assertEqual('!claim', words(made))
         self.assertIn(
             'slot 21010021 has a one-time-use device that is not allocated '
             f'to it in Placement. {advice}',

@@ -25,30 +25,6 @@ GIB = storage.GIB
 
 
 class StorageNameTest(unittest.TestCase):
-    def test_root_disk_name_has_at_most_15_characters(self):
-        self.assertEqual(
-            'nv4b1c2d3e0f00r', storage.disk_name(LPAR, storage.root_role(20))
-        )
-        self.assertEqual(
-            15, len(storage.disk_name(LPAR, storage.root_role(20)))
-        )
-
-    def test_root_disk_name_shows_whether_placement_counts_it(self):
-        counted = storage.disk_name(LPAR, storage.root_role(1))
-        uncounted = storage.disk_name(LPAR, storage.root_role(0))
-        self.assertNotEqual(counted, uncounted)
-        self.assertTrue(storage.is_counted(counted))
-        self.assertTrue(storage.is_counted(f'0300f8d6.3/{counted}'))
-        self.assertFalse(storage.is_counted(uncounted))
-
-    def test_names_of_blank_disks_are_ours_and_counted(self):
-        for role in (*storage.EPHEMERALS, storage.SWAP):
-            name = storage.disk_name(LPAR, role)
-            self.assertEqual(15, len(name))
-            self.assertTrue(storage.is_ours(name), name)
-            self.assertTrue(storage.is_counted(name), name)
-            self.assertTrue(storage.belongs_to(name, LPAR), name)
-
     def test_virtual_slots_have_order_of_roles(self):
         for make_name in (storage.disk_name, storage.unit_name):
             slots = [
@@ -86,17 +62,6 @@ class StorageNameTest(unittest.TestCase):
         ):
             self.assertFalse(storage.is_counted(name), name)
 
-    def test_belongs_to_matches_names_of_same_lpar(self):
-        for name in (
-            storage.disk_name(LPAR, storage.root_role(0)),
-            storage.disk_name(LPAR, storage.root_role(1)),
-            storage.config_drive_name(LPAR),
-            f'a/path/{storage.config_drive_name(LPAR)}',
-        ):
-            self.assertTrue(storage.belongs_to(name, LPAR))
-            self.assertTrue(storage.belongs_to(name, LPAR.lower()))
-            self.assertFalse(storage.belongs_to(name, OTHER))
-
     def test_belongs_to_ignores_directory_of_path(self):
         path = f'{storage.stem(LPAR)}/lv01'
         self.assertFalse(storage.belongs_to(path, LPAR))
@@ -114,9 +79,6 @@ class BlankDisksTest(unittest.TestCase):
             storage.blank_disks([5, 3], 256),
         )
 
-    def test_flavor_without_blank_disks_has_none(self):
-        self.assertEqual((), storage.blank_disks([], 0))
-
     def test_disks_are_described_by_role_and_size(self):
         for disk, words in (
             (storage.Disk(storage.ROOT, 20), 'root disk of 20 GB'),
@@ -126,26 +88,9 @@ class BlankDisksTest(unittest.TestCase):
         ):
             self.assertEqual(words, str(disk))
 
-    def test_roots_are_told_from_other_roles(self):
-        self.assertTrue(storage.is_root(storage.root_role(1)))
-        self.assertTrue(storage.is_root(storage.root_role(0)))
-        for role in (*storage.EPHEMERALS, storage.SWAP):
-            self.assertFalse(storage.is_root(role), role)
-
 
 @ddt.ddt
 class RootDiskSizeTest(unittest.TestCase):
-    @ddt.named_data(
-        ['one byte', 0, 1, 1],
-        ['a byte less', 0, GIB - 1, 1],
-        ['exactly', 0, GIB, 1],
-        ['a byte more', 0, GIB + 1, 2],
-        ['fits exactly', 2, 2 * GIB, 2],
-        ['larger than the image', 20, GIB, 20],
-    )
-    def test_root_disk_size_fits_image_and_flavor(self, flavor, image, size):
-        self.assertEqual(size, storage.root_disk_gb(flavor, image, 'it'))
-
     def test_root_disk_smaller_than_image_is_refused(self):
         with self.assertRaises(exception.RootDiskTooSmall) as caught:
             storage.root_disk_gb(2, 2 * GIB + 1, 'it')

@@ -64,21 +64,6 @@ class PoolDisksTest(unittest.TestCase):
         named = set() if named is None else named
         sweep.remove_pool_disks(sweep.Pass(means, named, None))
 
-    def test_disks_of_instances_that_are_gone_are_deleted(self):
-        cloud = Cloud(disk(KNOWN), disk(GONE), disk(UNKNOWN), disk(GONE, 's'))
-        with self.assertLogs(LOGGER, 'WARNING') as logged:
-            self.remove(cloud)
-        self.assertEqual([{KNOWN, GONE, UNKNOWN}], cloud.asked)
-        self.assertEqual([[disk(GONE), disk(GONE, 's')]], cloud.deleted)
-        (line,) = logged.output
-        self.assertIn(f'Removing the disks {GONE} r, {GONE} s from', line)
-
-    def test_disks_of_other_instances_stay_without_a_warning(self):
-        cloud = Cloud(disk(KNOWN), disk(UNKNOWN))
-        with self.assertNoLogs(LOGGER, 'WARNING'):
-            self.remove(cloud)
-        self.assertEqual([], cloud.deleted)
-
     def test_disk_of_unknown_instance_is_named_once(self):
         cloud, named = Cloud(disk(KNOWN), disk(UNKNOWN)), set()
         with self.assertLogs(LOGGER, 'INFO') as logged:

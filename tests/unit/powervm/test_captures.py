@@ -18,13 +18,12 @@ import tempfile
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.conf import powervm as options
 from nova_powervm.powervm import captures
-from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from powervm_emulator import worlds
 from powervm_emulator.core import captures as emulated
 from tests.emulator import base
+from tests.unit.powervm import hosts
 
 _ENTRY = (
     '<entry xmlns="http://www.w3.org/2005/Atom"><id>1</id><content>'
@@ -174,14 +173,8 @@ class SameTranslationTest(unittest.TestCase):
             self.assertEqual(reported, any(slot.owner for slot in alone))
 
     def live(self, emulator):
-        server = options.Server(
-            emulator.url, emulator.username, emulator.password
-        )
-        adapter = session.connect(server)
-        try:
-            return system.RestSystem(adapter, server).read()
-        finally:
-            adapter.session.close()
+        adapter = hosts.connect(self, emulator)
+        return system.RestSystem(adapter, hosts.server_of(emulator)).read()
 
     def store(self, emulator, directory, kind):
         adapter = base.adapter_for(emulator)

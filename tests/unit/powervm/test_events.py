@@ -19,10 +19,8 @@ import unittest
 import unittest.mock
 import warnings
 
-from nova_powervm.conf import powervm as options
 from nova_powervm.powervm import events
-from nova_powervm.powervm import session
-from powervm_emulator import fixture
+from tests.unit.powervm import hosts
 
 # Longer than any test: only an event ends a poll.
 LONG = 60
@@ -49,19 +47,9 @@ class EventsTestCase(unittest.TestCase):
         warnings.simplefilter('ignore')
         logging.disable(logging.CRITICAL)
         self.addCleanup(logging.disable, logging.NOTSET)
-        self.emulator = fixture.Emulator(event_wait=LONG)
-        self.emulator.start()
-        self.addCleanup(self.emulator.stop)
+        self.emulator = hosts.start(self, event_wait=LONG)
         self.control = self.emulator.control
-        self.adapter = session.connect(
-            options.Server(
-                url=self.emulator.url,
-                username=self.emulator.username,
-                password=self.emulator.password,
-                connect_timeout=0,
-            )
-        )
-        self.addCleanup(self.adapter.session.close)
+        self.adapter = hosts.connect(self, self.emulator)
         self.watcher = Watcher()
         # Let a broken stream come back at once.
         self.enterContext(

@@ -15,8 +15,6 @@
 import dataclasses
 import types
 
-from pypowervm.wrappers import logical_partition
-
 from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.powervm import partitions
@@ -173,11 +171,6 @@ class SlotsTest(DocumentTestCase):
     def make(self):
         return self.create(slots=base.GPUS[:2], required=False)
 
-    def test_owned_slot_becomes_required(self):
-        found = self.change(*base.GPUS[:2])
-
-        self.assertEqual(dict.fromkeys(base.GPUS[:2], True), found.slots)
-
     def test_slots_are_written_without_sizes(self):
         before = self.read(self.uuid)
         spec = dataclasses.replace(
@@ -194,18 +187,6 @@ class SlotsTest(DocumentTestCase):
                 getattr(after, name).toxmlstring(),
             )
 
-    def test_slots_are_exchanged_in_one_request(self):
-        self.control.clear_journal()
-
-        found = self.change(base.GPUS[1], base.NVME)
-
-        self.assertEqual({base.GPUS[1]: True, base.NVME: True}, found.slots)
-        self.assertEqual(found, self.partitions.find(self.uuid))
-        self.assertIsNone(self.slot(base.GPUS[0]).part_uuid)
-        self.assertEqual(
-            1, self.control.journal_counts()['POST LogicalPartition.update']
-        )
-
     def test_slot_assigned_meanwhile_is_not_taken_away(self):
         spec = dataclasses.replace(self.spec([]), freed=frozenset())
         before = self.document()
@@ -215,8 +196,11 @@ class SlotsTest(DocumentTestCase):
             )
         self.assertEqual(before, self.document())
 
-    def test_lpar_loses_all_slots(self):
-        self.assertEqual({}, self.change().slots)
+    def test_unknown_lpar_is_not_found(self):
+        self.partitions.delete(self.uuid)
+
+        with self.assertRaises(exception.PartitionNotFound):
+            self.change(before_write=lambda: self.fail('burned'))
 
     def test_slot_of_another_lpar_changes_nothing(self):
         before = self.document()
@@ -225,77 +209,6 @@ class SlotsTest(DocumentTestCase):
             self.change(base.FOREIGN_SLOT, memory_mb=4096)
 
         self.assertEqual(before, self.document())
-
-    def test_unknown_lpar_is_not_found(self):
-        self.partitions.delete(self.uuid)
-        calls = []
-
-        with self.assertRaises(exception.PartitionNotFound):
-            self.change(before_write=lambda: calls.append(1))
-
-        self.assertEqual([], calls)
-
-
-class FaultsTest(DocumentTestCase):
-    """What is called before each try, and what becomes of the tries."""
-
-    def setUp(self):
-        super().setUp()
-        self.tries = []
-
-    def fail(self, **fault):
-        self.control.add_fault(
-            method='POST', match='LogicalPartition.update', nth=1, **fault
-        )
-
-    def try_it(self, **sizes):
-        return self.change(
-            base.NVME, before_write=lambda: self.tries.append(1), **sizes
-        )
-
-    def test_conflict_is_tried_again_with_present_document(self):
-        self.fail(status=412)
-
-        found = self.try_it(memory_mb=4096)
-
-        self.assertEqual(4096, found.sizes.memory_mb)
-        self.assertEqual({base.NVME: True}, found.slots)
-        self.assertEqual([1, 1], self.tries)
-
-    def test_lost_answer_leads_to_the_same_lpar(self):
-        self.fail(drop=True, phase='after')
-
-        found = self.try_it(memory_mb=4096)
-
-        self.assertEqual(4096, found.sizes.memory_mb)
-        self.assertEqual({base.NVME: True}, found.slots)
-
-    def test_refusal_is_not_tried_again(self):
-        self.fail(status=500)
-        before = self.document()
-
-        with self.assertRaises(exception.RestError):
-            self.try_it()
-
-        self.assertEqual([1], self.tries)
-        self.assertEqual(before, self.document())
-
-    def test_failing_last_step_leaves_lpar_unchanged(self):
-        before = self.document()
-
-        def refuse():
-            raise exception.ClaimFailed(instance='it', reason='not burned')
-
-        with self.assertRaises(exception.ClaimFailed):
-            self.change(base.NVME, before_write=refuse)
-
-        self.assertEqual(before, self.document())
-
-    def test_read_wrapper_has_what_the_host_reports(self):
-        found = self.try_it()
-
-        self.assertIsInstance(found.handle, logical_partition.LPAR)
-        self.assertEqual('not activated', found.state)
 
 
 class CreationTest(DocumentTestCase):
@@ -308,31 +221,6 @@ class CreationTest(DocumentTestCase):
     def make(self):
         """Return the uuid of an LPAR that there is not."""
         return types.SimpleNamespace(uuid=values.LPAR)
-
-    def write(self):
-        return self.partitions.write(
-            self.spec(base.GPUS[:2]),
-            lambda: self.tries.append(self.partitions.find(self.uuid)),
-            creates=True,
-        )
-
-    def test_new_lpar_is_as_specified(self):
-        found = self.write()
-
-        self.assertEqual([], found.differences(self.spec(base.GPUS[:2])))
-        self.assertEqual(found, self.partitions.find(self.uuid))
-        self.assertEqual([None], self.tries)
-
-    def test_refused_creation_leaves_no_lpar(self):
-        self.control.add_fault(
-            method='PUT', match='LogicalPartition.create', status=500, nth=1
-        )
-
-        with self.assertRaises(exception.RestError):
-            self.write()
-
-        self.assertEqual([None], self.tries)
-        self.assertIsNone(self.partitions.find(self.uuid))
 
     def test_impossible_sizes_are_refused_before_the_last_step(self):
         with self.assertRaises(exception.PartitionConflict):

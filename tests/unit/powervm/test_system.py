@@ -13,27 +13,20 @@
 """A host whose slots are all gone at once."""
 
 from nova_powervm import exception
-from nova_powervm.conf import powervm as options
-from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from powervm_emulator import worlds
 from tests.emulator import base
+from tests.unit.powervm import hosts
 
 
 class VanishedTest(base.EmulatorTestCase):
     def setUp(self):
         super().setUp()
-        server = options.Server(
-            url=self.emulator.url,
-            username=self.emulator.username,
-            password=self.emulator.password,
-            connect_timeout=0,
-        )
-        adapter = session.connect(server)
-        self.addCleanup(base.forget, adapter.session)
         self.now = 0.0
         self.system = system.RestSystem(
-            adapter, server, clock=lambda: self.now
+            hosts.connect(self, self.emulator),
+            hosts.server_of(self.emulator),
+            clock=lambda: self.now,
         )
         self.system.read()
 

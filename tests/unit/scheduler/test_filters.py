@@ -95,25 +95,6 @@ class PowerVMDeviceOrderFilterTest(unittest.TestCase):
         after = [list(state.allocation_candidates) for state in states]
         self.assertEqual(before, after)
 
-    def test_servers_of_request_get_different_devices(self):
-        state = host_state('host1', 'abcdefgh')
-        taken = []
-
-        for _ in range(8):
-            self.run_filter(state)
-            taken.append(take_first(state))
-            state.consume_from_request(SPEC)
-
-        self.assertEqual(list('abcdefgh'), sorted(taken))
-
-    def test_requests_at_same_time_get_different_devices(self):
-        states = [host_state('host1', 'abcdefgh') for _ in range(8)]
-
-        for state in states:
-            self.run_filter(state)
-
-        self.assertEqual(list('abcdefgh'), sorted(map(take_first, states)))
-
     def test_devices_of_host_that_is_not_tried_keep_their_turn(self):
         small, large = host_state('host1', 'a'), host_state('host2', 'bcd')
         taken = []

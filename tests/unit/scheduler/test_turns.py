@@ -13,7 +13,6 @@
 """The order in which providers are taken."""
 
 import concurrent.futures
-import itertools
 import subprocess
 import sys
 import textwrap
@@ -53,20 +52,6 @@ class TurnsTest(unittest.TestCase):
 
         self.assertEqual(list('abcabc'), taken)
 
-    def test_provider_that_was_never_taken_is_next(self):
-        order = in_order()
-        take(order, 'a')
-        take(order, 'b')
-
-        self.assertEqual('c', take(order, *'abc'))
-
-    def test_provider_that_was_taken_first_is_next(self):
-        order = in_order()
-        for provider in 'bca':
-            take(order, provider)
-
-        self.assertEqual('b', take(order, *'abc'))
-
     def test_latest_turn_of_group_counts(self):
         order = in_order()
         take(order, 'ab')
@@ -74,21 +59,6 @@ class TurnsTest(unittest.TestCase):
 
         # Each of the others has a provider that was taken last.
         self.assertEqual('ab', take(order, 'ac', 'bd', 'cd', 'ab'))
-
-    def test_earlier_turns_count_if_latest_ones_are_equal(self):
-        order = in_order()
-        for provider in 'abc':
-            take(order, provider)
-
-        self.assertEqual('ca', take(order, 'cb', 'ca'))
-
-    def test_provider_of_all_candidates_does_not_count(self):
-        order = in_order()
-
-        # As the provider of the compute node, or a shared storage pool.
-        taken = [take(order, 'xa', 'xb', 'xc') for _ in range(6)]
-
-        self.assertEqual(['xa', 'xb', 'xc'] * 2, taken)
 
     def test_equal_candidates_are_chosen_by_lowest_number(self):
         numbers = iter([0.5, 0.2, 0.9])
@@ -130,17 +100,6 @@ class TurnsTest(unittest.TestCase):
             )
 
         self.assertEqual(providers, sorted(taken))
-
-    def test_groups_share_no_provider_while_others_are_left(self):
-        for size in (2, 3):
-            order = turns.Turns()
-            groups = list(itertools.permutations('abcdefgh', size))
-
-            taken = [take(order, *groups) for _ in range(8 // size)]
-
-            self.assertEqual(
-                size * len(taken), len(set(itertools.chain(*taken)))
-            )
 
     def test_forked_workers_choose_different_candidates(self):
         chosen = subprocess.run(

@@ -19,10 +19,9 @@ from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
-from nova_powervm.powervm import session
 from nova_powervm.powervm.disk import localdisk
-from powervm_emulator import fixture
 from powervm_emulator import worlds
+from tests.unit.powervm import hosts
 
 DATA = b'\x01boot sector' + bytes(1000)
 NAME = 'nv4b1c2d3e0f00r'
@@ -67,19 +66,12 @@ class LocalDiskTestCase(unittest.TestCase):
                 'volume_groups': [{'name': 'other_pool', 'capacity': 100}],
             }
         )
-        emulator = fixture.Emulator(world)
-        emulator.start()
-        self.addCleanup(emulator.stop)
+        emulator = hosts.start(self, world)
         self.control = emulator.control
-        server = options.Server(
-            url=emulator.url,
-            username=emulator.username,
-            password=emulator.password,
-            connect_timeout=0,
+        self.adapter = hosts.connect(self, emulator)
+        self.settings = options.Settings(
+            hosts.server_of(emulator), volume_group='image_pool'
         )
-        self.adapter = session.connect(server)
-        self.addCleanup(self.adapter.session.close)
-        self.settings = options.Settings(server, volume_group='image_pool')
         self.disks = localdisk.LocalDisk(self.adapter, self.settings)
 
     def shown(self):

@@ -21,13 +21,12 @@ from nova_powervm.conf import powervm as options
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
 from nova_powervm.powervm import disk as disk_drivers
-from nova_powervm.powervm import session
 from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import pools
 from nova_powervm.powervm.disk import ssp
 from nova_powervm.powervm.disk import uploads
-from powervm_emulator import fixture
 from powervm_emulator import worlds
+from tests.unit.powervm import hosts
 
 DATA = b'\x01boot sector' + bytes(1000)
 CONTENTS = image.Contents(len(DATA), 'raw', len(DATA))
@@ -68,27 +67,13 @@ class PoolTestCase(unittest.TestCase):
         super().setUp()
         self.emulator = self.start()
         self.control = self.emulator.control
-        self.server, self.adapter = self.connect(self.emulator)
+        self.server = hosts.server_of(self.emulator)
+        self.adapter = hosts.connect(self, self.emulator)
         self.pool = pools.StoragePool(self.adapter)
 
     def start(self):
         """Start the emulator of the host, and return it."""
-        emulator = fixture.Emulator(self.world())
-        emulator.start()
-        self.addCleanup(emulator.stop)
-        return emulator
-
-    def connect(self, emulator):
-        """Log on to a host; return its options and the adapter."""
-        server = options.Server(
-            url=emulator.url,
-            username=emulator.username,
-            password=emulator.password,
-            connect_timeout=0,
-        )
-        adapter = session.connect(server)
-        self.addCleanup(adapter.session.close)
-        return server, adapter
+        return hosts.start(self, self.world())
 
     def world(self):
         """Return the world of the host."""

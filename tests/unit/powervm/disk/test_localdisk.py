@@ -30,33 +30,12 @@ roots = group_host.roots
 
 
 class RootDiskTest(group_host.LocalDiskTestCase):
-    def test_make_root_writes_image_to_new_disk(self):
-        self.make(DATA)
-        (disk,) = self.shown()
-        self.assertEqual((NAME, 1), (disk['name'], disk['capacity']))
-        self.assertEqual(DATA, self.control.contents(disk['udid']))
-
-    def test_failed_upload_removes_disk(self):
-        with self.assertRaises(exception.ImageDamaged):
-            self.make(DATA[:5], DAMAGED)
-        self.assertEqual([], self.shown())
-
     def test_failed_removal_keeps_error_of_upload(self):
         self.control.add_fault(
             match='VolumeGroup.update', nth=2, every=True, status=500
         )
         with self.assertRaises(exception.ImageDamaged):
             self.make(DATA[:5], DAMAGED)
-
-    def test_make_root_replaces_leftover_disk(self):
-        lpar = self.lpar_named('archive')
-        for size in (1, 2):
-            made = self.make(DATA, size=size, lpar=lpar)
-            self.disks.attach(lpar, [made])
-        (disk,) = self.shown()
-        self.assertEqual(2, disk['capacity'])
-        (mapping,) = self.vios()['scsi_mappings']
-        self.assertEqual(disk['udid'], mapping['udid'])
 
     def test_last_answer_saves_a_reading(self):
         self.make(DATA)
@@ -164,7 +143,7 @@ class RootDiskTest(group_host.LocalDiskTestCase):
 
     def test_remove_without_delete_only_unmaps(self):
         lpar = self.lpar_named('archive')
-        self.disks.attach(lpar, [self.make(DATA)])
+        self.disks.attach(lpar, [self.make(DATA, lpar=lpar)])
         self.disks.remove(lpar, delete=False)
         self.assertEqual(1, len(self.shown()))
         self.assertEqual([], self.vios()['scsi_mappings'])
@@ -234,14 +213,6 @@ class BlankDiskTest(group_host.LocalDiskTestCase):
     def by_name(self):
         return {disk['name'][-1]: disk for disk in self.shown()}
 
-    def test_make_blank_creates_disk_of_any_size(self):
-        self.make_blank()
-        self.make_blank(storage.SWAP, 0.5)
-        self.assertEqual(
-            {'0': 2, 's': 0.5},
-            {role: disk['capacity'] for role, disk in self.by_name().items()},
-        )
-
     def test_make_blank_replaces_leftover_of_another_size(self):
         root = self.make(DATA, lpar=self.lpar)
         self.make_blank(size=1)
@@ -265,13 +236,6 @@ class BlankDiskTest(group_host.LocalDiskTestCase):
         (mapping,) = self.vios()['scsi_mappings']
         self.assertEqual(disk['udid'], mapping['udid'])
 
-    def test_make_blank_creates_no_second_disk_after_lost_answer(self):
-        self.control.add_fault(
-            match='VolumeGroup.update', drop=True, phase='after'
-        )
-        self.make_blank()
-        self.assertEqual(1, len(self.shown()))
-
     def test_make_blank_reports_full_volume_group(self):
         self.start(capacity=5, free=1.5)
         self.lpar = self.lpar_named('archive')
@@ -287,14 +251,6 @@ class BlankDiskTest(group_host.LocalDiskTestCase):
         self.assertEqual(4, self.by_name()['s']['capacity'])
         # Of 4 GB, Placement counts 1.
         self.assertEqual(3, self.disks.capacity().reserved_gb)
-
-    def test_remove_deletes_disks_of_each_role(self):
-        stored = [self.make(DATA, lpar=self.lpar)]
-        stored += [self.make_blank(), self.make_blank(storage.SWAP, 1)]
-        self.disks.attach(self.lpar, stored)
-        self.disks.remove(self.lpar)
-        self.assertEqual([], self.shown())
-        self.assertEqual([], self.vios()['scsi_mappings'])
 
     def test_remove_stems_deletes_disks_of_each_role(self):
         self.make(DATA, lpar=self.lpar)

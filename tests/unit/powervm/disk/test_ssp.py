@@ -14,7 +14,6 @@
 
 from nova_powervm import exception
 from nova_powervm.devices import host_values
-from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
 from tests.unit.powervm.disk import pool_host
 
@@ -23,29 +22,6 @@ NAME = storage.unit_name(LPAR, storage.ROOT)
 
 
 class MakeTest(pool_host.DiskTestCase):
-    def test_root_disk_is_clone_of_image(self):
-        self.make_root()
-        self.make_root('4B1C2D3E-0F00-4000-8000-000000000002')
-        units = self.units()
-        self.assertEqual(3, len(units))
-        self.assertEqual(2, units[NAME]['capacity'])
-        self.assertEqual(pool_host.SHA256, units[NAME]['sha256'])
-        self.assertEqual(1, self.labels().count('File.upload'))
-
-    def test_clone_of_cached_image_costs_few_requests(self):
-        self.make_root()
-        self.labels()
-        self.make_root('4B1C2D3E-0F00-4000-8000-000000000002')
-        self.assertEqual(
-            [
-                'LogicalUnit.feed',
-                'SharedStoragePool.read',
-                'LogicalUnit.create',
-                'LogicalUnit.read',
-            ],
-            self.labels(),
-        )
-
     def test_leftover_disks_of_interrupted_build_are_replaced(self):
         lpar = self.lpar_named('archive')
         stored = [self.make_root(lpar), self.disks.make_blank(lpar, SWAP)]
@@ -64,20 +40,6 @@ class MakeTest(pool_host.DiskTestCase):
         with self.assertRaises(exception.DiskInUse):
             self.make_root(lpar)
         self.assertEqual(before, self.control.state())
-
-    def test_root_disk_that_does_not_fit_is_refused_before_upload(self):
-        with self.assertRaises(exception.NoRoom) as caught:
-            self.make_root(disk=storage.Disk(storage.ROOT, 30))
-        self.assertIn(
-            'has 20 GB free, but 30 GB are needed for root disk of 30 GB',
-            str(caught.exception),
-        )
-        self.assertEqual({}, self.units())
-
-    def test_overcommitment_divides_size_that_has_to_be_free(self):
-        self.disks = self.load(disk_overcommitment=2.0)
-        self.make_root(disk=storage.Disk(storage.ROOT, 30))
-        self.assertEqual(30, self.units()[NAME]['capacity'])
 
     def test_clone_of_image_that_is_being_deleted_is_made_again(self):
         self.make_root()
@@ -108,9 +70,6 @@ class MakeTest(pool_host.DiskTestCase):
         self.assertEqual(
             {LPAR}, {known.lpar for known in self.disks.pool.disks()}
         )
-
-    def test_qcow2_is_no_format_of_pools(self):
-        self.assertEqual((image.RAW,), self.disks.image_formats)
 
 
 class AttachTest(pool_host.DiskTestCase):
@@ -207,23 +166,12 @@ class AttachTest(pool_host.DiskTestCase):
         careless = self.load(check_disks_in_use=False)
         self.assertFalse(any(k.in_use for k in careless.pool.disks(self.lpar)))
 
-    def uses(self, disks):
-        return {known.in_use for known in disks.pool.disks(self.lpar)}
-
     def test_disk_in_use_is_kept_without_asking_host(self):
         self.disks.attach(self.lpar, self.stored)
         self.control.set_partition('archive', state='running')
         self.labels()
         self.disks.pool.delete(self.disks.pool.disks(self.lpar))
         self.assertEqual(['LogicalUnit.feed'], self.labels())
-
-    def test_remove_deletes_disks_and_medium(self):
-        self.disks.attach(self.lpar, self.stored)
-        self.disks.remove(self.lpar)
-        (name,) = self.units()
-        self.assertTrue(name.startswith('nvi'))
-        self.assertEqual({'vios1': [], 'vios2': [], 'vios3': []}, self.slots())
-        self.assertEqual([], self.media())
 
     def test_remove_without_deletion_keeps_disks_only(self):
         self.disks.attach(self.lpar, self.stored)

@@ -153,17 +153,6 @@ class MakeTest(TierTestCase):
         """Begin to delete an image, as another host would."""
         self.pool.rename(image, f'{READY}.x65000000')
 
-    def test_disks_in_other_tier_stay_there(self):
-        lpar = self.lpar_named('archive')
-        root = self.make_root(self.slow, lpar)
-        self.slow.attach(lpar, [root, self.slow.make_blank(lpar, SWAP)])
-        before = self.in_tiers()
-        self.assertTrue(self.fast.grow_root(lpar, 3))
-        self.assertTrue(self.fast.swap_fits(lpar, SWAP))
-        self.fast.fit_swap(lpar, SWAP)
-        self.assertEqual(before, self.in_tiers())
-        self.assertEqual(3, self.units()[root.name]['capacity'])
-
     def test_disks_in_other_tier_are_deleted(self):
         self.make_root(self.slow)
         self.slow.make_blank(LPAR, SWAP)

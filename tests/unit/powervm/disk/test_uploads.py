@@ -20,11 +20,9 @@ import unittest
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
-from nova_powervm.conf import powervm as options
-from nova_powervm.powervm import session
 from nova_powervm.powervm.disk import uploads
-from powervm_emulator import fixture
 from powervm_emulator import worlds
+from tests.unit.powervm import hosts
 
 DATA = bytes(range(256)) * 1000
 
@@ -52,19 +50,9 @@ class UploadTest(unittest.TestCase):
         world = worlds.default()
         (vios,) = world['systems'][0]['virtual_io_servers']
         vios['volume_groups'][0]['media_repository'] = {'size': 1}
-        emulator = fixture.Emulator(world)
-        emulator.start()
-        self.addCleanup(emulator.stop)
+        emulator = hosts.start(self, world)
         self.control = emulator.control
-        self.adapter = session.connect(
-            options.Server(
-                url=emulator.url,
-                username=emulator.username,
-                password=emulator.password,
-                connect_timeout=0,
-            )
-        )
-        self.addCleanup(self.adapter.session.close)
+        self.adapter = hosts.connect(self, emulator)
         (self.vios,) = virtual_io_server.VIOS.get(self.adapter)
         self.uploads = uploads.Uploads(self.adapter)
 

@@ -18,11 +18,9 @@ from pypowervm.wrappers import network as pvm_network
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
-from nova_powervm.conf import powervm as options
-from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm.vif import virtual_ethernet
-from powervm_emulator import fixture
+from tests.unit.powervm import hosts
 
 
 class VirtualEthernetTest(unittest.TestCase):
@@ -30,19 +28,11 @@ class VirtualEthernetTest(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        emulator = fixture.Emulator()
-        emulator.start()
-        self.addCleanup(emulator.stop)
-        server = options.Server(
-            url=emulator.url,
-            username=emulator.username,
-            password=emulator.password,
-            connect_timeout=0,
-        )
-        self.adapter = session.connect(server)
-        self.addCleanup(self.adapter.session.close)
+        emulator = hosts.start(self)
+        self.adapter = hosts.connect(self, emulator)
         self.networks = virtual_ethernet.VirtualEthernet(
-            self.adapter, system.RestSystem(self.adapter, server)
+            self.adapter,
+            system.RestSystem(self.adapter, hosts.server_of(emulator)),
         )
 
     def bridge(self):

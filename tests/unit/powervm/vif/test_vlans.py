@@ -348,25 +348,3 @@ class ProvisionedVlansTest(unittest.TestCase):
         self.service.ops.tidy()
 
         self.assertNotIn(100, self.world.bridge.vlans)
-
-    def test_nearly_full_bridge_is_warned_of(self):
-        self.world.bridge = dataclasses.replace(
-            self.world.bridge, free_vlans=20
-        )
-
-        with self.assertLogs(
-            'nova_powervm.powervm.vif.vlans', 'WARNING'
-        ) as logs:
-            self.service.build(('a', 100))
-
-        self.assertIn('can have 19 more VLANs', logs.output[0])
-
-    def test_delete_keeps_vlan_without_provisioning(self):
-        self.service.build(('a', 100))
-        self.service.ops = vlans.ProvisionedVlans(
-            self.world, self.world, provision=False
-        )
-
-        self.service.delete(('a', 100))
-
-        self.assertIn(100, self.world.bridge.vlans)
