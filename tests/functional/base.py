@@ -29,6 +29,7 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 from nova.tests.functional import integrated_helpers
+from nova.tests.functional.api import client
 from nova.virt import node as virt_node
 from oslo_config import cfg
 from oslo_utils import timeutils
@@ -269,7 +270,7 @@ class PowerVMTestCase(
                 CONF.clear_override(name, group)
             elif old != value:
                 CONF.set_override(name, old, group)
-        for _ in range(50):
+        for number in range(600):
             after = self.standing()
             # A story may start a host of its own.
             changes = [
@@ -279,6 +280,8 @@ class PowerVMTestCase(
             ]
             if not changes:
                 return
+            if number > 50 and killed_threads.are_idle():
+                break
             time.sleep(0.1)
         self.fail(f'the story has changed a host: {changes}')
 
@@ -429,7 +432,7 @@ class PowerVMTestCase(
         number = 0
         while time.monotonic() < deadline:
             number += 1
-            if number % 10 == 0 or killed_threads.are_idle():
+            if number % 5 == 0 or killed_threads.are_idle():
                 found = find()
                 if found:
                     return found
@@ -660,6 +663,43 @@ class PowerVMTestCase(
 
         return self.await_found(
             find_migration, f'no migration is in {expected_statuses}'
+        )
+
+    def _wait_until_deleted(self, server):
+        """Wait longer than Nova's tests do, for a machine that is busy."""
+        may_fail = server.get('status') == 'ERROR'
+
+        def is_deleted():
+            try:
+                found = self.api.get_server(server['id'])
+            except client.OpenStackApiNotFoundException:
+                return True
+            if found['status'] == 'ERROR' and not may_fail:
+                self.fail(f'the deletion fails: {found.get("fault")}')
+            return False
+
+        self.await_found(is_deleted, f'server {server["id"]} is not deleted')
+
+    def _wait_for_instance_action_event(
+        self, server, action_name, event_name, event_result
+    ):
+        """Wait longer than Nova's tests do, for a machine that is busy."""
+
+        def find_event():
+            for action in self.admin_api.get_instance_actions(server['id']):
+                if action['action'] == action_name:
+                    for event in self.admin_api.get_instance_action_details(
+                        server['id'], action['request_id']
+                    )['events']:
+                        if (
+                            event['event'] == event_name
+                            and (event['result'] or '').lower() == event_result
+                        ):
+                            return event
+            return None
+
+        return self.await_found(
+            find_event, f'{event_name} has no {event_result}'
         )
 
     def wait_until_unallocated(self, server):
