@@ -14,7 +14,7 @@
 
 Every test starts nova's services on new databases. What they compute on the
 way is always the same, so it is cached for the process. Nothing is cached
-that a test could change.
+that a test could change, except Placement's answers: a write forgets them.
 """
 
 import functools
