@@ -101,7 +101,7 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
         self.port = self.make_port()['id']
         if self.has_pool:
             worlds = [
-                self.world(number)
+                _world(number)
                 for number, _ in enumerate(self.host_names, start=1)
             ]
             self.start_site(self.host_names, worlds)
@@ -116,15 +116,6 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
             key: next(iter(self._get_provider_inventory(uuid)))
             for key, uuid in self.providers().items()
         }
-
-    def world(self, number):
-        """Return the world of a host with a name of its own."""
-        made = pools.world()
-        made['systems'][0] |= {
-            'name': f'emulated-9009-22A-EMU000{number}',
-            'serial': f'EMU000{number}',
-        }
-        return made
 
     # What users do
 
@@ -496,3 +487,13 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
             }
             lines += pprint.pformat({host: found}).splitlines()
         return lines
+
+
+def _world(number):
+    """Return the world of a host with a name of its own."""
+    made = pools.world()
+    made['systems'][0] |= {
+        'name': f'emulated-9009-22A-EMU000{number}',
+        'serial': f'EMU000{number}',
+    }
+    return made

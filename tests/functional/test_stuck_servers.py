@@ -38,13 +38,7 @@ _DEVICES = 'go'
 
 
 class StuckServersTestCase(move_sites.MoveSiteTestCase):
-    """Boots a server on the first host, and ends what interrupts it.
-
-    :cvar spare_cards: Slots that no story needs. Nova asks for each slot in
-        each cycle.
-    """
-
-    spare_cards = ('21010022', '21020024', '21010031')
+    """Boots a server on the first host, and ends what interrupts it."""
 
     def setUp(self):
         super().setUp()
@@ -62,17 +56,6 @@ class StuckServersTestCase(move_sites.MoveSiteTestCase):
         self.release_all()
         self.givings.forget()
         self._run_periodics()
-
-    def world(self, number):
-        """Return the world of a host with the cards that stories need."""
-        made = super().world(number)
-        (system,) = made['systems']
-        system['slots'] = [
-            slot
-            for slot in system['slots']
-            if slot['drc_index'] not in self.spare_cards
-        ]
-        return made
 
     # What interrupts a move
 
@@ -210,8 +193,6 @@ class StuckOnOneHostTest(StuckServersTestCase):
     """Resizes within a host and rebuilds that nova-compute was killed in."""
 
     host_names = ('host1',)
-    # A resize holds the devices of both flavors, and a spare one shows others.
-    spare_cards = ('21010031',)
 
     def test_stuck_servers_of_one_host_end_with_the_commands_of_the_page(self):
         self.tell_stories()
