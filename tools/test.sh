@@ -12,7 +12,14 @@
 # under the License.
 
 # Runs all tests on a machine that has nothing but Python 3.11 with venv, and
-# gcc. Its arguments are stestr's: a regular expression picks tests.
+# gcc.
+#
+#   tools/test.sh                      all tests
+#   tools/test.sh unit                 those below tests/unit
+#   tools/test.sh tests/ops/test_vlans.py
+#   tools/test.sh 'test_confirm.*'     those that a regular expression matches
+#
+# Further arguments are those of stestr run.
 
 set -eu
 
@@ -22,15 +29,34 @@ make_venv
 cd "$CHECKOUT"
 export OS_NOVA_DISABLE_EVENTLET_PATCHING=1
 result=0
+if [ ! -d .stestr ]; then
+    # So that the first run shares out the tests as well as later ones.
+    "$VENV/bin/python" tools/durations.py read |
+        "$VENV/bin/stestr" load --force-init > /dev/null
+fi
 before=$(cat .stestr/next-stream 2>/dev/null || echo none)
-# Services under test wait half the time: three times as many processes as processors.
-# What starts none takes a third of the time of all.
+# A part is looked for in its own folder only: finding all takes seconds.
+part=${1:-}
+part=${part%/}
+if [ -n "$part" ] && [ -d "tests/$part" ]; then
+    part=tests/$part
+fi
+if [ -d "$part" ]; then
+    shift
+    set -- --test-path "$part" "$@"
+elif [ -f "$part" ]; then
+    module=${part%.py}
+    shift
+    set -- --test-path "$(dirname "$part")" "${module//\//[.]}[.]" "$@"
+fi
+# Services under test wait a third of the time: twice as many processes as
+# processors. What starts none takes a third of the time of all.
 others=$(nproc)
 workers=$(mktemp)
 trap 'rm -f "$workers"' EXIT
 cat > "$workers" << END
 - worker: ['^tests[.]functional[.]']
-  concurrency: $(($(nproc) * 3))
+  concurrency: $(($(nproc) * 2))
 - worker: ['^tests[.](?!functional[.])']
   concurrency: $others
 END

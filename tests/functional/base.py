@@ -16,6 +16,7 @@ import contextlib
 import copy
 import hashlib
 import io
+import itertools
 import os
 import re
 import sys
@@ -28,6 +29,7 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 from nova.tests.functional import integrated_helpers
+from nova.tests.functional.api import client
 from nova.virt import node as virt_node
 from oslo_config import cfg
 from oslo_utils import timeutils
@@ -37,6 +39,7 @@ from testtools import content
 import nova_powervm.virt.driver  # noqa: F401  registers the options
 from nova_powervm.virt import rebuild
 from powervm_emulator import fixture
+from tests.functional import killed_threads
 from tests.functional import rest
 from tests.functional import speed
 from tests.functional import standing
@@ -64,6 +67,9 @@ SKIP_FREE_READS = bool(os.environ.get('NOVA_POWERVM_TEST_SKIP_FREE_READS'))
 STORIES = os.environ.get('NOVA_POWERVM_TEST_STORIES')
 #: Tells stories in another order; tools/soak.sh sets it.
 STORY_ORDER = os.environ.get('NOVA_POWERVM_TEST_STORY_ORDER')
+
+#: How long to wait for what happens at once on an idle machine.
+_SECONDS = 240
 
 _ENDS = (
     'instance.create.end',
@@ -264,7 +270,7 @@ class PowerVMTestCase(
                 CONF.clear_override(name, group)
             elif old != value:
                 CONF.set_override(name, old, group)
-        for _ in range(50):
+        for number in range(600):
             after = self.standing()
             # A story may start a host of its own.
             changes = [
@@ -274,6 +280,8 @@ class PowerVMTestCase(
             ]
             if not changes:
                 return
+            if number > 50 and killed_threads.are_idle():
+                break
             time.sleep(0.1)
         self.fail(f'the story has changed a host: {changes}')
 
@@ -412,6 +420,25 @@ class PowerVMTestCase(
         """Return the control plane of an emulated host."""
         return self.hosts[name].emulator.control
 
+    def await_found(self, find, failure):
+        """Return what a function finds, once it finds anything.
+
+        It may ask Nova's API, which takes as long as a boot; so it is called
+        while nova-compute has nothing to do, and now and then.
+
+        :param failure: Words for the failure if it finds nothing in the end.
+        """
+        deadline = time.monotonic() + _SECONDS
+        number = 0
+        while time.monotonic() < deadline:
+            number += 1
+            if number % 5 == 0 or killed_threads.are_idle():
+                found = find()
+                if found:
+                    return found
+            time.sleep(0.1)
+        return self.fail(failure)
+
     # Instances
 
     def create_image(self, data, **changes):
@@ -479,21 +506,23 @@ class PowerVMTestCase(
         self.api.post_server_action(
             server['id'], {'rebuild': {'imageRef': image, **wanted}}
         )
-        for _ in range(200):
+
+        def find_reason():
             actions = self.admin_api.get_instance_actions(server['id'])
-            if len(actions) > before:
-                events = self.admin_api.get_instance_action_details(
-                    server['id'], actions[0]['request_id']
-                )['events']
-                for event in events:
-                    if (
-                        event['event'] == rebuild.EVENT
-                        and (event['finish_time'])
-                    ):
-                        self.assertEqual('Error', event['result'])
-                        return event['details']
-            time.sleep(0.1)
-        self.fail(f'the rebuild of {server["id"]} has no end')
+            if len(actions) == before:
+                return None
+            events = self.admin_api.get_instance_action_details(
+                server['id'], actions[0]['request_id']
+            )['events']
+            for event in events:
+                if event['event'] == rebuild.EVENT and event['finish_time']:
+                    self.assertEqual('Error', event['result'])
+                    return event['details']
+            return None
+
+        return self.await_found(
+            find_reason, f'the rebuild of {server["id"]} has no end'
+        )
 
     def make_port(self, vlan=100, **changes):
         """Add a port as Neutron shows it once the mechanism driver bound it.
@@ -603,42 +632,85 @@ class PowerVMTestCase(
         status = expected_params.get('status')
         with_fault = wait_for_fault_key and status == 'ERROR'
         state = _VM_STATES.get(status)
-        for number in range(1200):
+        numbers = itertools.count(1)
+
+        def find_server():
             record = self._record(server['id'])
             if (
-                number % 30 == 20
-                or not record
-                or (state in (None, record.vm_state) and not record.task_state)
+                record
+                and (state not in (None, record.vm_state) or record.task_state)
+                and next(numbers) % 10
             ):
-                found = api.get_server(server['id'])
-                if expected_params.items() <= found.items() and (
-                    'fault' in found or not with_fault
-                ):
-                    return found
-            time.sleep(0.1)
-        self.fail(f'no {expected_params}: {found}')
+                return None
+            found = api.get_server(server['id'])
+            if expected_params.items() <= found.items() and (
+                'fault' in found or not with_fault
+            ):
+                return found
+            return None
+
+        return self.await_found(find_server, f'no {expected_params}')
 
     def _wait_for_migration_status(self, server, expected_statuses):
         """Wait longer than Nova's tests do, for a machine that is busy."""
         path = f'/os-migrations?instance_uuid={server["id"]}'
-        for _ in range(300):
-            found = self.admin_api.api_get(path).body['migrations']
-            for migration in found:
+
+        def find_migration():
+            for migration in self.admin_api.api_get(path).body['migrations']:
                 if migration['status'].lower() in expected_statuses:
                     return migration
-            time.sleep(0.2)
-        self.fail(f'no migration is in {expected_statuses}: {found}')
+            return None
+
+        return self.await_found(
+            find_migration, f'no migration is in {expected_statuses}'
+        )
+
+    def _wait_until_deleted(self, server):
+        """Wait longer than Nova's tests do, for a machine that is busy."""
+        may_fail = server.get('status') == 'ERROR'
+
+        def is_deleted():
+            try:
+                found = self.api.get_server(server['id'])
+            except client.OpenStackApiNotFoundException:
+                return True
+            if found['status'] == 'ERROR' and not may_fail:
+                self.fail(f'the deletion fails: {found.get("fault")}')
+            return False
+
+        self.await_found(is_deleted, f'server {server["id"]} is not deleted')
+
+    def _wait_for_instance_action_event(
+        self, server, action_name, event_name, event_result
+    ):
+        """Wait longer than Nova's tests do, for a machine that is busy."""
+
+        def find_event():
+            for action in self.admin_api.get_instance_actions(server['id']):
+                if action['action'] == action_name:
+                    for event in self.admin_api.get_instance_action_details(
+                        server['id'], action['request_id']
+                    )['events']:
+                        if (
+                            event['event'] == event_name
+                            and (event['result'] or '').lower() == event_result
+                        ):
+                            return event
+            return None
+
+        return self.await_found(
+            find_event, f'{event_name} has no {event_result}'
+        )
 
     def wait_until_unallocated(self, server):
         """Wait for the allocations of a failed build to go.
 
         Nova removes them after the server's status has become ERROR.
         """
-        for _ in range(200):
-            if not self._get_allocations_by_server_uuid(server['id']):
-                return
-            time.sleep(0.1)
-        self.fail(f'server {server["id"]} still has allocations')
+        self.await_found(
+            lambda: not self._get_allocations_by_server_uuid(server['id']),
+            f'server {server["id"]} still has allocations',
+        )
 
     def instance(self, server):
         """Return Nova's record of a server."""
@@ -653,12 +725,11 @@ class PowerVMTestCase(
 
         Nova writes it after the status that it explains.
         """
-        for _ in range(100):
-            found = self.api.get_server(server['id'])
-            if 'fault' in found:
-                return found['fault']['message']
-            time.sleep(0.1)
-        self.fail(f'server {server["id"]} has no fault')
+        fault = self.await_found(
+            lambda: self.api.get_server(server['id']).get('fault'),
+            f'server {server["id"]} has no fault',
+        )
+        return fault['message']
 
     # The host, as the emulator's control plane shows it
 

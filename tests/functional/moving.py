@@ -89,19 +89,23 @@ class MovingTestCase(base.PowerVMTestCase):
 
     def _wait_for_action(self, action, server, result='Success'):
         """Wait until an action has ended; return its event."""
-        for _ in range(400):
+
+        def find_event():
             for found in self.admin_api.get_instance_actions(server['id']):
-                if found['action'] != action:
-                    continue
-                events = self.admin_api.get_instance_action_details(
-                    server['id'], found['request_id']
-                )['events']
-                for event in events:
-                    if event['result'] == result:
-                        return event
-                break
-            base.time.sleep(0.05)
-        self.fail(f'{action} of {server["id"]} does not end in {result}')
+                if found['action'] == action:
+                    events = self.admin_api.get_instance_action_details(
+                        server['id'], found['request_id']
+                    )['events']
+                    return next(
+                        (one for one in events if one['result'] == result),
+                        None,
+                    )
+            return None
+
+        return self.await_found(
+            find_event,
+            f'{action} of {server["id"]} does not end in {result}',
+        )
 
     def migration_uuid(self, server):
         """Return the consumer of what a move in progress holds."""

@@ -15,7 +15,6 @@
 
 import base64
 import copy
-import time
 
 from nova import context as nova_context
 
@@ -94,25 +93,22 @@ class SiteTestCase(pools.PoolTestCase):
         """Evacuate a server; return it when the evacuation has ended."""
         before = len(self._migrations(server))
         self.api.post_server_action(server['id'], {'evacuate': {}})
-        for _ in range(400):
+
+        def has_ended():
             found = self._migrations(server)[before:]
-            if found and found[0]['status'] in ('done', 'error', 'failed'):
-                return self._wait_until_settled(server)
-            time.sleep(0.05)
-        self.fail(f'the evacuation of {server["id"]} has no end')
+            return found and found[0]['status'] in ('done', 'error', 'failed')
+
+        self.await_found(
+            has_ended, f'the evacuation of {server["id"]} has no end'
+        )
+        return self._wait_for_server_parameter(
+            server, {'OS-EXT-STS:task_state': None}
+        )
 
     def _migrations(self, server):
         path = f'/os-migrations?instance_uuid={server["id"]}'
         found = self.admin_api.api_get(path).body['migrations']
         return sorted(found, key=lambda migration: migration['id'])
-
-    def _wait_until_settled(self, server):
-        for _ in range(400):
-            found = self.api.get_server(server['id'])
-            if found['OS-EXT-STS:task_state'] is None:
-                return found
-            time.sleep(0.05)
-        self.fail(f'server {server["id"]} does not come to rest')
 
     def write_as_guest(self, server):
         """Write to a server's root disk; return the disk's SHA-256."""

@@ -14,12 +14,14 @@
 
 Every test starts nova's services on new databases. What they compute on the
 way is always the same, so it is cached for the process. Nothing is cached
-that a test could change.
+that a test could change, except Placement's answers: a write forgets them.
 """
 
 import functools
 import gc
+import itertools
 import re
+import threading
 
 import futurist
 import jsonschema
@@ -28,6 +30,8 @@ from futurist import _thread
 from futurist import _utils
 from nova.api.openstack.compute import routes
 from oslo_policy import policy
+from oslo_versionedobjects import base as versioned_objects
+from placement import deploy
 from sqlalchemy import pool
 from sqlalchemy.dialects.sqlite import pysqlite
 
@@ -48,6 +52,8 @@ def cache_between_tests():
     _keep_validators()
     _share_controllers()
     _keep_parsed_policies()
+    _keep_answers()
+    _keep_names_of_fields()
     _thread.ThreadWorker = WokenWorker
 
 
@@ -141,6 +147,101 @@ def _keep_parsed_policies():
     """Parse the policy rules of nova's API once; tests read them twice."""
     parse = functools.cache(policy.parse_file_contents)
     policy.parse_file_contents = lambda data: dict(parse(data))
+
+
+def _keep_answers():
+    """Let Placement answer each question once until something is written.
+
+    Nova asks for the allocations of each provider whenever it updates one.
+    """
+    make = deploy.loadapp
+    deploy.loadapp = lambda config: KeptAnswers(make(config))
+
+
+class KeptAnswers:
+    """A WSGI middleware that keeps Placement's answers until the next write.
+
+    :param app: Placement.
+    """
+
+    #: Changes before and after each write to any Placement of the process:
+    #: two may share a database.
+    _writes = itertools.count()
+    _state = next(_writes)
+
+    def __init__(self, app):
+        self._app = app
+        self._lock = threading.Lock()
+        self._kept = {}
+        self._kept_state = None
+
+    def __call__(self, environ, start_response):
+        if environ['REQUEST_METHOD'] != 'GET':
+            return self._write(environ, start_response)
+        state = KeptAnswers._state
+        key = tuple(environ.get(name) for name in _QUESTION)
+        answer = self._find(key, state)
+        if answer is None:
+            answer = _ask(self._app, environ)
+            self._keep(key, answer, state)
+        status, headers, body = answer
+        start_response(status, list(headers))
+        return [body]
+
+    def _write(self, environ, start_response):
+        KeptAnswers._state = next(KeptAnswers._writes)
+        try:
+            status, headers, body = _ask(self._app, environ)
+        finally:
+            KeptAnswers._state = next(KeptAnswers._writes)
+        start_response(status, headers)
+        return [body]
+
+    def _find(self, key, state):
+        with self._lock:
+            return self._kept.get(key) if state == self._kept_state else None
+
+    def _keep(self, key, answer, state):
+        with self._lock:
+            if state != KeptAnswers._state:
+                return
+            if state != self._kept_state:
+                self._kept.clear()
+                self._kept_state = state
+            if answer[0].startswith('2'):
+                self._kept[key] = answer
+
+
+#: What an answer depends on, besides the database.
+_QUESTION = (
+    'PATH_INFO',
+    'QUERY_STRING',
+    'HTTP_OPENSTACK_API_VERSION',
+    'HTTP_ACCEPT',
+    'HTTP_X_AUTH_TOKEN',
+)
+
+
+def _ask(app, environ):
+    """Return status, headers and body of the answer to a request."""
+    start = []
+    body = b''.join(app(environ, lambda *given: start.extend(given[:2])))
+    return *start, body
+
+
+def _keep_names_of_fields():
+    """List the fields of each class of objects once, not in each question."""
+    is_set = versioned_objects.VersionedObject.obj_attr_is_set
+    known = functools.cache(
+        lambda made: frozenset((*made.fields, *made.obj_extra_fields))
+    )
+
+    def is_known_and_set(self, attrname):
+        if attrname in known(type(self)):
+            return hasattr(self, f'_obj_{attrname}')
+        return is_set(self, attrname)
+
+    versioned_objects.VersionedObject.obj_attr_is_set = is_known_and_set
 
 
 def _share_controllers():

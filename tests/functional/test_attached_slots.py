@@ -12,8 +12,6 @@
 
 """An LPAR has exactly its instance's slots when it is started."""
 
-import time
-
 import fixtures
 from nova import objects
 from nova.compute import task_states
@@ -54,14 +52,13 @@ class AttachedSlotsTest(base.PowerVMTestCase):
         self.assertEqual({self.index: True}, lpar.slots)
 
     def wait_for_refusal_without_event(self):
-        for _ in range(200):
-            if 'its action gets no event' in self.logged():
-                self._wait_for_server_parameter(
-                    self.server, {'OS-EXT-STS:task_state': None}
-                )
-                return
-            time.sleep(0.1)
-        self.fail('the rebuild is not refused')
+        self.await_found(
+            lambda: 'its action gets no event' in self.logged(),
+            'the rebuild is not refused',
+        )
+        self._wait_for_server_parameter(
+            self.server, {'OS-EXT-STS:task_state': None}
+        )
 
     def wait_for_failed_action(self, action, event, *words):
         """Wait until an action has failed, and its words are in the log."""
@@ -69,12 +66,10 @@ class AttachedSlotsTest(base.PowerVMTestCase):
             self.server, action, f'compute_{event}_instance'
         )
         # Nova logs the error after it has recorded the action's end.
-        for _ in range(100):
-            if all(word in self.logged() for word in words):
-                return
-            time.sleep(0.05)
-        for word in words:
-            self.assertIn(word, self.logged())
+        self.await_found(
+            lambda: all(word in self.logged() for word in words),
+            f'not all of {words} are in the log',
+        )
 
     def after_host_boot(self):
         """Stop the LPARs as a host boot does, and restart nova-compute."""

@@ -163,7 +163,9 @@ class DiskTest(base.PowerVMTestCase):
 
         self.notifier.reset()
         self.api.delete_server(server['id'])
-        self.notifier.wait_for_versioned_notifications('instance.delete.end')
+        self.notifier.wait_for_versioned_notifications(
+            'instance.delete.end', timeout=60
+        )
 
         self.assert_nothing_left(server)
 

@@ -163,11 +163,7 @@ class OutageTest(base.PowerVMTestCase):
         self.wait(lambda: words in self.words())
 
     def wait(self, condition):
-        for _ in range(400):
-            if condition():
-                return
-            time.sleep(0.05)
-        self.fail('it does not become true')
+        self.await_found(condition, 'it does not become true')
 
     def story_silent_host_does_not_block_periodic_tasks_or_stop(self):
         """This story is the last one: it restarts the service."""

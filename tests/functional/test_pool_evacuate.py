@@ -531,11 +531,10 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
 
     def wait_until_off(self, server, host):
         """Wait until a server's LPAR is off."""
-        for _ in range(200):
-            if self.lpar(server, host).state == 'not activated':
-                return
-            base.time.sleep(0.05)
-        self.fail('the LPAR still runs')
+        self.await_found(
+            lambda: self.lpar(server, host).state == 'not activated',
+            'the LPAR still runs',
+        )
 
     # What they see
 

@@ -12,8 +12,6 @@
 
 """Power operations, and what the driver reports about instances."""
 
-import time
-
 from nova import context as nova_context
 from nova import utils
 
@@ -102,11 +100,10 @@ class PowerTest(base.PowerVMTestCase):
 
     def wait_until_off(self):
         """Wait until the server's LPAR is off."""
-        for _ in range(300):
-            if self.lpar(self.server).state == 'not activated':
-                return
-            time.sleep(0.05)
-        self.assert_state('not activated')
+        self.await_found(
+            lambda: self.lpar(self.server).state == 'not activated',
+            'the LPAR still runs',
+        )
 
     def story_lpar_of_deleted_record_stays_known_until_it_is_removed(self):
         server = self.boot({})

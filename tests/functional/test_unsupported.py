@@ -192,11 +192,9 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assert_unchanged()
 
     def wait_for_images(self, names):
-        for _ in range(100):
-            if self.images() == names:
-                return
-            time.sleep(0.05)
-        self.assertEqual(names, self.images())
+        self.await_found(
+            lambda: self.images() == names, f'the images are not {names}'
+        )
 
     def story_backup_is_refused_and_leaves_no_image(self):
         before = self.images()

@@ -10,8 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Kills the service at each request of an operation.
+"""Kills the service at each change of an operation.
 
+A kill at a reading leaves what the one after the change before it leaves.
 Nothing is undone: the thread sends no further request, and another service
 starts, which remembers nothing. What it finds hurts nobody, and one hard
 reboot, or the build of the instance again, makes it right.
@@ -32,7 +33,7 @@ class Killed(BaseException):
 
 
 class KillSweepTestCase(base.HostTestCase):
-    """Runs an operation again and again, and kills it one request later."""
+    """Runs an operation again and again, and kills it one change later."""
 
     operation = operations.SPAWN
 
@@ -54,7 +55,7 @@ class KillSweepTestCase(base.HostTestCase):
         self.run_plan(operations.HARD_REBOOT, self.wanted)
 
     def sweep(self):
-        """Kill the service before and after each request."""
+        """Kill the service before and after each request that changes."""
         number = 0
         while True:
             for after in (False, True):
@@ -64,18 +65,18 @@ class KillSweepTestCase(base.HostTestCase):
             number += 1
 
     def kill_at(self, number, *, after):
-        """Kill the service at a request; return whether it came that far."""
+        """Kill the service at a change; return whether it came that far."""
         self.begin()
         self.prepare()
         send = pvm_adapter.Session.request
         sent = 0
 
-        def die(session, *args, **options):
+        def die(session, method, *args, **options):
             nonlocal sent
-            sent += 1
+            sent += method != 'GET'
             if sent > number + 1 or (sent == number + 1 and not after):
                 raise Killed
-            answer = send(session, *args, **options)
+            answer = send(session, method, *args, **options)
             if sent == number + 1:
                 raise Killed
             return answer
@@ -113,7 +114,7 @@ class SpawnKillTest(KillSweepTestCase):
         self.run_plan(operations.SPAWN, self.wanted)
 
     def test_remains_of_killed_spawn_can_be_removed(self):
-        self.assertGreater(self.sweep(), 15)
+        self.assertGreater(self.sweep(), 10)
 
 
 class ArrivalKillTest(KillSweepTestCase):
@@ -134,7 +135,7 @@ class ArrivalKillTest(KillSweepTestCase):
         self.run_plan(operations.ARRIVAL, self.wanted)
 
     def test_disks_survive_killed_arrival(self):
-        self.assertGreater(self.sweep(), 10)
+        self.assertGreater(self.sweep(), 7)
 
 
 class HardRebootKillTest(KillSweepTestCase):
@@ -149,7 +150,7 @@ class HardRebootKillTest(KillSweepTestCase):
             self.give(index, None)
 
     def test_hard_reboot_ends_killed_hard_reboot(self):
-        self.assertGreater(self.sweep(), 5)
+        self.assertGreater(self.sweep(), 2)
 
 
 if test_faults.ALL:
@@ -172,7 +173,7 @@ if test_faults.ALL:
             self.removals.destroy(base.INSTANCE, delete_disks=False)
 
         def test_hard_reboot_ends_killed_return(self):
-            self.assertGreater(self.sweep(), 10)
+            self.assertGreater(self.sweep(), 7)
 
     class AttachKillTest(KillSweepTestCase):
         operation = operations.ATTACH_PORT
@@ -183,7 +184,7 @@ if test_faults.ALL:
             self.networks.detach(self.wanted.lpar, base.PORT)
 
         def test_hard_reboot_ends_killed_attachment(self):
-            self.assertGreater(self.sweep(), 1)
+            self.assertGreater(self.sweep(), 0)
 
     class DestroyKillTest(KillSweepTestCase):
         def prepare(self):
@@ -199,7 +200,7 @@ if test_faults.ALL:
             super().run_plan(operations.SPAWN, self.wanted)
 
         def test_next_deletion_ends_killed_one(self):
-            self.assertGreater(self.sweep(), 3)
+            self.assertGreater(self.sweep(), 1)
 
 
 class ResizeKillTest(KillSweepTestCase):
@@ -215,7 +216,7 @@ class ResizeKillTest(KillSweepTestCase):
         self.set_state(base.OFF)
 
     def test_hard_reboot_ends_killed_resize(self):
-        self.assertGreater(self.sweep(), 5)
+        self.assertGreater(self.sweep(), 2)
 
 
 class DepartureKillTest(KillSweepTestCase):
@@ -225,4 +226,4 @@ class DepartureKillTest(KillSweepTestCase):
         self.run_plan(operations.SPAWN, self.wanted)
 
     def test_hard_reboot_ends_killed_departure(self):
-        self.assertGreater(self.sweep(), 2)
+        self.assertGreater(self.sweep(), 1)
