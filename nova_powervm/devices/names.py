@@ -16,6 +16,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Callable
+from collections.abc import Iterable
 
 import os_traits
 
@@ -30,6 +31,16 @@ PROVIDER_NAME_LIMIT = 200
 OWNER_TRAIT = os_traits.OWNER_NOVA
 #: On a provider whose inventory the driver itself has reserved.
 WITHDRAWN_TRAIT = 'CUSTOM_POWERVM_WITHDRAWN'
+#: On a provider that an operator has taken out of use, with one trait of
+#: :func:`quarantine_trait` beside it.
+QUARANTINED_TRAIT = 'CUSTOM_POWERVM_QUARANTINED'
+#: The codes of reasons for a quarantine, and what they mean.
+QUARANTINE_REASONS = {
+    'FAILED': 'the device is defective',
+    'SUSPECT': 'the device may be defective',
+    'MAINTENANCE': 'the device is being serviced',
+    'CLEANING': 'the device could not be cleaned',
+}
 #: On a provider of a one-time-use device. This is os-traits' name for the
 #: specification's HW_ONE_TIME_USE.
 ONE_TIME_USE_TRAIT = os_traits.HW_PCI_ONE_TIME_USE
@@ -38,6 +49,8 @@ CYBORG_PROVIDER_PREFIX = 'PowerVM Cyborg IOSlot '
 #: Only offered slots of Cyborg bear it, so device profiles can require it.
 CYBORG_TRAIT = 'CUSTOM_POWERVM_CYBORG'
 
+#: The keys of properties that tell one kind of card from another.
+_CARD_IDS = ('vendor_id', 'device_id', 'subsys_vendor_id', 'subsys_device_id')
 _TRAIT_PREFIX = 'POWERVM_IOSLOT_'
 _TRAIT_LIMIT = 255
 _OURS = re.compile(
@@ -148,6 +161,27 @@ def generated_traits(slot: slots.Slot) -> frozenset[str]:
     return frozenset(traits)
 
 
+def quarantine_trait(code: str) -> str:
+    """Return the trait for a key of :data:`QUARANTINE_REASONS`."""
+    return f'{QUARANTINED_TRAIT}_{code}'
+
+
+def quarantine_traits(traits: Iterable[str]) -> frozenset[str]:
+    """Return those traits that put a device in quarantine."""
+    known = {QUARANTINED_TRAIT, *map(quarantine_trait, QUARANTINE_REASONS)}
+    return frozenset(known.intersection(traits))
+
+
+def quarantine_reason(traits: Iterable[str]) -> str:
+    """Return in words why a device is in quarantine."""
+    found = frozenset(traits)
+    return ' and '.join(
+        meaning
+        for code, meaning in QUARANTINE_REASONS.items()
+        if quarantine_trait(code) in found
+    )
+
+
 def is_driver_trait(trait: str) -> bool:
     """Return whether only the driver sets and removes a trait."""
     return trait in (OWNER_TRAIT, ONE_TIME_USE_TRAIT) or trait.startswith(
@@ -158,6 +192,31 @@ def is_driver_trait(trait: str) -> bool:
 def is_slot_trait(trait: str) -> bool:
     """Return whether a trait describes a slot."""
     return trait.startswith(f'CUSTOM_{_TRAIT_PREFIX}')
+
+
+def find_replacement(traits: Iterable[str], slot: slots.Slot) -> str:
+    """Compare the ids of a card with those that a provider was made for.
+
+    A card of the same ids cannot be told from the former one.
+
+    :param traits: The provider's traits.
+    :param slot: What the host reports now.
+    :returns: The ids that differ, in words; empty if the card is the same, or
+        if there is none.
+    """
+    found = frozenset(traits)
+    differences = []
+    for key in _CARD_IDS:
+        value = policy.PROPERTIES[key].value_in(slot)
+        if not value or property_trait(key, value) in found:
+            continue
+        prefix = property_trait(key, '')
+        before = [
+            t.removeprefix(prefix) for t in found if t.startswith(prefix)
+        ]
+        if before:
+            differences.append(f'{key} was {before[0]}, and is {value}')
+    return '; '.join(differences)
 
 
 @functools.cache

@@ -43,6 +43,7 @@ class Action(enum.StrEnum):
     CREATE = 'create'
     PUBLISH = 'publish'
     KEEP_CLASS = 'keep-class'
+    QUARANTINE = 'quarantine'
     WITHDRAW = 'withdraw'
     DELETE = 'delete'
 
@@ -59,6 +60,8 @@ class Entry:
     :param traits: The traits that it has afterwards.
     :param reason: The reason in words, or empty.
     :param consumers: Uuids of the known consumers of its allocations.
+    :param replacement: How the card in the slot differs from the one that the
+        provider was made for, in words; or empty.
     """
 
     action: Action
@@ -71,6 +74,7 @@ class Entry:
     traits: frozenset[str] = frozenset()
     reason: str = ''
     consumers: tuple[str, ...] = ()
+    replacement: str = ''
 
     @property
     def burned(self) -> bool:
@@ -167,7 +171,47 @@ def make_plan(
         _remove(provider, allocations, reasons, used)
         for provider in pairing.orphans
     )
-    return Plan((*published, *removed), verdicts)
+    existing = {
+        provider.uuid: provider
+        for provider in (
+            *pairing.orphans,
+            *(p for _, p in pairing.wanted if p),
+        )
+    }
+    reported = {slot.drc_index: slot for slot in assessment.facts.io_slots}
+    return Plan(
+        tuple(
+            _finish(entry, existing.get(entry.uuid or ''), reported)
+            for entry in (*published, *removed)
+        ),
+        verdicts,
+    )
+
+
+def _finish(
+    entry: Entry,
+    provider: slot_providers.Provider | None,
+    reported: Mapping[int, slots.Slot],
+) -> Entry:
+    """Add what holds for all existing providers.
+
+    A quarantine stays until an operator ends it, whatever becomes of the file
+    and of the slot.
+    """
+    slot = reported.get(entry.drc_index)
+    if provider and slot:
+        replacement = names.find_replacement(provider.traits, slot)
+        if replacement:
+            entry = dataclasses.replace(entry, replacement=replacement)
+    if not provider or not provider.quarantine:
+        return entry
+    why = names.quarantine_reason(provider.quarantine)
+    return dataclasses.replace(
+        entry,
+        action=Action.QUARANTINE,
+        traits=(entry.traits | provider.quarantine) - {names.WITHDRAWN_TRAIT},
+        reason='; '.join(filter(None, (why, entry.reason))),
+    )
 
 
 def _publish_or_withdraw(
@@ -273,11 +317,15 @@ def _remove(
             if provider.is_one_time_use
             else 'an operator has reserved it'
         )
-        quarantine = slots.Reason('reserved', f'{reason}, but {holder}')
+        kept = (
+            reason
+            if provider.quarantine
+            else slots.Reason('reserved', f'{reason}, but {holder}')
+        )
         entry = _withdraw(
             provider,
             index,
-            quarantine,
+            kept,
             allocations.consumers_of(provider),
             used,
         )

@@ -62,15 +62,27 @@ class Provider:
         return names.ONE_TIME_USE_TRAIT in self.traits
 
     @property
+    def quarantine(self) -> frozenset[str]:
+        """The traits that an operator's quarantine has given it."""
+        return names.quarantine_traits(self.traits)
+
+    @property
     def is_withdrawn(self) -> bool:
         """Whether the driver set the reserve, and may lower it."""
         return (
-            names.WITHDRAWN_TRAIT in self.traits and not self.is_one_time_use
+            names.WITHDRAWN_TRAIT in self.traits
+            and not self.is_one_time_use
+            and not self.quarantine
         )
 
     @property
     def reserved(self) -> int:
-        """The reserved units; 0 if the driver itself reserved them."""
+        """The reserved units; 0 if the driver itself reserved them.
+
+        They are all units in quarantine, also if the reserve was lost.
+        """
+        if self.quarantine:
+            return TOTAL
         if self.is_withdrawn:
             return 0
         return min(

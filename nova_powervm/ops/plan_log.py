@@ -148,6 +148,12 @@ def describe(entry: plans.Entry) -> str:
             return f'Offering {where} as {offer}: {entry.reason}'
         case plans.Action.DELETE:
             return f'Removing {where}: {entry.reason}'
+        case plans.Action.QUARANTINE:
+            return (
+                f'Keeping {where} in quarantine: {entry.reason}. It is '
+                'offered again after `nova-powervm-inventory restore '
+                f'{index}`'
+            )
     cure = (
         f'It is allocated to {_names(entry)}: undo the change, or delete the '
         'instance'

@@ -32,6 +32,7 @@ _MENDS = {
     planned.Action.CREATE: 'makes',
     planned.Action.PUBLISH: 'corrects',
     planned.Action.KEEP_CLASS: 'corrects',
+    planned.Action.QUARANTINE: 'keeps in quarantine',
     planned.Action.WITHDRAW: 'withdraws',
     planned.Action.DELETE: 'deletes',
 }

@@ -388,6 +388,124 @@ class OneTimeUseTest(unittest.TestCase):
             self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
 
 
+FAILED = names.quarantine_trait('FAILED')
+MARKS = frozenset({names.QUARANTINED_TRAIT, FAILED})
+
+
+@ddt.ddt
+class QuarantineTest(unittest.TestCase):
+    """What an operator has put in quarantine stays there."""
+
+    @ddt.named_data(
+        ['with_its_reserve', {'reserved': 1}],
+        ['without_its_reserve', {}],
+        ['in_another_class', {'classes': ['CUSTOM_OLD']}],
+        ['without_inventory', {'classes': ()}],
+    )
+    def test_offered_device_stays_reserved_and_marked(self, there):
+        entry = only_entry(
+            [device()], [provider(traits=MARKS, **there)], {NAME: []}
+        )
+        self.assertEqual(Action.QUARANTINE, entry.action)
+        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+        self.assertEqual({'OWNER_NOVA', *MARKS}, entry.traits)
+        self.assertEqual('the device is defective', entry.reason)
+        self.assertFalse(entry.burned)
+
+    @ddt.named_data(['free', {NAME: []}], ['allocated', {NAME: ['instance']}])
+    def test_orphan_is_neither_deleted_nor_withdrawn(self, consumers):
+        for there in (
+            provider(traits=[*MARKS, 'CUSTOM_A'], reserved=1),
+            provider(traits=[*MARKS, 'CUSTOM_A', WITHDRAWN]),
+        ):
+            entry = only_entry([], [there], consumers, {INDEX: OWNED})
+            self.assertEqual(Action.QUARANTINE, entry.action)
+            self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+            self.assertEqual({'CUSTOM_A', *MARKS}, entry.traits)
+            self.assertEqual(
+                f'the device is defective; {OWNED.text}', entry.reason
+            )
+
+    def test_allocated_device_keeps_its_class(self):
+        entry = only_entry(
+            [device()],
+            [provider(classes=['CUSTOM_OLD'], traits=MARKS)],
+            {NAME: ['instance']},
+        )
+        self.assertEqual(Action.QUARANTINE, entry.action)
+        self.assertEqual({'CUSTOM_OLD': record(1)}, entry.inventory)
+        self.assertEqual(('instance',), entry.consumers)
+
+    def test_mark_of_either_provider_withholds_the_slot(self):
+        for marked, other in ((NAME, SHORT), (SHORT, NAME)):
+            plan = make_plan(
+                [device()],
+                [provider(marked, traits=MARKS), provider(other)],
+                {NAME: [], SHORT: []},
+            )
+            offered = [
+                entry.name
+                for entry in plan.entries
+                if entry.action is not Action.DELETE
+                and not any(r['reserved'] for r in entry.inventory.values())
+                and WITHDRAWN not in entry.traits
+            ]
+            self.assertEqual([], offered)
+
+    def test_one_time_use_device_stays_burned_after_quarantine(self):
+        there = provider(traits=[ONCE, *MARKS], reserved=1)
+        entry = only_entry([once()], [there])
+        self.assertTrue(entry.burned)
+        restored = provider(traits=[ONCE, WITHDRAWN], reserved=1)
+        entry = only_entry([once()], [restored])
+        self.assertEqual(Action.PUBLISH, entry.action)
+        self.assertTrue(entry.burned)
+
+    def test_restored_device_is_offered_again(self):
+        entry = only_entry(
+            [device()], [provider(traits=[WITHDRAWN], reserved=1)]
+        )
+        self.assertEqual(Action.PUBLISH, entry.action)
+        self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
+
+    def test_each_reason_has_words(self):
+        for code in names.QUARANTINE_REASONS:
+            traits = [names.QUARANTINED_TRAIT, names.quarantine_trait(code)]
+            entry = only_entry([device()], [provider(traits=traits)])
+            self.assertEqual(names.QUARANTINE_REASONS[code], entry.reason)
+
+
+class ReplacementTest(unittest.TestCase):
+    """A card was replaced by one of another kind."""
+
+    OLD = names.generated_traits(values.slot(device_id=0x1DB6))
+
+    def replacement(self, devices, **changes):
+        (entry,) = plans.make_plan(
+            values.assess(devices, [provider(traits=self.OLD)], **changes),
+            slot_providers.Allocations({f'uuid of {NAME}': {}}),
+            name_of,
+        ).entries
+        return entry.replacement
+
+    def test_ids_of_other_card_are_named(self):
+        for devices in ([device()], []):
+            self.assertEqual(
+                'device_id was 1DB6, and is 1EB8', self.replacement(devices)
+            )
+
+    def test_same_card_and_empty_slot_are_no_replacement(self):
+        for found in (
+            {'device_id': 0x1DB6},
+            {'device_id': None, 'vendor_id': None},
+            {'device_id': 0x1DB6, 'revision_id': 0xA2, 'drc_name': 'moved'},
+        ):
+            self.assertEqual('', self.replacement([], **found))
+
+    def test_provider_without_these_traits_is_no_replacement(self):
+        self.assertEqual('', only_entry([device()], [provider()]).replacement)
+
+
 class AdditionsTest(unittest.TestCase):
     """Nova's provider.yaml adds to a slot's provider."""
 

@@ -99,6 +99,16 @@ def name_of(index):
     return names.provider_name('host1', index)
 
 
+def assess(devices=(), providers=(), **changes):
+    """Assess a host whose slot has some values, and these devices."""
+    return assessment.Assessment(
+        assessment.Facts(policy.Policy(), (slot(**changes),)),
+        (),
+        slot_providers.pair(devices, providers),
+        frozenset(),
+    )
+
+
 def make_plan(
     devices=(), providers=(), allocations=None, verdicts=(), held=()
 ):
