@@ -48,6 +48,23 @@ class Action(enum.StrEnum):
     DELETE = 'delete'
 
 
+class State(enum.StrEnum):
+    """What a device is to an operator; the log and metrics name it so."""
+
+    OFFERED = 'offered'
+    #: An LPAR of an instance owns the slot.
+    ATTACHED = 'attached'
+    #: A one-time-use device that has to be cleaned and released.
+    BURNED = 'burned'
+    #: Not offered any more, but still allocated or reserved.
+    WITHDRAWN = 'withdrawn'
+    QUARANTINED = 'quarantined'
+    #: The provider is deleted.
+    REMOVED = 'removed'
+    #: The slot has no provider.
+    FOREIGN = 'foreign'
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
     """What happens to one provider, and why.
@@ -62,6 +79,8 @@ class Entry:
     :param consumers: Uuids of the known consumers of its allocations.
     :param replacement: How the card in the slot differs from the one that the
         provider was made for, in words; or empty.
+    :param owner: The LPAR of an instance that owns the slot, in words; or
+        empty.
     """
 
     action: Action
@@ -75,6 +94,22 @@ class Entry:
     reason: str = ''
     consumers: tuple[str, ...] = ()
     replacement: str = ''
+    owner: str = ''
+
+    @property
+    def state(self) -> State:
+        """What the device is to an operator."""
+        if self.action is Action.QUARANTINE:
+            return State.QUARANTINED
+        if self.action is Action.DELETE:
+            return State.REMOVED
+        if self.owner and self.action is not Action.WITHDRAW:
+            return State.ATTACHED
+        if self.burned:
+            return State.BURNED
+        if self.action is Action.WITHDRAW:
+            return State.WITHDRAWN
+        return State.OFFERED
 
     @property
     def burned(self) -> bool:
@@ -181,28 +216,47 @@ def make_plan(
     reported = {slot.drc_index: slot for slot in assessment.facts.io_slots}
     return Plan(
         tuple(
-            _finish(entry, existing.get(entry.uuid or ''), reported)
+            _keep_in_quarantine(
+                _describe_slot(
+                    entry,
+                    existing.get(entry.uuid or ''),
+                    reported.get(entry.drc_index),
+                    is_held=entry.drc_index in assessment.held,
+                ),
+                existing.get(entry.uuid or ''),
+            )
             for entry in (*published, *removed)
         ),
         verdicts,
     )
 
 
-def _finish(
+def _describe_slot(
     entry: Entry,
     provider: slot_providers.Provider | None,
-    reported: Mapping[int, slots.Slot],
+    slot: slots.Slot | None,
+    *,
+    is_held: bool,
 ) -> Entry:
-    """Add what holds for all existing providers.
+    """Add what an operator wants to know of the slot as it is now."""
+    if slot is None:
+        return entry
+    owner = str(slot.owner) if is_held else ''
+    replacement = (
+        names.find_replacement(provider.traits, slot) if provider else ''
+    )
+    if not (owner or replacement):
+        return entry
+    return dataclasses.replace(entry, owner=owner, replacement=replacement)
 
-    A quarantine stays until an operator ends it, whatever becomes of the file
-    and of the slot.
+
+def _keep_in_quarantine(
+    entry: Entry, provider: slot_providers.Provider | None
+) -> Entry:
+    """Keep a quarantine until an operator ends it.
+
+    It does not matter what becomes of the file and of the slot meanwhile.
     """
-    slot = reported.get(entry.drc_index)
-    if provider and slot:
-        replacement = names.find_replacement(provider.traits, slot)
-        if replacement:
-            entry = dataclasses.replace(entry, replacement=replacement)
     if not provider or not provider.quarantine:
         return entry
     why = names.quarantine_reason(provider.quarantine)

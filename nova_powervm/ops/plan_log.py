@@ -10,8 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The log of plans: log each decision once, until it changes."""
+"""The log of plans: one line for each change of a device.
 
+The first plan of a service is summed up in one line. What needs somebody's
+attention has a line of its own then, too. Each line about a device ends with
+its state, a value of :class:`nova_powervm.devices.plan.State`, in brackets.
+"""
+
+import collections
 import dataclasses
 from collections.abc import Collection
 from collections.abc import Mapping
@@ -30,13 +36,18 @@ LOG = logging.getLogger(__name__)
 class _Line:
     level: int
     text: str
+    state: plans.State
+
+    def __str__(self) -> str:
+        return f'{self.text} [{self.state}]'
 
 
 class PlanLog:
     """Logs plans, and paragraphs of the file that this host does not use."""
 
     def __init__(self) -> None:
-        self._logged: Mapping[int, _Line] = {}
+        self._logged: Mapping[int, _Line] | None = None
+        self._replacements: Mapping[int, str] = {}
         self._policy: policies.Policy | None = None
 
     def log(self, policy: policies.Policy, plan: plans.Plan) -> None:
@@ -48,11 +59,56 @@ class PlanLog:
         if policy != self._policy:
             self._policy = policy
             _log_unused(policy, plan.verdicts)
+        self._log_replacements(plan)
         lines = _lines(policy, plan)
+        before = self._logged
+        if before is None:
+            _log_summary(lines.values())
         for index, line in lines.items():
-            if self._logged.get(index) != line:
-                LOG.log(line.level, line.text)
+            if line.level > logging.INFO if before is None else (
+                before.get(index) != line
+            ):
+                LOG.log(line.level, str(line))
         self._logged = lines
+
+    def _log_replacements(self, plan: plans.Plan) -> None:
+        """Log replaced cards once; their providers know the new ids then."""
+        found = {
+            entry.drc_index: entry.replacement
+            for entry in plan.entries
+            if entry.replacement
+        }
+        for index, replacement in found.items():
+            if self._replacements.get(index) != replacement:
+                LOG.warning(
+                    'The card in slot %(slot)s was replaced by one of another '
+                    'kind: %(ids)s. See "A card is replaced" in the guide for '
+                    'operators.',
+                    {
+                        'slot': slots.format_drc_index(index),
+                        'ids': replacement,
+                    },
+                )
+        self._replacements = found
+
+
+def _log_summary(lines: Collection[_Line]) -> None:
+    """Count the devices of a host in each state."""
+    counts = collections.Counter(line.state for line in lines)
+    foreign = counts.pop(plans.State.FOREIGN, 0)
+    LOG.info(
+        'Devices of this host: %(counts)s. %(foreign)d slots are not offered. '
+        '`nova-powervm-inventory show` lists all slots with the reasons.',
+        {
+            'counts': ', '.join(
+                f'{counts[state]} {state}'
+                for state in plans.State
+                if counts[state]
+            )
+            or 'none',
+            'foreign': foreign,
+        },
+    )
 
 
 def _log_unused(
@@ -87,20 +143,28 @@ def _log_unused(
 def _lines(policy: policies.Policy, plan: plans.Plan) -> dict[int, _Line]:
     """Describe a plan with one line for each slot or provider."""
     lines = {
-        verdict.slot.drc_index: _Line(logging.INFO, _withheld(verdict))
+        verdict.slot.drc_index: _Line(
+            logging.INFO, _withheld(verdict), plans.State.FOREIGN
+        )
         for verdict in plan.verdicts
         if verdict.reason
     }
     for entry in plan.entries:
-        grave = entry.consumers or entry.action is plans.Action.WITHDRAW
+        grave = entry.action is plans.Action.WITHDRAW or (
+            entry.consumers and entry.action is not plans.Action.QUARANTINE
+        )
         lines[entry.drc_index] = _Line(
-            logging.WARNING if grave else logging.INFO, describe(entry)
+            logging.WARNING if grave else logging.INFO,
+            describe(entry),
+            entry.state,
         )
     for index in plan.contested:
         lines[index] = dataclasses.replace(lines[index], level=logging.ERROR)
     for verdict in matching.conflicts(plan.verdicts):
         lines[verdict.slot.drc_index] = _Line(
-            logging.ERROR, _conflict(policy, plan, verdict)
+            logging.ERROR,
+            _conflict(policy, plan, verdict),
+            plans.State.FOREIGN,
         )
     return lines
 
@@ -142,6 +206,8 @@ def describe(entry: plans.Entry) -> str:
                 'When it is free again, clean it and release it with '
                 f'`nova-powervm-inventory release {index}`'
             )
+        case plans.Action.PUBLISH if entry.owner:
+            return f'Keeping {where} for {entry.owner}, which has it'
         case plans.Action.CREATE | plans.Action.PUBLISH:
             return f'Offering {where} as {offer}'
         case plans.Action.KEEP_CLASS:

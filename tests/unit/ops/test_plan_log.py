@@ -12,10 +12,13 @@
 
 """What is logged of the devices."""
 
+import dataclasses
 import logging
 import unittest
 
-from nova_powervm.devices import matching
+from nova_powervm.devices import assessment
+from nova_powervm.devices import names
+from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.ops import plan_log
@@ -37,17 +40,25 @@ class PlanLogTest(unittest.TestCase):
         super().setUp()
         self.log = plan_log.PlanLog()
 
+        # The first plan is summed up.
+        self.first = self.tell(slots=())
+
     def tell(self, *paragraphs, slots=None, providers=(), consumers=()):
         """Plan, and give level and text of each line that is logged."""
         allowed = policy.Policy(paragraphs, '/inv')
-        verdicts = matching.judge(
-            allowed, (values.slot(),) if slots is None else slots
+        instances = {values.LPAR: frozenset(p.uuid for p in providers)}
+        facts = assessment.Facts(
+            allowed,
+            (values.slot(),) if slots is None else slots,
+            instances,
+            tuple(providers),
         )
-        plan = values.make_plan(
-            matching.devices(verdicts),
-            providers,
-            slot_providers.Allocations({p.uuid: consumers for p in providers}),
-            verdicts,
+        plan = plans.make_plan(
+            assessment.assess(facts),
+            slot_providers.Allocations(
+                {p.uuid: dict.fromkeys(consumers, ()) for p in providers}
+            ),
+            values.name_of,
         )
         with self.assertLogs(LOG) as caught:
             # Something has to be logged for the assertion to hold.
@@ -59,7 +70,74 @@ class PlanLogTest(unittest.TestCase):
         ((level, text),) = self.tell(GPUS)
         self.assertEqual(logging.INFO, level)
         self.assertIn('Offering slot 21010020', text)
+        self.assertTrue(text.endswith(' as CUSTOM_GPU [offered]'), text)
         self.assertEqual([], self.tell(GPUS))
+
+    def test_first_plan_is_summed_up_in_one_line(self):
+        ((level, text),) = self.first
+        self.assertEqual(logging.INFO, level)
+        self.assertIn('Devices of this host: none. 0 slots are not', text)
+        self.log = plan_log.PlanLog()
+        others = [values.slot(drc_index=n, vendor_id=0x1014) for n in (1, 2)]
+        ((level, text),) = self.tell(GPUS, slots=[values.slot(), *others])
+        self.assertIn('host: 1 offered. 2 slots are not offered.', text)
+
+    def test_first_plan_has_lines_of_what_needs_attention(self):
+        self.log = plan_log.PlanLog()
+        (_, summary), (level, text) = self.tell(
+            providers=[values.provider()], consumers=['vm']
+        )
+        self.assertIn('1 withdrawn', summary)
+        self.assertEqual(logging.WARNING, level)
+        self.assertIn('Withdrawing slot 21010020', text)
+
+    def test_each_change_of_a_device_has_a_line_with_its_state(self):
+        marks = [
+            names.QUARANTINED_TRAIT,
+            names.quarantine_trait('FAILED'),
+        ]
+        once = dataclasses.replace(GPUS, one_time_use=True)
+        mine = values.slot(owner=values.client())
+        known = names.generated_traits(values.slot())
+        there = values.provider(traits=known)
+        for state, paragraph, slot, provider in (
+            ('offered', GPUS, values.slot(), there),
+            ('attached', GPUS, mine, there),
+            ('offered', GPUS, values.slot(), there),
+            (
+                'quarantined',
+                GPUS,
+                values.slot(),
+                values.provider(traits=[*known, *marks]),
+            ),
+            ('attached', once, mine, there),
+            (
+                'burned',
+                once,
+                values.slot(),
+                values.provider(
+                    reserved=1, traits=[*known, names.ONE_TIME_USE_TRAIT]
+                ),
+            ),
+        ):
+            ((level, text),) = self.tell(
+                paragraph, slots=[slot], providers=[provider]
+            )
+            self.assertEqual(logging.INFO, level)
+            self.assertTrue(text.endswith(f'[{state}]'), text)
+            self.assertEqual(
+                [], self.tell(paragraph, slots=[slot], providers=[provider])
+            )
+
+    def test_card_of_other_ids_is_warned_of_once(self):
+        old = values.provider(
+            traits=names.generated_traits(values.slot(device_id=0x1DB6))
+        )
+        (level, text), _ = self.tell(GPUS, providers=[old])
+        self.assertEqual(logging.WARNING, level)
+        self.assertIn('card in slot 21010020 was replaced', text)
+        self.assertIn('device_id was 1DB6, and is 1EB8', text)
+        self.assertEqual([], self.tell(GPUS, providers=[old]))
 
     def test_file_that_matches_no_device_is_warned_of_at_every_change(self):
         (level, text), (_, slot) = self.tell(ELSEWHERE, NOT_THERE)
@@ -127,7 +205,7 @@ class PlanLogTest(unittest.TestCase):
             GPUS, BY_PLACE, providers=[values.provider(reserved=1)]
         )
         self.assertEqual(logging.ERROR, level)
-        self.assertTrue(text.endswith('is withdrawn and stays.'), text)
+        self.assertIn('is withdrawn and stays. [', text)
 
     def test_withdrawal_of_allocated_device_is_warned_of(self):
         ((level, text),) = self.tell(
