@@ -26,6 +26,7 @@ from nova import exception
 from nova import objects
 from oslo_utils import uuidutils
 
+from nova_powervm.devices import names
 from tests.property.simulation import checks
 from tests.property.simulation import compute
 from tests.property.simulation import host
@@ -211,7 +212,7 @@ class BaseMachine(stateful.RuleBasedStateMachine):
         return True
 
     def release(self, node, row):
-        if not row.reserved:
+        if not row.reserved or row.uuid in self.world.quarantined:
             return False
         key = (node.name, worlds.slot_of(row))
         self.world.placement.reserve(row, 0)
@@ -220,6 +221,22 @@ class BaseMachine(stateful.RuleBasedStateMachine):
         self.world.touched.discard(key)
         self.world.released.add(key)
         return True
+
+    def quarantine(self, row, code, *, is_killed):
+        """Mark a provider, and then reserve it unless the command ends."""
+        marks = {names.QUARANTINED_TRAIT, names.quarantine_trait(code)}
+        row.traits = row.traits - {placement.WITHDRAWN} | marks
+        row.generation += 1
+        self.world.quarantined[row.uuid] = marks
+        self.world.reserved.discard(row.uuid)
+        if not is_killed:
+            self.world.placement.reserve(row, 1)
+
+    def restore(self, row):
+        """Swap the marks for that of the service, which goes on."""
+        marks = self.world.quarantined.pop(row.uuid)
+        row.traits = row.traits - marks | {placement.WITHDRAWN}
+        row.generation += 1
 
     def remove(self, row):
         if self.world.placement.holders(row.uuid):

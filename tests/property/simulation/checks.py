@@ -35,6 +35,7 @@ def after_cycle(world, node):
         if (
             world.placement.has_room(row)
             and names.WITHDRAWN_TRAIT not in row.traits
+            and row.uuid not in world.quarantined
         ):
             _check_offer(world, node, row, paragraph)
         if (node.name, index) in world.used and row.inventory:
@@ -130,8 +131,13 @@ def after_quiet(world, node):
     after_cycle(world, node)
     for row in world.rows(node):
         world.require(
-            row.reserved or names.WITHDRAWN_TRAIT not in row.traits,
-            'what is withdrawn is reserved in the end',
+            row.reserved
+            or not row.offer
+            or (
+                names.WITHDRAWN_TRAIT not in row.traits
+                and row.uuid not in world.quarantined
+            ),
+            'what is withdrawn or in quarantine is reserved in the end',
             row,
         )
     rows = {}
@@ -160,6 +166,7 @@ def _check_slot(world, node, index, rows):
             world.placement.has_room(row)
             or world.placement.holders(row.uuid)
             or row.uuid in world.reserved
+            or row.uuid in world.quarantined
             or key in world.used | world.touched
             for row in rows
         ),

@@ -108,6 +108,38 @@ class ProviderRules(base_machine.BaseMachine):
             self.wait(node, data.draw(st.booleans()))
             self.done(f'provider: {what}')
 
+    @stateful.precondition(lambda self: self.rows())
+    @stateful.rule(
+        data=st.data(),
+        code=st.sampled_from(sorted(names.QUARANTINE_REASONS)),
+        is_killed=st.booleans(),
+        wait=st.booleans(),
+    )
+    def put_in_quarantine(self, data, code, is_killed, wait):
+        node, row = base_machine.pick(data, self.rows())
+        if row.uuid not in self.world.quarantined:
+            self.quarantine(row, code, is_killed=is_killed)
+            self.wait(node, wait)
+            self.done('provider: quarantine')
+
+    @stateful.precondition(lambda self: self.world.quarantined)
+    @stateful.rule(data=st.data(), wait=st.booleans())
+    def end_quarantine(self, data, wait):
+        node, row = base_machine.pick(
+            data,
+            [
+                (n, r)
+                for n, r in self.rows()
+                if r.uuid in self.world.quarantined
+            ],
+        )
+        if worlds.ONCE in row.traits:
+            # Only a release offers it again.
+            self.world.touched.add((node.name, worlds.slot_of(row)))
+        self.restore(row)
+        self.wait(node, wait)
+        self.done('provider: restore')
+
     @stateful.precondition(lambda self: self._without_duplicate())
     @stateful.rule(data=st.data())
     def make_duplicate(self, data):
@@ -134,6 +166,7 @@ class ProviderRules(base_machine.BaseMachine):
             if node.compute
             and row.offer
             and not row.reserved
+            and row.uuid not in self.world.quarantined
             and (node.name, worlds.slot_of(row)) not in self.world.used
             and names.provider_name('', worlds.slot_of(row), 'spec')
             not in names_there

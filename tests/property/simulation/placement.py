@@ -30,6 +30,7 @@ _DEFAULTS = {
 STALE = 'placement.concurrent_update'
 IN_USE = 'placement.inventory.inuse'
 WITHDRAWN = 'CUSTOM_POWERVM_WITHDRAWN'
+QUARANTINED = 'CUSTOM_POWERVM_QUARANTINED'
 #: What Nova's provider.yaml adds; it is nobody's device.
 ADDED_CLASS = 'CUSTOM_BY_NOVA'
 
@@ -247,6 +248,8 @@ class Placement:
         row = self.rows[uuid]
         if self.holders(uuid):
             return self._refuse(f'{row.name} is allocated, and deleted')
+        if QUARANTINED in row.traits:
+            self._refuse(f'{row.name} is in quarantine, and deleted')
         if row.reserved and WITHDRAWN not in row.traits:
             self._refuse(f'{row.name} is reserved, and deleted')
         if self.below(uuid):

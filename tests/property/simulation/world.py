@@ -49,6 +49,8 @@ class World(moves.Moves):
         # Uuid to the traits that an operator has set, which go, and to the
         # aggregates, which stay.
         self.set_traits = {}
+        # Providers in quarantine, with their marks.
+        self.quarantined = {}
         self.set_aggregates = {}
         # Uuid of a provider that is not ours to what it is.
         self.foreign = {}
@@ -228,6 +230,7 @@ class World(moves.Moves):
                 self.touched.discard((node.name, slot_of(row)))
         self.reserved.discard(row.uuid)
         self.set_traits.pop(row.uuid, None)
+        self.quarantined.pop(row.uuid, None)
         self.set_aggregates.pop(row.uuid, None)
 
     def delete_service(self, node):
@@ -338,6 +341,13 @@ class World(moves.Moves):
         for uuid in self.reserved & rows.keys():
             self.require(
                 rows[uuid].reserved, 'a reserve of an operator stays', uuid
+            )
+        for uuid, marks in self.quarantined.items():
+            self.require(
+                uuid in rows and marks <= rows[uuid].traits,
+                'a quarantine stays',
+                uuid,
+                rows.get(uuid),
             )
         for uuid in self.set_aggregates.keys() & rows.keys():
             self.require(
