@@ -65,8 +65,10 @@ class PlanLog:
         if before is None:
             _log_summary(lines.values())
         for index, line in lines.items():
-            if line.level > logging.INFO if before is None else (
-                before.get(index) != line
+            if (
+                line.level > logging.INFO
+                if before is None
+                else (before.get(index) != line)
             ):
                 LOG.log(line.level, str(line))
         self._logged = lines
@@ -200,33 +202,38 @@ def describe(entry: plans.Entry) -> str:
     where = f"slot {index} (provider '{entry.name}')"
     offer = ', '.join(entry.resource_classes)
     match entry.action:
-        case plans.Action.CREATE | plans.Action.PUBLISH if entry.burned:
-            return (
-                f'Withholding {where}: its one-time-use device was allocated. '
-                'When it is free again, clean it and release it with '
-                f'`nova-powervm-inventory release {index}`'
-            )
-        case plans.Action.PUBLISH if entry.owner:
-            return f'Keeping {where} for {entry.owner}, which has it'
-        case plans.Action.CREATE | plans.Action.PUBLISH:
-            return f'Offering {where} as {offer}'
-        case plans.Action.KEEP_CLASS:
-            return f'Offering {where} as {offer}: {entry.reason}'
-        case plans.Action.DELETE:
-            return f'Removing {where}: {entry.reason}'
         case plans.Action.QUARANTINE:
-            return (
+            text = (
                 f'Keeping {where} in quarantine: {entry.reason}. It is '
                 'offered again after `nova-powervm-inventory restore '
                 f'{index}`'
             )
-    cure = (
-        f'It is allocated to {_names(entry)}: undo the change, or delete the '
-        'instance'
-        if entry.consumers
-        else 'It stays until it is neither allocated nor reserved'
-    )
-    return f'Withdrawing {where}: {entry.reason}. {cure}.'
+        case plans.Action.WITHDRAW:
+            text = f'Withdrawing {where}: {entry.reason}. {_cure(entry)}.'
+        case plans.Action.DELETE:
+            text = f'Removing {where}: {entry.reason}'
+        case plans.Action.KEEP_CLASS:
+            text = f'Offering {where} as {offer}: {entry.reason}'
+        case _ if entry.burned:
+            text = (
+                f'Withholding {where}: its one-time-use device was allocated. '
+                'When it is free again, clean it and release it with '
+                f'`nova-powervm-inventory release {index}`'
+            )
+        case _ if entry.owner:
+            text = f'Keeping {where} for {entry.owner}, which has it'
+        case _:
+            text = f'Offering {where} as {offer}'
+    return text
+
+
+def _cure(entry: plans.Entry) -> str:
+    if entry.consumers:
+        return (
+            f'It is allocated to {_names(entry)}: undo the change, or delete '
+            'the instance'
+        )
+    return 'It stays until it is neither allocated nor reserved'
 
 
 def _names(entry: plans.Entry) -> str:

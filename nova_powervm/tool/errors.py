@@ -81,6 +81,13 @@ class ReleaseRefused(exception.PowerVMError):
     message = 'Not released: {which}: {reason}.'
 
 
+class DeviceUnchanged(exception.PowerVMError):
+    """A device was neither put in quarantine nor restored."""
+
+    code = 'powervm.device.unchanged'
+    message = 'Not changed: {which}: {reason}.'
+
+
 class AcceleratorApiError(exception.PowerVMError):
     """Cyborg's API did not answer, or refused a request."""
 

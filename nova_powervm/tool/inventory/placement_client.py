@@ -14,13 +14,14 @@
 
 The commands use no report client and no cache: they read the data that they
 show, without a second for the import of Nova. This module creates no
-providers. Its only write replaces an inventory record, on the provider
-generation that was read.
+providers. It writes inventory records and traits, on the provider generation
+that was read.
 """
 
 import argparse
 import contextlib
 import dataclasses
+from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -290,19 +291,47 @@ class PlacementClient:
             be reached.
         """
         url = f'/resource_providers/{provider.uuid}/inventories/'
-        with _translated(url):
-            answer = self._client.put(
-                url + resource_class,
-                json={
-                    'resource_provider_generation': provider.generation,
-                    **record,
-                },
-                microversion=MICROVERSION,
-            )
+        answer = self._put(
+            url + resource_class,
+            resource_provider_generation=provider.generation,
+            **record,
+        )
         if answer.status_code == 409:
             return False
         _check(answer, url + resource_class)
         return True
+
+    def write_traits(
+        self,
+        provider: placement_tree.PlacementProvider,
+        traits: Collection[str],
+    ) -> bool:
+        """Replace the traits of a provider, unless it has changed.
+
+        :returns: False if the provider has changed since it was read.
+        :raises exception.PowerVMError: Placement refused the write or can't
+            be reached.
+        """
+        for trait in sorted(set(traits) - provider.traits):
+            _check(self._put(f'/traits/{trait}'), f'/traits/{trait}')
+        url = f'/resource_providers/{provider.uuid}/traits'
+        answer = self._put(
+            url,
+            resource_provider_generation=provider.generation,
+            traits=sorted(traits),
+        )
+        if answer.status_code == 409:
+            return False
+        _check(answer, url)
+        return True
+
+    def _put(self, url: str, **body: Any) -> Any:
+        with _translated(url):
+            return self._client.put(
+                url,
+                microversion=MICROVERSION,
+                **({'json': body} if body else {}),
+            )
 
     def _read_provider(
         self, record: _Record

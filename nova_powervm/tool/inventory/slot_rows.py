@@ -141,9 +141,7 @@ class SlotRow:
                 if self.leftover
                 else (f'allocated to {who}')
             )
-        if names.WITHDRAWN_TRAIT in found.traits:
-            return 'withdrawn'
-        return 'reserved' if found.reserved else 'free'
+        return _state_of_free(found)
 
     @property
     def _state_without_provider(self) -> str:
@@ -175,6 +173,16 @@ class SlotRow:
 
 
 Cell = Callable[[SlotRow], Any]
+
+
+def _state_of_free(provider: placement_tree.PlacementProvider) -> str:
+    """Return the state of a provider that nobody has been allocated."""
+    if names.quarantine_traits(provider.traits):
+        why = names.quarantine_reason(provider.traits)
+        return f'in quarantine: {why}'
+    if names.WITHDRAWN_TRAIT in provider.traits:
+        return 'withdrawn'
+    return 'reserved' if provider.reserved else 'free'
 
 
 def _of_slot(attribute: str) -> Cell:

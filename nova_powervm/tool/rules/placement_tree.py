@@ -105,6 +105,7 @@ class PlacementProvider:
             and self.reserved >= self.total
             and not self.consumers
             and names.WITHDRAWN_TRAIT not in self.traits
+            and not names.quarantine_traits(self.traits)
         )
 
 

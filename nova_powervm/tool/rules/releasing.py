@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
+from nova_powervm import exception
 from nova_powervm.devices import names
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
@@ -35,6 +36,7 @@ REFUSALS = (
     'a partition owns the slot, according to the host',
     'the host does not report the slot, or reports it at another location '
     'than Placement',
+    'the device is in quarantine',
     'the driver has withdrawn the device, and will restore it',
     'it is not a one-time-use device; a unit that an operator has reserved is '
     'released with the openstack command',
@@ -44,13 +46,16 @@ REFUSALS = (
 
 
 def find_provider(
-    which: str, tree: placement_tree.Tree
+    which: str,
+    tree: placement_tree.Tree,
+    refused: type[exception.PowerVMError] = errors.ReleaseRefused,
 ) -> placement_tree.PlacementProvider:
     """Find the slot provider that a user names.
 
     :param which: DRC index of a slot in hex digits, with or without ``0x``,
         or name or UUID of a provider.
-    :raises errors.ReleaseRefused: The name matches no provider, several
+    :param refused: The error to raise.
+    :raises exception.PowerVMError: The name matches no provider, several
         providers, or one that does not belong to a slot.
     """
     named = [o for o in tree.below if which in (o.uuid, o.name)]
@@ -73,7 +78,7 @@ def find_provider(
         reason = f'the slot has several providers: {uuids}. Give one UUID'
     else:
         reason = 'this driver did not create the provider'
-    raise errors.ReleaseRefused(which=which, reason=reason)
+    raise refused(which=which, reason=reason)
 
 
 def _index(which: str) -> int | None:
@@ -92,6 +97,12 @@ def check_releasable(provider: placement_tree.PlacementProvider) -> None:
         reason = (
             f'it is allocated to {", ".join(sorted(provider.consumers))}. '
             'Delete the instance and clean the device first'
+        )
+    elif names.quarantine_traits(provider.traits):
+        reason = (
+            'it is in quarantine, because '
+            f'{names.quarantine_reason(provider.traits)}. End that first: '
+            '`nova-powervm-inventory restore`'
         )
     elif names.WITHDRAWN_TRAIT in provider.traits:
         reason = (

@@ -1,0 +1,211 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Devices that an operator takes out of use, and gives back."""
+
+import dataclasses
+
+import fixtures
+from nova import context as nova_context
+
+from nova_powervm.devices import names
+from nova_powervm.tool.inventory import placement_client
+from tests.functional import base
+from tests.functional import move_sites
+from tests.functional import test_commands
+
+MARK = names.QUARANTINED_TRAIT
+FAILED = names.quarantine_trait('FAILED')
+CLEANING = names.quarantine_trait('CLEANING')
+
+
+class QuarantineTest(test_commands.CommandTestCase):
+    """Runs the commands beside nova-compute, with real Placement."""
+
+    inventory = move_sites.INVENTORY
+
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+
+    def test_device_is_taken_out_of_use_until_it_is_restored(self):
+        self.tell_stories()
+
+    def forget(self):
+        super().forget()
+        for provider in self.slot_providers().values():
+            self._set_provider_traits(
+                provider['uuid'],
+                [
+                    trait
+                    for trait in self._get_provider_traits(provider['uuid'])
+                    if not trait.startswith(MARK)
+                ],
+            )
+            self.reserve_all(provider['uuid'], 0)
+        self.read_anew()
+
+    def read_anew(self, host='host1'):
+        """Let Nova read all providers, and update them twice."""
+        manager = self.computes[host].manager
+        manager.reportclient._association_refresh_time.clear()
+        for _ in range(2):
+            manager.update_available_resource(nova_context.get_admin_context())
+
+    def reserve_all(self, uuid, number):
+        """Set what is reserved of a provider."""
+        for name in self._get_provider_inventory(uuid):
+            self.reserve(uuid, name, number)
+
+    def state(self, index):
+        """Return the marks of a slot's provider, and what is reserved."""
+        uuid = self.slot_providers()[index]['uuid']
+        (record,) = self._get_provider_inventory(uuid).values()
+        marks = {
+            trait
+            for trait in self._get_provider_traits(uuid)
+            if trait.startswith(MARK) or trait == names.WITHDRAWN_TRAIT
+        }
+        return marks, record['reserved']
+
+    def act(self, *command, **options):
+        """Run a command that succeeds."""
+        code, _, err = self.run_command(*command, **options)
+        self.assertEqual(0, code, err)
+        return err
+
+    def of_class(self, name):
+        """Return the DRC indexes of the slots of a resource class."""
+        return sorted(
+            index
+            for index, provider in self.slot_providers().items()
+            if name in self._get_provider_inventory(provider['uuid'])
+        )
+
+    def gpus(self):
+        return self.of_class('CUSTOM_GPU')
+
+    def story_free_device_is_withheld_over_restarts_and_offered_again(self):
+        index = self.gpus()[0]
+        self.act('quarantine', f'{index:08X}', '--reason', 'FAILED')
+        self.assertEqual(({MARK, FAILED}, 1), self.state(index))
+
+        self.read_anew()
+        self.restart_host()
+        self.restart_host(inventory='{}')
+        self.read_anew()
+        self.assertEqual(({MARK, FAILED}, 1), self.state(index))
+        self.restart_host(inventory=self.inventory)
+        self.read_anew()
+        self.assertEqual(({MARK, FAILED}, 1), self.state(index))
+        _, rows = self.rows('show')
+        (row,) = [row for row in rows if row['Slot'] == f'{index:08X}']
+        self.assertIn('in quarantine: the device is defective', str(row))
+
+        self.act('restore', f'{index:08X}')
+        self.assertEqual(({names.WITHDRAWN_TRAIT}, 1), self.state(index))
+        self.read_anew()
+        self.assertEqual((set(), 0), self.state(index))
+
+    def story_device_in_use_keeps_its_server_and_is_not_offered_again(self):
+        server = self.boot(base.gpu_groups(1))
+        (index,) = self.allocated_slots(server)
+        self.act('quarantine', f'{index:08X}', '--reason', 'SUSPECT')
+        self.read_anew()
+        self.assertEqual([index], [*self.lpar(server).slots])
+        self.api.post_server_action(server['id'], {'reboot': {'type': 'HARD'}})
+        self._wait_for_server_parameter(
+            server, {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None}
+        )
+        self.assertEqual([index], [*self.lpar(server).slots])
+
+        self._delete_server(server)
+        self.read_anew()
+
+        marks, reserved = self.state(index)
+        self.assertEqual((True, 1), (MARK in marks, reserved))
+        others = [self.boot(base.gpu_groups(1)) for _ in self.gpus()[1:]]
+        for other in others:
+            self.assertNotIn(index, self.lpar(other).slots)
+
+    def story_killed_command_leaves_a_mark_that_the_service_completes(self):
+        index = self.gpus()[0]
+
+        class KilledError(Exception):
+            pass
+
+        def die(*_, **__):
+            raise KilledError
+
+        with fixtures.MockPatchObject(
+            placement_client.PlacementClient, 'write_inventory', new=die
+        ):
+            self.assertRaises(
+                KilledError,
+                self.run_command,
+                *('--debug', 'quarantine', f'{index:08X}'),
+                *('--reason', 'FAILED'),
+            )
+        self.assertEqual(({MARK, FAILED}, 0), self.state(index))
+
+        self.read_anew()
+
+        self.assertEqual(({MARK, FAILED}, 1), self.state(index))
+
+    def story_unused_one_time_use_device_has_to_be_released_afterwards(self):
+        index = self.of_class(move_sites.SCRATCH)[0]
+        slot = f'{index:08X}'
+        code, _, err = self.run_command(
+            'quarantine', slot, '--reason', 'CLEANING'
+        )
+        self.assertEqual(2, code)
+        self.assertIn(f'one-time-use devices {slot} were not used yet', err)
+        self.assertEqual((set(), 0), self.state(index))
+        code, _, err = self.run_command(
+            'quarantine', slot, '--reason', 'CLEANING', answer='n\n'
+        )
+        self.assertEqual((2, (set(), 0)), (code, self.state(index)))
+
+        self.act('quarantine', slot, '--reason', 'CLEANING', answer='y\n')
+        self.assertEqual(({MARK, CLEANING}, 1), self.state(index))
+        code, _, err = self.run_command('release', slot, '--yes')
+        self.assertEqual(2, code)
+        self.assertIn('it is in quarantine', err)
+        self.act('restore', slot)
+        self.read_anew()
+        self.assertEqual((set(), 1), self.state(index))
+        self.act('release', slot, '--yes')
+        self.assertEqual((set(), 0), self.state(index))
+
+    def story_device_that_is_not_in_quarantine_cannot_be_restored(self):
+        index = self.gpus()[0]
+        code, rows = self.rows('restore', f'{index:08X}')
+        self.assertEqual((2, 'unchanged'), (code, rows[0]['State']))
+        self.assertEqual((set(), 0), self.state(index))
+
+    def story_changed_provider_is_read_again(self):
+        index = self.gpus()[0]
+        tree = placement_client.PlacementClient.tree
+
+        def tree_before_a_change(client, node):
+            found = tree(client, node)
+            uuid = self.slot_providers()[index]['uuid']
+            self.reserve_all(uuid, 1)
+            return dataclasses.replace(found)
+
+        with fixtures.MockPatchObject(
+            placement_client.PlacementClient, 'tree', new=tree_before_a_change
+        ):
+            self.act('quarantine', f'{index:08X}', '--reason', 'FAILED')
+        self.assertEqual(({MARK, FAILED}, 1), self.state(index))
+        self.act('quarantine', f'{index:08X}', '--reason', 'CLEANING')
+        self.assertEqual(({MARK, CLEANING}, 1), self.state(index))
