@@ -84,8 +84,8 @@ class PlanLog:
             if self._replacements.get(index) != replacement:
                 LOG.warning(
                     'The card in slot %(slot)s was replaced by one of another '
-                    'kind: %(ids)s. See "A card is replaced" in the guide for '
-                    'operators.',
+                    'kind: %(ids)s. See "Replace a card" in the page on tasks '
+                    'on a host.',
                     {
                         'slot': slots.format_drc_index(index),
                         'ids': replacement,
