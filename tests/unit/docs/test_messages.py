@@ -190,7 +190,9 @@ class WatchingPageTest(unittest.TestCase):
                 )
                 line = plan_log.describe(entry).replace('12345678', '<index>')
                 # The reason and the cure are not shown.
-                first = re.split(r'(?<=was allocated)\.|: <reason>$', line)[0]
+                first = re.split(
+                    r'(?<=was allocated)\.|: <reason>$|\. It is offered', line
+                )[0]
                 self.assertIn(pages.words(first), self.text)
 
 
