@@ -20,6 +20,7 @@ from nova import context as nova_context
 from nova_powervm.devices import names
 from nova_powervm.tool.inventory import placement_client
 from tests.functional import base
+from tests.functional import killed_threads
 from tests.functional import move_sites
 from tests.functional import test_commands
 
@@ -140,19 +141,16 @@ class QuarantineTest(test_commands.CommandTestCase):
     def story_killed_command_leaves_a_mark_that_the_service_completes(self):
         index = self.gpus()[0]
 
-        class KilledError(Exception):
-            pass
-
         def die(*_, **__):
-            raise KilledError
+            raise killed_threads.Killed
 
         with fixtures.MockPatchObject(
             placement_client.PlacementClient, 'write_inventory', new=die
         ):
             self.assertRaises(
-                KilledError,
+                killed_threads.Killed,
                 self.run_command,
-                *('--debug', 'quarantine', f'{index:08X}'),
+                *('quarantine', f'{index:08X}'),
                 *('--reason', 'FAILED'),
             )
         self.assertEqual(({MARK, FAILED}, 0), self.state(index))
