@@ -70,9 +70,7 @@ class Provider:
     def is_withdrawn(self) -> bool:
         """Whether the driver set the reserve, and may lower it."""
         return (
-            names.WITHDRAWN_TRAIT in self.traits
-            and not self.is_one_time_use
-            and not self.quarantine
+            names.WITHDRAWN_TRAIT in self.traits and not self.is_one_time_use
         )
 
     @property

@@ -129,6 +129,14 @@ class PlanLogTest(unittest.TestCase):
                 [], self.tell(paragraph, slots=[slot], providers=[provider])
             )
 
+    def test_withdrawn_device_of_an_lpar_is_called_withdrawn(self):
+        (_, text), *_ = self.tell(
+            slots=[values.slot(owner=values.client())],
+            providers=[values.provider()],
+            consumers=['vm'],
+        )
+        self.assertTrue(text.endswith('[withdrawn]'), text)
+
     def test_card_of_other_ids_is_warned_of_once(self):
         old = values.provider(
             traits=names.generated_traits(values.slot(device_id=0x1DB6))
