@@ -18,6 +18,7 @@ migration. If the move is interrupted, Nova leaves it there.
 
 import dataclasses
 import itertools
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -218,18 +219,25 @@ def _candidates(
     """Return the migrations whose allocations may be the instance's.
 
     A resize within the host that was interrupted may hold them although later
-    ones have failed: they hold none.
+    ones have failed: they hold none. The last one counts in any status: Nova
+    calls a move reverted before the instance has its allocations back.
     """
     if not has_own:
         return [move for move in moves if move.source_compute == host]
     return [
         move
-        for move in itertools.takewhile(
-            lambda move: move.status not in _SUCCEEDED, moves
-        )
+        for move in _since_success(moves)
         if move.source_compute == move.dest_compute == host
         and move.old_instance_type_id == instance.instance_type_id
     ]
+
+
+def _since_success(moves: Sequence[Any]) -> Iterator[Any]:
+    """Yield moves, the newest first, up to one that has succeeded."""
+    for move in moves:
+        yield move
+        if move.status in _SUCCEEDED:
+            return
 
 
 def _slots(held: Held, found: Sequence[spec.WantedSlot]) -> list[Any]:

@@ -169,7 +169,7 @@ class CycleCostTest(CostTestCase):
         self.computes['host1'].stop()
 
         # Nova's fixture does not wait for the end of a service.
-        thread.join(10)
+        thread.join(120)
         self.assertFalse(thread.is_alive())
         self.restart_host(skip_free_provider_reads=False)
 

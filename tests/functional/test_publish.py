@@ -203,11 +203,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
     def story_file_decides_which_slots_are_offered(self):
         self.use(EVERYTHING)
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
-        log = self.logged()
-        self.assertIn('it is owned by VIOS vios1', log)
-        self.assertIn('it is owned by partition database', log)
-        self.assertIn('in SR-IOV mode', log)
-        self.assertIn('the slot is empty', log)
+        self.assertIn(f'host: {len(GPU_SLOTS)} offered.', self.logged())
 
         # Without a file; the providers of the earlier process go.
         self.use(False)

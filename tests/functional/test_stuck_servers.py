@@ -264,6 +264,13 @@ class StuckOnOneHostTest(StuckServersTestCase):
         self.restart_host('host1')
         self.end('host1', 'gg')
 
+    def story_killed_before_it_has_its_allocations_back(self):
+        self.resized()
+        with self.killed(report.SchedulerReportClient, 'move_allocations'):
+            self.ask(self.server, 'revertResize')
+        self.restart_host('host1')
+        self.end('host1')
+
     def story_killed_while_it_takes_the_server_back(self):
         self.resized()
         with self.killed(_DRIVER, 'finish_revert_migration'):

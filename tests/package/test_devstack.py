@@ -12,6 +12,7 @@
 
 """The DevStack plugin, with recorders in place of DevStack's functions."""
 
+import os
 import pathlib
 import re
 import shutil
@@ -226,6 +227,8 @@ class EmulatorPageTest(unittest.TestCase):
         with subprocess.Popen(
             [sys.executable, '-m', main.__name__, '--help'],
             cwd=ROOT,
+            # No option is divided among lines.
+            env={**os.environ, 'COLUMNS': '1000'},
             stdout=subprocess.PIPE,
             text=True,
         ) as process:
