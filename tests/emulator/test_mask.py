@@ -97,19 +97,19 @@ class MaskTest(test_record.RecordTestCase):
         }
         self.assertEqual(set(), left)
 
-    def test_nothing_that_identifies_is_left_of_default_world(self):
+    def test_default_world_keeps_no_identity(self):
         plain, masked = self.both(None)
         self.assertIn('EMU0001', plain)
         self.assert_masked(plain, masked)
         self.assertNotIn('archive', masked)
 
-    def test_nothing_that_identifies_is_left_of_pool(self):
+    def test_pool_keeps_no_identity(self):
         plain, masked = self.both(
             pools.world(logical_units=[{'name': 'secret', 'capacity': 1}])
         )
         self.assert_masked(plain, masked)
 
-    def test_nothing_that_identifies_is_left_of_captures(self):
+    def test_captures_keep_no_identity(self):
         for file in FILES:
             with self.subTest(file=file):
                 self.assert_masked(*self.both(test_captures.world_of(file)))

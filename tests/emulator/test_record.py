@@ -208,7 +208,7 @@ class SameFactsTest(RecordTestCase):
 
 
 class ReadingTest(RecordTestCase):
-    def test_nothing_but_logon_and_logoff_writes(self):
+    def test_record_writes_only_to_log_on_and_off(self):
         emulator = base.start(self, pools.world())
         self.record(emulator)
         writing = [
@@ -236,7 +236,7 @@ class ReadingTest(RecordTestCase):
         self.assertRegex(said, 'not recorded: .*NetworkBridge: it answers 403')
         self.assertIn('NetworkBridge: it answers 403', self.output.read_text())
 
-    def test_what_no_world_can_have_is_refused(self):
+    def test_record_refuses_what_no_world_can_have(self):
         emulator = base.start(self)
         with mock.patch(
             'powervm_emulator.record.world.document',
@@ -278,7 +278,7 @@ class ReadingTest(RecordTestCase):
         self.assertEqual('mine', self.output.read_text())
         self.assertEqual({}, emulator.control.journal_counts())
 
-    def test_something_else_than_url_is_refused(self):
+    def test_record_refuses_what_is_no_url(self):
         for url in ('host', 'ftp://host', 'file:///etc/passwd', 'https://'):
             with self.subTest(url):
                 status, said = self.run_record(url)

@@ -114,7 +114,7 @@ class KilledTest(StateTestCase):
         self.maxDiff = 2000
         self.assertEqual(before, facts.read(self.logon(url)))
 
-    def test_each_change_is_in_the_file_before_its_answer(self):
+    def test_change_is_in_the_file_before_its_answer(self):
         process, url = self.start_state()
         adapter = self.logon(url)
         (found,) = lpar.LPAR.search(adapter, name='archive')
@@ -240,7 +240,7 @@ class SiteTest(StateTestCase):
         process, url = self.start_state(*arguments)
         return process, [url, process.stdout.readline().strip()]
 
-    def test_one_file_keeps_all_hosts_and_their_pool(self):
+    def test_file_keeps_all_hosts_and_their_pool(self):
         files = []
         for serial in ('EMU0001', 'EMU0002'):
             world = pools.world(
@@ -287,7 +287,7 @@ class RefusalTest(StateTestCase):
         self.kill(process)
         return self.state.read_text()
 
-    def test_another_file_is_refused(self):
+    def test_file_of_another_kind_is_refused(self):
         self.state.write_text('alias ll="ls -l"\n')
         self.assert_refused('is no state file of this program')
 
@@ -321,7 +321,7 @@ class RefusalTest(StateTestCase):
         self.start_state()
         self.assert_refused('another emulator uses the state file')
 
-    def test_other_number_of_worlds_is_refused(self):
+    def test_file_of_another_number_of_worlds_is_refused(self):
         self.make_state()
         world = self.world(pools.WORLD)
         self.assert_refused(
@@ -424,7 +424,7 @@ class FailedSaveTest(unittest.TestCase):
 class FormsTest(unittest.TestCase):
     """The table of forms is complete."""
 
-    def test_every_class_of_resources_has_a_form(self):
+    def test_classes_of_resources_have_forms(self):
         def below(type_):
             for one in type_.__subclasses__():
                 if one.__module__.startswith('powervm_emulator.nouns.'):
@@ -434,7 +434,7 @@ class FormsTest(unittest.TestCase):
         known = set(resources._FORMS) | {file_module.File}
         self.assertEqual(set(), set(below(resource.Resource)) - known)
 
-    def test_every_attribute_is_kept(self):
+    def test_attributes_are_kept(self):
         """Nothing but the element and links to other resources is lost."""
         world = pools.world(logical_units=[{'name': 'image', 'capacity': 1}])
         world['systems'][0]['network_bridges'] = [{'vios': 'vios1', 'pvid': 1}]

@@ -152,7 +152,7 @@ class ContextTest(unittest.TestCase):
         self.files = tls.Files(self.files.certificate, key)
         self.assert_refused('are not a certificate and its key')
 
-    def test_something_else_than_certificate_is_refused(self):
+    def test_tls_refuses_what_is_no_certificate(self):
         pathlib.Path(self.files.certificate).write_text('hello')
         self.assert_refused('are not a certificate and its key')
 

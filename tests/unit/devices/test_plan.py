@@ -468,7 +468,7 @@ class QuarantineTest(unittest.TestCase):
         self.assertEqual(Action.PUBLISH, entry.action)
         self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
 
-    def test_each_reason_has_words(self):
+    def test_reasons_have_words(self):
         for code in names.QUARANTINE_REASONS:
             traits = [names.QUARANTINED_TRAIT, names.quarantine_trait(code)]
             entry = only_entry([device()], [provider(traits=traits)])

@@ -91,7 +91,7 @@ class PlanLogTest(unittest.TestCase):
         self.assertEqual(logging.WARNING, level)
         self.assertIn('Withdrawing slot 21010020', text)
 
-    def test_each_change_of_a_device_has_a_line_with_its_state(self):
+    def test_change_of_a_device_has_a_line_with_its_state(self):
         marks = [
             names.QUARANTINED_TRAIT,
             names.quarantine_trait('FAILED'),

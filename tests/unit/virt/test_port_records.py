@@ -142,6 +142,11 @@ class RecordTest(unittest.TestCase):
         port_records.NovaInstanceMetadata(self.loaded, 'host1').add({OURS})
         records = port_records.NovaPortRecords('host1')
         self.recorded['written_later'] = 'yes'
+        self.enterContext(
+            unittest.mock.patch.object(
+                objects.MigrationList, 'get_by_filters', return_value=[]
+            )
+        )
         with unittest.mock.patch.object(
             objects.InstanceList, 'get_by_host', return_value=[self.loaded]
         ):
