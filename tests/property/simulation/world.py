@@ -186,12 +186,16 @@ class World(moves.Moves):
             self.served, node
         )
         has_duplicate = any(
-            r.reserved and slot_of(r) == index
+            (r.reserved or r.uuid in self.quarantined) and slot_of(r) == index
             for r in self.rows(node)
             if r is not row
         )
         self.require(
-            is_marked or is_held or is_served or has_duplicate,
+            is_marked
+            or is_held
+            or is_served
+            or has_duplicate
+            or row.uuid in self.quarantined,
             'nothing is reserved without a cause',
             row,
         )
