@@ -305,10 +305,13 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
     def _remove_unmarked_vlan(self):
         """Remove a VLAN that a kill has left, as the guide to networks says.
 
-        The driver records that it has added a VLAN only after it has.
+        The driver records that it has added a VLAN only after it has, and
+        deletes that record before it removes the VLAN.
         """
-        if self.case.fault == 'killed after' and self.case.request.endswith(
-            'NetworkBridge.update'
+        if (self.case.fault, self.case.request.rpartition('.')[0]) in (
+            ('killed after', 'POST NetworkBridge'),
+            ('killed before', 'POST NetworkBridge'),
+            ('killed before', 'GET NetworkBridge'),
         ):
             self.delete_vlans(self.case.host)
 
