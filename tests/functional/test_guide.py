@@ -57,6 +57,9 @@ NOT_RUN = (
     'openstack accelerator',  # Cyborg
     'openstack image',  # Glance
     'nova-powervm-status',  # tests.functional.test_commands
+    # They burn a device of these hosts: tests.functional.test_quarantine.
+    'nova-powervm-inventory quarantine',
+    'nova-powervm-inventory restore',
     # They need another host: tests.functional.test_stuck_servers.
     'openstack compute service set --down',
     'openstack server evacuate',
