@@ -261,11 +261,7 @@ def start(
                 operations.partitions,
                 operations.records,
                 nodename,
-                lambda uuid: emit_event(
-                    virtevent.LifecycleEvent(
-                        uuid, virtevent.EVENT_LIFECYCLE_STOPPED
-                    )
-                ),
+                lambda uuid: emit_event(_stopped(uuid)),
             ),
         )
         undo.callback(listener.stop)
@@ -282,6 +278,11 @@ def start(
             listener.start,
             undo.pop_all().close,
         )
+
+
+def _stopped(uuid: str) -> Any:
+    """Return Nova's event of an instance that has stopped."""
+    return virtevent.LifecycleEvent(uuid, virtevent.EVENT_LIFECYCLE_STOPPED)
 
 
 def _wait_for_host(
