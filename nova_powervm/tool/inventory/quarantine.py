@@ -23,14 +23,10 @@ from nova_powervm.devices import slots
 from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import placement_client
+from nova_powervm.tool.inventory import release
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import quarantining
 from nova_powervm.tool.rules import releasing
-
-#: Number of attempts for a provider that others keep changing.
-TRIES = 4
-TROUBLE = 4
-REFUSED = 2
 
 _Provider = placement_tree.PlacementProvider
 
@@ -60,7 +56,7 @@ burned: clean it, and then use "release".
 class _Command(base.Lister):
     """Changes the named devices one after the other."""
 
-    trouble = TROUBLE
+    trouble = release.TROUBLE
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options that both commands have."""
@@ -111,11 +107,11 @@ class _Command(base.Lister):
                 change(provider)
             except errors.DeviceUnchanged as error:
                 self.complain(error)
-                self.status = self.status or REFUSED
+                self.status = self.status or release.REFUSED
                 outcome = 'unchanged'
             except exception.PowerVMError as error:
                 self.complain(f'{provider}: {error}')
-                self.status = TROUBLE
+                self.status = release.TROUBLE
                 outcome = 'unknown'
             rows.append(
                 (
@@ -164,7 +160,7 @@ class Quarantine(_Command):
         client, chosen = self._connect(parsed_args)
         unused = [p for p in chosen if quarantining.costs_cleaning(p)]
         if unused and not parsed_args.yes and not self._agreed(unused):
-            self.status = REFUSED
+            self.status = release.REFUSED
             return self._change_all((), lambda provider: None, '')
         return self._change_all(
             chosen,
@@ -242,7 +238,7 @@ def _write(
     """Write traits, and then inventories, each on what was just read."""
     now: _Provider | None = provider
     wanted: frozenset[str] | None = None
-    for _ in range(TRIES):
+    for _ in range(release.TRIES):
         if now is None:
             raise errors.DeviceUnchanged(
                 which=provider, reason='its provider was deleted meanwhile'
@@ -261,5 +257,5 @@ def _write(
             return
     raise errors.DeviceUnchanged(
         which=provider,
-        reason=f'others changed it {TRIES} times meanwhile; try again',
+        reason=f'others changed it {release.TRIES} times meanwhile; try again',
     )
