@@ -34,9 +34,12 @@ from nova_powervm import exception
 
 LOG = logging.getLogger(__name__)
 
+#: Cycles in which a start is tried again: about an hour by Nova's defaults.
+RETRIES = 60
+
 
 class DeferredStarts:
-    """Remembers instances to start, and tries again in each cycle.
+    """Remembers instances to start, and tries again in some cycles.
 
     While an instance waits, its power state is reported as Nova has recorded
     it, so that Nova resumes it again after a restart of the service. One that
@@ -47,21 +50,20 @@ class DeferredStarts:
 
     def __init__(self, start: Callable[[Any, Any], None]) -> None:
         self._start = start
-        # Threads of nova-compute add, find and remove single uuids. A
-        # dictionary keeps their order.
-        self._waiting: dict[str, None] = {}
+        # By uuid. Threads of nova-compute add, find and remove single items.
+        self._retries_left: dict[str, int] = {}
 
     def is_waiting(self, instance: Any) -> bool:
         """Return whether an instance waits for its start, and for no task."""
         return (
-            instance.uuid in self._waiting
+            instance.uuid in self._retries_left
             and instance.vm_state == vm_states.ACTIVE
             and instance.task_state is None
         )
 
     def forget(self, instance: Any) -> None:
         """Give up a start, because a user decides about the instance."""
-        self._waiting.pop(instance.uuid, None)
+        self._retries_left.pop(instance.uuid, None)
 
     def start_or_defer(self, context: Any, instance: Any) -> None:
         """Start an instance, later if Cyborg does not tell its accelerators.
@@ -74,22 +76,22 @@ class DeferredStarts:
         try:
             self._start(context, instance)
         except exception.AcceleratorsUnknown as error:
+            self._retries_left[instance.uuid] = RETRIES
             _log_waiting(instance, error)
-            self._waiting[instance.uuid] = None
         except exception.PowerVMError as error:
-            _add_fault(context, instance, error)
+            self._give_up(context, instance, error)
             raise
 
     def retry(self, host: str) -> None:
         """Start the instances that wait, unless they changed meanwhile.
 
         Log errors instead of raising them: a cycle must not fail because of
-        one instance. Wait neither for operations of instances nor twice for
-        Cyborg: the next cycle tries again.
+        one instance. One that is busy is left to the next cycle, and so are
+        all others if Cyborg is silent.
 
         :param host: As in ``instance.host``.
         """
-        for uuid in list(self._waiting):
+        for uuid in list(self._retries_left):
             try:
                 # As nova-compute does for all operations of an instance.
                 utils.synchronized(uuid, blocking=False)(self._retry_one)(
@@ -100,40 +102,46 @@ class DeferredStarts:
             except exception.CyborgSilent:
                 return
             except Exception:
-                LOG.exception(
-                    'Instance %s cannot be started; the next cycle tries '
-                    'again.',
-                    uuid,
-                )
+                LOG.exception('Instance %s cannot be started', uuid)
 
     def _retry_one(self, uuid: str, host: str) -> None:
-        """Start an instance, and forget it unless it has to wait longer.
-
-        :raises exception.CyborgSilent: Asking for others makes no sense now.
-        """
+        """Start an instance, and forget it unless it has to wait longer."""
         context = nova_context.get_admin_context()
         try:
             instance = objects.Instance.get_by_uuid(context, uuid)
         except nova_exception.InstanceNotFound:
-            instance = None
-        if (
-            instance is not None
-            and instance.host == host
-            and instance.vm_state == vm_states.ACTIVE
-        ):
-            if instance.task_state is not None:
-                # An operation may be about to begin.
-                return
+            del self._retries_left[uuid]
+            return
+        if instance.host != host or instance.vm_state != vm_states.ACTIVE:
+            self.forget(instance)
+        elif instance.task_state is None:
+            self._retries_left[uuid] -= 1
             try:
                 self._start(context, instance)
             except exception.PowerVMError as error:
-                if error.retryable:
-                    _log_waiting(instance, error)
-                    if isinstance(error, exception.CyborgSilent):
-                        raise
+                if not error.retryable or self._retries_left[uuid] <= 0:
+                    self._give_up(context, instance, error)
                     return
-                _add_fault(context, instance, error)
-        self._waiting.pop(uuid, None)
+                _log_waiting(instance, error)
+                if isinstance(error, exception.CyborgSilent):
+                    raise
+            else:
+                self.forget(instance)
+
+    def _give_up(
+        self, context: Any, instance: Any, error: exception.PowerVMError
+    ) -> None:
+        """Forget an instance, and record why it stays off."""
+        self.forget(instance)
+        LOG.error(
+            'The instance cannot be started: %s', error, instance=instance
+        )
+        compute_utils.add_instance_fault_from_exc(
+            context,
+            instance,
+            nova_exception.NovaException(error.summary),
+            sys.exc_info(),
+        )
 
 
 def _log_waiting(instance: Any, error: exception.PowerVMError) -> None:
@@ -143,19 +151,3 @@ def _log_waiting(instance: Any, error: exception.PowerVMError) -> None:
         error,
         instance=instance,
     )
-
-
-def _add_fault(
-    context: Any, instance: Any, error: exception.PowerVMError
-) -> None:
-    """Record why an instance stays off, without raising errors."""
-    LOG.error('The instance cannot be started: %s', error, instance=instance)
-    try:
-        compute_utils.add_instance_fault_from_exc(
-            context,
-            instance,
-            nova_exception.NovaException(error.summary),
-            sys.exc_info(),
-        )
-    except Exception:
-        LOG.exception('The fault cannot be recorded', instance=instance)

@@ -179,6 +179,20 @@ class DeferredStartsTest(test.NoDBTestCase):
         self.assertFalse(self.starts.is_waiting(self.first))
         self.assertEqual([], self.retry())
 
+    def test_last_retry_that_fails_gives_fault_and_is_forgotten(self):
+        self.defer(uuids.first)
+        self.errors[uuids.first] = BINDING
+
+        for _ in range(deferred_starts.RETRIES - 1):
+            self.retry()
+        self.assertEqual([], self.faults)
+        self.assertTrue(self.starts.is_waiting(self.first))
+        self.retry()
+
+        self.assertEqual([(uuids.first, BINDING.summary)], self.faults)
+        self.assertFalse(self.starts.is_waiting(self.first))
+        self.assertEqual([], self.retry())
+
     def test_silent_cyborg_is_asked_once_per_cycle(self):
         self.defer(uuids.first, uuids.second)
         self.errors = dict.fromkeys(self.instances, SILENT)
