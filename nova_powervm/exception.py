@@ -197,7 +197,7 @@ class PartitionNotStartable(PowerVMError):
 
     code = 'powervm.partition.state'
     message = (
-        'LPAR {name} of instance {instance} is in the state "{state}": '
+        'LPAR {name} of instance {instance_uuid} is in the state "{state}": '
         '{reason}.'
     )
 
@@ -255,7 +255,7 @@ class ClaimFailed(PowerVMError):
     """The allocated devices cannot be given to the instance."""
 
     code = 'powervm.device.claim'
-    message = 'Instance {instance}: {reason}'
+    message = 'Instance {instance_uuid}: {reason}'
 
     @property
     def summary(self) -> str:
@@ -283,8 +283,8 @@ class AcceleratorsUnknown(PowerVMError):
     code = 'powervm.device.cyborg'
     retryable = True
     message = (
-        'Cyborg does not report which accelerators instance {instance} has: '
-        '{reason}. The instance is left as it is.'
+        'Cyborg does not report which accelerators instance {instance_uuid} '
+        'has: {reason}. The instance is left as it is.'
     )
 
 
@@ -310,10 +310,10 @@ class SlotsDiffer(PowerVMError):
 
     code = 'powervm.device.slots'
     message = (
-        'LPAR {name} of instance {instance} should have the slots [{wanted}] '
-        'but has [{found}]: {reason}. It was neither started nor changed. '
-        'Correct the slots with pvmctl. A rebuild does so, too, but makes the '
-        'disks anew.'
+        'LPAR {name} of instance {instance_uuid} should have the slots '
+        '[{wanted}] but has [{found}]: {reason}. It was neither started nor '
+        'changed. Correct the slots with pvmctl. A rebuild does so, too, but '
+        'makes the disks anew.'
     )
 
 
@@ -322,7 +322,7 @@ class SlotsMissing(PowerVMError):
 
     code = 'powervm.device.missing'
     message = (
-        'LPAR {name} of instance {instance} is running without the slots '
+        'LPAR {name} of instance {instance_uuid} is running without the slots '
         '{slots}. Reboot the server hard to give them back.'
     )
 
@@ -360,9 +360,9 @@ class InstanceChanged(PowerVMError):
 
     code = 'powervm.instance.changed'
     message = (
-        'Instance {instance} has changed meanwhile: its {what} was {known}, '
-        'and is {present} now. Look at the server, and reboot it hard if it '
-        'is not as it should be'
+        'Instance {instance_uuid} has changed meanwhile: its {what} was '
+        '{known}, and is {present} now. Look at the server, and reboot it '
+        'hard if it is not as it should be'
     )
 
 
@@ -371,7 +371,7 @@ class InstanceRefused(PowerVMError):
 
     code = 'powervm.instance.refused'
     elsewhere = False
-    message = 'This driver cannot build instance {instance}: {reason}'
+    message = 'This driver cannot build instance {instance_uuid}: {reason}'
 
     @property
     def summary(self) -> str:
@@ -470,8 +470,8 @@ class DiskNotConnected(PowerVMError):
     code = 'powervm.disk.disconnected'
     elsewhere = False
     message = (
-        'Disk {name} is not connected to LPAR {lpar}, so a guest could not '
-        'start. {cure}.'
+        'Disk {name} is not connected to LPAR {lpar_uuid}, so a guest could '
+        'not start. {cure}.'
     )
 
 
@@ -488,8 +488,8 @@ class PortsUnknown(PowerVMError):
 
     code = 'powervm.port.unknown'
     message = (
-        'The adapters of the LPAR of instance {instance} do not match the '
-        "ports in Nova's network cache, and Neutron cannot be asked: "
+        'The adapters of the LPAR of instance {instance_uuid} do not match '
+        "the ports in Nova's network cache, and Neutron cannot be asked: "
         '{reason}. No adapter was changed; try again when Neutron answers.'
     )
 
@@ -500,8 +500,8 @@ class PortsDoubtful(PortsUnknown):
     code = 'powervm.port.doubtful'
     message = (
         'Give the user in [neutron] of nova.conf the admin role or, if '
-        'instance {instance} should have no port, remove the adapters of its '
-        'LPAR with pvmctl: Neutron lists no port of it, and shows no port '
+        'instance {instance_uuid} should have no port, remove the adapters of '
+        'its LPAR with pvmctl: Neutron lists no port of it, and shows no port '
         'that is bound to {host} or another host. No adapter was removed.'
     )
 

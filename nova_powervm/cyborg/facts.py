@@ -48,7 +48,7 @@ class Provider:
         return not self.consumers and not any(self.reserved.values())
 
     @property
-    def lpars(self) -> frozenset[str]:
+    def lpar_uuids(self) -> frozenset[str]:
         """Upper-case uuids of the LPARs of its consumers."""
         return frozenset(map(partition.lpar_uuid, self.consumers))
 

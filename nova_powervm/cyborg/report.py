@@ -171,7 +171,7 @@ def _judge(facts: facts_lib.Facts) -> Report:
         for verdict in matching.judge(
             facts.policy,
             facts.io_slots,
-            _lpars(facts.providers) | _lpars(facts.nova_providers),
+            _lpar_uuids(facts.providers) | _lpar_uuids(facts.nova_providers),
         )
     }
     shared = _shared_slots(facts)
@@ -197,8 +197,8 @@ def _judge(facts: facts_lib.Facts) -> Report:
     return Report(entries, skipped, {})
 
 
-def _lpars(providers: Mapping[int, facts_lib.Provider]) -> frozenset[str]:
-    return frozenset().union(*(p.lpars for p in providers.values()))
+def _lpar_uuids(providers: Mapping[int, facts_lib.Provider]) -> frozenset[str]:
+    return frozenset().union(*(p.lpar_uuids for p in providers.values()))
 
 
 def _shared_slots(facts: facts_lib.Facts) -> dict[int, slots.Reason]:
@@ -232,7 +232,7 @@ def _reason(
             'device again after its first use. Leave it to Nova',
         )
     owner = verdict.slot.owner_lpar
-    if owner and (provider is None or owner not in provider.lpars):
+    if owner and (provider is None or owner not in provider.lpar_uuids):
         return slots.Reason(
             'owned',
             f'it is owned by {verdict.slot.owner}, whose instance was not '
@@ -341,7 +341,7 @@ def _is_leaving(
     if entry.reason is None or entry.reason.code in _LASTING:
         return False
     owner = entry.slot.owner_lpar if entry.slot else ''
-    if owner and novas is not None and owner in novas.lpars:
+    if owner and novas is not None and owner in novas.lpar_uuids:
         return provider is None or provider.is_idle
     return not _is_used(entry, provider)
 

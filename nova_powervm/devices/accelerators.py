@@ -55,14 +55,14 @@ class Request:
 
 
 def parse(
-    instance: str,
+    instance_uuid: str,
     nodename: str,
     profile: str | None,
     accel_info: Sequence[Mapping[str, Any]] | None,
 ) -> tuple[Request, ...]:
     """Read the requests of an instance.
 
-    :param instance: The instance's uuid.
+    :param instance_uuid: The instance's uuid.
     :param nodename: The compute node's name. DRC indexes are not unique across
         hosts, so a request that is bound on another host is refused.
     :param profile: The device profile that the flavor names, or None.
@@ -75,7 +75,7 @@ def parse(
     """
     if profile and not accel_info:
         raise exception.AcceleratorRefused(
-            instance=instance,
+            instance_uuid=instance_uuid,
             reason=f"its flavor names device profile '{profile}', but Nova "
             'passed no accelerator request for it',
         )
@@ -83,7 +83,7 @@ def parse(
     problems: list[str] = []
     for item in accel_info or ():
         label = _label(item)
-        found = [*_problems(item, instance, nodename)]
+        found = [*_problems(item, instance_uuid, nodename)]
         if found:
             problems.append(f'{label} {found[0]}')
         else:
@@ -91,7 +91,7 @@ def parse(
     problems += _duplicates(requests)
     if problems:
         raise exception.AcceleratorRefused(
-            instance=instance, reason='; '.join(problems)
+            instance_uuid=instance_uuid, reason='; '.join(problems)
         )
     return tuple(requests)
 
@@ -111,14 +111,16 @@ def to_claims(requests: Iterable[Request]) -> tuple[claims.Claim, ...]:
 
 
 def refuse_lost(
-    instance: str, built_with: Collection[int], requests: Iterable[Request]
+    instance_uuid: str,
+    built_with: Collection[int],
+    requests: Iterable[Request],
 ) -> None:
     """Refuse to go on with fewer accelerators than an instance was built with.
 
     Nova finds only the requests that are bound to the instance, so one that
     was unbound or deleted is missing without a word.
 
-    :param instance: The instance's uuid, for messages.
+    :param instance_uuid: The instance's uuid, for messages.
     :param built_with: DRC indexes of the accelerators that it was built with.
         A request may have been bound to another slot since, so only their
         number counts.
@@ -131,7 +133,7 @@ def refuse_lost(
         return
     lost = {*built_with} - present
     raise exception.AcceleratorRefused(
-        instance=instance,
+        instance_uuid=instance_uuid,
         reason=f'it was built with {len(built_with)} accelerators, but '
         f'Cyborg has bound requests for {len(present)} only. No request is '
         f'bound to slot{"s" if len(lost) > 1 else ""} '
@@ -154,7 +156,7 @@ def is_binding(accel_info: Sequence[Any] | None) -> bool:
 
 
 def refuse_nova_devices(
-    instance: str,
+    instance_uuid: str,
     requests: Iterable[Request],
     providers: Iterable[claims.SlotProvider],
 ) -> None:
@@ -164,7 +166,7 @@ def refuse_nova_devices(
     profile asks for a resource class only: the scheduler then picked a device
     that Nova manages.
 
-    :param instance: The instance's uuid, for messages.
+    :param instance_uuid: The instance's uuid, for messages.
     :param requests: Its accelerator requests.
     :param providers: The driver's own providers on this host.
     :raises exception.AcceleratorRefused: For each conflict, the message has
@@ -192,7 +194,7 @@ def refuse_nova_devices(
             )
     if conflicts:
         raise exception.AcceleratorRefused(
-            instance=instance, reason='; '.join(conflicts)
+            instance_uuid=instance_uuid, reason='; '.join(conflicts)
         )
 
 
@@ -209,7 +211,9 @@ def _label(item: object) -> str:
     return _name(item.get('uuid') if isinstance(item, Mapping) else None)
 
 
-def _problems(item: object, instance: str, nodename: str) -> Iterator[str]:
+def _problems(
+    item: object, instance_uuid: str, nodename: str
+) -> Iterator[str]:
     """Yield the reasons why a request cannot be used, the plainest first."""
     if not isinstance(item, Mapping) or not item.get('uuid'):
         yield f'is not a valid request: {item!r:.80}'
@@ -223,7 +227,7 @@ def _problems(item: object, instance: str, nodename: str) -> Iterator[str]:
     if state != _BOUND:
         yield f"is not bound, its state is '{state}'. See Cyborg's log"
     owner = item.get('instance_uuid')
-    if owner and str(owner) != instance:
+    if owner and str(owner) != instance_uuid:
         yield f'is bound to another instance, {owner}'
     host = item.get('hostname')
     if host and str(host) != nodename:

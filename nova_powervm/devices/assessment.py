@@ -67,8 +67,8 @@ class Facts:
     def allocated(self) -> Mapping[str, frozenset[str]]:
         """``holdings`` without lost allocations."""
         return {
-            lpar: frozenset(uuids) - self.lost
-            for lpar, uuids in (self.holdings or {}).items()
+            lpar_uuid: frozenset(uuids) - self.lost
+            for lpar_uuid, uuids in (self.holdings or {}).items()
         }
 
 

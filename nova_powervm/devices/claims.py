@@ -117,7 +117,7 @@ def requested_amounts(extra_specs: Mapping[str, str]) -> dict[str, int]:
 
 
 def resolve(
-    instance: str,
+    instance_uuid: str,
     allocations: Mapping[str, Mapping[str, Any]] | None,
     providers: Mapping[str, SlotProvider],
     requested: Mapping[str, int],
@@ -130,7 +130,7 @@ def resolve(
     Only providers in this host's tree count: during an evacuation, the
     allocations also include providers of the source host.
 
-    :param instance: The instance's uuid, for messages.
+    :param instance_uuid: The instance's uuid, for messages.
     :param allocations: Provider uuid to ``{'resources': {class: amount}}``, as
         Nova passes them. Nova passes None or {} if Placement did not answer;
         the instance must not be built without its devices then.
@@ -148,13 +148,13 @@ def resolve(
     """
     if not allocations:
         raise exception.ClaimFailed(
-            instance=instance,
+            instance_uuid=instance_uuid,
             reason='Nova got no allocations from Placement, so it is unknown '
             'which devices belong to the instance. See the nova-compute log '
             'for the failed request to Placement.',
         )
     _refuse_other_providers(
-        instance,
+        instance_uuid,
         {uuid: r for uuid, r in allocations.items() if uuid not in bound},
         requested,
         others or OtherProviders(),
@@ -166,7 +166,7 @@ def resolve(
         for resource_class, amount in record['resources'].items()
     ]
     _check_amounts(
-        instance,
+        instance_uuid,
         granted,
         requested,
         _device_amounts(requested, providers.values(), device_classes),
@@ -175,14 +175,14 @@ def resolve(
 
 
 def resolve_stored(
-    instance: str,
+    instance_uuid: str,
     remembered: Mapping[str, SlotProvider],
     requested: Mapping[str, int],
     device_classes: Collection[str] = (),
 ) -> tuple[Claim, ...]:
     """Find the slots of an instance when Nova passes no allocations.
 
-    :param instance: The instance's uuid, for messages.
+    :param instance_uuid: The instance's uuid, for messages.
     :param remembered: Slot providers that Nova stored with the instance.
     :param requested: Resource class to the amount that the flavor asks for.
     :param device_classes: Classes of the inventory file.
@@ -191,7 +191,7 @@ def resolve_stored(
         flavor asks for.
     """
     _check_amounts(
-        instance,
+        instance_uuid,
         [
             (provider, resource_class, 1)
             for provider in remembered.values()
@@ -226,7 +226,7 @@ def _device_amounts(
 
 
 def _refuse_other_providers(
-    instance: str,
+    instance_uuid: str,
     allocations: Mapping[str, Mapping[str, Any]],
     requested: Mapping[str, int],
     others: OtherProviders,
@@ -239,7 +239,7 @@ def _refuse_other_providers(
     of_cyborg = sorted(set(allocations) & others.cyborg)
     if of_cyborg:
         raise exception.ForeignDevice(
-            instance=instance,
+            instance_uuid=instance_uuid,
             reason='it was allocated a device that Cyborg manages. Add '
             "traitN:OWNER_NOVA=required to the flavor's groups, or use a "
             f'device profile. Provider: {", ".join(of_cyborg)}',
@@ -254,7 +254,7 @@ def _refuse_other_providers(
     )
     if unpublished:
         raise exception.ForeignDevice(
-            instance=instance,
+            instance_uuid=instance_uuid,
             reason='it was allocated a device that this driver did '
             'not publish. Add traitN:OWNER_NOVA=required to the groups of '
             f'its flavor. Provider: {", ".join(unpublished)}',
@@ -262,7 +262,7 @@ def _refuse_other_providers(
 
 
 def _check_amounts(
-    instance: str,
+    instance_uuid: str,
     granted: Iterable[tuple[SlotProvider, str, int]],
     requested: Mapping[str, int],
     required: Mapping[str, int],
@@ -277,7 +277,7 @@ def _check_amounts(
         got[resource_class] = got.get(resource_class, 0) + amount
         if amount > 1:
             raise exception.ClaimFailed(
-                instance=instance,
+                instance_uuid=instance_uuid,
                 reason=f'provider {provider.uuid} of slot '
                 f'{slots.format_drc_index(provider.drc_index)} is allocated '
                 f'{amount} times; a slot is one device',
@@ -287,7 +287,7 @@ def _check_amounts(
         have = got.get(resource_class, 0)
         if have != wanted:
             raise exception.ClaimFailed(
-                instance=instance,
+                instance_uuid=instance_uuid,
                 reason=f'its flavor asks for {wanted} {resource_class} but '
                 f'{have} of its allocations are slots of this host',
             )

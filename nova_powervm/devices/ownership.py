@@ -38,11 +38,11 @@ HELD = 'held'
 class StaleLpar:
     """An LPAR on the wrong side: its instance has moved to another host.
 
-    :param instance: Uuid of the instance.
+    :param instance_uuid: Uuid of the instance.
     :param host: The host that the instance is on.
     """
 
-    instance: str
+    instance_uuid: str
     host: str
 
 
@@ -137,9 +137,9 @@ def find_unallocated(
     """
     by_slot = _by_slot(providers)
     return {
-        slot.drc_index: _describe(slot, stale.get(lpar))
-        for slot, lpar in _slots_with_lpars(host_slots, holdings)
-        if by_slot.get(slot.drc_index, set()).isdisjoint(holdings[lpar])
+        slot.drc_index: _describe(slot, stale.get(lpar_uuid))
+        for slot, lpar_uuid in _slots_with_lpars(host_slots, holdings)
+        if by_slot.get(slot.drc_index, set()).isdisjoint(holdings[lpar_uuid])
     }
 
 
@@ -147,7 +147,7 @@ def _describe(slot: slots.Slot, stale: StaleLpar | None) -> str:
     """Say why a slot that an LPAR of an instance owns is not offered."""
     if stale:
         return (
-            f'{slot.owner} owns it, but its instance {stale.instance} is '
+            f'{slot.owner} owns it, but its instance {stale.instance_uuid} is '
             f'on host {stale.host}. Check that the server is well there, '
             'then delete the partition with pvmctl, but not its disks'
         )
@@ -159,15 +159,15 @@ def _describe(slot: slots.Slot, stale: StaleLpar | None) -> str:
 
 
 def find_owned_slots(
-    host_slots: Iterable[slots.Slot], lpars: Collection[str]
+    host_slots: Iterable[slots.Slot], lpar_uuids: Collection[str]
 ) -> frozenset[int]:
     """Return the DRC indexes of the slots that given LPARs own.
 
     :param host_slots: All slots of the host.
-    :param lpars: Upper-case uuids of the LPARs of instances.
+    :param lpar_uuids: Upper-case uuids of the LPARs of instances.
     """
     return frozenset(
-        slot.drc_index for slot in host_slots if slot.owner_lpar in lpars
+        slot.drc_index for slot in host_slots if slot.owner_lpar in lpar_uuids
     )
 
 

@@ -203,9 +203,9 @@ def lpar_uuid(instance_uuid: str) -> str:
     return (first + instance_uuid[1:]).upper()
 
 
-def instance_uuids(lpar: str) -> tuple[str, str]:
+def instance_uuids(lpar_uuid: str) -> tuple[str, str]:
     """Return the two possible instance uuids of an LPAR's uuid."""
-    low = lpar.lower()
+    low = lpar_uuid.lower()
     return low, f'{int(low[0], 16) | 8:x}{low[1:]}'
 
 

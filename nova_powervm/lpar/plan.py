@@ -96,7 +96,7 @@ class _Planner:
         if lpar is not None:
             return self._changing(lpar)
         if self._operation.creates is operations.Creation.NO:
-            raise exception.PartitionNotFound(uuid=self._wanted.lpar)
+            raise exception.PartitionNotFound(uuid=self._wanted.lpar_uuid)
         self.makes = True
         return self._making_lost()
 
@@ -133,9 +133,9 @@ class _Planner:
         """
         wanted = self._wanted
         if not self._actual.has_pool or not wanted.pool_is_current:
-            raise exception.PartitionNotFound(uuid=wanted.lpar)
+            raise exception.PartitionNotFound(uuid=wanted.lpar_uuid)
         if not self._actual.disks:
-            raise exception.PartitionNotFound(uuid=wanted.lpar)
+            raise exception.PartitionNotFound(uuid=wanted.lpar_uuid)
         self.remarks.append(
             'there is none on this host; making one around the disks of the '
             "instance, from Nova's records."
@@ -156,7 +156,7 @@ class _Planner:
         names = slots.format_drc_indexes(wanted.drc_indexes) or 'none'
         return steps.Document(
             spec=partition.PartitionSpec(
-                wanted.lpar,
+                wanted.lpar_uuid,
                 partition.lpar_name(wanted.name),
                 sizes,
                 assigned,
@@ -216,7 +216,7 @@ class _Planner:
         """Use the disks in the pool; make a swap disk if it is missing."""
         wanted = self._wanted
         kept = stored_disks.select_kept(
-            self._actual.disks, wanted.blanks, wanted.instance
+            self._actual.disks, wanted.blanks, wanted.instance_uuid
         )
         found: list[steps.Step] = [steps.KeepDisks(tuple(kept))]
         if wanted.swap is None:
@@ -303,7 +303,7 @@ class _Planner:
             return
         raise exception.PartitionNotStartable(
             name=lpar.name,
-            instance=self._wanted.instance,
+            instance_uuid=self._wanted.instance_uuid,
             state=lpar.state,
             reason=reason,
         )
@@ -319,7 +319,7 @@ class _Planner:
             known |= self._wanted.moved_slots
         if set(lpar.slots) - known:
             raise exception.SlotsDiffer(
-                instance=self._wanted.instance,
+                instance_uuid=self._wanted.instance_uuid,
                 name=lpar.name,
                 wanted=slots.format_drc_indexes(self._wanted.drc_indexes),
                 found=slots.format_drc_indexes(lpar.slots),
@@ -370,7 +370,7 @@ class _Planner:
         )
         return steps.Document(
             spec=partition.PartitionSpec(
-                wanted.lpar, lpar.name, sizes, assigned, freed
+                wanted.lpar_uuid, lpar.name, sizes, assigned, freed
             ),
             reason='; '.join(
                 different
@@ -432,7 +432,7 @@ class _Planner:
         self, lpar: partition.Partition
     ) -> exception.SlotsMissing:
         return exception.SlotsMissing(
-            instance=self._wanted.instance,
+            instance_uuid=self._wanted.instance_uuid,
             name=lpar.name,
             slots=slots.format_drc_indexes(
                 s.drc_index
@@ -468,7 +468,7 @@ class _Planner:
             ):
                 raise exception.DiskNotConnected(
                     name=name,
-                    lpar=lpar.uuid,
+                    lpar_uuid=lpar.uuid,
                     cure='Nova records that the server used another pool '
                     'last, so the driver does not connect it: connect the '
                     'disks that the server used with pvmctl'
@@ -492,9 +492,9 @@ class _Planner:
         if not missing:
             return []
         kept = stored_disks.select_kept(
-            found, self._wanted.blanks, self._wanted.instance
+            found, self._wanted.blanks, self._wanted.instance_uuid
         )
-        medium = storage.config_drive_name(self._wanted.lpar)
+        medium = storage.config_drive_name(self._wanted.lpar_uuid)
         disks: list[steps.Step] = [steps.KeepDisks(tuple(kept)), steps.Map()]
         if self._wanted.config_drive and medium not in connected:
             disks.append(steps.MakeMedium(self._actual.medium_bytes))
@@ -540,7 +540,8 @@ class _Planner:
         for slot in added:
             if slot.refusal:
                 raise exception.AcceleratorRefused(
-                    instance=self._wanted.instance, reason=slot.refusal
+                    instance_uuid=self._wanted.instance_uuid,
+                    reason=slot.refusal,
                 )
 
     def _assignment(self, slot: spec.WantedSlot) -> partition.SlotAssignment:
@@ -567,7 +568,7 @@ class _Planner:
         for slot in burning:
             if slot.claim.provider_uuid not in self._actual.allocated:
                 raise exception.ClaimFailed(
-                    instance=self._wanted.instance,
+                    instance_uuid=self._wanted.instance_uuid,
                     reason=f'slot {slot.claim} has a one-time-use device that '
                     'is not allocated to it in Placement. '
                     + (
@@ -603,7 +604,7 @@ class _Planner:
                 for adapter in changes.surplus
             ]
         if changes.additions and self._actual.lpar is None:
-            raise exception.PartitionNotFound(uuid=self._wanted.lpar)
+            raise exception.PartitionNotFound(uuid=self._wanted.lpar_uuid)
         return _connect(changes.additions)
 
 
@@ -624,7 +625,9 @@ def assign(
         slots.Reason('gone', 'the host does not report it')
         if slot is None
         else slots.reason_unavailable(
-            slot, (wanted.lpar,), slots.duplicated_indexes(managed.io_slots)
+            slot,
+            (wanted.lpar_uuid,),
+            slots.duplicated_indexes(managed.io_slots),
         )
     )
     if slot is None or reason is not None:
@@ -634,7 +637,7 @@ def assign(
             else exception.ClaimFailed
         )
         raise refused(
-            instance=wanted.instance,
+            instance_uuid=wanted.instance_uuid,
             reason=f'{claim.origin} but it cannot be used: {reason}',
         )
     return partition.SlotAssignment(slot.drc_index, slot.bus_group_required)

@@ -85,7 +85,7 @@ class WantedImage:
 class Wanted:
     """What Nova and Placement say about an instance's LPAR.
 
-    :param instance: The instance's uuid.
+    :param instance_uuid: The instance's uuid.
     :param name: Its name (``instance.name``, not the display name).
     :param sizes: Memory and processors; None to leave them as they are.
     :param slots: All the slots that it has.
@@ -109,7 +109,7 @@ class Wanted:
         its own; None to ask before a device is burned.
     """
 
-    instance: str
+    instance_uuid: str
     name: str = ''
     sizes: FlavorSizes | None = None
     slots: tuple[WantedSlot, ...] = ()
@@ -126,9 +126,9 @@ class Wanted:
     allocated: frozenset[str] | None = None
 
     @property
-    def lpar(self) -> str:
+    def lpar_uuid(self) -> str:
         """Upper-case uuid of the LPAR."""
-        return partition.lpar_uuid(self.instance)
+        return partition.lpar_uuid(self.instance_uuid)
 
     @property
     def drc_indexes(self) -> frozenset[int]:

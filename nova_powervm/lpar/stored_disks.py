@@ -44,14 +44,14 @@ class Stored:
 class PoolDisk:
     """A disk of an LPAR in storage that several hosts share.
 
-    :param lpar: Upper-case PowerVM uuid of the LPAR that it belongs to.
+    :param lpar_uuid: Upper-case PowerVM uuid of the LPAR that it belongs to.
     :param disk: Its role and size.
     :param in_use: Whether a running LPAR uses it, on any host; False if the
         driver is told not to ask.
     :param stored: The disk, to attach it.
     """
 
-    lpar: str
+    lpar_uuid: str
     disk: storage.Disk
     in_use: bool
     stored: Stored
@@ -89,7 +89,9 @@ def only(matching: Collection[PoolDisk], what: str, owner: str) -> PoolDisk:
 
 
 def select_kept(
-    found: Sequence[PoolDisk], blanks: Iterable[storage.Disk], instance: str
+    found: Sequence[PoolDisk],
+    blanks: Iterable[storage.Disk],
+    instance_uuid: str,
 ) -> list[PoolDisk]:
     """Select the disks that an instance keeps, the root disk first.
 
@@ -97,7 +99,7 @@ def select_kept(
 
     :param found: Its disks in the pool.
     :param blanks: The disks that it has beside the root disk.
-    :param instance: Its uuid, for messages.
+    :param instance_uuid: Its uuid, for messages.
     :raises exception.DiskMissing: Another one does not exist.
     :raises exception.DiskAmbiguous: Several may be one of them.
     :raises exception.DiskInUse: A running LPAR uses one of them.
@@ -105,7 +107,7 @@ def select_kept(
 
     def one(what: str, is_wanted: Callable[[str], bool]) -> PoolDisk:
         matching = [known for known in found if is_wanted(known.disk.role)]
-        return only(matching, what, f'instance {instance}')
+        return only(matching, what, f'instance {instance_uuid}')
 
     kept = [one('root', storage.is_root)] + [
         one(

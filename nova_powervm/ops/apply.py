@@ -82,11 +82,11 @@ class LparOps:
             self.readers, row, wanted, askers or survey.Askers()
         ) as found:
             planned = found.plan()
-            LOG.debug('Plan for LPAR %s: %s.', wanted.lpar, planned)
+            LOG.debug('Plan for LPAR %s: %s.', wanted.lpar_uuid, planned)
             self._check_room(wanted, planned)
             if planned.document and row.disks is operations.Disks.MADE:
                 # What the guest has now is removed before this is made.
-                self.burns.check(wanted.instance, planned.document.burns)
+                self.burns.check(wanted.instance_uuid, planned.document.burns)
             return planned
 
     def _check_room(self, wanted: spec.Wanted, plan: steps.LparPlan) -> None:
@@ -102,7 +102,7 @@ class LparOps:
         media = [s.size for s in plan.steps if isinstance(s, steps.MakeMedium)]
         if disks:
             self.readers.disks.check_room(
-                wanted.lpar, disks, media[0] if media else None
+                wanted.lpar_uuid, disks, media[0] if media else None
             )
 
     def run(
@@ -127,15 +127,15 @@ class LparOps:
             check()
             LOG.log(
                 logging.INFO if planned.steps else logging.DEBUG,
-                'Plan for LPAR %(lpar)s: %(plan)s.',
-                {'lpar': wanted.lpar, 'plan': planned},
-                instance_uuid=wanted.instance,
+                'Plan for LPAR %(lpar_uuid)s: %(plan)s.',
+                {'lpar_uuid': wanted.lpar_uuid, 'plan': planned},
+                instance_uuid=wanted.instance_uuid,
             )
             for remark in planned.remarks:
                 LOG.warning(
-                    'LPAR %(lpar)s: %(remark)s',
-                    {'lpar': wanted.lpar, 'remark': remark},
-                    instance_uuid=wanted.instance,
+                    'LPAR %(lpar_uuid)s: %(remark)s',
+                    {'lpar_uuid': wanted.lpar_uuid, 'remark': remark},
+                    instance_uuid=wanted.instance_uuid,
                 )
             return _Execution(self, planned, wanted, asked, found).carry_out()
 
@@ -224,7 +224,7 @@ class _Execution:
     def _make(self) -> None:
         """Make an LPAR, and remove everything if this fails."""
         found = self._plan.steps
-        self._ops.removals.forget_leftover(self._wanted.lpar)
+        self._ops.removals.forget_leftover(self._wanted.lpar_uuid)
         try:
             self._do_all(
                 s
@@ -236,15 +236,15 @@ class _Execution:
             self._do_all(s for s in found if isinstance(s, _AFTER_PLUGGING))
         except BaseException as error:
             LOG.warning(
-                'Instance %(instance)s could not be built; removing what was '
-                'created for LPAR %(name)s.',
+                'Instance %(instance_uuid)s could not be built; removing what '
+                'was created for LPAR %(name)s.',
                 {
-                    'instance': self._wanted.instance,
+                    'instance_uuid': self._wanted.instance_uuid,
                     'name': partition.lpar_name(self._wanted.name),
                 },
             )
             self._ops.removals.remove_failed_build(
-                self._wanted.lpar,
+                self._wanted.lpar_uuid,
                 partition.lpar_name(self._wanted.name),
                 error,
                 delete_disks=self._plan.operation.disks
@@ -285,13 +285,15 @@ class _Execution:
         if steps.FitSwap(None) not in self._plan.steps:
             return
         try:
-            self._readers.disks.fit_swap(self._wanted.lpar, self._wanted.swap)
+            self._readers.disks.fit_swap(
+                self._wanted.lpar_uuid, self._wanted.swap
+            )
         except exception.PowerVMError as error:
             LOG.error(
-                'The swap disk of LPAR %(lpar)s could not be made again: '
+                'The swap disk of LPAR %(lpar_uuid)s could not be made again: '
                 '%(error)s',
-                {'lpar': self._wanted.lpar, 'error': error},
-                instance_uuid=self._wanted.instance,
+                {'lpar_uuid': self._wanted.lpar_uuid, 'error': error},
+                instance_uuid=self._wanted.instance_uuid,
             )
 
     # Steps
@@ -322,7 +324,7 @@ class _Execution:
         with self._timed(f'{step.what} ({contents.size} bytes)'):
             self._stored.append(
                 self._readers.disks.make_root(
-                    self._wanted.lpar,
+                    self._wanted.lpar_uuid,
                     step.disk,
                     root.described,
                     contents,
@@ -334,49 +336,51 @@ class _Execution:
         """Ask again whether a disk is in use: minutes may have passed."""
         pool = self._readers.disks.pool
         kept = stored_disks.select_kept(
-            pool.disks(self._wanted.lpar) if pool else (),
+            pool.disks(self._wanted.lpar_uuid) if pool else (),
             self._wanted.blanks,
-            self._wanted.instance,
+            self._wanted.instance_uuid,
         )
         self._stored += [known.stored for known in kept]
 
     def _make_blank(self, step: steps.MakeBlank) -> None:
         with self._timed(step.what):
             self._stored.append(
-                self._readers.disks.make_blank(self._wanted.lpar, step.disk)
+                self._readers.disks.make_blank(
+                    self._wanted.lpar_uuid, step.disk
+                )
             )
 
     def _make_medium(self, step: steps.MakeMedium) -> None:
         with self._timed(step.what):
             self._stored.append(
                 self._readers.disks.make_medium(
-                    self._wanted.lpar, self._found.iso
+                    self._wanted.lpar_uuid, self._found.iso
                 )
             )
 
     def _grow_root(self, step: steps.GrowRoot) -> None:
         """Enlarge the root disk; a server runs without that, too."""
         try:
-            self._readers.disks.grow_root(self._wanted.lpar, step.size_gb)
+            self._readers.disks.grow_root(self._wanted.lpar_uuid, step.size_gb)
         except exception.PowerVMError as error:
             LOG.error(
                 'The root disk could not be grown to %(size)d GB, which the '
                 "server's flavor has: %(error)s. The next hard reboot of the "
                 'server tries again.',
                 {'size': step.size_gb, 'error': error},
-                instance_uuid=self._wanted.instance,
+                instance_uuid=self._wanted.instance_uuid,
             )
         else:
             self._outcome.has_grown = True
 
     def _fit_swap(self, step: steps.FitSwap) -> None:
-        self._readers.disks.fit_swap(self._wanted.lpar, step.swap)
+        self._readers.disks.fit_swap(self._wanted.lpar_uuid, step.swap)
 
     def _remove_adapter(self, step: steps.RemoveAdapter) -> None:
         self._readers.networks.remove(self._lpar, step.adapter)
 
     def _remove_port(self, step: steps.RemovePort) -> None:
-        self._readers.networks.detach(self._wanted.lpar, step.port)
+        self._readers.networks.detach(self._wanted.lpar_uuid, step.port)
 
     def _create_adapters(self, step: steps.CreateAdapters) -> None:
         self._readers.networks.create(
@@ -384,11 +388,11 @@ class _Execution:
         )
 
     def _map(self, step: steps.Map) -> None:
-        self._readers.disks.attach(self._wanted.lpar, self._stored)
+        self._readers.disks.attach(self._wanted.lpar_uuid, self._stored)
         LOG.info(
             'Attached the disks of LPAR %s.',
             self._lpar.name,
-            instance_uuid=self._wanted.instance,
+            instance_uuid=self._wanted.instance_uuid,
         )
 
     def _write_document(self, step: steps.Document) -> None:
@@ -403,7 +407,7 @@ class _Execution:
             managed = self._readers.host.managed_system()
             for claim in step.added:
                 lpar_plan.assign(self._wanted, claim, managed)
-            self._ops.burns.burn(self._wanted.instance, step.burns)
+            self._ops.burns.burn(self._wanted.instance_uuid, step.burns)
 
         try:
             lpar = self._readers.partitions.write(
@@ -437,18 +441,18 @@ class _Execution:
                 'uuid': lpar.uuid,
                 'slots': slots.format_drc_indexes(lpar.slots) or 'none',
             },
-            instance_uuid=self._wanted.instance,
+            instance_uuid=self._wanted.instance_uuid,
         )
 
     def _start(self, step: steps.Start) -> None:
         pool = self._readers.disks.pool
         if step.asks_again and pool is not None:
-            stored_disks.check_unused(pool.disks(self._wanted.lpar))
+            stored_disks.check_unused(pool.disks(self._wanted.lpar_uuid))
         self._readers.partitions.power_on(self._lpar)
         LOG.info(
             'Started LPAR %s.',
             self._lpar.name,
-            instance_uuid=self._wanted.instance,
+            instance_uuid=self._wanted.instance_uuid,
         )
 
     def _restart(self, step: steps.Restart) -> None:
@@ -457,12 +461,12 @@ class _Execution:
     @contextlib.contextmanager
     def _timed(self, what: str) -> Iterator[None]:
         """Log that a disk or medium is made, and how long that takes."""
-        instance = self._wanted.instance
-        LOG.info('Creating %s.', what, instance_uuid=instance)
+        instance_uuid = self._wanted.instance_uuid
+        LOG.info('Creating %s.', what, instance_uuid=instance_uuid)
         with timeutils.StopWatch() as watch:
             yield
         LOG.info(
             'Created %(what)s in %(seconds).1f seconds.',
             {'what': what, 'seconds': watch.elapsed()},
-            instance_uuid=instance,
+            instance_uuid=instance_uuid,
         )

@@ -30,35 +30,40 @@ Stored = Mapping[str, claims.SlotProvider]
 
 
 def log_missing(
-    instance: str, stored: Stored, managed: host_values.ManagedSystem
+    instance_uuid: str, stored: Stored, managed: host_values.ManagedSystem
 ) -> None:
     """Log the slots that the LPAR of an instance lacks, and change nothing.
 
-    :param instance: The instance's uuid.
+    :param instance_uuid: The instance's uuid.
     :param managed: The last reading of the host.
     """
-    lpar = partition.lpar_uuid(instance)
-    owned = {s.drc_index for s in managed.io_slots if s.owner_lpar == lpar}
+    lpar_uuid = partition.lpar_uuid(instance_uuid)
+    owned = {
+        s.drc_index for s in managed.io_slots if s.owner_lpar == lpar_uuid
+    }
     lost = _indexes(stored) - owned
     if lost:
         LOG.error(
-            'Instance %(instance)s was allocated the slots %(slots)s, but its '
-            'LPAR does not have them. Reboot the server hard or start it to '
-            'assign those that are free.',
-            {'instance': instance, 'slots': slots.format_drc_indexes(lost)},
+            'Instance %(instance_uuid)s was allocated the slots %(slots)s, '
+            'but its LPAR does not have them. Reboot the server hard or start '
+            'it to assign those that are free.',
+            {
+                'instance_uuid': instance_uuid,
+                'slots': slots.format_drc_indexes(lost),
+            },
         )
 
 
 def list_slots(
-    partitions: interfaces.Partitions, instance: str, stored: Stored
+    partitions: interfaces.Partitions, instance_uuid: str, stored: Stored
 ) -> tuple[int, ...]:
     """List the slots that an instance has or was allocated.
 
     If the host does not answer, list only those that Nova knows.
 
-    :param instance: The instance's uuid.
+    :param instance_uuid: The instance's uuid.
     """
-    uuid = partition.lpar_uuid(instance)
+    uuid = partition.lpar_uuid(instance_uuid)
     try:
         lpar = partitions.find(uuid)
     except exception.PowerVMError as error:

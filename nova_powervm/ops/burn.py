@@ -43,10 +43,12 @@ class BurnOps:
     def __init__(self, placement: interfaces.Placement) -> None:
         self._placement = placement
 
-    def check(self, instance: str, burning: Iterable[claims.Claim]) -> None:
+    def check(
+        self, instance_uuid: str, burning: Iterable[claims.Claim]
+    ) -> None:
         """Verify that Placement answers about devices, and change nothing.
 
-        :param instance: The instance's uuid.
+        :param instance_uuid: The instance's uuid.
         :param burning: Claims of one-time-use devices.
         :raises exception.ClaimFailed: It does not.
         """
@@ -54,15 +56,17 @@ class BurnOps:
             for claim in burning:
                 self._is_burned(claim)
         except exception.PlacementUnanswered as error:
-            raise _unknown(instance, error) from error
+            raise _unknown(instance_uuid, error) from error
 
-    def burn(self, instance: str, burning: Sequence[claims.Claim]) -> None:
+    def burn(
+        self, instance_uuid: str, burning: Sequence[claims.Claim]
+    ) -> None:
         """Burn devices, just before an LPAR gets them.
 
         Skip those that are burned already, as in a rebuild. Before the first
         of several is burned, Placement must answer about all of them.
 
-        :param instance: The instance's uuid.
+        :param instance_uuid: The instance's uuid.
         :param burning: Claims of one-time-use devices.
         :raises exception.ClaimFailed: Placement does not confirm that a
             device is burned; the error names those that are burned by now.
@@ -78,11 +82,11 @@ class BurnOps:
                     burned.append(claim)
                     LOG.info(
                         'Burned the one-time-use device in slot %(slot)s for '
-                        'instance %(instance)s.',
-                        {'slot': claim, 'instance': instance},
+                        'instance %(instance_uuid)s.',
+                        {'slot': claim, 'instance_uuid': instance_uuid},
                     )
         except exception.PlacementUnanswered as error:
-            raise _unknown(instance, error, burned) from error
+            raise _unknown(instance_uuid, error, burned) from error
 
     def _is_burned(self, claim: claims.Claim) -> bool:
         return self._placement.is_burned(
@@ -91,7 +95,7 @@ class BurnOps:
 
 
 def _unknown(
-    instance: str,
+    instance_uuid: str,
     error: exception.PlacementUnanswered,
     burned: Sequence[claims.Claim] = (),
 ) -> exception.ClaimFailed:
@@ -104,4 +108,6 @@ def _unknown(
             'now, although no LPAR has them: give them back with '
             f'`nova-powervm-inventory release {" ".join(indexes)}`. '
         )
-    return exception.ClaimFailed(instance=instance, reason=f'{words}{error}')
+    return exception.ClaimFailed(
+        instance_uuid=instance_uuid, reason=f'{words}{error}'
+    )

@@ -93,7 +93,7 @@ class ClaimOps:
 
     def claim(
         self,
-        instance: str,
+        instance_uuid: str,
         allocations: Mapping[str, Mapping[str, Any]] | None,
         extra_specs: Mapping[str, str],
         stored: Mapping[str, claims.SlotProvider],
@@ -101,7 +101,7 @@ class ClaimOps:
     ) -> tuple[claims.Claim, ...]:
         """Find the slots that an instance gets on this host.
 
-        :param instance: The instance's uuid, for messages.
+        :param instance_uuid: The instance's uuid, for messages.
         :param allocations: As Nova passes them to the driver.
         :param extra_specs: The extra specs of the instance's flavor.
         :param stored: Slot providers that Nova stored with the instance when
@@ -117,10 +117,10 @@ class ClaimOps:
         # evacuated instance may have those of its source host.
         providers = published.providers if published.is_complete else stored
         accelerators.refuse_nova_devices(
-            instance, requests, providers.values()
+            instance_uuid, requests, providers.values()
         )
         own = claims.resolve(
-            instance,
+            instance_uuid,
             allocations,
             providers,
             claims.requested_amounts(extra_specs),
@@ -131,14 +131,17 @@ class ClaimOps:
         found = claims.sort_by_slot([*own, *accelerators.to_claims(requests)])
         if found:
             LOG.info(
-                'Instance %(instance)s gets %(slots)s.',
-                {'instance': instance, 'slots': claims.describe(found)},
+                'Instance %(instance_uuid)s gets %(slots)s.',
+                {
+                    'instance_uuid': instance_uuid,
+                    'slots': claims.describe(found),
+                },
             )
         return found
 
     def stored_claims(
         self,
-        instance: str,
+        instance_uuid: str,
         extra_specs: Mapping[str, str],
         stored: Mapping[str, claims.SlotProvider],
         requests: Sequence[accelerators.Request] = (),
@@ -148,7 +151,7 @@ class ClaimOps:
         Use neither Placement nor the provider tree: Nova calls the driver for
         instances before it updates the tree for the first time.
 
-        :param instance: The instance's uuid, for messages.
+        :param instance_uuid: The instance's uuid, for messages.
         :param extra_specs: The extra specs of the instance's flavor.
         :param stored: Slot providers that Nova stored with the instance.
         :param requests: Its accelerator requests.
@@ -156,7 +159,7 @@ class ClaimOps:
             requests.
         """
         own = claims.resolve_stored(
-            instance,
+            instance_uuid,
             stored,
             claims.requested_amounts(extra_specs),
             self._inventory.policy.resource_classes,
@@ -165,13 +168,13 @@ class ClaimOps:
 
     def wanted_slots(
         self,
-        instance: str,
+        instance_uuid: str,
         found: Iterable[claims.Claim],
         requests: Iterable[accelerators.Request] = (),
     ) -> tuple[spec.WantedSlot, ...]:
         """Say of claimed slots what must be done before an LPAR gets them.
 
-        :param instance: The instance's uuid, for messages.
+        :param instance_uuid: The instance's uuid, for messages.
         :param found: Its claims.
         :param requests: Its accelerator requests.
         """
@@ -188,18 +191,20 @@ class ClaimOps:
                         published.providers,
                     )
                 ),
-                refusal=self._refusal(instance, by_slot.get(claim.drc_index)),
+                refusal=self._refusal(
+                    instance_uuid, by_slot.get(claim.drc_index)
+                ),
             )
             for claim in found
         )
 
     def _refusal(
-        self, instance: str, request: accelerators.Request | None
+        self, instance_uuid: str, request: accelerators.Request | None
     ) -> str:
         """Return why an accelerator request must not get its slot, or ''."""
         try:
             accelerators.refuse_nova_devices(
-                instance,
+                instance_uuid,
                 [request] if request else [],
                 self.published.providers.values(),
             )

@@ -48,11 +48,11 @@ class Pool(Protocol):
         """Return what is the same on all hosts with this storage only."""
 
     def disks(
-        self, lpar: str | None = None
+        self, lpar_uuid: str | None = None
     ) -> Sequence[stored_disks.PoolDisk]:
         """Find the disks of instances.
 
-        :param lpar: Upper-case PowerVM uuid; None for those of all LPARs.
+        :param lpar_uuid: Upper-case PowerVM uuid; None for those of all LPARs.
         """
 
     def delete(self, disks: Collection[stored_disks.PoolDisk]) -> None:
@@ -136,7 +136,7 @@ class Disks(Protocol):
 
     def check_room(
         self,
-        lpar: str,
+        lpar_uuid: str,
         disks: Sequence[storage.Disk],
         medium_bytes: int | None,
     ) -> None:
@@ -145,7 +145,7 @@ class Disks(Protocol):
         Ask the host. The space of the LPAR's present disks counts as free, as
         far as it is known.
 
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         :param disks: Its disks.
         :param medium_bytes: Size of its medium; None for no medium.
         :raises exception.NoRoom: There is not enough space.
@@ -154,7 +154,7 @@ class Disks(Protocol):
 
     def make_root(
         self,
-        lpar: str,
+        lpar_uuid: str,
         disk: storage.Disk,
         described: image.Image,
         contents: image.Contents,
@@ -165,7 +165,7 @@ class Disks(Protocol):
         Remove a disk that could not be filled, and everything that an
         interrupted build of the LPAR left.
 
-        :param lpar: Upper-case PowerVM uuid; the LPAR need not exist.
+        :param lpar_uuid: Upper-case PowerVM uuid; the LPAR need not exist.
         :param disk: Its role and size.
         :param described: The image as Glance describes it.
         :param contents: What the image contains.
@@ -175,66 +175,70 @@ class Disks(Protocol):
         :raises exception.NoRoom: There is not enough space.
         """
 
-    def make_blank(self, lpar: str, disk: storage.Disk) -> stored_disks.Stored:
+    def make_blank(
+        self, lpar_uuid: str, disk: storage.Disk
+    ) -> stored_disks.Stored:
         """Create an empty disk; replace what an interrupted build left.
 
-        :param lpar: As for :meth:`make_root`, which is called first.
+        :param lpar_uuid: As for :meth:`make_root`, which is called first.
         :param disk: Its role and size.
         :raises exception.NoRoom: There is not enough space.
         """
 
-    def make_medium(self, lpar: str, iso: bytes) -> stored_disks.Stored:
+    def make_medium(self, lpar_uuid: str, iso: bytes) -> stored_disks.Stored:
         """Create the virtual optical medium of an LPAR.
 
-        :param lpar: As for :meth:`make_root`.
+        :param lpar_uuid: As for :meth:`make_root`.
         :param iso: Its contents.
         """
 
-    def attach(self, lpar: str, stored: Sequence[stored_disks.Stored]) -> None:
+    def attach(
+        self, lpar_uuid: str, stored: Sequence[stored_disks.Stored]
+    ) -> None:
         """Connect storage to an LPAR unless it is already connected.
 
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         :param stored: Its disks and medium, the root disk first. Each gets
             the same address whenever this is called with the same disks for
             an LPAR without any, on whichever host.
         """
 
-    def check_growth(self, lpar: str, size_gb: float) -> None:
+    def check_growth(self, lpar_uuid: str, size_gb: float) -> None:
         """Refuse a larger root disk if there is no space for it.
 
         A disk that is large enough passes. Nothing is changed.
 
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         :param size_gb: The size in GiB that the root disk is to have.
         :raises exception.NoRoom: There is not enough space.
         :raises exception.DiskMissing: The LPAR has no root disk.
         """
 
-    def grow_root(self, lpar: str, size_gb: float) -> bool:
+    def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
         """Enlarge an LPAR's root disk if it is smaller, and keep its contents.
 
         A running LPAR may use the disk, of a pool also on another host.
 
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         :param size_gb: The size in GiB that it is to have.
         :returns: Whether it was smaller.
         :raises exception.DiskMissing: The LPAR has no root disk.
         """
 
-    def swap_fits(self, lpar: str, swap: storage.Disk | None) -> bool:
+    def swap_fits(self, lpar_uuid: str, swap: storage.Disk | None) -> bool:
         """Return whether an LPAR is connected to this swap disk, or has none.
 
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         :param swap: The swap disk that it should have; None for none.
         """
 
-    def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
+    def fit_swap(self, lpar_uuid: str, swap: storage.Disk | None) -> None:
         """Give an LPAR that is off exactly one swap disk, or none.
 
         Keep a swap disk of the right size, and replace others: they hold
         nothing. The other disks stay connected as they are.
 
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         :param swap: The swap disk; None for none. With one, the LPAR exists.
         :raises exception.NoRoom: There is not enough space.
         :raises exception.RestError: Another host still has the swap disk
@@ -242,11 +246,11 @@ class Disks(Protocol):
         """
 
     def attached(
-        self, lpar: str, *, by_all_paths: bool = False
+        self, lpar_uuid: str, *, by_all_paths: bool = False
     ) -> Collection[str]:
         """Return the names of the storage that is connected to an LPAR.
 
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         :param by_all_paths: Whether to leave out what is not connected by
             each Virtual I/O Server that runs and should connect it.
         """
@@ -262,9 +266,9 @@ class Disks(Protocol):
     def remove_stems(self, stems: Collection[str]) -> None:
         """Delete the disks and media whose names begin with the stems."""
 
-    def remove(self, lpar: str, *, delete: bool = True) -> None:
+    def remove(self, lpar_uuid: str, *, delete: bool = True) -> None:
         """Disconnect and delete all storage of an LPAR, if there is any.
 
-        :param lpar: Upper-case PowerVM uuid; the LPAR itself may be gone.
+        :param lpar_uuid: Upper-case PowerVM uuid; the LPAR itself may be gone.
         :param delete: False to keep its disks and disconnect them only.
         """

@@ -59,10 +59,10 @@ class Snapshot:
     def lpars_by_provider(self) -> Mapping[str, str]:
         """Map the uuid of each provider to the LPAR that has its slot."""
         return {
-            provider.uuid: lpar
+            provider.uuid: lpar_uuid
             for slot in self.system.io_slots
-            if (lpar := slot.owner_lpar) in self.holdings
-            for provider in self.holdings[lpar].values()
+            if (lpar_uuid := slot.owner_lpar) in self.holdings
+            for provider in self.holdings[lpar_uuid].values()
             if provider.drc_index == slot.drc_index
         }
 
@@ -124,8 +124,8 @@ class HostOps:
             owned = before.lpars_by_provider
             lost = frozenset(
                 uuid
-                for uuid, lpar in found.lpars_by_provider.items()
-                if uuid in unallocated and owned.get(uuid) == lpar
+                for uuid, lpar_uuid in found.lpars_by_provider.items()
+                if uuid in unallocated and owned.get(uuid) == lpar_uuid
             )
             found = dataclasses.replace(found, lost=lost)
         self._last = found

@@ -141,10 +141,10 @@ class Partitions(Protocol):
 class Records(Protocol):
     """Nova's records of instances."""
 
-    def instances_of(self, lpars: Iterable[str]) -> Mapping[str, str]:
+    def instances_of(self, lpar_uuids: Iterable[str]) -> Mapping[str, str]:
         """Find the instances that LPARs belong to.
 
-        :param lpars: Upper-case PowerVM uuids.
+        :param lpar_uuids: Upper-case PowerVM uuids.
         :returns: LPAR uuid to instance uuid, without foreign LPARs. Instances
             that were deleted or evacuated to another host are included.
         """
@@ -152,50 +152,54 @@ class Records(Protocol):
     def hosted(self, host: str) -> Collection[str]:
         """Return the uuids of all instances of a host."""
 
-    def running(self, lpars: Iterable[str], host: str) -> Mapping[str, str]:
+    def running(
+        self, lpar_uuids: Iterable[str], host: str
+    ) -> Mapping[str, str]:
         """Find the instances that should be running and have no task.
 
-        :param lpars: Upper-case PowerVM uuids.
+        :param lpar_uuids: Upper-case PowerVM uuids.
         :param host: As in ``instance.host``.
         :returns: LPAR uuid to instance uuid, for active instances of the host
             without an operation of Nova in progress.
         """
 
-    def gone(self, lpars: Iterable[str]) -> Collection[str]:
+    def gone(self, lpar_uuids: Iterable[str]) -> Collection[str]:
         """Find the LPARs whose instances need no disks any more.
 
-        :param lpars: Upper-case PowerVM uuids.
+        :param lpar_uuids: Upper-case PowerVM uuids.
         :returns: Those of instances that Nova knows, and that are deleted, or
             on no host and without an operation in progress.
         """
 
-    def abandoned(self, lpars: Iterable[str], host: str) -> Collection[str]:
+    def abandoned(
+        self, lpar_uuids: Iterable[str], host: str
+    ) -> Collection[str]:
         """Find the LPARs that interrupted evacuations to a host left there.
 
         Call this only while no evacuation is in progress.
 
-        :param lpars: Upper-case PowerVM uuids.
+        :param lpar_uuids: Upper-case PowerVM uuids.
         :param host: The destination, as in ``instance.host``.
         """
 
     def holdings(
-        self, lpars: Iterable[str]
+        self, lpar_uuids: Iterable[str]
     ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:
         """Find the slot providers that Nova stored with instances.
 
         While an instance moves, include those of both sides.
 
-        :param lpars: Upper-case PowerVM uuids.
+        :param lpar_uuids: Upper-case PowerVM uuids.
         :returns: LPAR uuid to slot providers by uuid, without foreign LPARs.
             An instance that is deleted or has no host holds nothing.
         """
 
     def stale_lpars(
-        self, lpars: Iterable[str], host: str
+        self, lpar_uuids: Iterable[str], host: str
     ) -> Mapping[str, ownership.StaleLpar]:
         """Find the LPARs on the wrong side.
 
-        :param lpars: Upper-case PowerVM uuids.
+        :param lpar_uuids: Upper-case PowerVM uuids.
         :param host: The host of the LPARs, as in ``instance.host``.
         :returns: Those whose instance is on another host and does not move
             from or to this one, to where it is.

@@ -42,7 +42,7 @@ _T = TypeVar('_T')
 class _Unrecorded:
     """Marks of an instance without a record in Nova."""
 
-    instance = ''
+    instance_uuid = ''
 
     def read(self) -> Collection[str]:
         """Return no keys."""
@@ -102,16 +102,16 @@ class NetworkOps:
         }
         return tuple(planned[port] for port in ports)
 
-    def adapters(self, lpar: str) -> list[network_ports.Adapter]:
+    def adapters(self, lpar_uuid: str) -> list[network_ports.Adapter]:
         """Read the adapters of an LPAR.
 
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
         return [
             adapter
             for driver in self._drivers.values()
-            for adapter in driver.adapters(lpar)
+            for adapter in driver.adapters(lpar_uuid)
         ]
 
     def compare(
@@ -150,15 +150,15 @@ class NetworkOps:
         for connection in connections:
             self._drivers[connection.port.vif_type].plug(lpar, connection)
             LOG.info(
-                'LPAR %(lpar)s has a network adapter for port %(port)s '
+                'LPAR %(lpar_name)s has a network adapter for port %(port)s '
                 '(%(mac)s, %(type)s).',
                 {
-                    'lpar': lpar.name,
+                    'lpar_name': lpar.name,
                     'port': connection.port.id,
                     'mac': connection.port.mac,
                     'type': connection.port.vif_type,
                 },
-                instance_uuid=metadata.instance,
+                instance_uuid=metadata.instance_uuid,
             )
 
     def remove(
@@ -166,23 +166,23 @@ class NetworkOps:
     ) -> None:
         """Remove an adapter that belongs to no port of the instance."""
         LOG.warning(
-            'LPAR %(lpar)s has the network adapter %(adapter)s, which '
+            'LPAR %(lpar_name)s has the network adapter %(adapter)s, which '
             'belongs to no port of its instance; removing it.',
-            {'lpar': lpar.name, 'adapter': adapter},
+            {'lpar_name': lpar.name, 'adapter': adapter},
         )
         self._drivers[adapter.vif_type].unplug(
             lpar.uuid, adapter.mac, only=adapter
         )
 
-    def detach(self, lpar: str, port: network_ports.Port) -> None:
+    def detach(self, lpar_uuid: str, port: network_ports.Port) -> None:
         """Remove the adapter of a port from an LPAR, if there is one.
 
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         """
         known = self._drivers.get(port.vif_type)
         # A port loses its type with its binding.
         for driver in [known] if known else self._drivers.values():
-            driver.unplug(lpar, port.mac)
+            driver.unplug(lpar_uuid, port.mac)
 
     def release_unused(self, metadata: InstanceMetadata) -> None:
         """Remove from the host what only a removed instance's ports needed.

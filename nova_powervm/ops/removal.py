@@ -62,19 +62,21 @@ class RemovalOps:
         # Keeps a new build of an LPAR from being taken for a leftover.
         self._lock = threading.Lock()
 
-    def destroy(self, instance: str, *, delete_disks: bool = True) -> None:
+    def destroy(
+        self, instance_uuid: str, *, delete_disks: bool = True
+    ) -> None:
         """Stop and delete the LPAR of an instance and its disks.
 
         This frees its slots. Ignore what is already gone.
 
-        :param instance: The instance's uuid.
+        :param instance_uuid: The instance's uuid.
         :param delete_disks: False to keep its disks.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
-        uuid = partition.lpar_uuid(instance)
+        uuid = partition.lpar_uuid(instance_uuid)
         lpar = self._partitions.find(uuid)
         if lpar is None:
-            LOG.info('Instance %s has no LPAR to delete.', instance)
+            LOG.info('Instance %s has no LPAR to delete.', instance_uuid)
         self.remove(uuid, lpar, delete_disks=delete_disks)
         self.forget_leftover(uuid)
 
@@ -153,7 +155,9 @@ class RemovalOps:
         with self._lock:
             self._leftovers.pop(uuid, None)
 
-    def remove_leftovers(self, instances: Callable[[], Iterable[str]]) -> None:
+    def remove_leftovers(
+        self, instance_uuids: Callable[[], Iterable[str]]
+    ) -> None:
         """Remove what could not be removed when builds failed.
 
         Nova may have built the instance on another host since, with disks of
@@ -161,13 +165,13 @@ class RemovalOps:
         :func:`.sweep.remove_pool_disks`. Keep the LPAR of an instance of this
         host: its user can start, rebuild or delete it.
 
-        :param instances: Returns the uuids of all instances of this host.
+        :param instance_uuids: Returns the uuids of all instances of this host.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         with self._lock:
             if not self._leftovers:
                 return
-            ours = {partition.lpar_uuid(uuid) for uuid in instances()}
+            ours = {partition.lpar_uuid(uuid) for uuid in instance_uuids()}
             for uuid in sorted(self._leftovers):
                 if self._remove_leftover(uuid, is_ours=uuid in ours):
                     del self._leftovers[uuid]

@@ -73,9 +73,11 @@ class StaleLpars:
         self._search(snapshot.stale_lpars)
         found = {**self._without_slots, **snapshot.stale_lpars}
         still_logged = {}
-        for lpar, stale in sorted(found.items()):
-            if self._logged.get(lpar) == stale or self._log(lpar, stale):
-                still_logged[lpar] = stale
+        for lpar_uuid, stale in sorted(found.items()):
+            if self._logged.get(lpar_uuid) == stale or self._log(
+                lpar_uuid, stale
+            ):
+                still_logged[lpar_uuid] = stale
         self._logged = still_logged
 
     def _search(self, known: Collection[str]) -> None:
@@ -103,15 +105,16 @@ class StaleLpars:
             return False
         LOG.error(
             'LPAR %(name)s (%(uuid)s, %(state)s) is on the wrong side: '
-            'instance %(instance)s is on host %(host)s. Its slots (%(slots)s) '
-            'are not offered. Check that the server is well on %(host)s; then '
-            'remove the LPAR here with `pvmctl lpar power-off` and `pvmctl '
-            'lpar delete`. Keep its disks: the server uses them.',
+            'instance %(instance_uuid)s is on host %(host)s. Its slots '
+            '(%(slots)s) are not offered. Check that the server is well on '
+            '%(host)s; then remove the LPAR here with `pvmctl lpar '
+            'power-off` and `pvmctl lpar delete`. Keep its disks: the server '
+            'uses them.',
             {
                 'name': lpar.name,
                 'uuid': uuid,
                 'state': lpar.state,
-                'instance': stale.instance,
+                'instance_uuid': stale.instance_uuid,
                 'host': stale.host,
                 'slots': ', '.join(
                     map(slots.format_drc_index, sorted(lpar.slots))

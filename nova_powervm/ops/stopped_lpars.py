@@ -54,7 +54,7 @@ class StoppedLpars:
 
     def check(
         self,
-        lpars: Collection[str] | None,
+        lpar_uuids: Collection[str] | None,
         wait: Callable[[float], bool],
     ) -> None:
         """Tell Nova about LPARs that are off and stay off for some seconds.
@@ -63,25 +63,25 @@ class StoppedLpars:
         operation in progress. Send one request for all LPARs, and repeat it
         as long as any of them may have stopped.
 
-        :param lpars: Upper-case uuids of the LPARs whose states may have
+        :param lpar_uuids: Upper-case uuids of the LPARs whose states may have
             changed; None for all LPARs of the host.
         :param wait: Waits for a number of seconds; returns True when the
             service stops.
         :raises exception.PowerVMError: The host did not answer.
         """
-        if lpars is not None and not self._find_running(lpars):
+        if lpar_uuids is not None and not self._find_running(lpar_uuids):
             return
         seen = self._find_off()
         suspects = seen
         while suspects and not wait(SETTLE_SECONDS):
             off = self._find_off()
-            for lpar in sorted(suspects.keys() & off.keys()):
+            for lpar_uuid in sorted(suspects.keys() & off.keys()):
                 LOG.info(
-                    'LPAR %(lpar)s of instance %(instance)s has stopped by '
-                    'itself.',
-                    {'lpar': lpar, 'instance': off[lpar]},
+                    'LPAR %(lpar_uuid)s of instance %(instance_uuid)s has '
+                    'stopped by itself.',
+                    {'lpar_uuid': lpar_uuid, 'instance_uuid': off[lpar_uuid]},
                 )
-                self._emit(off[lpar])
+                self._emit(off[lpar_uuid])
             suspects = {k: v for k, v in off.items() if k not in seen}
             seen = {**seen, **off}
 
@@ -89,11 +89,11 @@ class StoppedLpars:
         """Map the LPARs that should be running but are off to instances."""
         return self._find_running(
             [
-                lpar
-                for lpar, state in self._partitions.states().items()
+                lpar_uuid
+                for lpar_uuid, state in self._partitions.states().items()
                 if partition.power(state) is partition.Power.OFF
             ]
         )
 
-    def _find_running(self, lpars: Collection[str]) -> Mapping[str, str]:
-        return self._records.running(lpars, self._host)
+    def _find_running(self, lpar_uuids: Collection[str]) -> Mapping[str, str]:
+        return self._records.running(lpar_uuids, self._host)

@@ -158,7 +158,7 @@ class Survey:
         self._readers.networks.check(self._wanted.ports or ())
 
     def _read(self, part: spec.Part) -> Any:
-        readers, uuid = self._readers, self._wanted.lpar
+        readers, uuid = self._readers, self._wanted.lpar_uuid
         reading: dict[spec.Part, Callable[[], Any]] = {
             spec.Part.LPAR: lambda: readers.partitions.find(uuid),
             spec.Part.RULES: lambda: readers.host.last_or_read().system,
@@ -182,10 +182,12 @@ class Survey:
         if self._wanted.allocated is not None:
             return self._wanted.allocated
         try:
-            return self._readers.placement.allocated_to(self._wanted.instance)
+            return self._readers.placement.allocated_to(
+                self._wanted.instance_uuid
+            )
         except exception.PlacementUnanswered as error:
             raise exception.ClaimFailed(
-                instance=self._wanted.instance,
+                instance_uuid=self._wanted.instance_uuid,
                 reason=f'its one-time-use devices cannot be reserved. {error}',
             ) from error
 
@@ -203,7 +205,7 @@ class Survey:
             return self._connect(
                 network_ports.Changes(), self._askers.bind_ports()
             )
-        adapters = networks.adapters(self._wanted.lpar)
+        adapters = networks.adapters(self._wanted.lpar_uuid)
         found = networks.compare(wanted, adapters)
         if self._operation.adapters is operations.Adapters.ADDED:
             return self._connect(
@@ -287,7 +289,7 @@ class Survey:
 
     def _disks(self) -> Any:
         pool = self._readers.disks.pool
-        return tuple(pool.disks(self._wanted.lpar)) if pool else ()
+        return tuple(pool.disks(self._wanted.lpar_uuid)) if pool else ()
 
 
 class _ImageSource:

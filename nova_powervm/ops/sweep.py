@@ -78,12 +78,12 @@ class Pass:
         self.image_age = image_age
 
     @functools.cached_property
-    def instances(self) -> Collection[str]:
+    def instance_uuids(self) -> Collection[str]:
         """The uuids of all instances of this host."""
         return self.means.records.hosted(self.means.nodename)
 
     @functools.cached_property
-    def lpars(self) -> Mapping[str, str]:
+    def lpar_names(self) -> Mapping[str, str]:
         """The uuids of all LPARs of the host, with their names."""
         return self.means.partitions.names()
 
@@ -121,8 +121,8 @@ def remove_disks(this: Pass) -> None:
     stems = set(this.means.disks.stems())
     if not stems:
         return
-    lpars = {partition.lpar_uuid(uuid) for uuid in this.instances}
-    stems -= set(map(storage.stem, lpars.union(this.lpars)))
+    lpar_uuids = {partition.lpar_uuid(uuid) for uuid in this.instance_uuids}
+    stems -= set(map(storage.stem, lpar_uuids.union(this.lpar_names)))
     if stems:
         LOG.warning(
             'Removing the disks and media %(stems)s of this host alone: '
@@ -139,7 +139,9 @@ def remove_evacuated(this: Pass) -> None:
     Nova would refuse to evacuate their instances to this host again.
     """
     means = this.means
-    for uuid in sorted(means.records.abandoned(this.lpars, means.nodename)):
+    for uuid in sorted(
+        means.records.abandoned(this.lpar_names, means.nodename)
+    ):
         lpar = means.partitions.find(uuid)
         if lpar is not None:
             LOG.warning(
@@ -165,9 +167,9 @@ def remove_pool_disks(this: Pass) -> None:
     found = pool.disks() if pool else ()
     if pool is None or not found:
         return
-    lpars = {known.lpar for known in found}
-    gone = this.means.records.gone(lpars)
-    doomed = [known for known in found if known.lpar in gone]
+    lpar_uuids = {known.lpar_uuid for known in found}
+    gone = this.means.records.gone(lpar_uuids)
+    doomed = [known for known in found if known.lpar_uuid in gone]
     if doomed:
         removed = {known.stored.name for known in doomed}
         # One that is in use is tried again, and has a line of its own.
@@ -179,8 +181,8 @@ def remove_pool_disks(this: Pass) -> None:
                 {'names': ', '.join(sorted(removed))},
             )
         pool.delete(doomed)
-    unknown = lpars - this.means.records.instances_of(lpars).keys()
-    names = {each.stored.name for each in found if each.lpar in unknown}
+    unknown = lpar_uuids - this.means.records.instances_of(lpar_uuids).keys()
+    names = {each.stored.name for each in found if each.lpar_uuid in unknown}
     if names - this.named:
         this.named |= names
         LOG.info(
@@ -246,7 +248,7 @@ TABLE = (
         'may make the LPAR late. Which builds failed is remembered until a '
         'restart: an LPAR that a move left looks the same.',
         remove=lambda this: this.means.removals.remove_leftovers(
-            lambda: this.instances
+            lambda: this.instance_uuids
         ),
     ),
     Row(

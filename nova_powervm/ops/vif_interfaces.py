@@ -67,10 +67,10 @@ class VifDriver(Protocol[_C, _A]):
         :param metadata: The record of the instance that the ports belong to.
         """
 
-    def adapters(self, lpar: str) -> Sequence[_A]:
+    def adapters(self, lpar_uuid: str) -> Sequence[_A]:
         """Read the adapters of an LPAR that ports of this type may have.
 
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
 
@@ -84,10 +84,10 @@ class VifDriver(Protocol[_C, _A]):
     def plug(self, lpar: partition.Partition, connection: _C) -> None:
         """Create the adapter of a connection unless it exists."""
 
-    def unplug(self, lpar: str, mac: str, only: _A | None = None) -> None:
+    def unplug(self, lpar_uuid: str, mac: str, only: _A | None = None) -> None:
         """Remove the adapter with a MAC address, if there is one.
 
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         :param mac: The MAC address in Neutron's form.
         :param only: Do not remove any other adapter with the address.
         """
@@ -131,7 +131,7 @@ class InstanceMetadata(Protocol):
     """
 
     @property
-    def instance(self) -> str:
+    def instance_uuid(self) -> str:
         """The instance's uuid, for log lines."""
 
     def read(self) -> Collection[str]:

@@ -68,12 +68,12 @@ class Watcher(Protocol):
 
     def check(
         self,
-        lpars: Collection[str] | None,
+        lpar_uuids: Collection[str] | None,
         wait: Callable[[float], bool],
     ) -> None:
         """Look at LPARs whose states may have changed.
 
-        :param lpars: Upper-case uuids; None for all LPARs of the host.
+        :param lpar_uuids: Upper-case uuids; None for all LPARs of the host.
         :param wait: Waits for a number of seconds; returns True at once when
             the service stops.
         """
@@ -155,9 +155,9 @@ class Listener:
         while not self._stopping.is_set():
             try:
                 events = self._poll()
-                lpars = None if missed else changed_lpars(events)
-                if lpars is None or lpars:
-                    self._watcher.check(lpars, self._stopping.wait)
+                lpar_uuids = None if missed else changed_lpars(events)
+                if lpar_uuids is None or lpar_uuids:
+                    self._watcher.check(lpar_uuids, self._stopping.wait)
             except Exception as error:
                 # The next cycle logs on again if the session has ended.
                 if not missed and not self._stopping.is_set():

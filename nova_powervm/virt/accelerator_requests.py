@@ -194,7 +194,7 @@ def fetch_requests(
         found = _query_cyborg(context, instance)
         if accelerators.is_binding(found):
             raise exception.AcceleratorsUnknown(
-                instance=instance.uuid, reason='it is still binding them'
+                instance_uuid=instance.uuid, reason='it is still binding them'
             )
     return _parse_all(instance, nodename, found, owned)
 
@@ -248,11 +248,11 @@ def _query_cyborg(context: Any, instance: Any) -> Any:
                 else ''
             )
             raise exception.CyborgSilent(
-                instance=instance.uuid, reason=f'{error}{hint}'
+                instance_uuid=instance.uuid, reason=f'{error}{hint}'
             ) from error
         hint = '' if context.auth_token else _HINT_FOR_SERVICE_USER
         raise exception.AcceleratorsUnknown(
-            instance=instance.uuid, reason=f'{error}{hint}'
+            instance_uuid=instance.uuid, reason=f'{error}{hint}'
         ) from error
 
 

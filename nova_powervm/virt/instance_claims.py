@@ -108,7 +108,7 @@ class InstanceClaims:
                 return Held(held, migration, has_failed, moved)
         if everything and not own:
             raise exception.ClaimFailed(
-                instance=instance.uuid,
+                instance_uuid=instance.uuid,
                 reason='Nova has recorded it on this host, but Placement has '
                 'its allocations on another one. See "If the server is '
                 'recorded on the wrong host" in the page on stuck servers',
@@ -129,7 +129,7 @@ class InstanceClaims:
             return self._placement.allocated_to(consumer)
         except exception.PlacementUnanswered as error:
             raise exception.ClaimFailed(
-                instance=instance.uuid,
+                instance_uuid=instance.uuid,
                 reason=f'it is unknown which devices belong to it. {error}',
             ) from error
 
@@ -146,7 +146,7 @@ class InstanceClaims:
             ).keys()
             if allocations.keys() - here:
                 raise exception.ClaimFailed(
-                    instance=instance.uuid,
+                    instance_uuid=instance.uuid,
                     reason='this host has not updated Placement since '
                     'nova-compute was started, so it does not know which '
                     'allocations are its own. Reboot the server hard again '

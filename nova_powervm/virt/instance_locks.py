@@ -50,7 +50,10 @@ def unchanged(instance: Any) -> Iterator[None]:
 def _compare(instance: Any, what: str, known: Any, present: Any) -> None:
     if known != present:
         raise exception.InstanceChanged(
-            instance=instance.uuid, what=what, known=known, present=present
+            instance_uuid=instance.uuid,
+            what=what,
+            known=known,
+            present=present,
         )
 
 

@@ -46,14 +46,16 @@ def fetch_ports(instance: Any, host: str) -> tuple[network_ports.Port, ...]:
             )
         )
         if not found and not _shows_bindings(context, host):
-            raise exception.PortsDoubtful(instance=instance.uuid, host=host)
+            raise exception.PortsDoubtful(
+                instance_uuid=instance.uuid, host=host
+            )
         return found
     except exception.PortsUnknown:
         raise
     except Exception as error:
         # Nova's network API passes on any error of Neutron's client.
         raise exception.PortsUnknown(
-            instance=instance.uuid, reason=error
+            instance_uuid=instance.uuid, reason=error
         ) from error
 
 
@@ -88,7 +90,7 @@ def bind_ports(instance: Any, host: str) -> Any:
     except Exception as error:
         # Nova's network API passes on any error of Neutron's client.
         raise exception.PortsUnknown(
-            instance=instance.uuid, reason=error
+            instance_uuid=instance.uuid, reason=error
         ) from error
 
 

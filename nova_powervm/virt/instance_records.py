@@ -35,17 +35,19 @@ _SUCCEEDED = ('done', 'completed')
 class NovaRecords:
     """Finds the instances that LPARs belong to."""
 
-    def instances_of(self, lpars: Iterable[str]) -> Mapping[str, str]:
+    def instances_of(self, lpar_uuids: Iterable[str]) -> Mapping[str, str]:
         """Find the instances that LPARs belong to.
 
         Two instance uuids map to the same LPAR uuid, so ask Nova about both.
         Include instances that were deleted or are now on another host,
         because Nova has to clean up the LPARs that they left behind.
 
-        :param lpars: Upper-case PowerVM uuids.
+        :param lpar_uuids: Upper-case PowerVM uuids.
         :returns: LPAR uuid to instance uuid, without foreign LPARs.
         """
-        return {lpar: found.uuid for lpar, found in _find(lpars, ())}
+        return {
+            lpar_uuid: found.uuid for lpar_uuid, found in _find(lpar_uuids, ())
+        }
 
     def hosted(self, host: str) -> frozenset[str]:
         """Return the uuids of all instances of a host.
@@ -59,106 +61,116 @@ class NovaRecords:
             )
         )
 
-    def running(self, lpars: Iterable[str], host: str) -> Mapping[str, str]:
+    def running(
+        self, lpar_uuids: Iterable[str], host: str
+    ) -> Mapping[str, str]:
         """Find the instances that should be running and have no task.
 
-        :param lpars: Upper-case PowerVM uuids.
+        :param lpar_uuids: Upper-case PowerVM uuids.
         :param host: As in ``instance.host``.
         :returns: LPAR uuid to instance uuid, for active instances of the host
             without a task state.
         """
         return {
-            lpar: found.uuid
-            for lpar, found in _find(lpars, ())
+            lpar_uuid: found.uuid
+            for lpar_uuid, found in _find(lpar_uuids, ())
             if not found.deleted
             and found.host == host
             and found.vm_state == vm_states.ACTIVE
             and found.task_state is None
         }
 
-    def gone(self, lpars: Iterable[str]) -> frozenset[str]:
+    def gone(self, lpar_uuids: Iterable[str]) -> frozenset[str]:
         """Find the LPARs whose instances need no disks any more.
 
         Not those that Nova does not know: another cell may have them.
 
-        :param lpars: Upper-case PowerVM uuids.
+        :param lpar_uuids: Upper-case PowerVM uuids.
         :returns: Those of instances that are deleted, or on no host and
             without a task state.
         """
         needed: dict[str, bool] = {}
-        for lpar, found in _find(lpars, ()):
+        for lpar_uuid, found in _find(lpar_uuids, ()):
             is_needed = not found.deleted and bool(
                 found.host or found.task_state
             )
-            needed[lpar] = needed.get(lpar, False) or is_needed
+            needed[lpar_uuid] = needed.get(lpar_uuid, False) or is_needed
         return frozenset(
-            lpar for lpar, is_needed in needed.items() if not is_needed
+            lpar_uuid
+            for lpar_uuid, is_needed in needed.items()
+            if not is_needed
         )
 
-    def abandoned(self, lpars: Iterable[str], host: str) -> frozenset[str]:
+    def abandoned(
+        self, lpar_uuids: Iterable[str], host: str
+    ) -> frozenset[str]:
         """Find the LPARs that interrupted evacuations to a host left there.
 
         Nova records the host of an instance anew when its evacuation is
         complete.
 
-        :param lpars: Upper-case PowerVM uuids.
+        :param lpar_uuids: Upper-case PowerVM uuids.
         :param host: The destination, as in ``instance.host``.
         :returns: Those whose instance is on another host, and whose last
             evacuation to this host did not succeed.
         """
         return frozenset(
-            lpar
-            for lpar, found in _find(lpars, ())
+            lpar_uuid
+            for lpar_uuid, found in _find(lpar_uuids, ())
             if not found.deleted
             and found.host not in (None, host)
             and _last_evacuation_failed(found.uuid, host)
         )
 
     def holdings(
-        self, lpars: Iterable[str]
+        self, lpar_uuids: Iterable[str]
     ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:
         """Find the slot providers that Nova stored with instances.
 
         While an instance moves, include those of both sides.
 
-        :param lpars: Upper-case PowerVM uuids.
+        :param lpar_uuids: Upper-case PowerVM uuids.
         :returns: LPAR uuid to slot providers by uuid, without foreign LPARs.
             An instance that is deleted or has no host holds nothing: when a
             build fails, Nova deletes the allocations but keeps the record.
         """
         attributes = ('resources', 'migration_context')
         return {
-            lpar: {} if found.deleted or not found.host else _providers(found)
-            for lpar, found in _find(lpars, attributes)
+            lpar_uuid: {}
+            if found.deleted or not found.host
+            else _providers(found)
+            for lpar_uuid, found in _find(lpar_uuids, attributes)
         }
 
     def stale_lpars(
-        self, lpars: Iterable[str], host: str
+        self, lpar_uuids: Iterable[str], host: str
     ) -> Mapping[str, ownership.StaleLpar]:
         """Find the LPARs on the wrong side.
 
         An LPAR may belong to two instances, of which one is here.
 
-        :param lpars: Upper-case PowerVM uuids.
+        :param lpar_uuids: Upper-case PowerVM uuids.
         :param host: The host of the LPARs, as in ``instance.host``.
         :returns: Those whose instance is on another host and does not move
             from or to this one, to where it is.
         """
         existing = [
-            (lpar, found)
-            for lpar, found in _find(lpars, ('migration_context',))
+            (lpar_uuid, found)
+            for lpar_uuid, found in _find(lpar_uuids, ('migration_context',))
             if not found.deleted and found.host
         ]
-        here = {lpar for lpar, found in existing if found.host == host}
+        here = {
+            lpar_uuid for lpar_uuid, found in existing if found.host == host
+        }
         return {
-            lpar: ownership.StaleLpar(found.uuid, found.host)
-            for lpar, found in existing
-            if lpar not in here
+            lpar_uuid: ownership.StaleLpar(found.uuid, found.host)
+            for lpar_uuid, found in existing
+            if lpar_uuid not in here
             and not move_records.is_moving_with(found, host)
         }
 
 
-def _last_evacuation_failed(instance: str, host: str) -> bool:
+def _last_evacuation_failed(instance_uuid: str, host: str) -> bool:
     """Return whether the last move to a host was an evacuation that failed.
 
     An instance that came to the host afterwards, and is moving away from it,
@@ -166,7 +178,7 @@ def _last_evacuation_failed(instance: str, host: str) -> bool:
     """
     moves = objects.MigrationList.get_by_filters(
         nova_context.get_admin_context(),
-        {'instance_uuid': instance, 'dest_compute': host},
+        {'instance_uuid': instance_uuid, 'dest_compute': host},
     )
     last = max(moves, key=lambda move: move.id, default=None)
     return (
@@ -177,13 +189,13 @@ def _last_evacuation_failed(instance: str, host: str) -> bool:
 
 
 def _find(
-    lpars: Iterable[str], attributes: Iterable[str]
+    lpar_uuids: Iterable[str], attributes: Iterable[str]
 ) -> Iterator[tuple[str, Any]]:
     """Read the instances of LPARs, including deleted instances."""
     candidates = {
-        candidate: lpar
-        for lpar in lpars
-        for candidate in partition.instance_uuids(lpar)
+        candidate: lpar_uuid
+        for lpar_uuid in lpar_uuids
+        for candidate in partition.instance_uuids(lpar_uuid)
     }
     if not candidates:
         return

@@ -52,14 +52,14 @@ class Instances:
 
     def lpar_names(self) -> list[str]:
         """Return the names of the LPARs that belong to instances."""
-        lpars = self._partitions.names()
-        ours = self._records.instances_of(lpars)
-        return [name for uuid, name in lpars.items() if uuid in ours]
+        lpar_names = self._partitions.names()
+        ours = self._records.instances_of(lpar_names)
+        return [name for uuid, name in lpar_names.items() if uuid in ours]
 
     def uuids(self) -> list[str]:
         """Return the uuids of the instances that have an LPAR here."""
-        lpars = self._partitions.names()
-        return sorted(self._records.instances_of(lpars).values())
+        lpar_names = self._partitions.names()
+        return sorted(self._records.instances_of(lpar_names).values())
 
     def has_lpar(self, instance: Any) -> bool:
         """Return whether an instance has an LPAR here."""

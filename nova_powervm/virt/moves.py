@@ -265,14 +265,14 @@ class Moves:
         """
         if instance.host == self._host:
             LOG.warning(
-                'LPAR %(lpar)s is not removed: Nova confirms migration '
+                'LPAR %(lpar_uuid)s is not removed: Nova confirms migration '
                 '%(migration)s to host %(destination)s, but the server is on '
                 'this host again. A later migration of it may stay in status '
                 'finished, with an LPAR and allocations on its source: see '
                 '"If the state of a moved server is set" in the guide to '
                 'moves.',
                 {
-                    'lpar': translation.lpar_of(instance),
+                    'lpar_uuid': translation.lpar_of(instance),
                     'migration': migration.uuid,
                     'destination': migration.dest_compute,
                 },

@@ -33,16 +33,16 @@ def _find_instance_uuid(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 def to_nova(
-    error: exception.PowerVMError, instance: str = 'unknown'
+    error: exception.PowerVMError, instance_uuid: str = 'unknown'
 ) -> nova_exception.NovaException:
     """Return Nova's exception for one of the driver's, with its message.
 
     :param error: The driver's exception.
-    :param instance: Uuid of the instance concerned.
+    :param instance_uuid: Uuid of the instance concerned.
     """
     message = str(error)
     if isinstance(error, exception.PartitionNotFound):
-        return nova_exception.InstanceNotFound(instance_id=instance)
+        return nova_exception.InstanceNotFound(instance_id=instance_uuid)
     if isinstance(error, exception.ConfigurationError):
         return nova_exception.InvalidConfiguration(message)
     if isinstance(error, exception.RestUnreachable):
@@ -51,7 +51,7 @@ def to_nova(
 
 
 def build_error_to_nova(
-    error: exception.PowerVMError, instance: str
+    error: exception.PowerVMError, instance_uuid: str
 ) -> nova_exception.NovaException:
     """Return Nova's exception for a failed build.
 
@@ -62,7 +62,7 @@ def build_error_to_nova(
     if error.elsewhere:
         return nova_exception.InstanceDeployFailure(reason=error.summary)
     return nova_exception.BuildAbortException(
-        instance_uuid=instance, reason=error.summary
+        instance_uuid=instance_uuid, reason=error.summary
     )
 
 

@@ -71,7 +71,7 @@ class NovaInstanceMetadata:
         self._host = host
 
     @property
-    def instance(self) -> str:
+    def instance_uuid(self) -> str:
         """The instance's uuid."""
         return str(self._instance.uuid)
 

@@ -73,11 +73,11 @@ def take_allocations_home(
         )
     except nova_exception.NovaException as error:
         raise exception.ClaimFailed(
-            instance=instance.uuid, reason=str(error)
+            instance_uuid=instance.uuid, reason=str(error)
         ) from error
     if not has_moved:
         raise exception.ClaimFailed(
-            instance=instance.uuid,
+            instance_uuid=instance.uuid,
             reason='Placement did not move the allocations of migration '
             f'{migration_uuid} to it; the log of nova-compute says why',
         )

@@ -74,7 +74,7 @@ def await_allocation(instance: Any, network_info: Any) -> None:
         if error.args != (_KEY_OF_NETWORK_DEVICES,):
             raise
         raise exception.AcceleratorRefused(
-            instance=instance.uuid,
+            instance_uuid=instance.uuid,
             reason='one of its ports has a device profile, but the device is '
             'not a network device that Neutron could connect. Name the '
             'profile in the flavor (accel:device_profile), and use a port '

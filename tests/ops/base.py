@@ -140,11 +140,11 @@ class Placement:
 class Records:
     """Nova's records: no LPAR is an instance's, and no metadata has a VLAN."""
 
-    def holdings(self, lpars):
+    def holdings(self, lpar_uuids):
         """Return no slots."""
         return {}
 
-    def stale_lpars(self, lpars, host):
+    def stale_lpars(self, lpar_uuids, host):
         """Return no LPARs."""
         return {}
 
@@ -337,7 +337,7 @@ class HostTestCase(unittest.TestCase):
         """Describe an instance with a root disk and one port."""
         return spec.Wanted(
             **{
-                'instance': INSTANCE,
+                'instance_uuid': INSTANCE,
                 'name': NAME,
                 'sizes': spec.FlavorSizes(1024, 1, 0.5),
                 'root': spec.WantedImage(IMAGE, 1),

@@ -661,7 +661,7 @@ class PoolTest(BuildTestCase):
         self.assert_lpar()
         self.assertEqual(1, source.opened)
         self.assertEqual(3, len(self.units()))
-        self.assertEqual(wanted.instance, other.instance)
+        self.assertEqual(wanted.instance_uuid, other.instance_uuid)
 
 
 class PoolCostTest(BuildTestCase):

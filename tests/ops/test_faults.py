@@ -257,7 +257,7 @@ class HardRebootSweepTest(SweepTestCase):
     def disturb(self):
         self.set_state(base.OFF)
         self.give(base.GPU, None)
-        self.networks.detach(self.wanted.lpar, base.PORT)
+        self.networks.detach(self.wanted.lpar_uuid, base.PORT)
         self.set_state(base.RUNNING)
 
     def test_hard_reboot_ends_off_or_right_at_each_request(self):
@@ -272,7 +272,7 @@ class RestartSweepTest(SweepTestCase):
 
     def disturb(self):
         self.set_state(base.OFF)
-        self.networks.detach(self.wanted.lpar, base.PORT)
+        self.networks.detach(self.wanted.lpar_uuid, base.PORT)
         self.set_state(base.RUNNING)
 
     def assert_failed(self):
@@ -335,7 +335,7 @@ class ResizeSweepTest(SweepTestCase):
         self.set_state(base.OFF)
         self.give(base.GPU2, None)
         self.give(base.GPU)
-        self.disks.fit_swap(self.wanted.lpar, None)
+        self.disks.fit_swap(self.wanted.lpar_uuid, None)
 
     def assert_right(self):
         self.assert_lpar(slots=[base.GPU2], disks='rs')
@@ -366,7 +366,7 @@ class DepartureSweepTest(SweepTestCase):
         super().spawn_first()
 
     def disturb(self):
-        self.disks.fit_swap(self.wanted.lpar, base.SWAP)
+        self.disks.fit_swap(self.wanted.lpar_uuid, base.SWAP)
         self.set_state(base.RUNNING)
 
     def assert_right(self):
@@ -391,7 +391,7 @@ class PortSweepTestCase(SweepTestCase):
     def disturb(self):
         self.wanted = dataclasses.replace(self.wanted, ports=(NEW_VLAN,))
         self.set_state(base.OFF)
-        self.networks.detach(self.wanted.lpar, NEW_VLAN)
+        self.networks.detach(self.wanted.lpar_uuid, NEW_VLAN)
         # The VLAN that the attachment has added goes, too.
         self.networks.clean_up()
 
@@ -480,7 +480,7 @@ class MappingSweepTest(SweepTestCase):
 
     def disturb(self):
         self.set_state(base.OFF)
-        self.disks.remove(self.wanted.lpar, delete=False)
+        self.disks.remove(self.wanted.lpar_uuid, delete=False)
 
     def assert_failed(self):
         super().assert_failed()

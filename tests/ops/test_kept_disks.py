@@ -177,8 +177,8 @@ class ArrivalTest(KeptTestCase):
         # The plan finds them free, and the look after it does not.
         disks = self.disks.pool.disks
 
-        def then_used(lpar=None):
-            found = disks(lpar)
+        def then_used(lpar_uuid=None):
+            found = disks(lpar_uuid)
             patched.stop()
             self.use_disk('r')
             return found
@@ -186,7 +186,7 @@ class ArrivalTest(KeptTestCase):
         patched = unittest.mock.patch.object(
             type(self.disks.pool),
             'disks',
-            lambda _, lpar=None: then_used(lpar),
+            lambda _, lpar_uuid=None: then_used(lpar_uuid),
         )
         patched.start()
         self.addCleanup(patched.stop)
@@ -274,7 +274,7 @@ class ArrivalAgainTest(KeptTestCase):
 class TwinTest(KeptTestCase):
     def test_disk_is_not_guessed_among_those_of_same_name(self):
         self.lose_lpar()
-        name = storage.unit_name(self.wanted.lpar, storage.ROOT)
+        name = storage.unit_name(self.wanted.lpar_uuid, storage.ROOT)
         storage_wrappers.LUEnt.bld(
             self.adapter, name, 1, typ=pools.DISK
         ).create(parent=self.disks._units.tier)
@@ -345,7 +345,7 @@ class LostLparTest(KeptTestCase):
         self.assert_kept()
 
     def test_config_drive_of_killed_arrival_is_made_anew(self):
-        self.disks.make_medium(self.wanted.lpar, b'of the arrival')
+        self.disks.make_medium(self.wanted.lpar_uuid, b'of the arrival')
         self.start_service()
 
         self.run_plan(HARD, self.wanted)
@@ -358,7 +358,9 @@ class LostLparTest(KeptTestCase):
     def test_return_makes_former_swap_disk_for_lost_lpar(self):
         # That of the flavor that the move was to.
         self.delete_disk('s')
-        self.disks.make_blank(self.wanted.lpar, storage.Disk(storage.SWAP, 1))
+        self.disks.make_blank(
+            self.wanted.lpar_uuid, storage.Disk(storage.SWAP, 1)
+        )
 
         self.run_plan(
             RETURN, dataclasses.replace(self.wanted, checks_swap=True)
@@ -417,7 +419,7 @@ class LostMappingTest(KeptTestCase):
     def setUp(self):
         super().setUp()
         self.set_state(base.OFF)
-        self.disks.remove(self.wanted.lpar, delete=False)
+        self.disks.remove(self.wanted.lpar_uuid, delete=False)
         self.assertEqual('', self.mapped_disks())
 
     @ddt.data(HARD, RETURN)

@@ -181,7 +181,7 @@ if test_faults.ALL:
         def prepare(self):
             self.run_plan(operations.SPAWN, self.wanted)
             self.set_state(base.OFF)
-            self.networks.detach(self.wanted.lpar, base.PORT)
+            self.networks.detach(self.wanted.lpar_uuid, base.PORT)
 
         def test_hard_reboot_ends_killed_attachment(self):
             self.assertGreater(self.sweep(), 0)

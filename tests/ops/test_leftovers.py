@@ -46,7 +46,7 @@ class LeftoverTest(base.HostTestCase):
         """Complete a creation that was not answered."""
         self.partitions.write(
             partition.PartitionSpec(
-                self.describe().lpar,
+                self.describe().lpar_uuid,
                 base.NAME,
                 partition.Sizes(1024, 1, 0.5),
             ),

@@ -134,7 +134,7 @@ class ProvisionTest(BridgeTestCase):
         with self.logged('WARNING') as logged:
             wanted = self.spawn(ports=(port(vlan=9),))
         self.assertIn('it can have 0 more VLANs', logged.output[0])
-        self.removals.destroy(wanted.instance)
+        self.removals.destroy(wanted.instance_uuid)
         self.refuse('it is full', 'ETHERNET0/1', ports=(port(vlan=8),))
 
         self.spawn(ports=(port(vlan=1000), port(vlan=9, number=1)))

@@ -104,12 +104,12 @@ class Maker(threading.Thread):
                 break
             time.sleep(0.01)
 
-    def _make(self, lpar):
+    def _make(self, lpar_uuid):
         self._await_cleaning()
         size = len(base.DATA)
         try:
             self._disks.make_root(
-                lpar,
+                lpar_uuid,
                 storage.Disk(storage.ROOT, 1),
                 base.IMAGE,
                 image.Contents(size, image.RAW, size),
@@ -119,7 +119,7 @@ class Maker(threading.Thread):
             self._refused += 1
             if self._refused > _MOST:
                 raise
-            self._make(lpar)
+            self._make(lpar_uuid)
         else:
             self._made += 1
 

@@ -163,7 +163,9 @@ class PlugTest(PortsTestCase):
 
     def test_cached_port_gets_no_adapter_that_neutron_does_not_tell(self):
         def ports():
-            raise exception.PortsUnknown(instance=base.INSTANCE, reason='503')
+            raise exception.PortsUnknown(
+                instance_uuid=base.INSTANCE, reason='503'
+            )
 
         for answer in (lambda: (base.PORT,), ports):
             with contextlib.suppress(exception.PortsUnknown):

@@ -272,7 +272,9 @@ class HardRebootTest(RebootTestCase):
 
     def test_neutron_that_does_not_answer_refuses(self):
         def ports():
-            raise exception.PortsUnknown(instance=base.INSTANCE, reason='503')
+            raise exception.PortsUnknown(
+                instance_uuid=base.INSTANCE, reason='503'
+            )
 
         self.change(ports=())
 
@@ -294,7 +296,7 @@ class HardRebootTest(RebootTestCase):
         self.assert_right()
 
     def test_mapping_that_is_lost_of_a_local_disk_is_no_business(self):
-        self.disks.remove(self.wanted.lpar, delete=False)
+        self.disks.remove(self.wanted.lpar_uuid, delete=False)
 
         self.reboot()
 

@@ -107,7 +107,7 @@ class KnownRequestsTest(base.HostTestCase):
     def test_boot_and_delete_make_known_requests(self):
         wanted = self.describe(slots=(base.slot(base.GPU),), config_drive=True)
         boot = self.run_plan, operations.SPAWN, wanted
-        delete = self.removals.destroy, wanted.instance
+        delete = self.removals.destroy, wanted.instance_uuid
 
         self.assertEqual(FIRST_BOOT, self.requests_of(*boot))
         self.assertEqual(FIRST_DELETE, self.requests_of(*delete))

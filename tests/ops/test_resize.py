@@ -149,7 +149,7 @@ class ResizeTest(MoveTestCase):
 
     def test_running_lpar_is_stopped_for_its_swap_disk(self):
         self.resize()
-        self.disks.fit_swap(self.old.lpar, None)
+        self.disks.fit_swap(self.old.lpar_uuid, None)
 
         self.resize(checks_swap=True)
 
@@ -164,9 +164,9 @@ class ResizeTest(MoveTestCase):
         self.assertEqual(before, self.stored()['r'])
 
     def test_root_disk_without_room_to_grow_is_refused(self):
-        self.disks.check_growth(self.old.lpar, 3)
+        self.disks.check_growth(self.old.lpar_uuid, 3)
         with self.assertRaises(exception.PowerVMError) as caught:
-            self.disks.check_growth(self.old.lpar, 10**5)
+            self.disks.check_growth(self.old.lpar_uuid, 10**5)
 
         self.assertIn('to 100000 GB', str(caught.exception))
 
@@ -234,7 +234,7 @@ class ResizeTest(MoveTestCase):
 
     def test_lpar_that_vanishes_meanwhile_is_an_error(self):
         def vanish(*_):
-            self.partitions.delete(self.old.lpar)
+            self.partitions.delete(self.old.lpar_uuid)
             return True
 
         self.placement.burn = vanish
@@ -270,13 +270,13 @@ class ResizeTest(MoveTestCase):
         self.assertEqual(base.OFF, self.lpar()['state'])
 
     def test_weight_that_somebody_set_stays(self):
-        found = self.partitions.find(self.old.lpar).handle
+        found = self.partitions.find(self.old.lpar_uuid).handle
         found.proc_config.shared_proc_cfg.uncapped_weight = 77
         found.update()
 
         self.resize()
 
-        after = self.partitions.find(self.old.lpar).handle
+        after = self.partitions.find(self.old.lpar_uuid).handle
         self.assertEqual(77, after.proc_config.shared_proc_cfg.uncapped_weight)
         self.assert_new()
 
@@ -384,7 +384,7 @@ class ReturnTest(MoveTestCase):
 
     def test_swap_disk_is_made_again_as_before(self):
         self.set_state(base.OFF)
-        self.disks.fit_swap(self.old.lpar, None)
+        self.disks.fit_swap(self.old.lpar_uuid, None)
 
         self.run_plan(RETURN, dataclasses.replace(self.old, checks_swap=True))
 

@@ -73,7 +73,7 @@ class SpawnTest(base.HostTestCase):
         lpar = self.lpar(base.NAME)
         self.assertEqual(1536, lpar['memory'])
         self.assertEqual(0.75, lpar['processor_units'])
-        found = self.partitions.find(self.describe().lpar)
+        found = self.partitions.find(self.describe().lpar_uuid)
         self.assertEqual(3, found.sizes.vcpus)
 
     def test_instance_without_slots_ports_and_power_stays_off(self):
@@ -263,7 +263,7 @@ class RemainsTest(base.HostTestCase):
             slots=(base.slot(base.GPU),), blanks=(base.EPHEMERAL, base.SWAP)
         )
         self.set_state(base.OFF)
-        self.partitions.delete(wanted.lpar)
+        self.partitions.delete(wanted.lpar_uuid)
         before = self.stored()
 
         self.run_plan(SPAWN, wanted)
@@ -275,7 +275,7 @@ class RemainsTest(base.HostTestCase):
     def test_disks_without_lpar_are_removed_with_their_instance(self):
         wanted = self.spawn(blanks=(base.EPHEMERAL, base.SWAP))
         self.set_state(base.OFF)
-        self.partitions.delete(wanted.lpar)
+        self.partitions.delete(wanted.lpar_uuid)
 
         self.removals.destroy(base.INSTANCE)
 

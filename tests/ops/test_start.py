@@ -117,7 +117,7 @@ class StopTest(StartTestCase):
         self.set_state(state)
         self.forget()
 
-        power.power_off(self.partitions, self.wanted.lpar, 60)
+        power.power_off(self.partitions, self.wanted.lpar_uuid, 60)
 
         self.assertEqual(expected, self.jobs)
 
@@ -125,7 +125,7 @@ class StopTest(StartTestCase):
         self.control.plan_job('PowerOff', 'the guest does not listen')
         self.forget()
 
-        power.power_off(self.partitions, self.wanted.lpar, 60)
+        power.power_off(self.partitions, self.wanted.lpar_uuid, 60)
 
         self.assertEqual(['off soft 60', OFF], self.jobs)
         self.assertEqual(base.OFF, self.lpar()['state'])
@@ -325,4 +325,4 @@ class RequestTest(StartTestCase):
         )
 
 
-UNKNOWN = exception.PortsUnknown(instance=base.INSTANCE, reason='503')
+UNKNOWN = exception.PortsUnknown(instance_uuid=base.INSTANCE, reason='503')

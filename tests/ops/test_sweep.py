@@ -36,15 +36,15 @@ class Records(base.Records):
         """Return the instances of the host."""
         return self.here
 
-    def abandoned(self, lpars, host):
+    def abandoned(self, lpar_uuids, host):
         """Return the LPARs that evacuations left."""
-        return self.failed_evacuations & set(lpars)
+        return self.failed_evacuations & set(lpar_uuids)
 
-    def gone(self, lpars):
+    def gone(self, lpar_uuids):
         """Return the LPARs whose instances need no disks."""
-        return self.deleted & set(lpars)
+        return self.deleted & set(lpar_uuids)
 
-    def instances_of(self, lpars):
+    def instances_of(self, lpar_uuids):
         """Return the LPARs of instances."""
         return {LPAR: base.INSTANCE}
 

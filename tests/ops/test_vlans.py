@@ -31,7 +31,7 @@ OTHER = dataclasses.replace(base.PORT2, vlan=NEW)
 class Records(base.Records):
     """Nova's records of the ports of a host, and of one instance's keys."""
 
-    instance = base.INSTANCE
+    instance_uuid = base.INSTANCE
 
     def __init__(self):
         self.known = ()
@@ -72,7 +72,7 @@ class VlanTest(base.HostTestCase):
 
     def delete(self):
         """Delete the instance, as the driver does for Nova."""
-        self.removals.destroy(self.wanted.instance)
+        self.removals.destroy(self.wanted.instance_uuid)
         self.networks.release_unused(self.nova)
 
     def carried(self):

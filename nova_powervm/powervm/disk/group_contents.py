@@ -93,21 +93,23 @@ def addition(
     return edit
 
 
-def find_root(group: pvm_storage.VG, lpar: str) -> pvm_storage.VDisk:
+def find_root(group: pvm_storage.VG, lpar_uuid: str) -> pvm_storage.VDisk:
     """Return the root disk of an LPAR in a group.
 
     :raises exception.DiskMissing: There is none.
     """
     for role in storage.ROOTS:
-        disk = find(group, storage.disk_name(lpar, role))
+        disk = find(group, storage.disk_name(lpar_uuid, role))
         if disk is not None:
             return disk
     raise exception.DiskMissing(
-        owner=f'LPAR {lpar}', what='root', place=f'volume group {group.name}'
+        owner=f'LPAR {lpar_uuid}',
+        what='root',
+        place=f'volume group {group.name}',
     )
 
 
-def growth(lpar: str, size_gb: float) -> Callable[[pvm_storage.VG], bool]:
+def growth(lpar_uuid: str, size_gb: float) -> Callable[[pvm_storage.VG], bool]:
     """Return an edit that enlarges an LPAR's root disk if it is smaller.
 
     :param size_gb: Its size in GiB.
@@ -115,7 +117,7 @@ def growth(lpar: str, size_gb: float) -> Callable[[pvm_storage.VG], bool]:
     """
 
     def edit(group: pvm_storage.VG) -> bool:
-        disk = find_root(group, lpar)
+        disk = find_root(group, lpar_uuid)
         is_smaller = storage.is_smaller(disk.capacity, size_gb)
         if is_smaller:
             disk.capacity = size_gb

@@ -117,7 +117,7 @@ class LocalDisk:
     @rest_errors.retried
     def check_room(
         self,
-        lpar: str,
+        lpar_uuid: str,
         disks: Sequence[storage.Disk],
         medium_bytes: int | None,
     ) -> None:
@@ -132,7 +132,7 @@ class LocalDisk:
         freed = [
             disk.capacity
             for disk in group.virtual_disks
-            if storage.belongs_to(disk.name, lpar)
+            if storage.belongs_to(disk.name, lpar_uuid)
         ]
         needed = [volume_groups.rounded(group, disk.size_gb) for disk in disks]
         storage.check_free(
@@ -142,12 +142,12 @@ class LocalDisk:
             ', '.join(map(str, disks)),
         )
         if medium_bytes is not None:
-            self._media.check_room(lpar, medium_bytes)
+            self._media.check_room(lpar_uuid, medium_bytes)
 
     @rest_errors.retried
     def make_root(
         self,
-        lpar: str,
+        lpar_uuid: str,
         disk: storage.Disk,
         described: image.Image,
         contents: image.Contents,
@@ -164,9 +164,9 @@ class LocalDisk:
             hash.
         :raises exception.RestError: There is no space.
         """
-        name = storage.disk_name(lpar, disk.role)
+        name = storage.disk_name(lpar_uuid, disk.role)
         made = self._make(
-            name, disk, contents.disk_format, lambda: self.remove(lpar)
+            name, disk, contents.disk_format, lambda: self.remove(lpar_uuid)
         )
         upload = uploads.Upload(
             vios=self._groups.vios,
@@ -184,36 +184,40 @@ class LocalDisk:
         return stored_disks.Stored(name, made)
 
     @rest_errors.retried
-    def make_blank(self, lpar: str, disk: storage.Disk) -> stored_disks.Stored:
+    def make_blank(
+        self, lpar_uuid: str, disk: storage.Disk
+    ) -> stored_disks.Stored:
         """Create an empty virtual disk.
 
         :raises exception.RestError: There is no space.
         """
-        name = storage.disk_name(lpar, disk.role)
+        name = storage.disk_name(lpar_uuid, disk.role)
         made = self._make(
-            name, disk, image.RAW, lambda: self._remove_disk(lpar, name)
+            name, disk, image.RAW, lambda: self._remove_disk(lpar_uuid, name)
         )
         return stored_disks.Stored(name, made)
 
     @rest_errors.retried
-    def make_medium(self, lpar: str, iso: bytes) -> stored_disks.Stored:
+    def make_medium(self, lpar_uuid: str, iso: bytes) -> stored_disks.Stored:
         """Create a virtual optical medium in the server's media repository."""
-        return self._media.make(lpar, iso)
+        return self._media.make(lpar_uuid, iso)
 
-    def attach(self, lpar: str, stored: Sequence[stored_disks.Stored]) -> None:
+    def attach(
+        self, lpar_uuid: str, stored: Sequence[stored_disks.Stored]
+    ) -> None:
         """Map storage to an LPAR, unless it is mapped already."""
         elements = [item.handle for item in stored]
-        self._mappings.attach(self._groups.vios, lpar, elements)
+        self._mappings.attach(self._groups.vios, lpar_uuid, elements)
 
     @rest_errors.retried
-    def check_growth(self, lpar: str, size_gb: float) -> None:
+    def check_growth(self, lpar_uuid: str, size_gb: float) -> None:
         """Verify that there is enough space for a larger root disk.
 
         :raises exception.NoRoom: There is too little.
         :raises exception.DiskMissing: There is no such disk.
         """
         group = self._groups.read()
-        root = group_contents.find_root(group, lpar)
+        root = group_contents.find_root(group, lpar_uuid)
         if storage.is_smaller(root.capacity, size_gb):
             storage.check_free(
                 self._groups,
@@ -223,23 +227,23 @@ class LocalDisk:
                 f'{size_gb:g} GB',
             )
 
-    def grow_root(self, lpar: str, size_gb: float) -> bool:
+    def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
         """Enlarge the virtual disk of an LPAR's root disk if it is smaller.
 
         :raises exception.DiskMissing: There is no such disk.
         :raises exception.RestError: There is no space.
         """
-        root = group_contents.find_root(self._groups.read(), lpar)
+        root = group_contents.find_root(self._groups.read(), lpar_uuid)
         if not storage.is_smaller(root.capacity, size_gb):
             return False
-        group = self._groups.change(group_contents.growth(lpar, size_gb))
+        group = self._groups.change(group_contents.growth(lpar_uuid, size_gb))
         self._made(group, storage.base_name(root.name), size_gb)
         return True
 
     @rest_errors.retried
-    def swap_fits(self, lpar: str, swap: storage.Disk | None) -> bool:
+    def swap_fits(self, lpar_uuid: str, swap: storage.Disk | None) -> bool:
         """Return whether an LPAR is connected to exactly this swap disk."""
-        name = storage.disk_name(lpar, storage.SWAP)
+        name = storage.disk_name(lpar_uuid, storage.SWAP)
         group = self._groups.read()
         found = group_contents.find(group, name)
         if swap is None or found is None:
@@ -247,33 +251,35 @@ class LocalDisk:
         size_gb = volume_groups.rounded(group, swap.size_gb)
         return storage.is_same_size(
             found.capacity, size_gb
-        ) and name in self.attached(lpar)
+        ) and name in self.attached(lpar_uuid)
 
     @rest_errors.retried
-    def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
+    def fit_swap(self, lpar_uuid: str, swap: storage.Disk | None) -> None:
         """Make sure that an LPAR has exactly this swap disk; see the protocol.
 
         :raises exception.RestError: There is no space.
         """
-        name = storage.disk_name(lpar, storage.SWAP)
+        name = storage.disk_name(lpar_uuid, storage.SWAP)
         group = self._groups.read()
         found = group_contents.find(group, name)
         size_gb = volume_groups.rounded(group, swap.size_gb) if swap else 0
         if found and not storage.is_same_size(found.capacity, size_gb):
             LOG.info('Deleting %s of %g GB.', name, found.capacity)
-            self._remove_disk(lpar, name)
+            self._remove_disk(lpar_uuid, name)
             found = None
         if swap is not None:
             stored = (
                 stored_disks.Stored(name, found)
                 if found
-                else self.make_blank(lpar, swap)
+                else self.make_blank(lpar_uuid, swap)
             )
-            self.attach(lpar, [stored])
+            self.attach(lpar_uuid, [stored])
 
-    def attached(self, lpar: str, *, by_all_paths: bool = False) -> set[str]:
+    def attached(
+        self, lpar_uuid: str, *, by_all_paths: bool = False
+    ) -> set[str]:
         """Return the names of the storage that is mapped to an LPAR."""
-        return self._mappings.names(lpar)
+        return self._mappings.names(lpar_uuid)
 
     def stems(self) -> frozenset[str]:
         """Return the stems of the driver's disks, one for each LPAR."""
@@ -296,24 +302,24 @@ class LocalDisk:
             )
         )
 
-    def remove(self, lpar: str, *, delete: bool = True) -> None:
+    def remove(self, lpar_uuid: str, *, delete: bool = True) -> None:
         """Unmap and delete all disks and media of an LPAR, if there are any.
 
         This includes storage on another Virtual I/O Server, from before
         ``volume_group_name`` was changed.
         """
-        servers = self._mappings.detach(lpar) | {self._groups.vios}
+        servers = self._mappings.detach(lpar_uuid) | {self._groups.vios}
         if not delete:
             return
         edit = group_contents.removal(
-            lambda name: storage.belongs_to(name, lpar)
+            lambda name: storage.belongs_to(name, lpar_uuid)
         )
         for vios in sorted(servers):
             self._groups.change_all(edit, vios)
 
-    def _remove_disk(self, lpar: str, name: str) -> None:
+    def _remove_disk(self, lpar_uuid: str, name: str) -> None:
         """Unmap a disk of an LPAR, and delete it."""
-        self._mappings.detach(lpar, name)
+        self._mappings.detach(lpar_uuid, name)
         self._groups.change_all(
             group_contents.removal(lambda found: found == name)
         )

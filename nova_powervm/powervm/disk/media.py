@@ -70,11 +70,11 @@ class MediaRepository:
                 if not self._exists:
                     self._choose(groups)
 
-    def check_room(self, lpar: str, size: int) -> None:
+    def check_room(self, lpar_uuid: str, size: int) -> None:
         """Verify that there is enough space for an LPAR's medium.
 
-        :param lpar: Upper-case PowerVM uuid; the space of its current medium
-            counts as free.
+        :param lpar_uuid: Upper-case PowerVM uuid; the space of its current
+            medium counts as free.
         :param size: Size of the medium in bytes.
         :raises exception.NoRoom: There is too little.
         :raises exception.ConfigurationError: There is no repository, and no
@@ -96,7 +96,7 @@ class MediaRepository:
         taken = [
             medium.size
             for medium in repository.optical_media
-            if not storage.belongs_to(medium.name, lpar)
+            if not storage.belongs_to(medium.name, lpar_uuid)
         ]
         storage.check_free(
             f'the media repository {repository.name}',
@@ -105,17 +105,17 @@ class MediaRepository:
             'the config drive',
         )
 
-    def make(self, lpar: str, iso: bytes) -> stored_disks.Stored:
+    def make(self, lpar_uuid: str, iso: bytes) -> stored_disks.Stored:
         """Create the virtual optical medium of an LPAR.
 
         A failure can be retried: the repository may have been deleted, or an
         interrupted build may have left a medium, which is gone then.
 
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         :param iso: Contents of the medium.
         :raises exception.RestBusy: Another try may succeed.
         """
-        name = storage.config_drive_name(lpar)
+        name = storage.config_drive_name(lpar_uuid)
         self._ensure_repository()
         upload = uploads.Upload(
             vios=self._groups.vios,

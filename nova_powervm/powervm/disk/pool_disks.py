@@ -73,51 +73,55 @@ class PoolDisks:
         """Return the pool's UDID."""
         return self._units.udid
 
-    def disks(self, lpar: str | None = None) -> list[stored_disks.PoolDisk]:
+    def disks(
+        self, lpar_uuid: str | None = None
+    ) -> list[stored_disks.PoolDisk]:
         """Find the logical units of instances; see the protocol."""
         units = self._units.units(of_all_tiers=True)
-        return list(self.disks_among(units, lpar))
+        return list(self.disks_among(units, lpar_uuid))
 
     def disks_among(
-        self, units: Iterable[pvm_storage.LUEnt], lpar: str | None
+        self, units: Iterable[pvm_storage.LUEnt], lpar_uuid: str | None
     ) -> Iterator[stored_disks.PoolDisk]:
         """Yield the logical units of instances among units."""
         for unit in units:
             parsed = storage.parse_unit_name(unit.name)
-            if parsed is not None and lpar in (None, parsed[0]):
+            if parsed is not None and lpar_uuid in (None, parsed[0]):
                 yield stored_disks.PoolDisk(
-                    lpar=parsed[0],
+                    lpar_uuid=parsed[0],
                     disk=storage.Disk(parsed[1], unit.capacity),
                     in_use=self._checks_use and bool(unit.in_use),
                     stored=self.stored(unit),
                 )
 
     def of_roles(
-        self, lpar: str, roles: Container[str]
+        self, lpar_uuid: str, roles: Container[str]
     ) -> list[stored_disks.PoolDisk]:
         """Find the disks of an LPAR with certain roles."""
         return [
-            known for known in self.disks(lpar) if known.disk.role in roles
+            known
+            for known in self.disks(lpar_uuid)
+            if known.disk.role in roles
         ]
 
-    def root(self, lpar: str) -> stored_disks.PoolDisk:
+    def root(self, lpar_uuid: str) -> stored_disks.PoolDisk:
         """Find the root disk of an LPAR.
 
         :raises exception.DiskMissing: There is none.
         :raises exception.DiskAmbiguous: There are several.
         """
-        roots = self.of_roles(lpar, storage.ROOTS)
-        return stored_disks.only(roots, 'root', f'LPAR {lpar}')
+        roots = self.of_roles(lpar_uuid, storage.ROOTS)
+        return stored_disks.only(roots, 'root', f'LPAR {lpar_uuid}')
 
     def sort_swaps(
-        self, lpar: str, wanted: storage.Disk | None
+        self, lpar_uuid: str, wanted: storage.Disk | None
     ) -> tuple[stored_disks.Stored | None, list[stored_disks.PoolDisk]]:
         """Find the swap disks of an LPAR.
 
         :param wanted: The one that it should have; None for none.
         :returns: One of this size, if there is one, and all others.
         """
-        found = self.of_roles(lpar, storage.SWAP)
+        found = self.of_roles(lpar_uuid, storage.SWAP)
         for known in found:
             if wanted and storage.is_same_size(
                 known.disk.size_gb, wanted.size_gb

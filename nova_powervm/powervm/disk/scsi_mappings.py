@@ -55,7 +55,7 @@ class ScsiMappings:
     def attach(
         self,
         vios: str,
-        lpar: str,
+        lpar_uuid: str,
         elements: Iterable[Any],
         number: int = 0,
     ) -> bool:
@@ -67,26 +67,30 @@ class ScsiMappings:
         another adapter of the LPAR has that already.
 
         :param vios: Uuid of the server.
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         :param elements: pypowervm's wrappers of the storage.
         :param number: Which of several servers this is, counted from 0.
         :returns: Whether the server runs; otherwise nothing is mapped.
         """
-        action = f'mapping storage to LPAR {lpar}'
+        action = f'mapping storage to LPAR {lpar_uuid}'
         with self._changing, rest_errors.translated(action):
             server = self._read(vios)
             if server.state != bp.LPARState.RUNNING:
                 LOG.warning(
                     'Virtual I/O Server %(name)s is %(state)s and maps no '
-                    'storage to LPAR %(lpar)s.',
-                    {'name': server.name, 'state': server.state, 'lpar': lpar},
+                    'storage to LPAR %(lpar_uuid)s.',
+                    {
+                        'name': server.name,
+                        'state': server.state,
+                        'lpar_uuid': lpar_uuid,
+                    },
                 )
                 return False
             missing = [
                 element
                 for element in elements
                 if not scsi_mapper.find_maps(
-                    server.scsi_mappings, lpar, stg_elem=element
+                    server.scsi_mappings, lpar_uuid, stg_elem=element
                 )
             ]
             # pypowervm's own tasks would put it on an adapter that is there,
@@ -95,12 +99,12 @@ class ScsiMappings:
                 virtual_io_server.VSCSIMapping.bld(
                     self._adapter,
                     None,
-                    lpar,
+                    lpar_uuid,
                     copy.deepcopy(element),
                     lpar_slot_num=slot,
                 )
                 for element, slot in _choose_slots(
-                    server, lpar, number, missing
+                    server, lpar_uuid, number, missing
                 )
             )
             if missing:
@@ -108,20 +112,22 @@ class ScsiMappings:
             return True
 
     @rest_errors.retried
-    def names(self, lpar: str, by_all: Collection[str] = ()) -> set[str]:
+    def names(self, lpar_uuid: str, by_all: Collection[str] = ()) -> set[str]:
         """Return the names of the storage that is mapped to an LPAR.
 
-        :param lpar: Upper-case PowerVM uuid.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         :param by_all: Uuids of servers. A disk that one of them does not map
             although it runs is left out; media are on one server only.
         :raises exception.RestError: None was found, but a server that does
             not run may have some.
         """
-        action = f'reading the storage of LPAR {lpar}'
+        action = f'reading the storage of LPAR {lpar_uuid}'
         with rest_errors.translated(action):
             servers = _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP])
         found = {
-            name for server in servers for name in _mapped_names(server, lpar)
+            name
+            for server in servers
+            for name in _mapped_names(server, lpar_uuid)
         }
         for server in servers:
             if not found and server.state != bp.LPARState.RUNNING:
@@ -130,32 +136,35 @@ class ScsiMappings:
                     reason=f'Virtual I/O Server {server.name} is '
                     f'{server.state}',
                 )
-        medium = storage.config_drive_name(lpar)
+        medium = storage.config_drive_name(lpar_uuid)
         for server in servers:
             if server.uuid in by_all and server.state == bp.LPARState.RUNNING:
-                found &= {medium, *_mapped_names(server, lpar)}
+                found &= {medium, *_mapped_names(server, lpar_uuid)}
         return found
 
-    def detach(self, lpar: str, name: str | None = None) -> set[str]:
+    def detach(self, lpar_uuid: str, name: str | None = None) -> set[str]:
         """Unmap storage of an LPAR on all servers, if there is any.
 
-        :param lpar: Upper-case PowerVM uuid; the LPAR may no longer exist.
+        :param lpar_uuid: Upper-case PowerVM uuid; the LPAR may no longer
+            exist.
         :param name: Name of the storage; None for all.
         :returns: Uuids of the servers that had such mappings.
         """
         found: set[str] = set()
-        self._detach(lpar, name, found)
+        self._detach(lpar_uuid, name, found)
         return found
 
     @rest_errors.retried_on_conflict
-    def _detach(self, lpar: str, name: str | None, found: set[str]) -> None:
-        action = f'unmapping the storage of LPAR {lpar}'
+    def _detach(
+        self, lpar_uuid: str, name: str | None, found: set[str]
+    ) -> None:
+        action = f'unmapping the storage of LPAR {lpar_uuid}'
         with self._changing, rest_errors.translated(action):
             for server in _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP]):
                 doomed = [
                     mapping
                     for mapping in server.scsi_mappings
-                    if _is_mapped_to(mapping, lpar)
+                    if _is_mapped_to(mapping, lpar_uuid)
                     and (name is None or _is_of(mapping, name))
                 ]
                 for mapping in doomed:
@@ -198,18 +207,20 @@ class ScsiMappings:
         return _VIOS.get(self._adapter, uuid=vios, xag=[const.XAG.VIO_SMAP])
 
 
-def _mapped_names(server: virtual_io_server.VIOS, lpar: str) -> Iterator[str]:
+def _mapped_names(
+    server: virtual_io_server.VIOS, lpar_uuid: str
+) -> Iterator[str]:
     """Yield the names of the storage that a server maps to an LPAR."""
     for mapping in server.scsi_mappings:
         if mapping.backing_storage is not None and _is_mapped_to(
-            mapping, lpar
+            mapping, lpar_uuid
         ):
             yield storage.base_name(mapping.backing_storage.name or '')
 
 
 def _choose_slots(
     server: virtual_io_server.VIOS,
-    lpar: str,
+    lpar_uuid: str,
     number: int,
     elements: Iterable[Any],
 ) -> Iterator[tuple[Any, int | None]]:
@@ -221,7 +232,8 @@ def _choose_slots(
     taken = {
         mapping.client_adapter.lpar_slot_num
         for mapping in server.scsi_mappings
-        if mapping.client_adapter is not None and _is_mapped_to(mapping, lpar)
+        if mapping.client_adapter is not None
+        and _is_mapped_to(mapping, lpar_uuid)
     }
     for element in elements:
         slot = storage.virtual_slot(element.name or '', number)
@@ -234,7 +246,9 @@ def _choose_slots(
         yield element, slot
 
 
-def _is_mapped_to(mapping: virtual_io_server.VSCSIMapping, lpar: str) -> bool:
+def _is_mapped_to(
+    mapping: virtual_io_server.VSCSIMapping, lpar_uuid: str
+) -> bool:
     """Return whether a mapping belongs to an LPAR, which may be deleted.
 
     The name of the storage decides only if the mapping has no client: others
@@ -242,9 +256,11 @@ def _is_mapped_to(mapping: virtual_io_server.VSCSIMapping, lpar: str) -> bool:
     """
     client = util.get_req_path_uuid(mapping.client_lpar_href or '')
     if client:
-        return bool(client.upper() == lpar.upper())
+        return bool(client.upper() == lpar_uuid.upper())
     element = mapping.backing_storage
-    return element is not None and storage.belongs_to(element.name or '', lpar)
+    return element is not None and storage.belongs_to(
+        element.name or '', lpar_uuid
+    )
 
 
 def _is_of(mapping: virtual_io_server.VSCSIMapping, name: str) -> bool:

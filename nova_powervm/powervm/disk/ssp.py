@@ -145,7 +145,7 @@ class SharedStoragePool:
     @rest_errors.retried
     def check_room(
         self,
-        lpar: str,
+        lpar_uuid: str,
         disks: Sequence[storage.Disk],
         medium_bytes: int | None,
     ) -> None:
@@ -158,12 +158,12 @@ class SharedStoragePool:
         """
         self._check_free(disks)
         if medium_bytes is not None:
-            self._media.check_room(lpar, medium_bytes)
+            self._media.check_room(lpar_uuid, medium_bytes)
 
     @rest_errors.retried
     def make_root(
         self,
-        lpar: str,
+        lpar_uuid: str,
         disk: storage.Disk,
         described: image.Image,
         contents: image.Contents,
@@ -177,35 +177,39 @@ class SharedStoragePool:
         :raises exception.RestBusy: The image was deleted at the same time.
         """
         units = self._units.units(of_all_tiers=True)
-        self._remove_leftovers(self._pool.disks_among(units, lpar))
+        self._remove_leftovers(self._pool.disks_among(units, lpar_uuid))
         self._check_free([disk])
         found = self._cache.find(
             described.fingerprint, self._units.in_tier(units)
         )
         if found is None:
             found, _ = self._cache.provide(described, contents, source)
-        made = self._clone(lpar, disk, found)
+        made = self._clone(lpar_uuid, disk, found)
         return self._pool.stored(made)
 
     @rest_errors.retried
-    def make_blank(self, lpar: str, disk: storage.Disk) -> stored_disks.Stored:
+    def make_blank(
+        self, lpar_uuid: str, disk: storage.Disk
+    ) -> stored_disks.Stored:
         """Create an empty logical unit.
 
         :raises exception.NoRoom: There is too little space.
         """
         self._remove_leftovers(
-            self._pool.of_roles(lpar, disk.role),
-            storage.unit_name(lpar, disk.role),
+            self._pool.of_roles(lpar_uuid, disk.role),
+            storage.unit_name(lpar_uuid, disk.role),
         )
         self._check_free([disk])
-        return self._pool.stored(self._make(lpar, disk))
+        return self._pool.stored(self._make(lpar_uuid, disk))
 
     @rest_errors.retried
-    def make_medium(self, lpar: str, iso: bytes) -> stored_disks.Stored:
+    def make_medium(self, lpar_uuid: str, iso: bytes) -> stored_disks.Stored:
         """Create a virtual optical medium on the main server."""
-        return self._media.make(lpar, iso)
+        return self._media.make(lpar_uuid, iso)
 
-    def attach(self, lpar: str, stored: Sequence[stored_disks.Stored]) -> None:
+    def attach(
+        self, lpar_uuid: str, stored: Sequence[stored_disks.Stored]
+    ) -> None:
         """Map storage to an LPAR by each server of this host in the cluster.
 
         The medium is on one server only. A server that does not run is left
@@ -218,66 +222,72 @@ class SharedStoragePool:
         for number, server in enumerate(self._units.servers):
             items = [*units, *(media_only if server == main else ())]
             elements = [pool_disks.element_of(item) for item in items]
-            is_running = self._mappings.attach(server, lpar, elements, number)
+            is_running = self._mappings.attach(
+                server, lpar_uuid, elements, number
+            )
             mapped |= is_running and (server == main or not media_only)
         if not mapped:
             raise exception.RestBusy(
-                action=f'mapping storage to LPAR {lpar}',
+                action=f'mapping storage to LPAR {lpar_uuid}',
                 reason='the Virtual I/O Server does not run',
             )
 
     @rest_errors.retried
-    def check_growth(self, lpar: str, size_gb: float) -> None:
+    def check_growth(self, lpar_uuid: str, size_gb: float) -> None:
         """Verify that there is enough space for a larger root disk.
 
         :raises exception.NoRoom: There is too little.
         :raises exception.DiskMissing: There is no such disk.
         """
-        root = self._pool.root(lpar).disk
+        root = self._pool.root(lpar_uuid).disk
         if storage.is_smaller(root.size_gb, size_gb):
             self._check_free_gb(
                 size_gb - root.size_gb,
                 f'enlarging the {root} to {size_gb:g} GB',
             )
 
-    def grow_root(self, lpar: str, size_gb: float) -> bool:
+    def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
         """Enlarge the logical unit of an LPAR's root disk if it is smaller.
 
         :raises exception.DiskMissing: There is no such disk.
         """
-        root = self._pool.root(lpar)
+        root = self._pool.root(lpar_uuid)
         if not storage.is_smaller(root.disk.size_gb, size_gb):
             return False
         self._units.grow(root.stored.handle.unit, size_gb)
         return True
 
     @rest_errors.retried
-    def swap_fits(self, lpar: str, swap: storage.Disk | None) -> bool:
+    def swap_fits(self, lpar_uuid: str, swap: storage.Disk | None) -> bool:
         """Return whether an LPAR is connected to exactly this swap disk."""
-        fitting, others = self._pool.sort_swaps(lpar, swap)
+        fitting, others = self._pool.sort_swaps(lpar_uuid, swap)
         if fitting is None or others:
             return swap is None and not others
-        return fitting.name in self.attached(lpar)
+        return fitting.name in self.attached(lpar_uuid)
 
     @rest_errors.retried
-    def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
+    def fit_swap(self, lpar_uuid: str, swap: storage.Disk | None) -> None:
         """Make sure that an LPAR has exactly this swap disk; see the protocol.
 
         :raises exception.RestError: Another host maps the old swap disk.
         """
-        fitting, others = self._pool.sort_swaps(lpar, swap)
+        fitting, others = self._pool.sort_swaps(lpar_uuid, swap)
         if others:
-            self._mappings.detach(lpar, others[0].stored.name)
+            self._mappings.detach(lpar_uuid, others[0].stored.name)
         for known in others:
-            LOG.info('Deleting the %s of LPAR %s.', known.disk, lpar)
+            LOG.info('Deleting the %s of LPAR %s.', known.disk, lpar_uuid)
             self._units.delete(known.stored.handle.unit)
         if swap is not None:
-            self.attach(lpar, [fitting or self.make_blank(lpar, swap)])
+            self.attach(
+                lpar_uuid, [fitting or self.make_blank(lpar_uuid, swap)]
+            )
 
-    def attached(self, lpar: str, *, by_all_paths: bool = False) -> set[str]:
+    def attached(
+        self, lpar_uuid: str, *, by_all_paths: bool = False
+    ) -> set[str]:
         """Return the names of the storage that is mapped to an LPAR."""
         servers = self._units.servers if by_all_paths else ()
-        return self._mappings.names(lpar, servers)
+        return self._mappings.names(lpar_uuid, servers)
 
     def stems(self) -> frozenset[str]:
         """Return the stems of this host's own media and virtual disks.
@@ -310,22 +320,23 @@ class SharedStoragePool:
         for server in self._units.servers:
             self._groups.change_all(edit, server)
 
-    def remove(self, lpar: str, *, delete: bool = True) -> None:
+    def remove(self, lpar_uuid: str, *, delete: bool = True) -> None:
         """Unmap all storage of an LPAR, and delete it, if there is any.
 
         The config drive, which this host alone has, is deleted in any case.
         """
-        servers = self._mappings.detach(lpar) | {*self._units.servers}
+        servers = self._mappings.detach(lpar_uuid) | {*self._units.servers}
         edit = group_contents.removal(
-            lambda name: storage.belongs_to(name, lpar), media_only=not delete
+            lambda name: storage.belongs_to(name, lpar_uuid),
+            media_only=not delete,
         )
         for server in sorted(servers):
             self._groups.change_all(edit, server)
         if delete:
-            self._pool.delete(self._pool.disks(lpar))
+            self._pool.delete(self._pool.disks(lpar_uuid))
 
     def _clone(
-        self, lpar: str, disk: storage.Disk, origin: pvm_storage.LUEnt
+        self, lpar_uuid: str, disk: storage.Disk, origin: pvm_storage.LUEnt
     ) -> pvm_storage.LUEnt:
         """Create a linked clone of an image.
 
@@ -337,7 +348,7 @@ class SharedStoragePool:
             reason='another host is deleting this image',
         )
         try:
-            made = self._make(lpar, disk, origin)
+            made = self._make(lpar_uuid, disk, origin)
         except exception.RestError as error:
             if error.retryable or self._cache.is_usable(origin):
                 raise
@@ -349,11 +360,11 @@ class SharedStoragePool:
 
     def _make(
         self,
-        lpar: str,
+        lpar_uuid: str,
         disk: storage.Disk,
         origin: pvm_storage.LUEnt | None = None,
     ) -> pvm_storage.LUEnt:
-        name = storage.unit_name(lpar, disk.role)
+        name = storage.unit_name(lpar_uuid, disk.role)
         return self._units.create(name, disk.size_gb, pools.DISK, origin)
 
     def _remove_leftovers(
@@ -374,7 +385,7 @@ class SharedStoragePool:
                 '%s was left by an interrupted build; recreating it.',
                 known.stored.name,
             )
-            self._mappings.detach(known.lpar, name)
+            self._mappings.detach(known.lpar_uuid, name)
             self._units.delete(known.stored.handle.unit)
 
     def _check_free(self, disks: Sequence[storage.Disk]) -> None:

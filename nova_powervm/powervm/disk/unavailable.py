@@ -65,7 +65,7 @@ class NoDisks:
 
     def check_room(
         self,
-        lpar: str,
+        lpar_uuid: str,
         disks: Sequence[storage.Disk],
         medium_bytes: int | None,
     ) -> None:
@@ -77,7 +77,7 @@ class NoDisks:
 
     def make_root(
         self,
-        lpar: str,
+        lpar_uuid: str,
         disk: storage.Disk,
         described: image.Image,
         contents: image.Contents,
@@ -89,42 +89,46 @@ class NoDisks:
         """
         raise self._refusal()
 
-    def make_blank(self, lpar: str, disk: storage.Disk) -> stored_disks.Stored:
+    def make_blank(
+        self, lpar_uuid: str, disk: storage.Disk
+    ) -> stored_disks.Stored:
         """Refuse the disk.
 
         :raises exception.ConfigurationError: Always.
         """
         raise self._refusal()
 
-    def make_medium(self, lpar: str, iso: bytes) -> stored_disks.Stored:
+    def make_medium(self, lpar_uuid: str, iso: bytes) -> stored_disks.Stored:
         """Refuse the disk.
 
         :raises exception.ConfigurationError: Always.
         """
         raise self._refusal()
 
-    def attach(self, lpar: str, stored: Sequence[stored_disks.Stored]) -> None:
+    def attach(
+        self, lpar_uuid: str, stored: Sequence[stored_disks.Stored]
+    ) -> None:
         """Do nothing: no disk was made."""
 
-    def check_growth(self, lpar: str, size_gb: float) -> None:
+    def check_growth(self, lpar_uuid: str, size_gb: float) -> None:
         """Refuse the larger disk.
 
         :raises exception.ConfigurationError: Always.
         """
         raise self._refusal()
 
-    def grow_root(self, lpar: str, size_gb: float) -> bool:
+    def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
         """Refuse the larger disk.
 
         :raises exception.ConfigurationError: Always.
         """
         raise self._refusal()
 
-    def swap_fits(self, lpar: str, swap: storage.Disk | None) -> bool:
+    def swap_fits(self, lpar_uuid: str, swap: storage.Disk | None) -> bool:
         """Return whether there is to be no swap disk."""
         return swap is None
 
-    def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
+    def fit_swap(self, lpar_uuid: str, swap: storage.Disk | None) -> None:
         """Refuse a swap disk; there is none to remove.
 
         :raises exception.ConfigurationError: One is wanted.
@@ -133,7 +137,7 @@ class NoDisks:
             raise self._refusal()
 
     def attached(
-        self, lpar: str, *, by_all_paths: bool = False
+        self, lpar_uuid: str, *, by_all_paths: bool = False
     ) -> Collection[str]:
         """Return nothing: nothing can be connected."""
         return ()
@@ -145,7 +149,7 @@ class NoDisks:
     def remove_stems(self, stems: Collection[str]) -> None:
         """Do nothing: no disk was made."""
 
-    def remove(self, lpar: str, *, delete: bool = True) -> None:
+    def remove(self, lpar_uuid: str, *, delete: bool = True) -> None:
         """Do nothing: no disk was made."""
 
     def _refusal(self) -> exception.ConfigurationError:

@@ -105,7 +105,7 @@ class SeaVifDriver:
         """Add the VLANs of connections to their bridges."""
         self._vlans.provide(connections, metadata)
 
-    def adapters(self, lpar: str) -> Sequence[shared_ethernet.Adapter]:
+    def adapters(self, lpar_uuid: str) -> Sequence[shared_ethernet.Adapter]:
         """Read the client network adapters of an LPAR.
 
         Adapters on the management switch belong to NovaLink and are left out.
@@ -114,7 +114,7 @@ class SeaVifDriver:
         """
         return [
             adapter
-            for adapter in self._ethernet.adapters(lpar)
+            for adapter in self._ethernet.adapters(lpar_uuid)
             if adapter.switch != shared_ethernet.MANAGEMENT_SWITCH
         ]
 
@@ -132,12 +132,12 @@ class SeaVifDriver:
 
     def unplug(
         self,
-        lpar: str,
+        lpar_uuid: str,
         mac: str,
         only: shared_ethernet.Adapter | None = None,
     ) -> None:
         """Remove the adapter with a MAC address, if it exists."""
-        self._ethernet.unplug(lpar, mac, only)
+        self._ethernet.unplug(lpar_uuid, mac, only)
         self._vlans.released()
 
     def release(self, metadata: vif_interfaces.InstanceMetadata) -> None:

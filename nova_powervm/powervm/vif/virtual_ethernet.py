@@ -161,13 +161,17 @@ class VirtualEthernet:
         return [adapter for adapter in found if not adapter.is_trunk]
 
     @rest_errors.retried
-    def adapters(self, lpar: str) -> Sequence[shared_ethernet.Adapter]:
+    def adapters(self, lpar_uuid: str) -> Sequence[shared_ethernet.Adapter]:
         """Read the client network adapters of an LPAR.
 
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
-        with rest_errors.translated(f'reading the adapters of LPAR {lpar}'):
-            return [self._to_adapter(adapter) for adapter in self._read(lpar)]
+        with rest_errors.translated(
+            f'reading the adapters of LPAR {lpar_uuid}'
+        ):
+            return [
+                self._to_adapter(adapter) for adapter in self._read(lpar_uuid)
+            ]
 
     def _to_adapter(self, adapter: pvm_network.CNA) -> shared_ethernet.Adapter:
         return shared_ethernet.Adapter(
@@ -206,7 +210,10 @@ class VirtualEthernet:
 
     @rest_errors.retried
     def unplug(
-        self, lpar: str, mac: str, only: shared_ethernet.Adapter | None = None
+        self,
+        lpar_uuid: str,
+        mac: str,
+        only: shared_ethernet.Adapter | None = None,
     ) -> None:
         """Delete the adapter with a MAC address, if it exists.
 
@@ -214,10 +221,10 @@ class VirtualEthernet:
             this one.
         """
         with rest_errors.translated(
-            f'deleting the adapter {mac} of LPAR {lpar}'
+            f'deleting the adapter {mac} of LPAR {lpar_uuid}'
         ):
             try:
-                for adapter in self._read(lpar):
+                for adapter in self._read(lpar_uuid):
                     if _with_colons(adapter.mac) == mac.lower() and (
                         only is None or self._to_adapter(adapter) == only
                     ):
@@ -225,13 +232,13 @@ class VirtualEthernet:
             except (pvm.HttpNotFound, exception.PartitionNotFound):
                 return
 
-    def _read(self, lpar: str) -> list[pvm_network.CNA]:
+    def _read(self, lpar_uuid: str) -> list[pvm_network.CNA]:
         try:
             found = pvm_network.CNA.get(
-                self._adapter, parent_type=_LPAR, parent_uuid=lpar
+                self._adapter, parent_type=_LPAR, parent_uuid=lpar_uuid
             )
         except pvm.HttpNotFound as error:
-            raise exception.PartitionNotFound(uuid=lpar) from error
+            raise exception.PartitionNotFound(uuid=lpar_uuid) from error
         return list(found)
 
     def _switch(self, number: int) -> pvm_network.VSwitch:

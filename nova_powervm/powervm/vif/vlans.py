@@ -115,7 +115,7 @@ class ProvisionedVlans:
         # Other builds on a new VLAN wait until the metadata has it.
         with self._adding:
             if missing:
-                self._add(missing, metadata.instance)
+                self._add(missing, metadata.instance_uuid)
             ours = {
                 each.on_bridge for each in connections
             } & self._added_vlans()
@@ -167,7 +167,7 @@ class ProvisionedVlans:
     def _add(
         self,
         missing: Mapping[shared_ethernet.Bridge, Collection[int]],
-        instance: str,
+        instance_uuid: str,
     ) -> None:
         # A VLAN that somebody else has just added is not the driver's.
         present = {each.uuid: each for each in self._ethernet.bridges()}
@@ -181,7 +181,7 @@ class ProvisionedVlans:
                     'vlans': ', '.join(map(str, sorted(vlans))),
                     'bridge': bridge,
                 },
-                instance_uuid=instance,
+                instance_uuid=instance_uuid,
             )
             self._ethernet.provision(bridge, vlans)
             with self._changed:

@@ -399,7 +399,7 @@ def _request(record: _Record) -> records.Request:
         profile=record.get('device_profile_name') or '',
         hostname=record.get('hostname'),
         provider_uuid=record.get('device_rp_uuid'),
-        instance=record.get('instance_uuid'),
+        instance_uuid=record.get('instance_uuid'),
     )
 
 

@@ -95,7 +95,7 @@ class Diff(base.Lister):
             if parsed_args.accelerators
             else None
         )
-        reading = host_reader.read_host(self.app, parsed_args, lpars=True)
+        reading = host_reader.read_host(self.app, parsed_args, with_lpars=True)
         if not reading.owners_known:
             raise exception.ConfigurationError(
                 reason=f'{reading.source} does not report the owners of '
@@ -108,7 +108,7 @@ class Diff(base.Lister):
             self.app, parsed_args, policy, reading, tree
         )
         found = differences.compare(
-            survey.plan, tree, io_slots, reading.lpars, survey.leftovers
+            survey.plan, tree, io_slots, reading.lpar_names, survey.leftovers
         )
         if accelerators is not None:
             found = cyborg_differences.add_differences(

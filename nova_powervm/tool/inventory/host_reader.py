@@ -52,14 +52,15 @@ class HostReading:
     :param source: URL or files that were read, for messages.
     :param owners_known: False if a slot without an owner may have one.
     :param derives_owners: Whether owners come from the partitions' profiles.
-    :param lpars: LPAR UUID in upper case to LPAR name; None if not requested.
+    :param lpar_names: LPAR UUID in upper case to LPAR name; None if not
+        requested.
     """
 
     system: host_values.ManagedSystem
     source: str
     owners_known: bool = True
     derives_owners: bool = False
-    lpars: Mapping[str, str] | None = None
+    lpar_names: Mapping[str, str] | None = None
 
     def find_slot(self, name: str) -> slots.Slot:
         """Find the slot that a user names.
@@ -157,11 +158,11 @@ def _add_timeout(group: argparse._ArgumentGroup) -> None:
 def read_host(
     app: 'base.App',
     parsed_args: argparse.Namespace,
-    lpars: bool = False,
+    with_lpars: bool = False,
 ) -> HostReading:
     """Read the host from the source that the options select.
 
-    :param lpars: Whether to read the LPARs, too; the REST API is needed.
+    :param with_lpars: Whether to read the LPARs, too; the REST API is needed.
     :raises nova_powervm.exception.PowerVMError: The host can't be read.
     """
     if parsed_args.system_xml:
@@ -186,7 +187,7 @@ def read_host(
     how = '--timeout, or [powervm]rest_read_timeout'
     try:
         with announce_wait(server, app.NAME, app.stderr, how):
-            return read_server(server, lpars=lpars)
+            return read_server(server, with_lpars=with_lpars)
     except exception.RestUnreachable as error:
         raise exception.ConfigurationError(
             reason=f'The PowerVM REST server cannot be read: {server} does '
@@ -196,10 +197,12 @@ def read_host(
         ) from error
 
 
-def read_server(server: options.Server, lpars: bool = False) -> HostReading:
+def read_server(
+    server: options.Server, with_lpars: bool = False
+) -> HostReading:
     """Log on to the host and read it once: a user is waiting.
 
-    :param lpars: Whether to read the LPARs, too.
+    :param with_lpars: Whether to read the LPARs, too.
     :raises exception.PowerVMError: The host can't be read.
     """
     server = dataclasses.replace(server, connect_timeout=0)
@@ -207,9 +210,9 @@ def read_server(server: options.Server, lpars: bool = False) -> HostReading:
     try:
         managed = system.RestSystem(adapter, server)
         found = HostReading(managed.read(), str(server))
-        if lpars:
+        if with_lpars:
             listed = partitions.RestPartitions(adapter, managed).names()
-            found = dataclasses.replace(found, lpars=listed)
+            found = dataclasses.replace(found, lpar_names=listed)
         return dataclasses.replace(
             found, derives_owners=not managed.reports_owners
         )

@@ -101,7 +101,7 @@ class SlotRow:
         return '' if self.owner_known else 'not known'
 
     @property
-    def instance(self) -> str:
+    def lpar_name(self) -> str:
         """LPAR name of the instance that owns the slot."""
         owner = self.slot.owner if self.slot else None
         known = self.offered or self.source
@@ -135,7 +135,7 @@ class SlotRow:
             holder = self.slot.owner if self.slot else None
             return f'used, and {holder} has it' if holder else _TO_CLEAN
         if found.consumers:
-            who = self.instance or ' '.join(sorted(found.consumers))
+            who = self.lpar_name or ' '.join(sorted(found.consumers))
             return (
                 self.leftover.state
                 if self.leftover
@@ -148,7 +148,7 @@ class SlotRow:
         if self.source is claims.Source.ACCELERATOR and not (
             self.cyborg and self.cyborg.requests
         ):
-            return f'allocated to {self.instance} by Cyborg'
+            return f'allocated to {self.lpar_name} by Cyborg'
         if self.cyborg:
             return f'Cyborg: {self.cyborg.state}'
         return 'not in Placement yet' if self.entry else ''
@@ -234,7 +234,7 @@ PLACEMENT_COLUMNS: Mapping[str, Cell] = {
     'Consumers': lambda row: (
         sorted(row.provider.consumers) if row.provider else []
     ),
-    'Instance': lambda row: row.instance or None,
+    'Instance': lambda row: row.lpar_name or None,
     'Source': lambda row: row.source and row.source.value,
     'Managers': lambda row: list(row.managers),
     'Cyborg Provider': lambda row: (

@@ -209,7 +209,7 @@ def read_leftovers(
         cyborg_slots.openstack_command(cloud),
     )
     consumers = left_moves.find_unexplained(tree, reading.system.io_slots)
-    stale = {each.instance for each in tree.moves.stale_lpars.values()}
+    stale = {each.instance_uuid for each in tree.moves.stale_lpars.values()}
     if not consumers and not stale:
         return {}
     try:

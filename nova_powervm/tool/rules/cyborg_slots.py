@@ -92,7 +92,7 @@ class Request:
     :param profile: Name of its device profile.
     :param hostname: The host that it is bound on, if any.
     :param provider_uuid: The provider that it is bound to, if any.
-    :param instance: Uuid of its server, if any.
+    :param instance_uuid: Uuid of its server, if any.
     """
 
     uuid: str
@@ -100,7 +100,7 @@ class Request:
     profile: str = ''
     hostname: str | None = None
     provider_uuid: str | None = None
-    instance: str | None = None
+    instance_uuid: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -216,10 +216,10 @@ def find_servers(
     """Return the servers that have, or had, slots of Cyborg's on a host."""
     providers = find_providers(tree).values()
     return frozenset(
-        request.instance
+        request.instance_uuid
         for provider in providers
         for request in records.requests_of(provider.uuid)
-        if request.instance
+        if request.instance_uuid
     ) | frozenset(c for provider in providers for c in provider.consumers)
 
 
@@ -300,28 +300,28 @@ def _request_states(
 ) -> Iterator[_State]:
     for request in requests:
         removal = removal_command(request, facts)
-        if request.instance is None:
+        if request.instance_uuid is None:
             yield f'request {request.uuid} is left over', removal
-        elif request.instance in facts.gone:
+        elif request.instance_uuid in facts.gone:
             yield (
-                f'bound to server {request.instance}, which does not exist '
-                f'any more: request {request.uuid} is left over',
+                f'bound to server {request.instance_uuid}, which does not '
+                f'exist any more: request {request.uuid} is left over',
                 removal,
             )
         elif request.state != BOUND:
             yield (
-                f'request {request.uuid} of server {request.instance} is in '
-                f'state {request.state}',
+                f'request {request.uuid} of server {request.instance_uuid} is '
+                f'in state {request.state}',
                 f'{facts.openstack} accelerator arq show {request.uuid}',
             )
-        elif request.instance not in provider.consumers:
+        elif request.instance_uuid not in provider.consumers:
             yield (
-                f'in use by {request.instance}, which Placement has not '
+                f'in use by {request.instance_uuid}, which Placement has not '
                 'allocated it to',
-                f'{facts.openstack} server show {request.instance}',
+                f'{facts.openstack} server show {request.instance_uuid}',
             )
         else:
-            yield f'in use by {request.instance}', ''
+            yield f'in use by {request.instance_uuid}', ''
 
 
 def _consumer_states(
@@ -330,7 +330,7 @@ def _consumer_states(
     facts: CyborgFacts,
 ) -> Iterator[_State]:
     """Yield the allocations that no request explains."""
-    bound = {request.instance for request in requests}
+    bound = {request.instance_uuid for request in requests}
     for consumer in sorted(set(provider.consumers) - bound):
         if consumer in facts.gone:
             yield (
@@ -376,7 +376,7 @@ def removal_command(request: Request, facts: CyborgFacts) -> str:
     the token of a service, which the client for its API never sends. The token
     goes through a pipe: every user of the machine can read arguments.
     """
-    if request.instance is None:
+    if request.instance_uuid is None:
         return f'{facts.openstack} accelerator arq delete {request.uuid}'
     url = f'{facts.records.endpoint}/accelerator_requests?arqs={request.uuid}'
     return (
@@ -397,5 +397,5 @@ def unbound_requests(
     return tuple(
         request
         for request in records.requests
-        if request.instance is None and request.provider_uuid is None
+        if request.instance_uuid is None and request.provider_uuid is None
     )

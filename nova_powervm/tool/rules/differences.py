@@ -88,7 +88,7 @@ def compare(
     plan: planned.Plan,
     tree: placement_tree.Tree,
     host_slots: Collection[slots.Slot],
-    lpars: Collection[str] | None,
+    lpar_uuids: Collection[str] | None,
     leftovers: Leftovers | None = None,
 ) -> tuple[Difference, ...]:
     """Find all that does not agree.
@@ -97,8 +97,8 @@ def compare(
     has been carried out nothing of the kinds missing, stale and changed is
     left.
 
-    :param lpars: Upper-case uuids of the host's LPARs; None if unknown, and
-        then no allocation is reported because its LPAR is missing.
+    :param lpar_uuids: Upper-case uuids of the host's LPARs; None if unknown,
+        and then no allocation is reported because its LPAR is missing.
     :param leftovers: What moves have to do with slots, by DRC index.
     :returns: The differences, by kind and slot.
     """
@@ -106,7 +106,7 @@ def compare(
         [
             *_of_plan(plan, tree),
             *_foreign(plan, tree, host_slots),
-            *_leaked(tree, host_slots, lpars, leftovers or {}),
+            *_leaked(tree, host_slots, lpar_uuids, leftovers or {}),
         ]
     )
 
@@ -298,7 +298,7 @@ def _stands_for(other: placement_tree.PlacementProvider, index: int) -> bool:
 def _leaked(
     tree: placement_tree.Tree,
     host_slots: Iterable[slots.Slot],
-    lpars: Collection[str] | None,
+    lpar_uuids: Collection[str] | None,
     leftovers: Leftovers,
 ) -> Iterator[Difference]:
     by_index = {slot.drc_index: slot for slot in host_slots}
@@ -309,8 +309,10 @@ def _leaked(
             # Nova waits for a user: the migration needs what it holds.
             continue
         for consumer in sorted(provider.consumers):
-            lpar = tree.lpar_of(consumer)
-            if what := _unheld(consumer, lpar, by_index.get(index), lpars):
+            lpar_uuid = tree.lpar_of(consumer)
+            if what := _unheld(
+                consumer, lpar_uuid, by_index.get(index), lpar_uuids
+            ):
                 yield Difference(
                     kind=Kind.LEAKED,
                     what=what,
@@ -333,14 +335,14 @@ def _cure_of_move(move: left_moves.Finding | None) -> str:
 
 def _unheld(
     consumer: str,
-    lpar: str,
+    lpar_uuid: str,
     slot: slots.Slot | None,
-    lpars: Collection[str] | None,
+    lpar_uuids: Collection[str] | None,
 ) -> str:
     """Say why a consumer does not have its slot; empty if it has."""
-    if slot and slot.owner and slot.owner.uuid == lpar:
+    if slot and slot.owner and slot.owner.uuid == lpar_uuid:
         return ''
-    if lpars is not None and lpar not in lpars:
+    if lpar_uuids is not None and lpar_uuid not in lpar_uuids:
         return f'allocated to {consumer}, which has no LPAR on this host'
     if slot is None:
         # That the slot is gone is said of its provider already.
@@ -356,9 +358,9 @@ def _unallocated(
 ) -> Iterator[Difference]:
     """Find the slots that LPARs of instances hold without an allocation."""
     for slot in by_index.values():
-        lpar = slot.owner_lpar or ''
-        stale = tree.moves.stale_lpars.get(lpar)
-        consumer = tree.instance_lpars.get(lpar)
+        lpar_uuid = slot.owner_lpar or ''
+        stale = tree.moves.stale_lpars.get(lpar_uuid)
+        consumer = tree.instance_lpars.get(lpar_uuid)
         if consumer is None and stale is None:
             continue
         standing = [
@@ -367,7 +369,7 @@ def _unallocated(
             if provider.drc_index == slot.drc_index
             or _stands_for(provider, slot.drc_index)
         ]
-        if any(tree.is_held(provider, lpar) for provider in standing):
+        if any(tree.is_held(provider, lpar_uuid) for provider in standing):
             continue
         account = _ACCOUNT.format(consumer=consumer)
         what = (
@@ -376,10 +378,10 @@ def _unallocated(
         )
         cure = '; if it is a leftover, take the slot from the LPAR with pvmctl'
         if stale:
-            account = _ACCOUNT.format(consumer=stale.instance)
+            account = _ACCOUNT.format(consumer=stale.instance_uuid)
             what = (
-                f'held by {slot.owner}, whose instance {stale.instance} is on '
-                f'{stale.host}'
+                f'held by {slot.owner}, whose instance {stale.instance_uuid} '
+                f'is on {stale.host}'
             )
             cure = (
                 '; if the server is well there, delete the LPAR with pvmctl, '

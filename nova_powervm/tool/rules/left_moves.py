@@ -147,10 +147,12 @@ class Host:
                 found[name] = found.get(name, 0) + amount
         return found
 
-    def owned_by(self, lpar: str) -> frozenset[int]:
+    def owned_by(self, lpar_uuid: str) -> frozenset[int]:
         """Return the DRC indexes of the slots that an LPAR owns."""
         return frozenset(
-            slot.drc_index for slot in self.io_slots if slot.owner_lpar == lpar
+            slot.drc_index
+            for slot in self.io_slots
+            if slot.owner_lpar == lpar_uuid
         )
 
     def owned_among(self, indexes: Collection[int]) -> tuple[slots.Slot, ...]:
@@ -217,9 +219,9 @@ def _list_moves(
     migrations: Mapping[str, Migration],
 ) -> Iterator['_Move']:
     """Yield what moves hold: LPARs first, then migrations in Placement."""
-    for lpar, stale in host.tree.moves.stale_lpars.items():
-        uuid = stale.instance
-        yield _Move(host, uuid, servers[uuid], host.owned_by(lpar))
+    for lpar_uuid, stale in host.tree.moves.stale_lpars.items():
+        uuid = stale.instance_uuid
+        yield _Move(host, uuid, servers[uuid], host.owned_by(lpar_uuid))
     for each in migrations.values():
         indexes = host.slots_of(each.uuid)
         server = servers[each.server] if each.server else None
@@ -231,8 +233,8 @@ def _describe_silence(
 ) -> Iterator[tuple[int, Finding]]:
     """Say of all slots that may be of a move that this is not known."""
     steps = (f"delete nothing before Nova's API answers. {problem}",)
-    for lpar in host.tree.moves.stale_lpars:
-        for index in host.owned_by(lpar):
+    for lpar_uuid in host.tree.moves.stale_lpars:
+        for index in host.owned_by(lpar_uuid):
             yield index, Finding('Nova does not tell about its move', steps)
     for consumer in find_unexplained(host.tree, host.io_slots):
         state = (
@@ -272,7 +274,7 @@ class _Move:
         return f'server {self.uuid}' if self.uuid else 'a deleted server'
 
     @property
-    def lpar(self) -> str | None:
+    def lpar_uuid(self) -> str | None:
         """Upper-case uuid of the server's LPAR; None if it is deleted."""
         return partition.lpar_uuid(self.uuid) if self.uuid else None
 
@@ -333,7 +335,7 @@ def _judge_open(move: _Move) -> Finding | None:
         (
             slot.owner.name
             for slot in move.owners
-            if slot.owner and slot.owner_lpar == move.lpar
+            if slot.owner and slot.owner_lpar == move.lpar_uuid
         ),
         None,
     )
@@ -416,7 +418,9 @@ def _judge_owners(move: _Move) -> Finding | None:
     """Tell which partition of this host has the slots."""
     if not move.owners:
         return None
-    others = [slot for slot in move.owners if slot.owner_lpar != move.lpar]
+    others = [
+        slot for slot in move.owners if slot.owner_lpar != move.lpar_uuid
+    ]
     if others:
         return Finding(
             f'{move.subject}, but {others[0].owner} has slot '

@@ -62,21 +62,21 @@ def find_moves(
     """
     migrations: dict[str, str] = {}
     stale: dict[str, ownership.StaleLpar] = {}
-    lpars = {slot.owner_lpar for slot in host_slots}
-    for lpar, holders in _find_others(tree, host_slots).items():
-        instance = _read_instance(tree, lpar, read)
+    lpar_uuids = {slot.owner_lpar for slot in host_slots}
+    for lpar_uuid, holders in _find_others(tree, host_slots).items():
+        instance = _read_instance(tree, lpar_uuid, read)
         if instance is None:
             continue
         found = {
-            holder: lpar
+            holder: lpar_uuid
             for holder in sorted(holders)
-            if partition.lpar_uuid(holder) not in lpars
+            if partition.lpar_uuid(holder) not in lpar_uuids
             and (consumer := read(holder))
             and consumer.owner == instance.owner
         }
         migrations |= found
-        if not found and lpar not in tree.instance_lpars:
-            stale[lpar] = ownership.StaleLpar(
+        if not found and lpar_uuid not in tree.instance_lpars:
+            stale[lpar_uuid] = ownership.StaleLpar(
                 instance.uuid, node_of(min(instance.providers))
             )
     return placement_tree.Moves(migrations, stale)
@@ -91,11 +91,11 @@ def _find_others(
     """
     found: dict[str, frozenset[str]] = {}
     for slot in host_slots:
-        lpar = slot.owner_lpar
-        if lpar and slot.owner and slot.owner.kind is _CLIENT:
+        lpar_uuid = slot.owner_lpar
+        if lpar_uuid and slot.owner and slot.owner.kind is _CLIENT:
             holders = frozenset(_holders(tree, slot.drc_index))
-            if lpar not in map(partition.lpar_uuid, holders):
-                found[lpar] = found.get(lpar, frozenset()) | holders
+            if lpar_uuid not in map(partition.lpar_uuid, holders):
+                found[lpar_uuid] = found.get(lpar_uuid, frozenset()) | holders
     return found
 
 
@@ -107,11 +107,11 @@ def _holders(tree: placement_tree.Tree, index: int) -> Iterator[str]:
 
 
 def _read_instance(
-    tree: placement_tree.Tree, lpar: str, read: Read
+    tree: placement_tree.Tree, lpar_uuid: str, read: Read
 ) -> Consumer | None:
     """Read the consumer that an LPAR of any host belongs to."""
-    known = tree.instance_lpars.get(lpar)
-    candidates = (known,) if known else partition.instance_uuids(lpar)
+    known = tree.instance_lpars.get(lpar_uuid)
+    candidates = (known,) if known else partition.instance_uuids(lpar_uuid)
     answers = map(read, candidates)
     return next((answer for answer in answers if answer), None)
 

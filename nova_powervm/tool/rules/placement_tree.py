@@ -173,19 +173,21 @@ class Tree:
         takes away what Placement does not confirm.
         """
         return {
-            lpar: frozenset(
-                each.uuid for each in self.below if self.is_held(each, lpar)
+            lpar_uuid: frozenset(
+                each.uuid
+                for each in self.below
+                if self.is_held(each, lpar_uuid)
             )
-            for lpar in (*self.instance_lpars, *self.moves.stale_lpars)
+            for lpar_uuid in (*self.instance_lpars, *self.moves.stale_lpars)
         }
 
-    def is_held(self, provider: PlacementProvider, lpar: str) -> bool:
+    def is_held(self, provider: PlacementProvider, lpar_uuid: str) -> bool:
         """Return whether a provider is allocated to the instance of an LPAR.
 
-        :param lpar: Upper-case uuid. While its instance moves, allocations of
-            the migration count, too.
+        :param lpar_uuid: Upper-case uuid. While its instance moves,
+            allocations of the migration count, too.
         """
-        return any(self.lpar_of(c) == lpar for c in provider.consumers)
+        return any(self.lpar_of(c) == lpar_uuid for c in provider.consumers)
 
     def lpar_of(self, consumer: str) -> str:
         """Return the upper-case uuid of the LPAR of a consumer."""

@@ -65,7 +65,7 @@ def check_supported(
         )
     if refused:
         raise exception.InstanceRefused(
-            instance=instance.uuid,
+            instance_uuid=instance.uuid,
             reason='; '.join(refused),
         )
 

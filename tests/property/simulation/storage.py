@@ -40,12 +40,12 @@ class Store:
         machine.store = self
         self.hosts.append(machine)
 
-    def of(self, lpar):
+    def of(self, lpar_uuid):
         """Return the disks of an LPAR, role to size."""
         return {
             role: size
             for (owner, role), size in self.sizes.items()
-            if owner == lpar
+            if owner == lpar_uuid
         }
 
     def users(self, key):
@@ -96,17 +96,17 @@ class DiskServer:
     def check(self, *, config_drive):
         pass
 
-    def check_room(self, lpar, disks, medium_bytes):
+    def check_room(self, lpar_uuid, disks, medium_bytes):
         self._process.step()
 
-    def make_root(self, lpar, disk, described, contents, source):
-        return self._make(lpar, disk)
+    def make_root(self, lpar_uuid, disk, described, contents, source):
+        return self._make(lpar_uuid, disk)
 
-    def make_blank(self, lpar, disk):
-        return self._make(lpar, disk)
+    def make_blank(self, lpar_uuid, disk):
+        return self._make(lpar_uuid, disk)
 
-    def _make(self, lpar, disk):
-        key = lpar, disk.role
+    def _make(self, lpar_uuid, disk):
+        key = lpar_uuid, disk.role
 
         def work():
             if self._store.users(key):
@@ -124,18 +124,18 @@ class DiskServer:
         )
         return stored_disks.Stored(name(*key), key)
 
-    def attach(self, lpar, stored):
+    def attach(self, lpar_uuid, stored):
         keys = {each.handle for each in stored}
         self._ask(
-            lambda: self._host.mapped.setdefault(lpar, set()).update(keys)
+            lambda: self._host.mapped.setdefault(lpar_uuid, set()).update(keys)
         )
 
-    def check_growth(self, lpar, size_gb):
-        self._ask(lambda: self._root(lpar))
+    def check_growth(self, lpar_uuid, size_gb):
+        self._ask(lambda: self._root(lpar_uuid))
 
-    def grow_root(self, lpar, size_gb):
+    def grow_root(self, lpar_uuid, size_gb):
         def work():
-            key = self._root(lpar)
+            key = self._root(lpar_uuid)
             is_smaller = self._store.sizes[key] < size_gb
             if is_smaller:
                 self._store.sizes[key] = size_gb
@@ -143,37 +143,41 @@ class DiskServer:
 
         return self._ask(work)
 
-    def _root(self, lpar):
+    def _root(self, lpar_uuid):
         for key in self._store.sizes:
-            if key[0] == lpar and storage.is_root(key[1]):
+            if key[0] == lpar_uuid and storage.is_root(key[1]):
                 return key
-        raise exception.DiskMissing(owner=lpar, what='root', place='storage')
+        raise exception.DiskMissing(
+            owner=lpar_uuid, what='root', place='storage'
+        )
 
-    def swap_fits(self, lpar, swap):
+    def swap_fits(self, lpar_uuid, swap):
         def work():
-            key = lpar, storage.SWAP
+            key = lpar_uuid, storage.SWAP
             size = self._store.sizes.get(key)
-            mapped = key in self._host.mapped.get(lpar, ())
+            mapped = key in self._host.mapped.get(lpar_uuid, ())
             return (size, mapped) == (swap and swap.size_gb, bool(swap))
 
         return self._ask(work)
 
-    def attached(self, lpar, *, by_all_paths=False):
+    def attached(self, lpar_uuid, *, by_all_paths=False):
         return self._ask(
             lambda: {
                 self._stored(key).name
-                for key in self._host.mapped.get(lpar, ())
+                for key in self._host.mapped.get(lpar_uuid, ())
             }
         )
 
-    def fit_swap(self, lpar, swap):
-        self._ask(lambda: self._fit_swap(lpar, swap))
+    def fit_swap(self, lpar_uuid, swap):
+        self._ask(lambda: self._fit_swap(lpar_uuid, swap))
 
-    def _fit_swap(self, lpar, swap):
-        key = lpar, storage.SWAP
-        mapped = self._host.mapped.setdefault(lpar, set())
-        if self._host.lpars[lpar].state != 'not activated':
-            raise placement.Wrong(f'{lpar} runs, and its swap disk changes')
+    def _fit_swap(self, lpar_uuid, swap):
+        key = lpar_uuid, storage.SWAP
+        mapped = self._host.mapped.setdefault(lpar_uuid, set())
+        if self._host.lpars[lpar_uuid].state != 'not activated':
+            raise placement.Wrong(
+                f'{lpar_uuid} runs, and its swap disk changes'
+            )
         if self._store.sizes.get(key) != (swap and swap.size_gb):
             if self._store.users(key) not in ([], [self._host]):
                 raise exception.RestError(
@@ -198,11 +202,11 @@ class DiskServer:
 
         self._ask(work)
 
-    def remove(self, lpar, *, delete=True):
+    def remove(self, lpar_uuid, *, delete=True):
         def work():
-            self._host.mapped.pop(lpar, None)
-            for role in self._store.of(lpar) if delete else ():
-                self._store.delete((lpar, role))
+            self._host.mapped.pop(lpar_uuid, None)
+            for role in self._store.of(lpar_uuid) if delete else ():
+                self._store.delete((lpar_uuid, role))
 
         self._ask(work)
 
@@ -219,26 +223,26 @@ class Pool:
     def identity(self):
         return _IDENTITY
 
-    def disks(self, lpar=None):
-        return self._server._ask(lambda: self._disks(lpar))
+    def disks(self, lpar_uuid=None):
+        return self._server._ask(lambda: self._disks(lpar_uuid))
 
-    def _disks(self, lpar):
+    def _disks(self, lpar_uuid):
         store = self._server._store
         return [
             stored_disks.PoolDisk(
-                lpar=key[0],
+                lpar_uuid=key[0],
                 disk=storage.Disk(key[1], size),
                 in_use=store.is_running(key),
                 stored=self._server._stored(key),
             )
             for key, size in store.sizes.items()
-            if lpar in (None, key[0])
+            if lpar_uuid in (None, key[0])
         ]
 
     def delete(self, disks):
         def work():
             for known in disks:
-                self._server._store.delete((known.lpar, known.disk.role))
+                self._server._store.delete((known.lpar_uuid, known.disk.role))
 
         self._server._ask(work)
 

@@ -35,9 +35,9 @@ BY_NAME = paragraph(
 )  # fmt: skip
 
 
-def judge(*host_slots, paragraphs=(GPUS,), lpars=(LPAR,)):
+def judge(*host_slots, paragraphs=(GPUS,), lpar_uuids=(LPAR,)):
     return matching.judge(
-        policy.Policy(paragraphs, 'inv'), host_slots, lpars
+        policy.Policy(paragraphs, 'inv'), host_slots, lpar_uuids
     )  # fmt: skip
 
 
@@ -102,7 +102,7 @@ class JudgeTest(unittest.TestCase):
                 'it is owned by VIOS vios1',
             ),
         ):
-            (verdict,) = judge(slot(owner=owner), lpars=None)
+            (verdict,) = judge(slot(owner=owner), lpar_uuids=None)
             self.assertEqual(words, str(verdict.reason))
 
 

@@ -95,7 +95,7 @@ class WithheldReasonTest(unittest.TestCase):
             told |= self.reasons(slot, paragraphs=paragraphs)
         told |= self.reasons(self.GPU, self.GPU)
         owned = dataclasses.replace(self.GPU, owner=database)
-        told |= self.reasons(owned, lpars=None)
+        told |= self.reasons(owned, lpar_uuids=None)
         self.assertEqual(
             {
                 'conflict',
@@ -115,12 +115,12 @@ class WithheldReasonTest(unittest.TestCase):
             )
             self.assertIn(f'``{shown}``', text)
 
-    def reasons(self, *host_slots, paragraphs=(), lpars=()):
+    def reasons(self, *host_slots, paragraphs=(), lpar_uuids=()):
         """Return code and text of each reason."""
         allowed = policy.Policy(paragraphs, '...')
         return {
             (verdict.reason.code, verdict.reason.text)
-            for verdict in matching.judge(allowed, host_slots, lpars)
+            for verdict in matching.judge(allowed, host_slots, lpar_uuids)
         }
 
 

@@ -39,10 +39,12 @@ class Host:
     def capacity(self):
         return host_values.DiskCapacity(0, 0)
 
-    def holdings(self, lpars):
-        return {lpar: {'p': PROVIDER, 'q': OTHER} for lpar in lpars}
+    def holdings(self, lpar_uuids):
+        return {
+            lpar_uuid: {'p': PROVIDER, 'q': OTHER} for lpar_uuid in lpar_uuids
+        }
 
-    def stale_lpars(self, lpars, host):
+    def stale_lpars(self, lpar_uuids, host):
         return {}
 
     def get_consumers(self, providers):

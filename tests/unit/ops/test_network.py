@@ -59,15 +59,15 @@ class VirtualEthernet:
     def occupied(self):
         return {('ETHERNET0', made.vlan) for made in self.made}
 
-    def adapters(self, lpar):
+    def adapters(self, lpar_uuid):
         return self.made
 
     def plug(self, lpar, adapter):
         self.asked.append(('plug', lpar.uuid, adapter.mac))
         self.made.append(adapter)
 
-    def unplug(self, lpar, mac, only=None):
-        self.asked.append(('unplug', lpar, mac))
+    def unplug(self, lpar_uuid, mac, only=None):
+        self.asked.append(('unplug', lpar_uuid, mac))
         self.made = [
             found
             for found in self.made

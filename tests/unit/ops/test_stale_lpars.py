@@ -39,10 +39,10 @@ class Host:
             raise ValueError('no answer')
         return self.lpars.get(uuid)
 
-    def stale_lpars(self, lpars, host):
+    def stale_lpars(self, lpar_uuids, host):
         return {
             uuid: ELSEWHERE
-            for uuid in lpars
+            for uuid in lpar_uuids
             if uuid in self.elsewhere or uuid in self.owners
         }
 

@@ -37,21 +37,21 @@ class Cloud:
             for lpar, found in self.looks.items()
         }
 
-    def running(self, lpars, host):
+    def running(self, lpar_uuids, host):
         return {
-            lpar: f'instance {lpar}'
-            for lpar in lpars
-            if lpar in self.should_run and host == 'host1'
+            lpar_uuid: f'instance {lpar_uuid}'
+            for lpar_uuid in lpar_uuids
+            if lpar_uuid in self.should_run and host == 'host1'
         }
 
     def wait(self, seconds):
         self.waited.append(seconds)
         return False
 
-    def check(self, lpars=None, wait=None):
+    def check(self, lpar_uuids=None, wait=None):
         stopped_lpars.StoppedLpars(
             self, self, 'host1', self.emitted.append
-        ).check(lpars, wait or self.wait)
+        ).check(lpar_uuids, wait or self.wait)
 
 
 class StoppedLparsTest(unittest.TestCase):

@@ -27,10 +27,12 @@ UNKNOWN = '4B1C2D3E-0F00-4000-8000-000000000003'
 LOGGER = sweep.LOG.logger
 
 
-def disk(lpar, role='r'):
+def disk(lpar_uuid, role='r'):
     """Return a disk of a pool."""
-    stored = stored_disks.Stored(f'{lpar} {role}', None)
-    return stored_disks.PoolDisk(lpar, storage.Disk(role, 1), False, stored)
+    stored = stored_disks.Stored(f'{lpar_uuid} {role}', None)
+    return stored_disks.PoolDisk(
+        lpar_uuid, storage.Disk(role, 1), False, stored
+    )
 
 
 class Cloud:
@@ -47,12 +49,15 @@ class Cloud:
     def delete(self, disks):
         self.deleted.append(list(disks))
 
-    def gone(self, lpars):
-        self.asked.append(set(lpars))
-        return frozenset({GONE} & set(lpars))
+    def gone(self, lpar_uuids):
+        self.asked.append(set(lpar_uuids))
+        return frozenset({GONE} & set(lpar_uuids))
 
-    def instances_of(self, lpars):
-        return {lpar: 'its uuid' for lpar in {KNOWN, GONE} & set(lpars)}
+    def instances_of(self, lpar_uuids):
+        return {
+            lpar_uuid: 'its uuid'
+            for lpar_uuid in {KNOWN, GONE} & set(lpar_uuids)
+        }
 
 
 class PoolDisksTest(unittest.TestCase):
@@ -93,7 +98,7 @@ class PoolDisksTest(unittest.TestCase):
     def test_unknown_records_delete_nothing(self):
         cloud = Cloud(disk(GONE))
 
-        def fail(lpars):
+        def fail(lpar_uuids):
             raise exception.RestUnreachable(server='it', reason='no answer')
 
         cloud.gone = fail
@@ -175,6 +180,6 @@ class TableTest(unittest.TestCase):
         )
         this = sweep.Pass(means, set(), None)
         for _ in range(2):
-            self.assertIsNone(this.instances)
-            self.assertIsNone(this.lpars)
+            self.assertIsNone(this.instance_uuids)
+            self.assertIsNone(this.lpar_names)
         self.assertEqual(['host1', 'names'], asked)

@@ -34,8 +34,8 @@ class Watcher:
         self.told = []
         self.error = None
 
-    def check(self, lpars, wait):
-        self.told.append(lpars)
+    def check(self, lpar_uuids, wait):
+        self.told.append(lpar_uuids)
         if self.error:
             error, self.error = self.error, None
             raise error

@@ -25,10 +25,10 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_powervm import exception
 from nova_powervm.virt import deferred_starts
 
-SILENT = exception.CyborgSilent(instance='i', reason='no answer')
-BINDING = exception.AcceleratorsUnknown(instance='i', reason='binding')
+SILENT = exception.CyborgSilent(instance_uuid='i', reason='no answer')
+BINDING = exception.AcceleratorsUnknown(instance_uuid='i', reason='binding')
 BUSY = exception.RestBusy(action='PowerOn', reason='busy')
-REFUSED = exception.AcceleratorRefused(instance='i', reason='not bound')
+REFUSED = exception.AcceleratorRefused(instance_uuid='i', reason='not bound')
 
 
 @ddt.ddt

@@ -84,12 +84,12 @@ class LocalDiskTestCase(unittest.TestCase):
             for disk in group['disks']
         ]
 
-    def make(self, *chunks, size=1, lpar=LPAR, disks=None):
+    def make(self, *chunks, size=1, lpar_uuid=LPAR, disks=None):
         """Make a root disk of chunks."""
         disk = storage.Disk(storage.ROOT, size)
         source = functools.partial(opened, *chunks)
         return (disks or self.disks).make_root(
-            lpar, disk, IMAGE, CONTENTS, source
+            lpar_uuid, disk, IMAGE, CONTENTS, source
         )
 
     def vios(self):

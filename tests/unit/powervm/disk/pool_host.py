@@ -148,9 +148,9 @@ class DiskTestCase(PoolTestCase):
         super().setUp()
         self.disks = self.load()
 
-    def make_root(self, lpar=LPAR, disk=ROOT):
+    def make_root(self, lpar_uuid=LPAR, disk=ROOT):
         """Make a root disk of the image."""
-        return self.disks.make_root(lpar, disk, IMAGE, CONTENTS, source)
+        return self.disks.make_root(lpar_uuid, disk, IMAGE, CONTENTS, source)
 
     def make_foreign(self, name, size=1, kind=pools.DISK):
         """Make a logical unit that is not the driver's."""

@@ -49,7 +49,7 @@ class RootDiskTest(group_host.LocalDiskTestCase):
         self.make(DATA)
         self.disks.remove(LPAR)
         other = localdisk.LocalDisk(self.adapter, self.settings)
-        self.make(DATA, lpar=self.lpar_named('archive'), disks=other)
+        self.make(DATA, lpar_uuid=self.lpar_named('archive'), disks=other)
         self.make(DATA)
         self.assertEqual(2, len(self.shown()))
 
@@ -136,14 +136,14 @@ class RootDiskTest(group_host.LocalDiskTestCase):
             dataclasses.replace(self.settings, volume_group='other_pool'),
         )
         lpar = self.lpar_named('archive')
-        stored = self.make(DATA, lpar=lpar, disks=elsewhere)
+        stored = self.make(DATA, lpar_uuid=lpar, disks=elsewhere)
         elsewhere.attach(lpar, [stored])
         self.disks.remove(lpar)
         self.assertEqual([], self.shown())
 
     def test_remove_without_delete_only_unmaps(self):
         lpar = self.lpar_named('archive')
-        self.disks.attach(lpar, [self.make(DATA, lpar=lpar)])
+        self.disks.attach(lpar, [self.make(DATA, lpar_uuid=lpar)])
         self.disks.remove(lpar, delete=False)
         self.assertEqual(1, len(self.shown()))
         self.assertEqual([], self.vios()['scsi_mappings'])
@@ -214,7 +214,7 @@ class BlankDiskTest(group_host.LocalDiskTestCase):
         return {disk['name'][-1]: disk for disk in self.shown()}
 
     def test_make_blank_replaces_leftover_of_another_size(self):
-        root = self.make(DATA, lpar=self.lpar)
+        root = self.make(DATA, lpar_uuid=self.lpar)
         self.make_blank(size=1)
         old = self.by_name()
         self.make_blank(size=3)
@@ -253,7 +253,7 @@ class BlankDiskTest(group_host.LocalDiskTestCase):
         self.assertEqual(3, self.disks.capacity().reserved_gb)
 
     def test_remove_stems_deletes_disks_of_each_role(self):
-        self.make(DATA, lpar=self.lpar)
+        self.make(DATA, lpar_uuid=self.lpar)
         self.make_blank()
         self.make_blank(storage.SWAP, 1)
         self.assertEqual({storage.stem(self.lpar)}, self.disks.stems())
@@ -280,7 +280,7 @@ class BlankDiskTest(group_host.LocalDiskTestCase):
     def test_check_room_counts_blank_disks_of_the_instance_as_free(self):
         self.start(capacity=5, free=5)
         self.lpar = self.lpar_named('archive')
-        self.make(DATA, size=1, lpar=self.lpar)
+        self.make(DATA, size=1, lpar_uuid=self.lpar)
         self.make_blank(size=3)
         self.make_blank(storage.SWAP, 1)
         self.disks.check_room(self.lpar, roots(5), None)

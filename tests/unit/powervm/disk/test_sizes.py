@@ -39,9 +39,9 @@ class GroupTestCase(group_host.LocalDiskTestCase):
     #: How often a new swap disk takes each of these requests.
     requests = {'VirtualIOServer.update': 2, update: 2}  # noqa: RUF012
 
-    def make_root(self, lpar=LPAR, disk=pool_host.ROOT):
+    def make_root(self, lpar_uuid=LPAR, disk=pool_host.ROOT):
         return self.disks.make_root(
-            lpar,
+            lpar_uuid,
             disk,
             group_host.IMAGE,
             group_host.CONTENTS,
@@ -80,9 +80,9 @@ class PoolTestCase(pool_host.DiskTestCase):
 
 
 class GrowthMixin:
-    def root(self, lpar=LPAR, role=storage.ROOT):
+    def root(self, lpar_uuid=LPAR, role=storage.ROOT):
         """Return what the host tells of a root disk."""
-        return self.stored()[self.name_of(lpar, role)]
+        return self.stored()[self.name_of(lpar_uuid, role)]
 
     def test_larger_root_disk_keeps_its_bytes(self):
         self.make_root()

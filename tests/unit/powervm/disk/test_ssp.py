@@ -68,7 +68,7 @@ class MakeTest(pool_host.DiskTestCase):
             [], self.disks.pool.disks(LPAR.replace('4B1C', '4B1D'))
         )
         self.assertEqual(
-            {LPAR}, {known.lpar for known in self.disks.pool.disks()}
+            {LPAR}, {known.lpar_uuid for known in self.disks.pool.disks()}
         )
 
 

@@ -46,10 +46,14 @@ class TierTestCase(pool_host.PoolTestCase):
         self.slow = self.load()
         self.fast = self.load(tier_name='fast')
 
-    def make_root(self, disks, lpar=LPAR):
+    def make_root(self, disks, lpar_uuid=LPAR):
         """Make a root disk of the image."""
         return disks.make_root(
-            lpar, ROOT, pool_host.IMAGE, pool_host.CONTENTS, pool_host.source
+            lpar_uuid,
+            ROOT,
+            pool_host.IMAGE,
+            pool_host.CONTENTS,
+            pool_host.source,
         )
 
     def in_tiers(self):

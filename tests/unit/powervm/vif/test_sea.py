@@ -26,7 +26,7 @@ MANAGEMENT = shared_ethernet.Adapter(
 class Ethernet:
     """A virtual Ethernet with one adapter beside that of NovaLink."""
 
-    def adapters(self, lpar):
+    def adapters(self, lpar_uuid):
         return [OWN, MANAGEMENT]
 
 

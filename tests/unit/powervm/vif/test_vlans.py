@@ -140,7 +140,7 @@ class InstanceMetadata:
     def __init__(self, world, instance):
         self._world = world
         self._instance = instance
-        self.instance = str(instance)
+        self.instance_uuid = str(instance)
 
     def add(self, keys):
         self._world.step(

@@ -171,7 +171,7 @@ class PlacementTest(base.ToolTestCase):
         owner = values.client(LPAR, name='instance-00000001')
         row = self.state(values.slot(owner=owner), consumers=[INSTANCE])
         self.assertTrue(row.offered)
-        self.assertEqual('instance-00000001', row.instance)
+        self.assertEqual('instance-00000001', row.lpar_name)
         self.assertEqual('allocated to instance-00000001', row.state)
         cells = {c: of(row) for c, of in slot_rows.PLACEMENT_COLUMNS.items()}
         self.assertEqual([INSTANCE], cells['Consumers'])
@@ -192,7 +192,7 @@ class PlacementTest(base.ToolTestCase):
         self.assertEqual(
             'ACCELERATOR', slot_rows.PLACEMENT_COLUMNS['Source'](row)
         )
-        self.assertEqual('instance-00000001', row.instance)
+        self.assertEqual('instance-00000001', row.lpar_name)
         self.assertEqual('allocated to instance-00000001 by Cyborg', row.state)
         for other in ([], [provider()]):
             row = row_of(held, below=other, policy=policies.Policy())

@@ -69,7 +69,7 @@ class RemovalTest(unittest.TestCase):
     def test_token_reaches_cyborg_but_no_argument(self):
         url, received = self.serve()
         command = cyborg_slots.removal_command(
-            cyborg_slots.Request('r', 'Bound', instance='gone'),
+            cyborg_slots.Request('r', 'Bound', instance_uuid='gone'),
             cyborg_slots.CyborgFacts(
                 cyborg_slots.Records(endpoint=url), cloud='my cloud'
             ),

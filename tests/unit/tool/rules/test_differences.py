@@ -65,13 +65,17 @@ def plan_for(tree, slots, policy=POLICY):
 
 
 def compare(
-    below=(), slots=None, lpars=(values.LPAR,), policy=POLICY, leftovers=None
+    below=(),
+    slots=None,
+    lpar_uuids=(values.LPAR,),
+    policy=POLICY,
+    leftovers=None,
 ):
     """Compare as the command does, on a host with one GPU."""
     slots = (values.slot(),) if slots is None else slots
     tree = placement_tree.Tree('host1', ROOT, tuple(below))
     plan = plan_for(tree, slots, policy)
-    return differences.compare(plan, tree, slots, lpars, leftovers)
+    return differences.compare(plan, tree, slots, lpar_uuids, leftovers)
 
 
 class DifferencesTest(unittest.TestCase):
@@ -239,7 +243,7 @@ class DifferencesTest(unittest.TestCase):
         found = self.assert_one(
             'leaked',
             f'allocated to {INSTANCE}, which has no LPAR',
-            compare([offered(consumers=held())], lpars=()),
+            compare([offered(consumers=held())], lpar_uuids=()),
         )
         self.assertIn(f'allocation delete {INSTANCE}', found.cure)
 
@@ -251,7 +255,7 @@ class DifferencesTest(unittest.TestCase):
         ):
             left = {values.INDEX: left_moves.Finding('left over', steps)}
             found = compare(
-                [offered(consumers=held())], lpars=(), leftovers=left
+                [offered(consumers=held())], lpar_uuids=(), leftovers=left
             )
             self.assertEqual(cures, [each.cure for each in found])
         # A slot without an allocation is never fine.
@@ -277,7 +281,7 @@ class DifferencesTest(unittest.TestCase):
         found = compare(
             [offered(consumers=held())],
             [values.slot(owner=values.client())],
-            lpars=None,
+            lpar_uuids=None,
         )
         self.assertEqual((), found)
 
