@@ -417,10 +417,10 @@ class RootDiskTooSmall(PowerVMError):
     )
 
 
-class NoRoom(PowerVMError):
+class InsufficientSpace(PowerVMError):
     """There is not enough space for the storage of an instance."""
 
-    code = 'powervm.disk.room'
+    code = 'powervm.disk.space'
     message = (
         '{place} has {free_gb} GB free, but {needed_gb} GB are needed for '
         '{what}. Enlarge it or delete what is no longer needed.'

@@ -93,10 +93,10 @@ def check_free(
 
     :param place: Where, for the message.
     :param what: What needs the space, for the message.
-    :raises exception.NoRoom: There is too little.
+    :raises exception.InsufficientSpace: There is too little.
     """
     if needed_gb > free_gb + ROUNDING_GB:
-        raise exception.NoRoom(
+        raise exception.InsufficientSpace(
             place=place,
             free_gb=f'{free_gb:g}',
             needed_gb=f'{needed_gb:g}',

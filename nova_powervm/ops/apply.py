@@ -92,7 +92,7 @@ class LparOps:
     def _check_room(self, wanted: spec.Wanted, plan: steps.LparPlan) -> None:
         """Refuse a plan if there is not enough space for new disks.
 
-        :raises exception.NoRoom: There is not.
+        :raises exception.InsufficientSpace: There is not.
         """
         disks = [
             step.disk

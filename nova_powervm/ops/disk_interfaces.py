@@ -148,7 +148,7 @@ class Disks(Protocol):
         :param lpar_uuid: Upper-case PowerVM uuid.
         :param disks: Its disks.
         :param medium_bytes: Size of its medium; None for no medium.
-        :raises exception.NoRoom: There is not enough space.
+        :raises exception.InsufficientSpace: There is not enough space.
         :raises exception.ConfigurationError: The storage does not exist.
         """
 
@@ -172,7 +172,7 @@ class Disks(Protocol):
         :param source: Returns the image's bytes, the last ones only if all
             of them are correct.
         :raises exception.ImageDamaged: They are not correct.
-        :raises exception.NoRoom: There is not enough space.
+        :raises exception.InsufficientSpace: There is not enough space.
         """
 
     def make_blank(
@@ -182,7 +182,7 @@ class Disks(Protocol):
 
         :param lpar_uuid: As for :meth:`make_root`, which is called first.
         :param disk: Its role and size.
-        :raises exception.NoRoom: There is not enough space.
+        :raises exception.InsufficientSpace: There is not enough space.
         """
 
     def make_medium(self, lpar_uuid: str, iso: bytes) -> stored_disks.Stored:
@@ -210,7 +210,7 @@ class Disks(Protocol):
 
         :param lpar_uuid: Upper-case PowerVM uuid.
         :param size_gb: The size in GiB that the root disk is to have.
-        :raises exception.NoRoom: There is not enough space.
+        :raises exception.InsufficientSpace: There is not enough space.
         :raises exception.DiskMissing: The LPAR has no root disk.
         """
 
@@ -240,7 +240,7 @@ class Disks(Protocol):
 
         :param lpar_uuid: Upper-case PowerVM uuid.
         :param swap: The swap disk; None for none. With one, the LPAR exists.
-        :raises exception.NoRoom: There is not enough space.
+        :raises exception.InsufficientSpace: There is not enough space.
         :raises exception.RestError: Another host still has the swap disk
             connected that is to be replaced.
         """

@@ -593,7 +593,9 @@ class PoolTest(BuildTestCase):
         source, wanted = self.prepare(LONG, flavor_gb=flavor_gb)
         wanted = dataclasses.replace(wanted, **changes)
 
-        self.failed(exception.NoRoom, SPAWN, wanted, *words, image=source)
+        self.failed(
+            exception.InsufficientSpace, SPAWN, wanted, *words, image=source
+        )
 
         self.assert_nothing_left()
         self.assertEqual(source.opened, source.closed)
@@ -633,7 +635,7 @@ class PoolTest(BuildTestCase):
         self.fill(20)
 
         self.refuse(
-            exception.NoRoom,
+            exception.InsufficientSpace,
             '0 GB free, but 0.04 GB are needed for the image',
             data=bytes(40 * 1024**2),
         )
@@ -644,7 +646,7 @@ class PoolTest(BuildTestCase):
         source, wanted = self.prepare(LONG, flavor_gb=12)
         self.forget()
 
-        with self.assertRaises(exception.NoRoom) as caught:
+        with self.assertRaises(exception.InsufficientSpace) as caught:
             self.lpars.check(SPAWN, wanted, base.survey.Askers(image=source))
 
         self.assertIn('12 GB are needed', str(caught.exception))
@@ -769,12 +771,12 @@ class RebuildCheckTest(BuildTestCase):
     def test_check_refuses_disks_without_room(self):
         root = dataclasses.replace(self.wanted.root, flavor_gb=10**4)
 
-        with self.assertRaises(exception.NoRoom):
+        with self.assertRaises(exception.InsufficientSpace):
             self.check(root=root)
 
     def test_check_counts_room_of_present_disks(self):
         self.check(root=dataclasses.replace(self.wanted.root, flavor_gb=1990))
-        with self.assertRaises(exception.NoRoom):
+        with self.assertRaises(exception.InsufficientSpace):
             self.check(
                 root=dataclasses.replace(self.wanted.root, flavor_gb=1990),
                 blanks=(storage.Disk(storage.SWAP, 500),),

@@ -105,7 +105,7 @@ class ImageCache:
 
         :returns: The image, and whether this call has written it.
         :raises exception.ImageDamaged: Its bytes are not correct.
-        :raises exception.NoRoom: There is not enough space for it.
+        :raises exception.InsufficientSpace: There is not enough space for it.
         """
         fingerprint = described.fingerprint
         with lockutils.lock(f'powervm-image-{self._writer()}-{fingerprint}'):

@@ -125,7 +125,7 @@ class LocalDisk:
 
         The disks that the LPAR already has count as free.
 
-        :raises exception.NoRoom: There is too little.
+        :raises exception.InsufficientSpace: There is too little.
         :raises exception.ConfigurationError: There is no such group.
         """
         group = self._groups.read()
@@ -213,7 +213,7 @@ class LocalDisk:
     def check_growth(self, lpar_uuid: str, size_gb: float) -> None:
         """Verify that there is enough space for a larger root disk.
 
-        :raises exception.NoRoom: There is too little.
+        :raises exception.InsufficientSpace: There is too little.
         :raises exception.DiskMissing: There is no such disk.
         """
         group = self._groups.read()

@@ -76,7 +76,7 @@ class MediaRepository:
         :param lpar_uuid: Upper-case PowerVM uuid; the space of its current
             medium counts as free.
         :param size: Size of the medium in bytes.
-        :raises exception.NoRoom: There is too little.
+        :raises exception.InsufficientSpace: There is too little.
         :raises exception.ConfigurationError: There is no repository, and no
             group to create one in.
         """

@@ -154,7 +154,7 @@ class SharedStoragePool:
         The disks that the LPAR already has are thin: how much space their
         deletion would free is unknown.
 
-        :raises exception.NoRoom: There is too little.
+        :raises exception.InsufficientSpace: There is too little.
         """
         self._check_free(disks)
         if medium_bytes is not None:
@@ -173,7 +173,7 @@ class SharedStoragePool:
 
         :raises exception.ImageDamaged: The bytes do not match the image's
             hash.
-        :raises exception.NoRoom: There is too little space.
+        :raises exception.InsufficientSpace: There is too little space.
         :raises exception.RestBusy: The image was deleted at the same time.
         """
         units = self._units.units(of_all_tiers=True)
@@ -193,7 +193,7 @@ class SharedStoragePool:
     ) -> stored_disks.Stored:
         """Create an empty logical unit.
 
-        :raises exception.NoRoom: There is too little space.
+        :raises exception.InsufficientSpace: There is too little space.
         """
         self._remove_leftovers(
             self._pool.of_roles(lpar_uuid, disk.role),
@@ -236,7 +236,7 @@ class SharedStoragePool:
     def check_growth(self, lpar_uuid: str, size_gb: float) -> None:
         """Verify that there is enough space for a larger root disk.
 
-        :raises exception.NoRoom: There is too little.
+        :raises exception.InsufficientSpace: There is too little.
         :raises exception.DiskMissing: There is no such disk.
         """
         root = self._pool.root(lpar_uuid).disk
@@ -394,7 +394,7 @@ class SharedStoragePool:
         Disks are thin. How much of their size has to be free is what
         Placement's allocation ratio says.
 
-        :raises exception.NoRoom: There is too little.
+        :raises exception.InsufficientSpace: There is too little.
         """
         size_gb = sum(disk.size_gb for disk in disks)
         self._check_free_gb(size_gb, ', '.join(map(str, disks)))

@@ -205,7 +205,7 @@ class ProvideTest(ImageCacheTestCase):
 
     def test_image_that_does_not_fit_is_refused_before_upload(self):
         large = image.Contents(30 << 30, 'raw', 30 << 30)
-        with self.assertRaises(exception.NoRoom) as caught:
+        with self.assertRaises(exception.InsufficientSpace) as caught:
             self.ours.provide(pool_host.IMAGE, large, pool_host.source)
         self.assertIn('30 GB are needed for the image', str(caught.exception))
         self.assertEqual({}, self.units())

@@ -152,23 +152,23 @@ class RootDiskTest(group_host.LocalDiskTestCase):
         self.start(capacity=5, free=5)
         self.make(DATA, size=4)
         self.disks.check_room(LPAR, roots(5), None)
-        with self.assertRaises(exception.NoRoom) as caught:
+        with self.assertRaises(exception.InsufficientSpace) as caught:
             self.disks.check_room(LPAR, roots(6), None)
         self.assertIn('image_pool has 5 GB free', str(caught.exception))
-        with self.assertRaises(exception.NoRoom):
+        with self.assertRaises(exception.InsufficientSpace):
             self.disks.check_room(self.lpar_named('archive'), roots(2), None)
 
     def test_volume_group_of_large_units_needs_more_room(self):
         self.start(capacity=12, free=11, unit=4)
         self.disks.check_room(LPAR, roots(8), None)
-        with self.assertRaises(exception.NoRoom):
+        with self.assertRaises(exception.InsufficientSpace):
             self.disks.check_room(LPAR, roots(9), None)
 
     def test_medium_needs_room_in_media_repository(self):
         self.disks.check_room(LPAR, roots(1), 1024)
         self.disks.make_medium(LPAR, b'iso')
         self.disks.check_room(LPAR, roots(1), storage.GIB)
-        with self.assertRaises(exception.NoRoom) as caught:
+        with self.assertRaises(exception.InsufficientSpace) as caught:
             self.disks.check_room(LPAR, roots(1), 4 * storage.GIB)
         self.assertIn('the media repository vopt', str(caught.exception))
 
@@ -268,7 +268,7 @@ class BlankDiskTest(group_host.LocalDiskTestCase):
         ]
         swap = storage.Disk(storage.SWAP, 0.5)
         self.disks.check_room(LPAR, [*disks, swap], None)
-        with self.assertRaises(exception.NoRoom) as caught:
+        with self.assertRaises(exception.InsufficientSpace) as caught:
             self.disks.check_room(
                 LPAR, [*disks, storage.Disk(storage.SWAP, 4.5)], None
             )

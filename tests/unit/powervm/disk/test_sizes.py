@@ -149,7 +149,7 @@ class GroupGrowthTest(GrowthMixin, GroupTestCase):
         self.make_root()
         before = self.control.state()
         self.disks.check_growth(LPAR, 5)
-        with self.assertRaises(exception.NoRoom) as caught:
+        with self.assertRaises(exception.InsufficientSpace) as caught:
             self.disks.check_growth(LPAR, 6)
         self.assertIn(
             'volume group image_pool has 3 GB free, but 4 GB are needed for '
@@ -164,7 +164,7 @@ class GroupGrowthTest(GrowthMixin, GroupTestCase):
         self.start(capacity=12, free=11, unit=4)
         self.make_root(disk=storage.Disk(storage.ROOT, 1))
         self.disks.check_growth(LPAR, 8)
-        with self.assertRaises(exception.NoRoom):
+        with self.assertRaises(exception.InsufficientSpace):
             self.disks.check_growth(LPAR, 9)
 
     def test_disk_that_host_does_not_enlarge_is_an_error(self):
@@ -190,7 +190,7 @@ class PoolGrowthTest(GrowthMixin, PoolTestCase):
         self.make_root()
         before = self.control.state()
         self.disks.check_growth(LPAR, 22)
-        with self.assertRaises(exception.NoRoom) as caught:
+        with self.assertRaises(exception.InsufficientSpace) as caught:
             self.disks.check_growth(LPAR, 23)
         self.assertIn(
             'has 20 GB free, but 21 GB are needed for enlarging the root disk '
@@ -202,7 +202,7 @@ class PoolGrowthTest(GrowthMixin, PoolTestCase):
     def test_overcommitment_divides_growth_that_has_to_be_free(self):
         self.make_root()
         self.load(disk_overcommitment=2.0).check_growth(LPAR, 42)
-        with self.assertRaises(exception.NoRoom):
+        with self.assertRaises(exception.InsufficientSpace):
             self.load(disk_overcommitment=2.0).check_growth(LPAR, 43)
 
     def test_root_disk_is_not_guessed(self):
@@ -377,7 +377,7 @@ class PoolSwapTest(SwapMixin, PoolTestCase):
         self.assertEqual(3, len(self.units()))
 
     def test_swap_disk_without_space_is_refused(self):
-        with self.assertRaises(exception.NoRoom):
+        with self.assertRaises(exception.InsufficientSpace):
             self.disks.fit_swap(self.lpar, storage.Disk(storage.SWAP, 30))
 
     def test_blank_disk_that_is_left_over_is_unmapped_alone(self):

@@ -226,7 +226,7 @@ class CapacityTest(pool_host.DiskTestCase):
     def test_check_room_expects_nothing_of_thin_disks_that_go(self):
         self.make_root(disk=storage.Disk(storage.ROOT, 15))
         self.disks.check_room(LPAR, [storage.Disk(storage.ROOT, 19)], None)
-        with self.assertRaises(exception.NoRoom):
+        with self.assertRaises(exception.InsufficientSpace):
             self.disks.check_room(LPAR, [storage.Disk(storage.ROOT, 21)], None)
 
 
@@ -267,7 +267,7 @@ class LookupTest(pool_host.PoolTestCase):
 
     def test_tier_without_space_is_full_whatever_pool_has(self):
         disks = self.load(tier_name='fast')
-        with self.assertRaises(exception.NoRoom):
+        with self.assertRaises(exception.InsufficientSpace):
             disks.make_blank(LPAR, storage.Disk(storage.SWAP, 11))
 
     def test_tier_that_is_named_gets_disks(self):
