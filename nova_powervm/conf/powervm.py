@@ -223,7 +223,7 @@ Volume group for the media repository, which holds the config drives.
 
 The group belongs to the Virtual I/O Server of ``volume_group_name``, or with
 ``disk_driver = ssp`` to the first one of the host in the cluster. If this
-server already has a media repository, that one is used, whatever its group.
+server already has a media repository, that one is used, in any group.
 """,
     ),
     cfg.IntOpt(

@@ -183,8 +183,8 @@ class Session(pvm_adapter.Session):
     def close(self) -> None:
         """Log off now, rather than when the session is garbage-collected.
 
-        This does not wait for a server that does not answer, which ends the
-        session by itself, or for another thread that logs on.
+        This does not wait for a server that does not answer, whose session
+        expires, or for another thread that logs on.
         """
         self._closed = True
         if self._lock.acquire(timeout=PARTING_SECONDS):

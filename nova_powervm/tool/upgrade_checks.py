@@ -191,7 +191,7 @@ def check_placement_release(
 
 
 def check_compute_versions(lowest: int) -> Result:
-    """Check that Nova's scheduler requires OWNER_NOVA by itself.
+    """Check that Nova's scheduler requires OWNER_NOVA.
 
     :param lowest: Lowest version of the nova-compute services; 0 if there are
         none.

@@ -98,7 +98,9 @@ class HandoverTest(commands.CyborgTestCase):
         )
         self.assertEqual(1, code)
         self.assertIn(f'--resource-class {CRYPTO}', err)
-        self.assertRegex(out, r'Goal +Nobody has the device.*\n')
+        self.assertRegex(
+            out, r'Goal +No server or partition has the device.*\n'
+        )
         self.assertRegex(
             out, r"(?m)^Commands +printf '%s\\n' '' not-\S+ .* >> \S+$"
         )

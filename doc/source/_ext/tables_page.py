@@ -109,7 +109,7 @@ class Operations(_Table):
 
 
 class Sweep(_Table):
-    """Inserts the table of what is removed by itself."""
+    """Inserts the table of what the driver removes."""
 
     module = sweep
     list_rows = staticmethod(list_sweep)

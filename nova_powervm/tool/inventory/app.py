@@ -184,7 +184,7 @@ class InventoryApp(app.App):
 
     @property
     def terminal(self) -> TextIO | None:
-        """Where a person sees how far a command is; None if nobody does."""
+        """The terminal that shows progress; None if there is none."""
         if self.options.verbose_level and self.stderr.isatty():
             return cast(TextIO, self.stderr)
         return None

@@ -35,8 +35,8 @@ Take devices out of use, for example because they fail.
 
 The provider of each device in Placement gets the trait
 CUSTOM_POWERVM_QUARANTINED and one for the reason; then the device is reserved.
-It is not offered any more, whatever becomes of the inventory file, of the slot
-and of nova-compute, until "restore". A device in use stays with its server.
+It is not offered any more until "restore", even if the inventory file or the
+slot changes or nova-compute restarts. A device in use stays with its server.
 
 To quarantine a one-time-use device that was not used yet burns it: afterwards
 it has to be released as after a use. The command asks before that.

@@ -41,7 +41,8 @@ the instance is gone, used 0. This command sets reserved to 0, so that the
 device can be allocated again. It does not clean the device: clean it first.
 
 The command asks the host, too: a device that a partition has is not released,
-whatever Placement says. If the host does not answer, nothing is released.
+even if Placement has not allocated it. If the host does not answer, nothing is
+released.
 
 Without arguments, the command lists the devices that need cleaning, and leaves
 out those that a partition has.

@@ -131,7 +131,7 @@ class SlotRow:
         if found is None:
             return self._state_without_provider
         if found.needs_cleaning:
-            # A partition can have what Placement holds for nobody.
+            # A partition can have a device that Placement has not allocated.
             holder = self.slot.owner if self.slot else None
             return f'used, and {holder} has it' if holder else _TO_CLEAN
         if found.consumers:
@@ -162,7 +162,7 @@ class SlotRow:
 
     @property
     def needs_cleaning(self) -> bool:
-        """Whether its device was used, and nobody has it."""
+        """Whether its device was used, and no partition has it."""
         return self.state == _TO_CLEAN
 
     @property
@@ -176,7 +176,7 @@ Cell = Callable[[SlotRow], Any]
 
 
 def _state_of_free(provider: placement_tree.PlacementProvider) -> str:
-    """Return the state of a provider that nobody has been allocated."""
+    """Return the state of a provider without allocations."""
     if names.quarantine_traits(provider.traits):
         why = names.quarantine_reason(provider.traits)
         return f'in quarantine: {why}'

@@ -129,7 +129,7 @@ def make_steps(facts: Facts) -> tuple[Step, ...]:
 
 def _freed(facts: Facts) -> Step:
     """Say who has the device; never what to delete."""
-    goal = 'Nobody has the device, and nobody gets it'
+    goal = 'No server or partition has the device, and none can get it'
     side, provider, slot = facts.giver, facts.giver.provider, facts.slot
     holders = sorted(provider.consumers) if provider else []
     if provider and side.name == CYBORG:

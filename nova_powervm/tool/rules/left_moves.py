@@ -15,7 +15,7 @@
 Nova leaves the status of an interrupted migration as it is, and its
 allocations of the source stay in Placement. Whether anybody needs them, the
 server tells: as long as Nova is at it, its move is open. At rest, it needs
-them if a hard reboot would take them. Nobody needs what is left then, once no
+them if a hard reboot would take them. What is left then is not needed once no
 LPAR has the slots.
 """
 

@@ -140,7 +140,8 @@ def check_unowned(
         raise errors.ReleaseRefused(
             which=provider,
             reason=f'its slot is owned by {" and ".join(owners)}. If that is '
-            'an instance, the device is in use, whatever Placement says. '
+            'an instance, the device is in use, even if Placement has not '
+            'allocated it. '
             'Otherwise, remove the slot from the partition first',
         )
     if not any(_is_at(provider, slot) for slot in found):

@@ -22,7 +22,7 @@ class SweepTableTest(unittest.TestCase):
     def test_page_has_table_and_page_on_logs_leads_to_it(self):
         documents = pages.documents()
         self.assertIn('\n.. sweep-table::\n', documents['admin/how-it-works'])
-        self.assertIn('removed-by-itself', documents['admin/watching'])
+        self.assertIn('what-the-driver-removes', documents['admin/watching'])
 
     def test_cells_have_whole_sentences(self):
         for row in sweep.TABLE:
