@@ -60,11 +60,13 @@ def take_home(
 
 
 def _may_be_stranded(migration: Any, instance: Any) -> bool:
-    """Return whether an instance is on the destination of its last move."""
+    """Return whether an instance is on the destination of its last move.
+
+    A hard reboot in the middle of a move has dropped its context.
+    """
     context = instance.migration_context
     return (
-        context is not None
-        and context.migration_id == migration.id
+        (context is None or context.migration_id == migration.id)
         and migration.source_compute != migration.dest_compute
         and instance.host == migration.dest_compute
         and instance.task_state is None

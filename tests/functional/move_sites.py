@@ -287,17 +287,21 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
 
         Call this after a cycle.
         """
+        self.remove_stale_lpars(server)
+        for move in self.moves(server['id']):
+            if self._get_allocations_by_server_uuid(move.uuid):
+                self.placement.delete(f'/allocations/{move.uuid}')
+        self.end_finished_moves(server)
+        self._run_periodics()
+
+    def remove_stale_lpars(self, server):
+        """Remove a server's LPARs on the wrong side; call after a cycle."""
         self.assert_stale_named(server)
         for host in self.stale_lpars(server):
             self.delete_lpar(server['OS-EXT-SRV-ATTR:instance_name'], host)
             # This removes the mappings and VLANs of LPARs that are gone.
             self.restart_host(host)
             self._run_periodics()
-        for move in self.moves(server['id']):
-            if self._get_allocations_by_server_uuid(move.uuid):
-                self.placement.delete(f'/allocations/{move.uuid}')
-        self.end_finished_moves(server)
-        self._run_periodics()
 
     def end_finished_moves(self, server):
         """Let Nova end the moves that wait for a decision in vain."""

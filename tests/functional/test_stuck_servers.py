@@ -435,6 +435,18 @@ class StuckMovesTest(StuckServersTestCase):
         self.end('host2')
 
     def story_message_to_destination_cannot_be_sent(self):
+        self.fail_between_hosts()
+        self.end_on_source()
+
+    def story_state_set_while_the_source_stops_the_guest(self):
+        self.fail_between_hosts()
+        # The hard reboot on the source ends after Nova has given up the move.
+        self._record(self.server['id']).drop_migration_context()
+        self.end_on_source()
+
+    def fail_between_hosts(self):
+        """Let a move fail that is recorded on the destination already."""
+
         def fail(*_, **__):
             raise oslo_messaging.MessageDeliveryFailure('no broker')
 
@@ -445,6 +457,9 @@ class StuckMovesTest(StuckServersTestCase):
             self._wait_for_server_parameter(self.server, {'status': 'ERROR'})
             self.server = self.await_end(self.server)
         self.assertEqual('host2', self.server['OS-EXT-SRV-ATTR:host'])
+
+    def end_on_source(self):
+        """End a move that is recorded on the wrong host."""
         refused = self.reboot_hard(self.server, 'ERROR')
         self.assertIn('recorded on the wrong host', self.fault(refused))
         self.restart_host('host1')
