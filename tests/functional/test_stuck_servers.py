@@ -21,6 +21,7 @@ import functools
 import itertools
 import os
 import threading
+import time
 from concurrent import futures
 
 import fixtures
@@ -558,6 +559,24 @@ class StuckMovesTest(StuckServersTestCase):
         self._run_periodics()
         self.clean_up(self.server)
         self.assert_whole('host1')
+
+    def story_server_that_waits_less_long_is_not_confirmed(self):
+        self.migrated()
+        self.set_state(self.server, 'active')
+        # Nova counts whole seconds.
+        time.sleep(1.1)
+        other = self.boot({}, request={'host': 'host1'})
+        self.ask(other, 'migrate')
+        self._wait_for_state_change(other, 'VERIFY_RESIZE')
+        self.end_finished_moves(self.server)
+        self.assertEqual(
+            ['error'], [move.status for move in self.moves(self.server['id'])]
+        )
+        self.assertEqual(
+            'VERIFY_RESIZE', self.api.get_server(other['id'])['status']
+        )
+        self._delete_server(other)
+        self.end('host2')
 
 
 class StuckEvacuationsTestCase(StuckServersTestCase):
