@@ -658,6 +658,22 @@ class StuckEvacuationsTest(StuckEvacuationsTestCase):
         self.assertEqual({'host1'}, {*self.lpars_of(self.server)})
         self.evacuate_again()
 
+    def story_server_deleted_meanwhile_is_removed_from_both(self):
+        self.interrupt()
+        self.api.delete_server(self.server['id'])
+        self._wait_until_deleted(self.server)
+        self.regain('host1')
+        self.assertEqual({'host2'}, {*self.lpars_of(self.server)})
+        self.restart_host('host2')
+        # As Nova does after half an hour.
+        self.computes['host2'].manager._cleanup_running_deleted_instances(
+            nova_context.get_admin_context()
+        )
+        self.assertEqual({}, self.lpars_of(self.server))
+        self.assertEqual({}, self.consumers())
+        self._run_periodics()
+        self.assertEqual({}, self.units_of_servers())
+
 
 class EvacuationBothStartTest(StuckEvacuationsTestCase):
     """One host starts while the other does, before each write of its start.
