@@ -64,6 +64,10 @@ soak_requests() { # 5 min: disturbs each request of operations on LPARs
     NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round \
         tests.ops.test_faults tests.ops.test_kills
 }
+soak_evacuation-starts() { # 15 min: starts a host at each access of another's start
+    NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round \
+        tests.functional.test_stuck_servers.EvacuationBothStartTest
+}
 soak_moves() { # 3 min: disturbs some requests of a move
     test_round tests.soak.move_sweep
 }

@@ -51,7 +51,8 @@ class Held:
     :param allocations: Provider uuid to ``{'resources': {class: amount}}``.
     :param migration: The migration that holds them in place of the instance;
         None if the instance does.
-    :param has_failed: Whether the last move of the instance did not end well.
+    :param has_failed: Whether the last move of the instance did not end well,
+        or did not end on this host.
     :param moved_slots: DRC indexes of the slots here that the instance has
         been allocated in a resize that did not begin or was taken back. Its
         LPAR may have them.
@@ -98,7 +99,9 @@ class InstanceClaims:
         everything = self._ask(instance, instance.uuid)
         own = self._part(instance, everything)
         moves = _migrations(instance)
-        has_failed = bool(moves) and moves[0].status not in _SUCCEEDED
+        has_failed = bool(moves) and not _has_ended_at(
+            self._node.name, moves[0]
+        )
         for migration in _candidates(
             instance, self._node.name, moves, has_own=bool(own)
         ):
@@ -211,6 +214,17 @@ def _migrations(instance: Any) -> Sequence[Any]:
         key=lambda migration: migration.id,
         reverse=True,
     )
+
+
+def _has_ended_at(host: str, move: Any) -> bool:
+    """Return whether a move has succeeded in bringing an instance to a host.
+
+    When the old host of an evacuation starts, Nova calls it completed, even
+    if it never ended.
+    """
+    is_back = move.status == 'reverted'
+    end = move.source_compute if is_back else move.dest_compute
+    return move.status in _SUCCEEDED and end == host
 
 
 def _candidates(

@@ -31,6 +31,9 @@ from nova.compute import vm_states
 
 from nova_powervm import exception
 
+#: How often to ask Placement for what others change at the same time.
+_ATTEMPTS = 5
+
 
 def save_metadata(instance: Any) -> None:
     """Save an instance of which the driver's own metadata has changed.
@@ -146,15 +149,28 @@ def remove_evacuation_claims(
     """Remove what an instance claims here for an evacuation that was killed.
 
     ``ComputeManager.rebuild_instance`` does so if a build fails, and nothing
-    of Nova's if nova-compute ends meanwhile.
+    of Nova's if nova-compute ends meanwhile. The old host may free its part
+    at the same time, if it starts, too; then Nova's client changes nothing.
 
     :param context: The context to use.
     :param client: Nova's client of Placement.
     :param instance: nova.objects.Instance.
     :param node_uuid: The uuid of the compute node of this host, the new one.
+    :raises nova.exception.NovaException: Placement refused.
     """
-    client.remove_provider_tree_from_instance_allocation(
-        context, instance.uuid, node_uuid
+    for _ in range(_ATTEMPTS):
+        if client.remove_provider_tree_from_instance_allocation(
+            context, instance.uuid, node_uuid
+        ):
+            return
+        # It returns this for a consumer without allocations, too.
+        if not client.get_allocs_for_consumer(context, instance.uuid)[
+            'allocations'
+        ]:
+            return
+    raise nova_exception.AllocationUpdateFailed(
+        consumer_uuid=instance.uuid,
+        error='Placement refused to remove what it has on this host',
     )
 
 

@@ -69,7 +69,7 @@ class Removals:
         false or another host has the disks by now, and each VLAN that the
         driver added for it and that is no longer used.
         """
-        if self._is_leaving(instance):
+        if self._is_doubtful(instance):
             self._keep_stopped(instance)
             return
         self.remove(
@@ -78,20 +78,22 @@ class Removals:
             and self._storage.may_delete_disks(instance),
         )
 
-    def _is_leaving(self, instance: Any) -> bool:
-        """Return whether an instance is still being evacuated from this host.
+    def _is_doubtful(self, instance: Any) -> bool:
+        """Return whether an instance may have nothing but its LPAR here.
 
         When nova-compute of the old host starts, Nova takes an evacuation for
         done that may have been interrupted, and the LPAR here for the second.
+        Its task tells nothing: the new host ends it when it starts itself.
         """
         return (
             not self._startup.is_over
             and instance.host == self._host
-            and instance.task_state in task_states.rebuild_states
+            and not instance.deleted
+            and instance.task_state != task_states.DELETING
         )
 
     def _keep_stopped(self, instance: Any) -> None:
-        """Stop an LPAR that is being evacuated, and keep it with its slots."""
+        """Stop an LPAR that was to be evacuated; keep it with its slots."""
         LOG.warning(
             'The evacuation of the instance has not ended. Its LPAR stays '
             'here, off: see "Evacuations" in the page on stuck servers.',

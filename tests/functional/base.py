@@ -166,6 +166,7 @@ def prepare_nova(case):
 
 
 _UNSET = object()
+_GET_ADMIN_CONTEXT = nova_context.get_admin_context
 
 
 def _overridden():
@@ -264,12 +265,7 @@ class PowerVMTestCase(
         self.prepare()
         story()
         self.forget()
-        for (group, name), value in _overridden().items():
-            old = options.get((group, name), _UNSET)
-            if old is _UNSET:
-                CONF.clear_override(name, group)
-            elif old != value:
-                CONF.set_override(name, old, group)
+        self._restore(options)
         for number in range(600):
             after = self.standing()
             # A story may start a host of its own.
@@ -284,6 +280,15 @@ class PowerVMTestCase(
                 break
             time.sleep(0.1)
         self.fail(f'the story has changed a host: {changes}')
+
+    def _restore(self, options):
+        """Give options the values that tests had given to them before."""
+        for (group, name), value in _overridden().items():
+            old = options.get((group, name), _UNSET)
+            if old is _UNSET:
+                CONF.clear_override(name, group)
+            elif old != value:
+                CONF.set_override(name, old, group)
 
     def standing(self):
         """Return what a story may not change for the next ones, by host."""
@@ -378,6 +383,21 @@ class PowerVMTestCase(
         self.computes[name].stop()
         self.configure(name, **options)
         return self._start_compute(name)
+
+    def start_within(self, name):
+        """Start a nova-compute again while another one starts.
+
+        The other one goes on with its own configuration.
+        """
+        options, node = _overridden(), virt_node.LOCAL_NODE_UUID
+        with fixtures.MonkeyPatch(
+            # Nova's fixture lets it return the other one's context.
+            'nova.context.get_admin_context',
+            _GET_ADMIN_CONTEXT,
+        ):
+            self.restart_host(name)
+        virt_node.LOCAL_NODE_UUID = node
+        self._restore(options)
 
     def configure(self, name, inventory=None, mode=0o644, **options):
         """Set the configuration that the next nova-compute reads.

@@ -23,6 +23,7 @@ import fixtures
 from nova import context as nova_context
 from nova import objects
 from nova.cmd import manage
+from oslo_utils import timeutils
 from pypowervm.wrappers import logical_partition
 
 from nova_powervm.lpar import storage
@@ -51,6 +52,12 @@ _WRITTEN = b'written by the guest'
 _ENDED = ('finished', 'error', 'failed', 'confirmed', 'reverted')
 _SECONDS = 120
 _POLL = 0.1
+
+
+def _age(move):
+    """Return how many seconds ago Nova has updated a migration."""
+    age = timeutils.utcnow(with_timezone=True) - move.updated_at
+    return int(age.total_seconds())
 
 
 class Givings(fixtures.Fixture):
@@ -304,12 +311,15 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
             self._run_periodics()
 
     def end_finished_moves(self, server):
-        """Let Nova end the moves that wait for a decision in vain."""
+        """Let Nova end the moves that wait for a decision in vain.
+
+        Those of other servers that have waited as long are confirmed.
+        """
         for move in self.moves(server['id']):
             if move.status == 'finished':
                 # Nova counts whole seconds.
                 base.time.sleep(1.1)
-                self.flags(resize_confirm_window=1)
+                self.flags(resize_confirm_window=_age(move))
                 manager = self.computes[move.dest_compute].manager
                 manager._poll_unconfirmed_resizes(
                     nova_context.get_admin_context()

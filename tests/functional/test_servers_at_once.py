@@ -231,8 +231,8 @@ class OneHostTest(ServersAtOnceTestCase):
         self.release()
         self.assert_different(self.schedule_together(groups(3), 2), 2, 3)
 
-    def story_twenty_requests_at_same_time_find_devices_of_60(self):
-        self.add_cards(60)
+    def story_twenty_requests_at_same_time_find_devices_of_250(self):
+        self.add_cards(250)
 
         self.assert_different(self.schedule_together(MANY, 20), 20)
 

@@ -18,7 +18,10 @@ runs the commands of the page, and looks whether all is whole.
 
 import contextlib
 import functools
+import itertools
+import os
 import threading
+import time
 from concurrent import futures
 
 import fixtures
@@ -30,6 +33,7 @@ from nova.scheduler.client import report
 from nova.tests.functional.api import client
 
 from nova_powervm.virt import driver
+from tests.functional import accesses
 from tests.functional import killed_threads
 from tests.functional import move_sites
 
@@ -571,12 +575,27 @@ class StuckMovesTest(StuckServersTestCase):
         self.clean_up(self.server)
         self.assert_whole('host1')
 
+    def story_server_that_waits_less_long_is_not_confirmed(self):
+        self.migrated()
+        self.set_state(self.server, 'active')
+        # Nova counts whole seconds.
+        time.sleep(1.1)
+        other = self.boot({}, request={'host': 'host1'})
+        self.ask(other, 'migrate')
+        self._wait_for_state_change(other, 'VERIFY_RESIZE')
+        self.end_finished_moves(self.server)
+        self.assertEqual(
+            ['error'], [move.status for move in self.moves(self.server['id'])]
+        )
+        self.assertEqual(
+            'VERIFY_RESIZE', self.api.get_server(other['id'])['status']
+        )
+        self._delete_server(other)
+        self.end('host2')
 
-class StuckEvacuationsTest(StuckServersTestCase):
-    """Evacuations whose destination was killed once it had built the LPAR."""
 
-    def test_stuck_evacuations_end_with_the_commands_of_the_page(self):
-        self.tell_stories()
+class StuckEvacuationsTestCase(StuckServersTestCase):
+    """Kills the destination of an evacuation once it has built the LPAR."""
 
     def lose(self, host):
         """Lose the power of a host, and tell Nova that it is down."""
@@ -614,6 +633,27 @@ class StuckEvacuationsTest(StuckServersTestCase):
             {'OS-EXT-SRV-ATTR:host': 'host2', 'OS-EXT-STS:task_state': None},
         )
 
+    def evacuate_again(self):
+        """Run the commands for a server that has lost its allocations."""
+        self._run_periodics()
+        self.set_state(self.server, 'active')
+        refused = self.reboot_hard(self.server, 'ERROR')
+        self.assertIn('0 of its allocations', self.fault(refused))
+        self.force_down('host1')
+        self.evacuate()
+        self.regain('host1')
+        self.server = self.reboot_hard(self.server)
+        self._run_periodics()
+        self.clean_up(self.server)
+        self.assert_whole('host2')
+
+
+class StuckEvacuationsTest(StuckEvacuationsTestCase):
+    """One host starts after the other."""
+
+    def test_stuck_evacuations_end_with_the_commands_of_the_page(self):
+        self.tell_stories()
+
     def story_destination_starts_first(self):
         self.interrupt()
         self.restart_host('host2')
@@ -631,14 +671,95 @@ class StuckEvacuationsTest(StuckServersTestCase):
         self.assert_safe(self.server)
         self.restart_host('host2')
         self.assertEqual({'host1'}, {*self.lpars_of(self.server)})
-        self._run_periodics()
-        self.set_state(self.server, 'active')
-        refused = self.reboot_hard(self.server, 'ERROR')
-        self.assertIn('0 of its allocations', self.fault(refused))
-        self.force_down('host1')
-        self.evacuate()
+        self.evacuate_again()
+
+    def story_server_deleted_meanwhile_is_removed_from_both(self):
+        self.interrupt()
+        self.api.delete_server(self.server['id'])
+        self._wait_until_deleted(self.server)
         self.regain('host1')
-        self.server = self.reboot_hard(self.server)
+        self.assertEqual({'host2'}, {*self.lpars_of(self.server)})
+        self.restart_host('host2')
+        # As Nova does after half an hour.
+        self.computes['host2'].manager._cleanup_running_deleted_instances(
+            nova_context.get_admin_context()
+        )
+        self.assertEqual({}, self.lpars_of(self.server))
+        self.assertEqual({}, self.consumers())
         self._run_periodics()
-        self.clean_up(self.server)
-        self.assert_whole('host2')
+        self.assertEqual({}, self.units_of_servers())
+
+
+class EvacuationBothStartTest(StuckEvacuationsTestCase):
+    """One host starts while the other does, before each write of its start.
+
+    tools/soak.sh has it start before each read and request, too.
+    """
+
+    counts_all = 'NOVA_POWERVM_TEST_ALL_REQUESTS' in os.environ
+
+    def setUp(self):
+        # Each start waits for a thread of its own.
+        self.flags(update_resources_max_workers=2, group='compute')
+        super().setUp()
+        self.access = None
+
+    def test_destination_starts_within_start_of_source(self):
+        self.start_at_each_access('host1', 'host2')
+
+    def test_source_starts_within_start_of_destination(self):
+        self.start_at_each_access('host2', 'host1')
+
+    def start_at_each_access(self, outer, inner):
+        """Tell of a start of one host before each access of the other's."""
+        for number in itertools.count(1):
+            self.access = None
+            with self.subTest(f'{inner} starts at access {number} of {outer}'):
+                self._tell(
+                    functools.partial(self.start_both, outer, inner, number)
+                )
+            if not self.access:
+                break
+        # Otherwise nothing was told of but a start after the other.
+        self.assertGreater(number, 1)
+
+    def start_both(self, outer, inner, number):
+        """Start a host within the start of the other, and use the page."""
+        self.interrupt()
+        self.flags(rpc_response_timeout=1)
+        self.control('host1').power_on_system()
+        counted = accesses.StartAccesses(
+            number,
+            functools.partial(self.start_within, inner),
+            counts_all=self.counts_all,
+        )
+        with counted:
+            self.restart_host(outer)
+        self.access = counted.access
+        if not self.access:
+            self.restart_host(inner)
+        self.admin_api.put_service_force_down(self.service('host1'), False)
+        self.flags(rpc_response_timeout=10)
+        self.assert_kept()
+        if not self.access:
+            # As in the stories of the other test.
+            return
+        if self._get_allocations_by_server_uuid(self.server['id']):
+            self.end('host1')
+        else:
+            self.evacuate_again()
+
+    def assert_kept(self):
+        """Verify that the source has the LPAR, with all claims or without."""
+        self.await_stillness()
+        self.assert_safe(self.server)
+        self.assertEqual({'host1'}, {*self.lpars_of(self.server)})
+        lpar = self.lpar(self.server, 'host1')
+        self.assertEqual(len(_DEVICES), len(lpar.slots))
+        record = self._record(self.server['id'])
+        self.assertEqual(('host1', None), (record.host, record.task_state))
+        uuid = self.server['id']
+        slots = {('host1', index): {uuid} for index in lpar.slots}
+        (move,) = self.moves(uuid)
+        self.assertIn(move.status, ('failed', 'completed'))
+        self.assertIn(self.consumers(), ({'host1': {uuid}} | slots, {}))
