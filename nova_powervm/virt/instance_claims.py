@@ -226,15 +226,24 @@ def _candidates(
         return [move for move in moves if move.source_compute == host]
     return [
         move
-        for move in _since_success(moves)
-        if move.source_compute == move.dest_compute == host
-        and move.old_instance_type_id == instance.instance_type_id
+        for move in _begun_here(instance, host, moves)
+        if move.dest_compute == host
     ]
 
 
-def _since_success(moves: Sequence[Any]) -> Iterator[Any]:
-    """Yield moves, the newest first, up to one that has succeeded."""
+def _begun_here(
+    instance: Any, host: str, moves: Sequence[Any]
+) -> Iterator[Any]:
+    """Yield moves, the newest first, that began with an instance as it is now.
+
+    What came before one that has succeeded is over. So is what came before
+    one with another flavor or from another host, in any status: if the state
+    of a server is set, its moves stay finished for ever.
+    """
+    now = (host, instance.instance_type_id)
     for move in moves:
+        if (move.source_compute, move.old_instance_type_id) != now:
+            return
         yield move
         if move.status in _SUCCEEDED:
             return
