@@ -52,15 +52,15 @@ class Held:
     :param migration: The migration that holds them in place of the instance;
         None if the instance does.
     :param has_failed: Whether the last move of the instance did not end well.
-    :param moved_slots: DRC indexes of the slots here that the instance has
-        been allocated in a resize that did not begin or was taken back. Its
-        LPAR may have them.
+    :param moved_slots: DRC index of each slot here that the instance has been
+        allocated in a resize that did not begin or was taken back, and the
+        uuid of the migration. Its LPAR may have them.
     """
 
     allocations: Mapping[str, Mapping[str, Any]]
     migration: Any = None
     has_failed: bool = False
-    moved_slots: frozenset[int] = frozenset()
+    moved_slots: Mapping[int, str] = dataclasses.field(default_factory=dict)
 
 
 class InstanceClaims:
@@ -104,7 +104,9 @@ class InstanceClaims:
         ):
             held = self._part(instance, self._ask(instance, migration.uuid))
             if held:
-                moved = self._slots(own) - self._slots(held)
+                moved = dict.fromkeys(
+                    self._slots(own) - self._slots(held), migration.uuid
+                )
                 return Held(held, migration, has_failed, moved)
         if everything and not own:
             raise exception.ClaimFailed(

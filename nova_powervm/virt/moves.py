@@ -393,7 +393,7 @@ def _refuse_earlier(instance: Any) -> None:
             'server\'s last one. See "If the state of a moved server is set" '
             'in the guide to moves'
         )
-        LOG.error('The revert is refused: %s.', reason, instance=instance)
+        LOG.error('The revert is refused: %s', reason, instance=instance)
         raise _refused_revert(reason)
 
 
