@@ -18,6 +18,7 @@ another, so that no operation asks for more.
 """
 
 from collections.abc import Sequence
+from collections.abc import Set
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
@@ -316,7 +317,7 @@ class _Planner:
         """
         known = self._wanted.drc_indexes
         if self._operation.frees_slots:
-            known |= self._wanted.moved_slots
+            known |= self._wanted.moved_slots.keys()
         if set(lpar.slots) - known:
             raise exception.SlotsDiffer(
                 instance_uuid=self._wanted.instance_uuid,
@@ -355,7 +356,7 @@ class _Planner:
         if not (gaps or freed or different):
             return None
         added = [s for s in gaps if s.drc_index not in lpar.slots]
-        lost = {s.drc_index for s in added} - wanted.moved_slots
+        lost = {s.drc_index for s in added} - wanted.moved_slots.keys()
         if lost:
             self.remarks.append(
                 f'it lacks the slots {slots.format_drc_indexes(lost)}; '
@@ -372,13 +373,24 @@ class _Planner:
             spec=partition.PartitionSpec(
                 wanted.lpar_uuid, lpar.name, sizes, assigned, freed
             ),
-            reason='; '.join(
-                different
-                + partition.slot_differences(lpar.slots, wanted.drc_indexes)
-            ),
+            reason='; '.join([*different, *self._slot_changes(lpar, freed)]),
             added=tuple(slot.claim for slot in added),
             burns=self._burns(added),
         )
+
+    def _slot_changes(
+        self, lpar: partition.Partition, freed: Set[int]
+    ) -> list[str]:
+        """Say how the slots change, and which move takes one away."""
+        kept = {i: lpar.slots[i] for i in lpar.slots if i not in freed}
+        return [
+            *partition.slot_differences(kept, self._wanted.drc_indexes),
+            *(
+                f'slot {slots.format_drc_index(index)} is given up for '
+                f'migration {self._wanted.moved_slots[index]}'
+                for index in sorted(freed)
+            ),
+        ]
 
     def _swap(self, power: Power) -> list[steps.Step]:
         """Have the right swap disk, if it is not known to be right."""

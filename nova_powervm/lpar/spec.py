@@ -89,8 +89,8 @@ class Wanted:
     :param name: Its name (``instance.name``, not the display name).
     :param sizes: Memory and processors; None to leave them as they are.
     :param slots: All the slots that it has.
-    :param moved_slots: DRC indexes of slots that a move takes from the LPAR
-        or gives to it.
+    :param moved_slots: DRC index of each slot that a move takes from the LPAR
+        or gives to it, and the uuid of the migration.
     :param root: What to make the root disk from, if it is to be made.
     :param blanks: Its disks beside the root disk, in the guest's order. Their
         virtual slots follow from their roles: see
@@ -113,7 +113,7 @@ class Wanted:
     name: str = ''
     sizes: FlavorSizes | None = None
     slots: tuple[WantedSlot, ...] = ()
-    moved_slots: frozenset[int] = frozenset()
+    moved_slots: Mapping[int, str] = dataclasses.field(default_factory=dict)
     root: WantedImage | None = None
     blanks: tuple[storage.Disk, ...] = ()
     checks_swap: bool = False

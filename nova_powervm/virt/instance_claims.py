@@ -53,15 +53,15 @@ class Held:
         None if the instance does.
     :param has_failed: Whether the last move of the instance did not end well,
         or did not end on this host.
-    :param moved_slots: DRC indexes of the slots here that the instance has
-        been allocated in a resize that did not begin or was taken back. Its
-        LPAR may have them.
+    :param moved_slots: DRC index of each slot here that the instance has been
+        allocated in a resize that did not begin or was taken back, and the
+        uuid of the migration. Its LPAR may have them.
     """
 
     allocations: Mapping[str, Mapping[str, Any]]
     migration: Any = None
     has_failed: bool = False
-    moved_slots: frozenset[int] = frozenset()
+    moved_slots: Mapping[int, str] = dataclasses.field(default_factory=dict)
 
 
 class InstanceClaims:
@@ -107,7 +107,9 @@ class InstanceClaims:
         ):
             held = self._part(instance, self._ask(instance, migration.uuid))
             if held:
-                moved = self._slots(own) - self._slots(held)
+                moved = dict.fromkeys(
+                    self._slots(own) - self._slots(held), migration.uuid
+                )
                 return Held(held, migration, has_failed, moved)
         if everything and not own:
             raise exception.ClaimFailed(
@@ -240,15 +242,24 @@ def _candidates(
         return [move for move in moves if move.source_compute == host]
     return [
         move
-        for move in _since_success(moves)
-        if move.source_compute == move.dest_compute == host
-        and move.old_instance_type_id == instance.instance_type_id
+        for move in _begun_here(instance, host, moves)
+        if move.dest_compute == host
     ]
 
 
-def _since_success(moves: Sequence[Any]) -> Iterator[Any]:
-    """Yield moves, the newest first, up to one that has succeeded."""
+def _begun_here(
+    instance: Any, host: str, moves: Sequence[Any]
+) -> Iterator[Any]:
+    """Yield moves, the newest first, that began with an instance as it is now.
+
+    What came before one that has succeeded is over. So is what came before
+    one with another flavor or from another host, in any status: if the state
+    of a server is set, its moves stay finished for ever.
+    """
+    now = (host, instance.instance_type_id)
     for move in moves:
+        if (move.source_compute, move.old_instance_type_id) != now:
+            return
         yield move
         if move.status in _SUCCEEDED:
             return

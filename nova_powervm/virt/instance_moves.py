@@ -12,6 +12,7 @@
 
 """What a resize or cold migration does with an instance."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from nova import context as nova_context
@@ -86,28 +87,35 @@ def moved_providers(
 
     :param host: This host; other hosts have slots with the same numbers.
     """
+    return {provider.uuid: provider for _, provider in _moved(instance, host)}
+
+
+def moved_slots(instance: Any, host: str) -> dict[int, str]:
+    """Return the slots that a move takes or gives here.
+
+    :returns: DRC index to the uuid of the migration.
+    """
+    return {
+        provider.drc_index: move for move, provider in _moved(instance, host)
+    }
+
+
+def _moved(
+    instance: Any, host: str
+) -> Iterator[tuple[str, claims.SlotProvider]]:
+    """Yield the uuid of the migration with each provider that it moves."""
     context = instance.migration_context
     if context is None:
-        return {}
+        return
     move = move_of(instance)
     sides = (
         (move.source_compute, context.old_resources),
         (move.dest_compute, context.new_resources),
     )
-    return {
-        uuid: provider
-        for name, resources in sides
-        if name == host
-        for uuid, provider in instance_records.stored_slots(resources).items()
-    }
-
-
-def moved_slots(instance: Any, host: str) -> frozenset[int]:
-    """Return the DRC indexes of the slots that a move takes or gives here."""
-    return frozenset(
-        provider.drc_index
-        for provider in moved_providers(instance, host).values()
-    )
+    for name, resources in sides:
+        if name == host:
+            for provider in instance_records.stored_slots(resources).values():
+                yield move.uuid, provider
 
 
 def changes_swap(instance: Any) -> bool:

@@ -127,8 +127,10 @@ class MoveRepairs:
             instance,
             requests,
             held=held,
-            moved_slots=instance_moves.moved_slots(instance, self._host)
-            | held.moved_slots,
+            moved_slots={
+                **instance_moves.moved_slots(instance, self._host),
+                **held.moved_slots,
+            },
             blanks=descriptions.blank_disks(block_device_info),
             pool_is_current=pool is not None
             and shared_storage.recorded_pool(instance) == pool.identity(),

@@ -47,6 +47,8 @@ from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
 
+#: The status of a migration that its user has yet to confirm or revert.
+_AWAITS_USER = 'finished'
 _TRY_AGAIN = 'Reboot the server hard to try again'
 _NOT_CLEANED = 'Reboot the server hard: it stays on the host that it moved to'
 _NOT_REVERTED = (
@@ -291,10 +293,10 @@ class Moves:
         destroys the side of the destination, and the source continues with
         what they have in common.
         """
-        if (
-            instance.task_state != task_states.RESIZE_REVERTING
-            or instance.host != self._host
-        ):
+        is_reverting = instance.task_state == task_states.RESIZE_REVERTING
+        if is_reverting:
+            _refuse_earlier(instance)
+        if not is_reverting or instance.host != self._host:
             self._removals.destroy(instance, destroy_disks)
             return
         with errors_out(_NOT_REVERTED), instance_locks.unchanged(instance):
@@ -332,12 +334,7 @@ class Moves:
             # Any error of Nova's RPC: the guest has not been touched.
             reason = _reason(error)
             LOG.error('The revert is refused: %s', reason, instance=instance)
-            raise nova_exception.InstanceFaultRollback(
-                nova_exception.NovaException(
-                    f'PowerVM: the server is not reverted, and continues on '
-                    f'this host: {reason}. {_NOT_REVERTED}.'
-                )
-            ) from error
+            raise _refused_revert(f'{reason}. {_NOT_REVERTED}') from error
 
     def finish_revert_migration(
         self,
@@ -375,6 +372,39 @@ class Moves:
                 ),
                 asked.askers,
             )
+
+
+def _refuse_earlier(instance: Any) -> None:
+    """Refuse to revert an earlier move than the one that awaits its user.
+
+    If an administrator has set the state of a server that awaited its
+    confirmation, Nova reverts that migration in place of the server's last
+    one. It would take the devices of the last one away from its guest.
+
+    :raises nova.exception.InstanceFaultRollback: Nova shows the server as
+        ACTIVE, and the earlier move as failed.
+    """
+    if instance.migration_context is None:
+        return
+    move = instance_moves.move_of(instance)
+    if move.status == _AWAITS_USER:
+        reason = (
+            f'Nova reverts another migration than {move.uuid}, which is the '
+            'server\'s last one. See "If the state of a moved server is set" '
+            'in the guide to moves'
+        )
+        LOG.error('The revert is refused: %s', reason, instance=instance)
+        raise _refused_revert(reason)
+
+
+def _refused_revert(reason: str) -> Any:
+    """Return what makes Nova show the server as ACTIVE, where it is."""
+    return nova_exception.InstanceFaultRollback(
+        nova_exception.NovaException(
+            f'PowerVM: the server is not reverted, and continues where it '
+            f'is: {reason}.'
+        )
+    )
 
 
 def _reason(error: Exception) -> str:

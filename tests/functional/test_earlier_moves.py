@@ -48,6 +48,26 @@ class EarlierMoveTest(test_pool_moves.PoolMoveTestCase):
         self.assertEqual('running', self.lpar(server).state)
         self.assertEqual(pools.WRITTEN, self.bytes_of(server, 'host1'))
 
+    def test_revert_of_earlier_move_is_refused(self):
+        server, earlier, later = self.move_there_and_back()
+        before = [self.host_state(host) for host in ('host1', 'host2')]
+        held = self.slots_of(server['id'])
+
+        self.admin_api.post_server_action(server['id'], {'revertResize': None})
+        server = self._wait_for_state_change(server, 'ACTIVE')
+
+        self.assertEqual('host1', server['OS-EXT-SRV-ATTR:host'])
+        self.assertEqual(
+            {earlier: 'error', later: 'finished'}, self.statuses(server)
+        )
+        self.assertEqual(
+            before, [self.host_state(host) for host in ('host1', 'host2')]
+        )
+        self.assertEqual(held, self.slots_of(server['id']))
+        self.assertIn('Nova reverts another migration than', self.logged())
+        server = self.reboot_hard(server)
+        self.assertEqual(held, self.owned(server))
+
     def free_source_as_guide_says(self, server, later):
         """Free what a later move holds on the host that it left."""
         left = self.owned(server, 'host2')

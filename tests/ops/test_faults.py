@@ -326,7 +326,7 @@ class ResizeSweepTest(SweepTestCase):
             self.old,
             sizes=spec.FlavorSizes(2048, 2, 0.5),
             slots=(base.slot(base.GPU2, one_time_use=True),),
-            moved_slots=frozenset([base.GPU, base.GPU2]),
+            moved_slots=dict.fromkeys([base.GPU, base.GPU2], 'move'),
             blanks=(storage.Disk(storage.SWAP, 1),),
             checks_swap=True,
         )

@@ -180,7 +180,7 @@ class SoftRebootTest(RebootTestCase):
 
     def test_slot_of_a_move_is_not_freed_by_a_soft_reboot(self):
         self.change(
-            slots=self.wanted.slots[:1], moved_slots=frozenset([base.NVME])
+            slots=self.wanted.slots[:1], moved_slots={base.NVME: 'move'}
         )
 
         self.refuse(exception.SlotsDiffer, operation=SOFT)
@@ -224,7 +224,7 @@ class HardRebootTest(RebootTestCase):
 
     def test_slot_that_a_move_left_is_freed(self):
         self.reboot(
-            slots=self.wanted.slots[:1], moved_slots=frozenset([base.NVME])
+            slots=self.wanted.slots[:1], moved_slots={base.NVME: 'move'}
         )
 
         self.assert_lpar(slots=[base.GPU])
@@ -373,7 +373,7 @@ class FailedChangeTest(RebootTestCase):
 
     def test_lpar_that_has_a_slot_of_a_move_stays_off(self):
         self.change(
-            slots=self.wanted.slots[:1], moved_slots=frozenset([base.NVME])
+            slots=self.wanted.slots[:1], moved_slots={base.NVME: 'move'}
         )
         self.fail_at('ClientNetworkAdapter.create')
 

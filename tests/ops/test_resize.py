@@ -42,7 +42,7 @@ class MoveTestCase(base.HostTestCase):
             self.old,
             sizes=BIG,
             slots=(base.slot(base.GPU2, one_time_use=True),),
-            moved_slots=frozenset([base.GPU, base.GPU2]),
+            moved_slots=dict.fromkeys([base.GPU, base.GPU2], 'move'),
         )
 
     def change(self, **changes):

@@ -88,7 +88,7 @@ class StateTest(StartTestCase):
             self.wanted,
             sizes=spec.FlavorSizes(2048, 2, 0.5),
             slots=(),
-            moved_slots=frozenset([base.GPU]),
+            moved_slots={base.GPU: 'move'},
         )
 
         self.refuse_start(exception.SlotsDiffer)

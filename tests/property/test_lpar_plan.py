@@ -35,6 +35,9 @@ POWER_STEPS = (steps.Stop, steps.Start, steps.Restart)
 ENSURING = (steps.FitSwap, steps.GrowRoot, steps.RemovePort)
 
 indexes = st.frozensets(st.sampled_from(NOVA))
+moves = st.dictionaries(
+    st.sampled_from(NOVA), st.sampled_from(('earlier move', 'last move'))
+)
 numbers = st.lists(st.integers(1, 3), unique=True, max_size=2)
 #: Few sizes, and most of them valid.
 sizes = st.sampled_from(
@@ -226,7 +229,7 @@ def wants(draw):
             for index in sorted(draw(indexes))
         ),
         sizes=draw(sizes),
-        moved_slots=draw(indexes),
+        moved_slots=draw(moves),
         blanks=blanks,
         checks_swap=draw(st.booleans()),
         grow_root_gb=draw(st.sampled_from((None, None, 20))),
@@ -401,16 +404,25 @@ class LparPlanTest(unittest.TestCase):
             if isinstance(step, steps.RemoveRemains) and step.delete_disks:
                 self.assertIs(operations.Disks.MADE, row.disks)
 
-    def rule_freed_slots_are_those_of_move(self, row, wanted, host, made):
+    def rule_freed_slots_are_those_of_move_that_plan_names(
+        self, row, wanted, host, made
+    ):
         if made.document:
-            self.assertLessEqual(made.document.spec.freed, wanted.moved_slots)
-            self.assertFalse(made.document.spec.freed & wanted.drc_indexes)
+            freed = made.document.spec.freed
+            self.assertLessEqual(freed, wanted.moved_slots.keys())
+            self.assertFalse(freed & wanted.drc_indexes)
+            for index in freed:
+                self.assertIn(
+                    f'slot {index:08X} is given up for migration '
+                    f'{wanted.moved_slots[index]}',
+                    str(made),
+                )
             self.assertEqual(
                 wanted.drc_indexes, made.document.spec.drc_indexes
             )
 
     def rule_slot_of_nobody_is_refused(self, row, wanted, host, made):
-        explained = wanted.drc_indexes | wanted.moved_slots
+        explained = wanted.drc_indexes | wanted.moved_slots.keys()
         if (
             host.found
             and set(host.found.slots) - explained

@@ -17,6 +17,7 @@ tracker are real, and so are the inventory file and the journal. The host,
 Placement and Nova's manager are models, in :mod:`.simulation`.
 """
 
+import dataclasses
 import tempfile
 import unittest
 
@@ -150,3 +151,28 @@ class SimulationRegressionTest(unittest.TestCase):
         checks.after_cycle(self.world, self.node)
         self.assertTrue(rows[0].reserved)
         self.assertNotIn(other.uuid, self.world.placement.rows)
+
+    def test_hard_reboot_ignores_earlier_moves_whose_state_was_set(self):
+        self.world.share_disks()
+        large = dataclasses.replace(_GPU, memory_mb=1024)
+        for wishes in ([large], [large, _GPU]):
+            with self.subTest(moves=len(wishes)):
+                instance = self.world.boot(self.node, _GPU)
+                for wish in wishes:
+                    self.assertTrue(
+                        self.world.resize(instance, self.node, wish)
+                    )
+                    self.world.set_state(instance, 'active')
+                before = self.world.recorded(instance)
+
+                self.assertTrue(self.world.power(instance, 'reboot hard'))
+
+                self.assertEqual(before, self.world.recorded(instance))
+                self.assertEqual(
+                    before, self.node.host.slots_of(instance.lpar)
+                )
+                self.assertEqual(before, self.world.held(instance))
+                self.world.delete(instance)
+                for migration in self.world.left_allocations():
+                    self.world.placement.free(migration.uuid)
+                self.assertTrue(self.world.cycle(self.node))

@@ -293,6 +293,7 @@ class Nova:
         def work():
             # As the resource tracker does before it updates Placement.
             self._remove_leftover_allocations(node)
+            self.database.end_mismatched(node)
             try:
                 node.compute.cycle(self._resources(node), startup=startup)
             except nova_exception.AssignedResourceNotFound:
@@ -519,7 +520,7 @@ class Nova:
             return None
         self.placement.allocate(instance.uuid, wanted)
         migration = self.database.add_migration(
-            instance, node, records.EVACUATION
+            instance, node, records.EVACUATION, instance.wish
         )
         with self.troubled(node, trouble):
             done = self._evacuate(instance, node, migration)

@@ -146,9 +146,23 @@ class InstanceRules(base_machine.BaseMachine):
             machine = instance.node.host
             for index in machine.slots_of(instance.lpar):
                 machine.change(index, owner=None)
-        trouble = self.trouble(instance.node, trouble)
+        self._power(instance, method, trouble)
+
+    def _power(self, instance, method, trouble):
+        node, before = instance.node, self.world.recorded(instance)
+        is_whole = (
+            before
+            == self.world.held(instance)
+            == node.host.slots_of(instance.lpar)
+        )
+        trouble = self.trouble(node, trouble)
         if self.world.power(instance, method, trouble) and method != 'off':
             self.check_exact(instance, trouble)
+        self.world.require(
+            not is_whole or before == self.world.recorded(instance),
+            'an instance that is whole keeps its devices',
+            instance,
+        )
         self.done(f'power {method}', instance.node, trouble)
 
     @stateful.precondition(lambda self: self.built())
@@ -207,6 +221,7 @@ class InstanceRules(base_machine.BaseMachine):
             in self.world.placement.allocations.get(instance.uuid, ())
             and all(
                 migration.uuid not in self.world.placement.allocations
+                or migration.status == 'finished'
                 for migration in self.world.database.of(instance)
             )
         ]

@@ -82,16 +82,20 @@ class MoveRules(instance_rules.InstanceRules):
         if not self.movable():
             return
         instance = base_machine.pick(data, self.movable())
-        node, wish = self.world.nodes[number], instance.wish
+        self._move_anew(instance, self.world.nodes[number])
+        if then == 'confirm' and instance in self._to_confirm():
+            self._confirm(instance, trouble)
+        if then == 'revert' and instance in self._to_revert():
+            self._revert(instance, trouble, None)
+
+    def _move_anew(self, instance, node):
+        """Move an instance to a host, or resize it there, without trouble."""
+        wish = instance.wish
         if node is instance.node:
             wish = dataclasses.replace(
                 wish, memory_mb=512 if wish.memory_mb > 512 else 1024
             )
         self._move(instance, node, wish, None, None)
-        if then == 'confirm' and instance in self._to_confirm():
-            self._confirm(instance, trouble)
-        if then == 'revert' and instance in self._to_revert():
-            self._revert(instance, trouble, None)
 
     def _move(self, instance, node, wish, at_source, at_target):
         source = instance.node
@@ -165,7 +169,8 @@ class MoveRules(instance_rules.InstanceRules):
         self._confirm(base_machine.pick(data, self._to_confirm()), trouble)
 
     def _confirm(self, instance, trouble):
-        source = self.world.move_of(instance).source
+        migration = self.world.database.first(instance, 'finished')
+        source = migration.source
         trouble = self.trouble(source, trouble)
         done = self.world.confirm(instance, trouble)
         is_well = trouble is None or not trouble.done
@@ -174,7 +179,7 @@ class MoveRules(instance_rules.InstanceRules):
         if is_well:
             # Nova itself may fail to update Placement afterwards.
             self.world.require(
-                source is instance.node
+                source in (instance.node, migration.target)
                 or instance.lpar not in source.host.lpars,
                 'a confirmed move leaves no LPAR on the source',
                 instance,
@@ -197,7 +202,7 @@ class MoveRules(instance_rules.InstanceRules):
         self._revert(instance, at_source, at_target)
 
     def _revert(self, instance, at_source, at_target):
-        migration = self.world.move_of(instance)
+        migration = self.world.database.first(instance, 'finished')
         source, target = migration.source, migration.target
         troubles = [
             (each, self.trouble(each, trouble))
@@ -235,13 +240,17 @@ class MoveRules(instance_rules.InstanceRules):
         return [
             instance
             for instance in self.world.instances
-            if instance.state == 'resized'
-            and self.world.move_of(instance).status == 'finished'
-            and self.world.move_of(instance).source.compute
+            if (instance.state, instance.task) == ('resized', None)
+            and (move := self.world.database.first(instance, 'finished'))
+            and move.source.compute
         ]
 
     def _to_revert(self):
-        return [i for i in self._to_confirm() if i.node.compute]
+        return [
+            instance
+            for instance in self._to_confirm()
+            if self.world.database.first(instance, 'finished').target.compute
+        ]
 
     @stateful.precondition(lambda self: self._failed())
     @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
@@ -300,18 +309,88 @@ class MoveRules(instance_rules.InstanceRules):
         return [
             instance
             for instance in self.world.instances
-            if instance.state == 'error'
-            and instance.node
+            if instance.node
             and instance.node.compute
             and not instance.requests
+            and (
+                instance.state == 'error'
+                or (
+                    (instance.state, instance.task) == ('active', None)
+                    and instance.lpar not in instance.node.host.lpars
+                )
+            )
         ]
 
     @stateful.precondition(lambda self: self._stuck())
-    @stateful.rule(data=st.data())
-    def reset_state(self, data):
+    @stateful.rule(data=st.data(), state=st.sampled_from(('error', 'active')))
+    def reset_state(self, data, state):
         """End the task of an instance whose nova-compute was killed."""
-        self.world.reset_state(base_machine.pick(data, self._stuck()))
-        self.done('reset state')
+        instance = base_machine.pick(data, self._stuck())
+        self.world.set_state(instance, state)
+        self.done(f'reset state to {state}')
+
+    @stateful.precondition(lambda self: self._waiting())
+    @stateful.rule(data=st.data(), state=st.sampled_from(('error', 'active')))
+    def set_state(self, data, state):
+        """Set the state of an instance whose user has yet to decide."""
+        instance = base_machine.pick(data, self._waiting())
+        self.world.set_state(instance, state)
+        self.done(f'set state to {state}')
+
+    def _waiting(self):
+        return [
+            instance
+            for instance in self.world.instances
+            if (instance.state, instance.task) == ('resized', None)
+        ]
+
+    @stateful.precondition(lambda self: self.running())
+    @stateful.rule(
+        data=st.data(),
+        numbers=st.tuples(base_machine.NODES, base_machine.NODES),
+        is_rebooted=st.booleans(),
+        then=st.sampled_from(('confirm', 'revert', 'reboot')),
+        trouble=base_machine.TROUBLE,
+    )
+    def move_after_set_state(self, data, numbers, is_rebooted, then, trouble):
+        """Move an instance whose last move awaits its user for ever."""
+        first, second = numbers
+        self.move_one(data=data, number=first, then=None, trouble=None)
+        if not self._waiting():
+            return
+        instance = base_machine.pick(data, self._waiting())
+        self.world.set_state(instance, 'active')
+        if is_rebooted and instance in self.built():
+            self._power(instance, 'reboot hard', None)
+        if instance not in self.movable():
+            return
+        self._move_anew(instance, self.world.nodes[second])
+        if then == 'reboot' and instance in self._waiting():
+            self.world.set_state(instance, 'active')
+        if then == 'reboot' and instance in self.built():
+            self._power(instance, 'reboot hard', trouble)
+        if then == 'confirm' and instance in self._to_confirm():
+            self._confirm(instance, trouble)
+        if then == 'revert' and instance in self._to_revert():
+            self._revert(instance, trouble, None)
+
+    @stateful.precondition(lambda self: self._forgotten())
+    @stateful.rule(data=st.data())
+    def end_finished(self, data):
+        """Let Nova end a move that awaits nobody, as the guide says."""
+        self.world.end_finished(base_machine.pick(data, self._forgotten()))
+        self.done('end a finished migration')
+
+    def _forgotten(self):
+        """Return the migrations that are finished for ever."""
+        return [
+            migration
+            for migration in self.world.database.migrations
+            if migration.status == 'finished'
+            and migration.target.compute
+            and migration.instance.state != 'gone'
+            and migration.instance not in self._waiting()
+        ]
 
     def _stuck(self):
         return [

@@ -55,7 +55,9 @@ class Moves(cloud.Nova):
         wanted = self.candidate(node, wish.groups)
         if wanted is None:
             return None
-        migration = self.database.add_migration(instance, node, records.RESIZE)
+        migration = self.database.add_migration(
+            instance, node, records.RESIZE, wish
+        )
         self.placement.move(instance.uuid, migration.uuid)
         self.placement.allocate(instance.uuid, wanted)
         instance.task, instance.new = task_states.RESIZE_PREP, wish
@@ -176,8 +178,12 @@ class Moves(cloud.Nova):
         record.save()
 
     def confirm(self, instance, trouble=None):
-        """Confirm a move, which the source does."""
-        migration = self.move_of(instance)
+        """Confirm a move, which the source does.
+
+        If the state was set while an earlier move awaited this, Nova confirms
+        that one.
+        """
+        migration = self.database.first(instance, 'finished')
         migration.status = 'confirming'
         with self.troubled(migration.source, trouble):
             return self._confirm(migration)
@@ -197,6 +203,8 @@ class Moves(cloud.Nova):
 
     def _clean_source(self, migration):
         instance, node = migration.instance, migration.source
+        if instance.context is None:
+            raise nova_exception.NovaException('no migration context')
         record = instance.record
         node.compute.driver.confirm_migration(
             _context(), migration.record(), record, _NO_PORTS
@@ -209,7 +217,7 @@ class Moves(cloud.Nova):
 
     def revert(self, instance, troubles=()):
         """Revert a move, which the destination begins."""
-        migration = self.move_of(instance)
+        migration = self.database.first(instance, 'finished')
         migration.status = 'reverting'
         instance.task = task_states.RESIZE_REVERTING
         with self._all_troubled(troubles):
@@ -230,7 +238,10 @@ class Moves(cloud.Nova):
 
         done = self.attempt(node, work)
         if not done and node.compute:
-            self._end(migration, 'error', 'error')
+            is_refused = isinstance(
+                self.failure, nova_exception.InstanceFaultRollback
+            )
+            self._end(migration, 'error', 'active' if is_refused else 'error')
         return done
 
     def _return(self, migration):
@@ -284,14 +295,27 @@ class Moves(cloud.Nova):
         instance.state = 'active' if done else 'error'
         return done
 
-    def reset_state(self, instance):
-        """End the task of an instance, as an administrator does."""
-        instance.state, instance.task = 'error', None
+    def set_state(self, instance, state):
+        """Set the state of an instance, as an administrator does.
+
+        Nova keeps its migration as it is.
+        """
+        instance.state, instance.task = state, None
+
+    def end_finished(self, migration):
+        """End a move that awaits no user, as a confirmation window does."""
+        instance = migration.instance
+        self.require(
+            (instance.state, instance.task) != ('resized', None),
+            'a move is confirmed before its window is over',
+            instance,
+        )
+        migration.status = 'error'
 
     def delete(self, instance, trouble=None):
         """Delete an instance; Nova confirms its move first."""
-        migration = self.move_of(instance)
-        if instance.state == 'resized' and migration.status == 'finished':
+        migration = self.database.first(instance, 'finished', 'confirming')
+        if instance.state == 'resized' and migration:
             if migration.source.compute is None:
                 return
             instance.task = task_states.DELETING

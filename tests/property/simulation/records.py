@@ -43,6 +43,8 @@ EVACUATION = fields.MigrationType.EVACUATION
 RESIZE = fields.MigrationType.RESIZE
 #: Statuses of migrations that Nova has ended.
 ENDED = ('confirmed', 'reverted', 'error', 'done', 'failed')
+#: Those that its resource tracker does not look at.
+TRACKED_NO_MORE = ('confirmed', 'reverted', 'done', 'failed')
 #: An aware time, as Nova's database returns it.
 _LONG_AGO = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 _VM_STATES = {
@@ -104,6 +106,9 @@ class Migration:
     instance: object
     source: object
     target: object
+    #: What the flavors before and after it ask for.
+    old: Wish
+    new: Wish
     status: str = 'pre-migrating'
     kind: str = RESIZE
     #: Whether the instance has left its source.
@@ -118,12 +123,10 @@ class Migration:
         return self.status in ENDED and not is_returning
 
     def record(self):
-        instance = self.instance
-        old = instance.old or instance.wish
         record = MigrationRecord(
             id=self.number,
             uuid=self.uuid,
-            instance_uuid=instance.uuid,
+            instance_uuid=self.instance.uuid,
             source_compute=self.source.name,
             dest_compute=self.target.name,
             status=self.status,
@@ -132,8 +135,8 @@ class Migration:
             # Nova's steps are over when the driver sees them.
             updated_at=_LONG_AGO,
             created_at=_LONG_AGO,
-            old_instance_type_id=old.number,
-            new_instance_type_id=(instance.new or old).number,
+            old_instance_type_id=self.old.number,
+            new_instance_type_id=self.new.number,
         )
         record.simulated = self
         return record
@@ -244,7 +247,7 @@ class Database:
         self._nova = nova
         self.migrations = []
 
-    def add_migration(self, instance, target, kind):
+    def add_migration(self, instance, target, kind, wish):
         number = len(self.migrations) + 1
         migration = Migration(
             number,
@@ -252,6 +255,8 @@ class Database:
             instance,
             instance.node,
             target,
+            old=instance.wish,
+            new=wish,
             kind=kind,
         )
         self.migrations.append(migration)
@@ -260,6 +265,37 @@ class Database:
     def of(self, instance):
         """Return the migrations of an instance."""
         return [m for m in self.migrations if m.instance is instance]
+
+    def first(self, instance, *statuses):
+        """Return the migration that Nova's API acts on, or None.
+
+        It asks for a status only, so an earlier one takes precedence.
+        """
+        for status in statuses:
+            for migration in self.of(instance):
+                if migration.kind == RESIZE and migration.status == status:
+                    return migration
+        return None
+
+    def end_mismatched(self, node):
+        """End moves as the resource tracker of a host does.
+
+        It looks at the last migration of each instance that moves.
+        """
+        last = {}
+        for migration in self.migrations:
+            if migration.status not in TRACKED_NO_MORE and node in (
+                migration.source,
+                migration.target,
+            ):
+                last[migration.instance] = migration
+        for instance, migration in last.items():
+            if (
+                instance.context
+                and instance.context.migration_id != migration.number
+                and (instance.state == 'resized' or instance.task)
+            ):
+                migration.status = 'error'
 
     @contextlib.contextmanager
     def serving(self):

@@ -29,6 +29,14 @@ def slot_of(row):
     return names.slot_of_provider(row.name)
 
 
+def _is_settled(instance):
+    """Return whether no move of an instance goes on, whatever its status."""
+    return instance.context is None and (instance.state, instance.task) in (
+        ('active', None),
+        ('error', None),
+    )
+
+
 class World(moves.Moves):
     """Nova, with a record of what has to hold.
 
@@ -90,13 +98,17 @@ class World(moves.Moves):
             request.drc_index for request in instance.requests
         }
 
+    def held(self, instance):
+        """Return the DRC indexes that an instance holds itself on its host."""
+        return self._allocated_to([instance], instance, instance.node)
+
     def recorded(self, instance):
         """Return the DRC indexes that Nova records for an instance.
 
         Its claim records none if Placement did not answer then.
         """
         if instance.resources is None:
-            return self._allocated_to([instance], instance, instance.node)
+            return self.held(instance)
         stored = instance_records.stored_slots(instance.resources)
         return {provider.drc_index for provider in stored.values()} | {
             request.drc_index for request in instance.requests
@@ -131,10 +143,13 @@ class World(moves.Moves):
             if instance.lpar in node.host.lpars
             and instance.state != 'gone'
             and instance.node not in (None, node)
-            and not any(
-                node in (migration.source, migration.target)
-                for migration in self.database.of(instance)
-                if not migration.is_ended
+            and (
+                _is_settled(instance)
+                or not any(
+                    node in (migration.source, migration.target)
+                    for migration in self.database.of(instance)
+                    if not migration.is_ended
+                )
             )
         ]
 

@@ -97,7 +97,7 @@ class StepsTest(unittest.TestCase):
         ],
         [
             'has a slot of a move',
-            {'moved_slots': frozenset({MOVED})},
+            {'moved_slots': {MOVED: 'move'}},
             {'owned': (GPU, MOVED)},
             """
             departure, off: !differ
@@ -110,13 +110,13 @@ class StepsTest(unittest.TestCase):
         ],
         [
             'has a wanted slot of a move',
-            {'moved_slots': frozenset({GPU})},
+            {'moved_slots': {GPU: 'move'}},
             {},
             'resize, off: start',
         ],
         [
             'has a slot of nobody',
-            {'moved_slots': frozenset({MOVED})},
+            {'moved_slots': {MOVED: 'move'}},
             {'owned': (GPU, FOREIGN)},
             """
             departure, off: !differ
@@ -342,7 +342,7 @@ class StepsTest(unittest.TestCase):
             operations.HARD_REBOOT,
             wanted(
                 ONCE,
-                moved_slots=frozenset({GPU}),
+                moved_slots={GPU: 'move'},
                 checks_swap=True,
                 **everything,
             ),
@@ -460,7 +460,7 @@ class DocumentTest(unittest.TestCase):
 
     @ddt.data(operations.RESIZE, operations.HARD_REBOOT)
     def test_slot_of_move_is_freed(self, row):
-        described = wanted(moved_slots=frozenset({MOVED}))
+        described = wanted(moved_slots={MOVED: 'move'})
 
         document = decide(row, described, lpar(OFF, (GPU, MOVED))).document
 
@@ -471,7 +471,11 @@ class DocumentTest(unittest.TestCase):
     def test_check_of_resize_plans_change_of_running_lpar(self):
         made = decide(
             operations.RESIZE.as_check(),
-            wanted(ONCE, power_on=False, moved_slots=frozenset({GPU, ONCE})),
+            wanted(
+                ONCE,
+                power_on=False,
+                moved_slots=dict.fromkeys([GPU, ONCE], 'move'),
+            ),
             lpar(RUNNING),
         )
 
@@ -648,7 +652,7 @@ class WordsTest(unittest.TestCase):
         [
             'resize that gives slot of move',
             operations.RESIZE,
-            {'moved_slots': frozenset({GPU})},
+            {'moved_slots': {GPU: 'move'}},
             lpar(OFF, ()),
             {},
             '',
@@ -673,15 +677,15 @@ class WordsTest(unittest.TestCase):
     def test_printed_plan_has_reasons(self):
         made = decide(
             operations.RESIZE,
-            wanted(ONCE, moved_slots=frozenset({GPU}), blanks=(values.SWAP,)),
+            wanted(ONCE, moved_slots={GPU: 'move'}, blanks=(values.SWAP,)),
             lpar(RUNNING, sizes=SMALL),
         )
 
         self.assertEqual(
             'resize within the host: stop it hard (it changes); burn the '
             'one-time-use devices in 21010021 and change it: memory 1024 '
-            'instead of 2048; slot 21010021 is missing; slot 21010020 was '
-            'not asked for; start it',
+            'instead of 2048; slot 21010021 is missing; slot 21010020 is '
+            'given up for migration move; start it',
             str(made),
         )
 

@@ -95,7 +95,7 @@ class PartsTest(unittest.TestCase):
         ],
         [
             'has a slot of a move',
-            {'moved_slots': frozenset({MOVED})},
+            {'moved_slots': {MOVED: 'move'}},
             {'owned': (GPU, MOVED)},
             """
             resize, running: lpar rules adapters
