@@ -13,6 +13,7 @@
 """Threads of nova-compute that end as if the process had been killed."""
 
 import gc
+import inspect
 import re
 import sys
 import threading
@@ -99,7 +100,13 @@ def _busy_threads():
 
 
 def _is_in_step(frame):
+    """Return whether a frame is one of nova-compute's, or cannot be read.
+
+    Python 3.11 may return something else than frames of a running thread.
+    """
     while frame:
+        if not inspect.isframe(frame):
+            return True
         if frame.f_code.co_filename.endswith('nova/compute/manager.py'):
             return True
         frame = frame.f_back
