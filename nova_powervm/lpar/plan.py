@@ -268,6 +268,7 @@ class _Planner:
             else network_ports.Changes()
         )
         swap = self._swap(power)
+        # In any order: the plan sorts them.
         return [
             *self._power(
                 lpar, power, needs_stop=bool(document or swap), changes=changes

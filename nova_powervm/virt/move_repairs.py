@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Brings LPARs back to what Nova records: in reverts and after failures."""
+"""Brings LPARs back to what Nova records: hard reboots, and reverts."""
 
 from collections.abc import Sequence
 from typing import Any
