@@ -204,6 +204,8 @@ def find_replacement(traits: Iterable[str], slot: slots.Slot) -> str:
     :returns: The ids that differ, in words; empty if the card is the same, or
         if there is none.
     """
+    if slot.is_empty:
+        return ''
     found = frozenset(traits)
     differences = []
     for key in _CARD_IDS:

@@ -110,12 +110,23 @@ class SlotRow:
     @property
     def offer(self) -> str:
         """Resource class and paragraph, or why the slot is not offered."""
-        if not self.offered:
-            return f'not offered: {self.reason}'
-        text = f"{', '.join(self.classes)} by '{self.paragraph_name}'"
-        if self.reason:
-            text += f'; {self.reason}'
-        return text if self.owner_known else f'{text}; owner not known'
+        parts = [
+            f"{', '.join(self.classes)} by '{self.paragraph_name}'"
+            if self.offered
+            else f'not offered: {self.reason}'
+        ]
+        if self.offered and self.reason:
+            parts.append(self.reason)
+        if self.offered and not self.owner_known:
+            parts.append('owner not known')
+        if self.replacement:
+            parts.append(f'another card: {self.replacement}')
+        return '; '.join(parts)
+
+    @property
+    def replacement(self) -> str:
+        """How the card differs from the one that its provider describes."""
+        return self.entry.replacement if self.entry else ''
 
     @property
     def paragraph_name(self) -> str:
@@ -237,6 +248,7 @@ PLACEMENT_COLUMNS: Mapping[str, Cell] = {
     'Instance': lambda row: row.lpar_name or None,
     'Source': lambda row: row.source and row.source.value,
     'Managers': lambda row: list(row.managers),
+    'Replacement': lambda row: row.replacement or None,
     'Cyborg Provider': lambda row: (
         row.cyborg.provider.name
         if row.cyborg and row.cyborg.provider
