@@ -15,8 +15,10 @@
 import os
 import pathlib
 import stat
+import time
 
 import fixtures
+from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
 from tests.functional import base
@@ -203,3 +205,51 @@ class WatchingTest(test_quarantine.QuarantineTestCase):
         self._run_periodics()
         self.assertIn('powervm_service_slots', path.read_text())
         self.control().pull('21010040')
+
+    # Servers
+
+    def story_one_table_tells_who_uses_which_card(self):
+        scratch = move_sites.SCRATCH
+        group = {'resources1:' + scratch: '1'}
+        server = self.boot(group)
+        (index,) = self.allocated_slots(server)
+        lpar = server['OS-EXT-SRV-ATTR:instance_name']
+        row = self.row(index, 'show', '--servers')
+        self.assertEqual(
+            {'Slot', 'Location', 'Device', 'Server', 'Availability'}, {*row}
+        )
+        self.assertEqual(
+            (server['id'], f'allocated to {lpar}'),
+            (row['Server'], row['Availability']),
+        )
+        burned = self.row(index, 'show')['Burned At']
+
+        time.sleep(1.1)
+        self._delete_server(server)
+        self.read_anew()
+
+        row = self.row(index, 'show', '--servers')
+        self.assertEqual(
+            (None, f'needs cleaning, burned {burned} UTC'),
+            (row['Server'], row['Availability']),
+        )
+        at = timeutils.parse_strtime(burned, '%Y-%m-%d %H:%M:%S')
+        self.assertLess(
+            abs(timeutils.delta_seconds(at, timeutils.utcnow())), 60
+        )
+        _, rows = self.rows('show', '--servers')
+        told = {row['Availability'] for row in rows}
+        self.assertLessEqual({'free', 'not offered: the slot is empty'}, told)
+        self.assertIsNone(self.row(self.gpus()[0], 'show')['Burned At'])
+        code, out, err = self.run_command('show', '--servers')
+        self.assertEqual((0, ''), (code, err))
+        self.assertLessEqual(
+            {len(line) for line in out.splitlines()}, {*range(121)}
+        )
+
+    def story_servers_are_not_told_without_placement(self):
+        code, out, err = self.run_command(
+            'show', '--servers', '--no-placement'
+        )
+        self.assertEqual((1, ''), (code, out))
+        self.assertIn('only Placement knows the servers', err)

@@ -176,8 +176,8 @@ def read_host(
     """Read the host from the source that the options select.
 
     :param with_lpars: Whether to read the LPARs, too; the REST API is needed.
-    :param with_disk: Whether to read the storage, too; the REST API is needed. It
-        is a warning if the storage can't be read.
+    :param with_disk: Whether to read the storage, too; the REST API is needed.
+        It is a warning if the storage can't be read.
     :raises nova_powervm.exception.PowerVMError: The host can't be read.
     """
     if parsed_args.system_xml:
