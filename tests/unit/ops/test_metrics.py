@@ -13,7 +13,9 @@
 """The metrics of slots, and the file that has them."""
 
 import dataclasses
+import os
 import pathlib
+import stat
 import tempfile
 import unittest
 
@@ -130,7 +132,7 @@ class CountTest(unittest.TestCase):
         )
 
 
-class FileTest(unittest.TestCase):
+class WrittenMetricsTest(unittest.TestCase):
     NASTY = 'a "paragraph"\\ of\ntwo lines'
 
     def setUp(self):
@@ -150,6 +152,11 @@ class FileTest(unittest.TestCase):
         self.assertEqual(
             (self.NASTY, 3), (sample.labels['paragraph'], sample.value)
         )
+
+    def test_everybody_can_read_the_file_whatever_the_umask(self):
+        self.addCleanup(os.umask, os.umask(0o077))
+        metrics.write(str(self.path), [self.family(3)])
+        self.assertEqual(0o644, stat.S_IMODE(self.path.stat().st_mode))
 
     def test_failed_write_keeps_the_file_and_names_it(self):
         metrics.write(str(self.path), [self.family(3)])
