@@ -120,14 +120,15 @@ class WatchingTest(test_quarantine.QuarantineTestCase):
         gpus = self.gpus()
         free = [i for i in gpus if self.slot_owner(i) is None]
         providers = self.slot_providers()
-        self.allocate(
-            uuidutils.generate_uuid(), {providers[free[0]]['uuid']: {gpu: 1}}
-        )
+        nobody = uuidutils.generate_uuid()
+        self.allocate(nobody, {providers[free[0]]['uuid']: {gpu: 1}})
         self.act('quarantine', f'{free[1]:08X}', '--reason', 'SUSPECT')
         self.reserve(providers[free[2]]['uuid'], gpu, 1)
         burned = self.of_class(scratch)[0]
         self.reserve(providers[burned]['uuid'], scratch, 1)
 
+        found = self.metrics()
+        self.allocate(nobody, {})
         self.assertEqual(
             {
                 (gpu, 'attached', ''): 1,
@@ -138,7 +139,7 @@ class WatchingTest(test_quarantine.QuarantineTestCase):
                 (scratch, 'offered', ''): 1,
                 **dict(foreign),
             },
-            self.metrics(),
+            found,
         )
 
     def story_metrics_have_the_labels_of_the_recorded_ones(self):
