@@ -263,6 +263,19 @@ VLAN is not on its bridge. Use this at sites that provision the bridges by
 other means.
 """,
     ),
+    cfg.StrOpt(
+        'metrics_file',
+        help="""
+File that nova-compute writes in each cycle, with metrics for Prometheus.
+
+A collector of text files, such as that of the Prometheus node exporter, reads
+it; the name has to end in ``.prom`` there. The user of nova-compute must be
+able to create files in its directory. No request is sent for it:
+``nova-powervm-inventory metrics`` tells more.
+
+If unset, no file is written.
+""",
+    ),
     cfg.BoolOpt(
         'skip_free_provider_reads',
         default=False,
@@ -337,6 +350,7 @@ class Settings:
         dataclasses.field(default_factory=dict)
     )
     provision_vlans: bool = True
+    metrics_file: str | None = None
     skip_free_provider_reads: bool = False
 
 
@@ -368,6 +382,7 @@ def read_settings(group: Any) -> Settings:
         media_repository_gb=group.media_repository_gb,
         bridge_mappings=bridge_mappings.parse_mappings(group.bridge_mappings),
         provision_vlans=group.provision_vlans,
+        metrics_file=group.metrics_file,
         skip_free_provider_reads=group.skip_free_provider_reads,
     )
     check_server(settings.server)

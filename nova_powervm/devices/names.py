@@ -174,11 +174,15 @@ def quarantine_traits(traits: Iterable[str]) -> frozenset[str]:
 
 def quarantine_reason(traits: Iterable[str]) -> str:
     """Return in words why a device is in quarantine."""
+    codes = quarantine_codes(traits)
+    return ' and '.join(QUARANTINE_REASONS[code] for code in codes)
+
+
+def quarantine_codes(traits: Iterable[str]) -> tuple[str, ...]:
+    """Return the codes of the reasons why a device is in quarantine."""
     found = frozenset(traits)
-    return ' and '.join(
-        meaning
-        for code, meaning in QUARANTINE_REASONS.items()
-        if quarantine_trait(code) in found
+    return tuple(
+        code for code in QUARANTINE_REASONS if quarantine_trait(code) in found
     )
 
 
@@ -204,6 +208,8 @@ def find_replacement(traits: Iterable[str], slot: slots.Slot) -> str:
     :returns: The ids that differ, in words; empty if the card is the same, or
         if there is none.
     """
+    if slot.is_empty:
+        return ''
     found = frozenset(traits)
     differences = []
     for key in _CARD_IDS:

@@ -52,6 +52,8 @@ class State(enum.StrEnum):
     """What a device is to an operator; the log and metrics name it so."""
 
     OFFERED = 'offered'
+    #: Allocated, but no LPAR owns the slot yet; only commands ask for it.
+    ALLOCATED = 'allocated'
     #: An LPAR of an instance owns the slot.
     ATTACHED = 'attached'
     #: A one-time-use device that has to be cleaned and released.
@@ -98,7 +100,7 @@ class Entry:
 
     @property
     def state(self) -> State:
-        """What the device is to an operator."""
+        """What the device is to an operator, as far as the plan knows."""
         if self.action is Action.QUARANTINE:
             return State.QUARANTINED
         if self.action is Action.DELETE:
@@ -107,16 +109,19 @@ class Entry:
             return State.ATTACHED
         if self.burned:
             return State.BURNED
-        if self.action is Action.WITHDRAW:
+        if self.action is Action.WITHDRAW or self.reserved:
             return State.WITHDRAWN
         return State.OFFERED
 
     @property
+    def reserved(self) -> bool:
+        """Whether no unit of its inventory is left for instances."""
+        return any(record['reserved'] for record in self.inventory.values())
+
+    @property
     def burned(self) -> bool:
         """Whether its one-time-use device is burned and not yet released."""
-        return names.ONE_TIME_USE_TRAIT in self.traits and any(
-            record['reserved'] for record in self.inventory.values()
-        )
+        return names.ONE_TIME_USE_TRAIT in self.traits and self.reserved
 
     @property
     def resource_classes(self) -> tuple[str, ...]:

@@ -222,6 +222,10 @@ def describe(entry: plans.Entry) -> str:
             )
         case _ if entry.owner:
             text = f'Keeping {where} for {entry.owner}, which has it'
+        case _ if entry.reserved:
+            text = (
+                f'Withholding {where}: somebody has reserved it in Placement'
+            )
         case _:
             text = f'Offering {where} as {offer}'
     return text

@@ -23,6 +23,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import sweep
+from nova_powervm.virt import cycle_metrics
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import host_operations
 from nova_powervm.virt import interrupted_evacuations
@@ -45,6 +46,7 @@ class HostCycle:
     :param start: Whether nova-compute is starting.
     :param deferred: Instances to start.
     :param listen: Starts to listen to the host, once.
+    :param metrics: Writes what a cycle knows.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class HostCycle:
         start: startup.Startup,
         deferred: deferred_starts.DeferredStarts,
         listen: Callable[[], None],
+        metrics: cycle_metrics.CycleMetrics,
     ) -> None:
         self._operations = operations
         self._virtapi = virtapi
@@ -62,6 +65,7 @@ class HostCycle:
         self._startup = start
         self._deferred_starts = deferred
         self._listen = listen
+        self._metrics = metrics
 
     def read(self, nodename: str) -> dict[str, Any]:
         """Read the host, and the inventory file if it has changed.
@@ -69,6 +73,7 @@ class HostCycle:
         This does all REST requests and file reads of a cycle, because Nova
         does not hold its lock here.
         """
+        began = self._metrics.clock()
         # Even if the first cycle fails, a later one must not remove orphan
         # disks: builds may be in progress then.
         is_first_cycle = self._startup.end()
@@ -88,6 +93,7 @@ class HostCycle:
         running.inventory.refresh()
         snapshot = running.host.read()
         self._report_stale_lpars(running, snapshot)
+        self._metrics.expect_update(began)
         return {
             'uuid': self._node.uuid,
             **translation.available_resource(snapshot, nodename),
@@ -155,12 +161,15 @@ class HostCycle:
         snapshot = running.host.last_or_read()
         self._update_root(provider_tree, nodename, snapshot, find_ratios)
         try:
-            running.provider_tree.update(provider_tree, nodename, snapshot)
+            plan = running.provider_tree.update(
+                provider_tree, nodename, snapshot
+            )
         except exception.PlacementUnanswered as error:
             if not running.claims.published.is_complete:
                 # InvalidConfiguration would stop a starting service.
                 raise
             raise nova_exception.InvalidConfiguration(str(error)) from error
+        self._metrics.write(plan)
 
     def _update_root(
         self,

@@ -52,6 +52,7 @@ from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm import vif
 from nova_powervm.virt import builds
+from nova_powervm.virt import cycle_metrics
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import drivers
 from nova_powervm.virt import guest_power
@@ -91,6 +92,7 @@ class Services:
     :param node: The node of this compute service.
     :param listen: Starts to listen to the host, once.
     :param close: Stops listening to the host, and logs off.
+    :param metrics_file: ``[powervm]metrics_file``.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Services:
         node: local_node.LocalNode,
         listen: Callable[[], None] = lambda: None,
         close: Callable[[], None] = lambda: None,
+        metrics_file: str | None = None,
     ) -> None:
         lpars, describes = operations.lpars, operations.descriptions
         self.operations = operations
@@ -186,6 +189,7 @@ class Services:
             self.startup,
             self.deferred_starts,
             listen,
+            cycle_metrics.CycleMetrics(metrics_file, node.name),
         )
 
 
@@ -277,6 +281,7 @@ def start(
             local_node.LocalNode(nodename),
             listener.start,
             undo.pop_all().close,
+            settings.metrics_file,
         )
 
 

@@ -58,6 +58,7 @@ class CommandTestCase(base.PowerVMTestCase):
                 'rest_url': emulator.url,
                 'rest_username': emulator.username,
                 'rest_password': emulator.password,
+                'volume_group_name': 'image_pool',
             },
             'placement': {
                 'auth_type': 'admin_token',

@@ -12,8 +12,10 @@
 
 """The requests that a cycle of nova-compute makes."""
 
+import pathlib
 import threading
 
+import fixtures
 import os_traits
 from nova import context as nova_context
 
@@ -101,6 +103,22 @@ class CycleCostTest(CostTestCase):
             managed,
             self.driver().services.operations.host.last_or_read().system,
         )
+
+    def story_metrics_cost_no_request(self):
+        _, sent = self.cycle()
+        directory = self.useFixture(fixtures.TempDir()).path
+        path = pathlib.Path(directory, 'powervm.prom')
+        self.restart_host(
+            skip_free_provider_reads=False, metrics_file=str(path)
+        )
+        for _ in range(2):
+            self._run_periodics()
+        path.unlink()
+
+        self.assertEqual((UNCHANGED, sent), self.cycle())
+
+        self.assertIn('powervm_service_slots', path.read_text())
+        self.restart_host(skip_free_provider_reads=False, metrics_file=None)
 
     def story_device_in_use_costs_one_more_request_to_placement(self):
         _, free = self.cycle()

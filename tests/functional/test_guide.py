@@ -249,6 +249,9 @@ class GuideTestCase(test_commands.CommandTestCase):
             'system.xml': self.write(
                 'system.xml', self.hosts['host1'].reader.system().decode()
             ),
+            '/var/lib/prometheus/node-exporter/powervm.prom': (
+                f'{self.directory}/powervm.prom'
+            ),
             'compute7': 'host1',
         }
         code, out, err = self.run_command(

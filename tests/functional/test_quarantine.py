@@ -29,7 +29,7 @@ FAILED = names.quarantine_trait('FAILED')
 CLEANING = names.quarantine_trait('CLEANING')
 
 
-class QuarantineTest(test_commands.CommandTestCase):
+class QuarantineTestCase(test_commands.CommandTestCase):
     """Runs the commands beside nova-compute, with real Placement."""
 
     inventory = move_sites.INVENTORY
@@ -37,9 +37,6 @@ class QuarantineTest(test_commands.CommandTestCase):
     def setUp(self):
         super().setUp()
         self.start_host()
-
-    def test_device_is_taken_out_of_use_until_it_is_restored(self):
-        self.tell_stories()
 
     def forget(self):
         super().forget()
@@ -94,6 +91,11 @@ class QuarantineTest(test_commands.CommandTestCase):
 
     def gpus(self):
         return self.of_class('CUSTOM_GPU')
+
+
+class QuarantineTest(QuarantineTestCase):
+    def test_device_is_taken_out_of_use_until_it_is_restored(self):
+        self.tell_stories()
 
     def story_free_device_is_withheld_over_restarts_and_offered_again(self):
         index = self.gpus()[0]

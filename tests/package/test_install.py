@@ -89,10 +89,12 @@ DATA = {
     'nova_powervm': {
         'etc/cyborg/cyborg-powervm.conf.sample',
         'etc/glance/metadefs/compute-powervm.json',
+        'etc/grafana/powervm.json',
         'etc/neutron/neutron-powervm.conf.sample',
         'etc/nova/inventory.yaml.sample',
         'etc/nova/nova-powervm.conf.sample',
         'etc/nova/powervm-policy.yaml.sample',
+        'etc/prometheus/powervm.rules.yml',
         'share/man/man1/nova-powervm-inventory.1',
         'share/man/man1/nova-powervm-status.1',
     },

@@ -21,10 +21,12 @@ from collections.abc import Sequence
 
 from nova_powervm.devices import accelerator_policy
 from nova_powervm.devices import matching
+from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import Problem
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.rules import device_kinds
+from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import shared_files
 
 # More slots would hide the problem in the text.
@@ -264,6 +266,36 @@ def _wired(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
                 'paragraph with allow: false',
             ),
         )
+
+
+def find_replaced_cards(
+    policy: policies.Policy,
+    reading: host_reader.HostReading,
+    providers: Iterable[placement_tree.PlacementProvider],
+) -> Iterator[Finding]:
+    """Find the cards that have other ids than their providers.
+
+    A card of the same ids cannot be told from the former one.
+
+    :param policy: The parsed file.
+    :param reading: The state of the host.
+    :param providers: The providers of slots.
+    """
+    for provider in providers:
+        slot = reading.system.slot(provider.drc_index or 0)
+        replacement = slot and names.find_replacement(provider.traits, slot)
+        if not (slot and replacement):
+            continue
+        problem = Problem(
+            what=f'{slot}: the card was replaced by one of another kind: '
+            f'{replacement}',
+            hint='is this the card that was to be there? See "Replace a card" '
+            'in the page on tasks on a host',
+        )
+        for paragraph in policy.paragraphs:
+            if paragraph.allow and paragraph.identifies(slot):
+                problem = _problem(paragraph, problem.what, problem.hint)
+        yield Finding(Severity.WARNING, problem)
 
 
 def _slots(verdicts: Sequence[matching.Verdict]) -> str:

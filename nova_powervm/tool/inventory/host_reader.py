@@ -17,10 +17,13 @@ import contextlib
 import dataclasses
 import functools
 import threading
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from typing import Any
 from typing import TextIO
+from typing import TypeAlias
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
@@ -28,12 +31,18 @@ from nova_powervm.devices import host_values
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
 from nova_powervm.powervm import captures
+from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
+from nova_powervm.virt import drivers
 
 if TYPE_CHECKING:
     from nova_powervm.tool.inventory import base
+
+_DiskReader: TypeAlias = Callable[
+    [Any, system.RestSystem], host_values.DiskCapacity | None
+]
 
 #: Seconds after which a command says that it waits for the host.
 NOTICE_DELAY = 3.0
@@ -54,6 +63,8 @@ class HostReading:
     :param derives_owners: Whether owners come from the partitions' profiles.
     :param lpar_names: LPAR UUID in upper case to LPAR name; None if not
         requested.
+    :param disk: The storage for disks of instances; None if not requested, or
+        if it can't be read.
     """
 
     system: host_values.ManagedSystem
@@ -61,6 +72,7 @@ class HostReading:
     owners_known: bool = True
     derives_owners: bool = False
     lpar_names: Mapping[str, str] | None = None
+    disk: host_values.DiskCapacity | None = None
 
     def find_slot(self, name: str) -> slots.Slot:
         """Find the slot that a user names.
@@ -138,7 +150,7 @@ def add_live_host_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument_group(
             'host',
             'the PowerVM REST API that the [powervm] options in nova.conf '
-            'name is asked who owns the slots',
+            'name is asked',
         )
     )
     parser.set_defaults(host_cure='', system_xml=None)
@@ -159,10 +171,13 @@ def read_host(
     app: 'base.App',
     parsed_args: argparse.Namespace,
     with_lpars: bool = False,
+    with_disk: bool = False,
 ) -> HostReading:
     """Read the host from the source that the options select.
 
     :param with_lpars: Whether to read the LPARs, too; the REST API is needed.
+    :param with_disk: Whether to read the storage, too; the REST API is needed.
+        It is a warning if the storage can't be read.
     :raises nova_powervm.exception.PowerVMError: The host can't be read.
     """
     if parsed_args.system_xml:
@@ -187,7 +202,11 @@ def read_host(
     how = '--timeout, or [powervm]rest_read_timeout'
     try:
         with announce_wait(server, app.NAME, app.stderr, how):
-            return read_server(server, with_lpars=with_lpars)
+            return read_server(
+                server,
+                with_lpars,
+                functools.partial(_read_disk, app) if with_disk else None,
+            )
     except exception.RestUnreachable as error:
         raise exception.ConfigurationError(
             reason=f'The PowerVM REST server cannot be read: {server} does '
@@ -198,11 +217,14 @@ def read_host(
 
 
 def read_server(
-    server: options.Server, with_lpars: bool = False
+    server: options.Server,
+    with_lpars: bool = False,
+    read_disk: _DiskReader | None = None,
 ) -> HostReading:
     """Log on to the host and read it once: a user is waiting.
 
     :param with_lpars: Whether to read the LPARs, too.
+    :param read_disk: Reads the storage; None to leave it out.
     :raises exception.PowerVMError: The host can't be read.
     """
     server = dataclasses.replace(server, connect_timeout=0)
@@ -213,11 +235,28 @@ def read_server(
         if with_lpars:
             listed = partitions.RestPartitions(adapter, managed).names()
             found = dataclasses.replace(found, lpar_names=listed)
+        if read_disk:
+            found = dataclasses.replace(
+                found, disk=read_disk(adapter, managed)
+            )
         return dataclasses.replace(
             found, derives_owners=not managed.reports_owners
         )
     finally:
         adapter.session.close()
+
+
+def _read_disk(
+    app: 'base.App', adapter: Any, managed: system.RestSystem
+) -> host_values.DiskCapacity | None:
+    """Read the storage that ``[powervm]disk_driver`` uses."""
+    context = disk_drivers.Context(adapter, managed, app.config.settings)
+    try:
+        disks = drivers.load_disk_driver(context)
+        return None if disks.unavailable else disks.capacity()
+    except exception.PowerVMError as error:
+        app.warn(f'{error} The output has nothing of the disks.')
+        return None
 
 
 @contextlib.contextmanager

@@ -21,11 +21,13 @@ that was read.
 import argparse
 import contextlib
 import dataclasses
+import datetime
 from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from concurrent import futures
+from email import utils
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import TextIO
@@ -338,7 +340,8 @@ class PlacementClient:
     ) -> placement_tree.PlacementProvider | None:
         base = f'/resource_providers/{record["uuid"]}'
         try:
-            inventory = self._get(f'{base}/inventories')
+            answer = self._ask(f'{base}/inventories', {})
+            _check(answer, f'{base}/inventories')
             traits = self._get(f'{base}/traits')
         except errors.PlacementError as error:
             if error.fields['status'] == 404:
@@ -347,6 +350,7 @@ class PlacementClient:
         consumers = self._consumers(record['uuid'])
         if consumers is None:
             return None
+        inventory = answer.json()
         return _make_provider(
             record,
             # The generation in the list may be older than the inventory.
@@ -354,6 +358,7 @@ class PlacementClient:
             inventory=inventory['inventories'],
             traits=frozenset(traits['traits']),
             consumers=consumers,
+            written_at=_read_time(answer.headers.get('Last-Modified')),
         )
 
     def _consumers(self, uuid: str) -> Mapping[str, Mapping[str, int]] | None:
@@ -396,6 +401,14 @@ def _make_provider(
             **rest,
         }
     )
+
+
+def _read_time(header: str | None) -> datetime.datetime | None:
+    """Read the time in a header; None if there is none."""
+    try:
+        return utils.parsedate_to_datetime(header or '')
+    except ValueError:
+        return None
 
 
 def _check(answer: Any, url: str) -> None:

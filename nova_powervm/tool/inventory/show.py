@@ -42,6 +42,12 @@ class Show(base.Lister):
     it does not, a message on standard error says what to do next: "Stuck
     servers" in the documentation explains it. The command removes nothing.
 
+    With --servers, the list tells who uses which card, by the UUID of the
+    server and the name of its LPAR, and of each other card whether it is free,
+    needs cleaning, or why it is not offered. A device that needs cleaning has
+    the time of the last write to its inventory in Placement, which burned it.
+    Nobody knows when its server was deleted.
+
     With --cyborg, the command asks Cyborg for the state of each of its slots:
     free, in use by which server, disabled, or bound to a server that does not
     exist any more. A record (--long) and the machine-readable formats have the
@@ -59,6 +65,9 @@ class Show(base.Lister):
 
         # List the offered devices with their traits
         nova-powervm-inventory show --offered -c Slot -c Device -c Traits
+
+        # Show which server uses which card, and which cards need cleaning
+        nova-powervm-inventory show --servers
 
         # Show the resource providers as a tree
         nova-powervm-inventory show --tree
@@ -94,6 +103,12 @@ class Show(base.Lister):
             'table row; machine-readable formats always have all properties',
         )
         parser.add_argument(
+            '--servers',
+            action='store_true',
+            help='show which server uses which card, which cards need '
+            'cleaning, and why a card cannot be had; Placement is needed',
+        )
+        parser.add_argument(
             '--tree',
             action='store_true',
             help='show the resource providers and their traits as a tree '
@@ -119,10 +134,12 @@ class Show(base.Lister):
             cells.update(slot_rows.PLACEMENT_COLUMNS)
         if survey.cyborg is not None:
             cells.update(slot_rows.CYBORG_COLUMNS)
-        if self.is_short(parsed_args):
-            cells = {
-                c: cells[c] for c in slot_rows.SHORT_COLUMNS if c in cells
-            }
+        chosen: Iterable[str] = cells
+        if parsed_args.servers:
+            chosen = slot_rows.SERVER_COLUMNS
+        elif self.is_short(parsed_args):
+            chosen = slot_rows.SHORT_COLUMNS
+        cells = {c: cells[c] for c in chosen if c in cells}
         return tuple(cells), [
             [self.cell(cell(row), parsed_args) for cell in cells.values()]
             for row in self._rows(survey, parsed_args)
@@ -141,6 +158,12 @@ class Show(base.Lister):
         tree = surveys.read_optional_tree(
             self.app, parsed_args, reading.system.io_slots
         )
+        if parsed_args.servers and tree is None:
+            raise exception.ConfigurationError(
+                reason='only Placement knows the servers of slots, but it was '
+                'not asked. Fill in section [placement] of nova.conf, or '
+                'leave out --servers'
+            )
         survey = surveys.read_survey(
             self.app, parsed_args, policy, reading, tree
         )

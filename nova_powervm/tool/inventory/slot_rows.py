@@ -49,6 +49,8 @@ class SlotRow:
     :param device: Description of the device.
     :param cyborg: What Cyborg has of the slot; None if it has nothing.
     :param leftover: What a move has to do with the slot; None if none has.
+    :param servers: Uuids of the servers, or migrations, that have it or were
+        allocated it.
     """
 
     drc_index: int
@@ -61,6 +63,7 @@ class SlotRow:
     device: str
     cyborg: cyborg_slots.CyborgSlot | None = None
     leftover: left_moves.Finding | None = None
+    servers: tuple[str, ...] = ()
 
     @property
     def slot(self) -> slots.Slot | None:
@@ -110,12 +113,23 @@ class SlotRow:
     @property
     def offer(self) -> str:
         """Resource class and paragraph, or why the slot is not offered."""
-        if not self.offered:
-            return f'not offered: {self.reason}'
-        text = f"{', '.join(self.classes)} by '{self.paragraph_name}'"
-        if self.reason:
-            text += f'; {self.reason}'
-        return text if self.owner_known else f'{text}; owner not known'
+        parts = [
+            f"{', '.join(self.classes)} by '{self.paragraph_name}'"
+            if self.offered
+            else f'not offered: {self.reason}'
+        ]
+        if self.offered and self.reason:
+            parts.append(self.reason)
+        if self.offered and not self.owner_known:
+            parts.append('owner not known')
+        if self.replacement:
+            parts.append(f'another card: {self.replacement}')
+        return '; '.join(parts)
+
+    @property
+    def replacement(self) -> str:
+        """How the card differs from the one that its provider describes."""
+        return self.entry.replacement if self.entry else ''
 
     @property
     def paragraph_name(self) -> str:
@@ -164,6 +178,27 @@ class SlotRow:
     def needs_cleaning(self) -> bool:
         """Whether its device was used, and no partition has it."""
         return self.state == _TO_CLEAN
+
+    @property
+    def burned_at(self) -> str | None:
+        """When its one-time-use device was burned, in UTC, if it is.
+
+        It is the last write to its inventory.
+        """
+        written = self.provider.written_at if self.provider else None
+        if written is None or not (self.entry and self.entry.burned):
+            return None
+        return f'{written:%Y-%m-%d %H:%M:%S}'
+
+    @property
+    def availability(self) -> str:
+        """Its state, with the reason why no other server can have it."""
+        parts = [self.state]
+        if self.needs_cleaning and self.burned_at:
+            parts = [f'{self.state}, burned {self.burned_at} UTC']
+        if not self.offered:
+            parts.append(f'not offered: {self.reason}')
+        return '; '.join(filter(None, parts))
 
     @property
     def managers(self) -> tuple[str, ...]:
@@ -235,8 +270,12 @@ PLACEMENT_COLUMNS: Mapping[str, Cell] = {
         sorted(row.provider.consumers) if row.provider else []
     ),
     'Instance': lambda row: row.lpar_name or None,
+    'Server': lambda row: ' '.join(row.servers) or None,
+    'Burned At': lambda row: row.burned_at,
+    'Availability': lambda row: row.availability,
     'Source': lambda row: row.source and row.source.value,
     'Managers': lambda row: list(row.managers),
+    'Replacement': lambda row: row.replacement or None,
     'Cyborg Provider': lambda row: (
         row.cyborg.provider.name
         if row.cyborg and row.cyborg.provider
@@ -258,6 +297,8 @@ CYBORG_COLUMNS: Mapping[str, Cell] = {
 }
 #: Columns of a table that fits a terminal.
 SHORT_COLUMNS = ('Slot', 'Location', 'Device', 'Offer', 'State')
+#: Columns that tell which server uses which card.
+SERVER_COLUMNS = ('Slot', 'Location', 'Device', 'Server', 'Availability')
 
 
 def make_rows(
@@ -304,7 +345,23 @@ def make_rows(
                 device=pci_names.describe(verdict.slot) if verdict else '',
                 cyborg=cyborgs.get(index),
                 leftover=survey.leftovers.get(index),
+                servers=_servers(survey.tree, provider, verdict),
             )
+
+
+def _servers(
+    tree: placement_tree.Tree | None,
+    provider: placement_tree.PlacementProvider | None,
+    verdict: matching.Verdict | None,
+) -> tuple[str, ...]:
+    """Return the consumers of a provider, and whose LPAR owns the slot."""
+    if tree is None:
+        return ()
+    found = {*provider.consumers} if provider else set()
+    owner = verdict.slot.owner_lpar if verdict else ''
+    if owner in tree.instance_lpars:
+        found.add(tree.instance_lpars[owner])
+    return tuple(sorted(found))
 
 
 def _natural(text: str) -> tuple[tuple[int, str], ...]:

@@ -13,6 +13,7 @@
 """Command ``validate``."""
 
 import argparse
+import dataclasses
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +22,9 @@ from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import checked_file
 from nova_powervm.tool.inventory import file_findings
 from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import problem_report
+from nova_powervm.tool.inventory import survey as surveys
 
 _WARNINGS, _ERRORS = 1, 2
 _COLUMNS = (
@@ -40,7 +43,8 @@ class Validate(base.Lister):
 
     Errors are problems for which nova-compute would refuse the file. Unless
     --offline is given, the file is also compared with a host, to find
-    paragraphs that may not do what they were meant to do.
+    paragraphs that may not do what they were meant to do. If Placement is
+    reachable, a warning names each card that was replaced by one of other ids.
 
     With --offline, the command can compare paragraphs only with each other. It
     warns of those that identify the same devices on any host. Two others may
@@ -100,6 +104,7 @@ class Validate(base.Lister):
                     'of the file around each problem)'
                 )
         host_reader.add_host_options(parser, offline=True)
+        placement_client.add_node_option(parser, optional=True)
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -156,9 +161,27 @@ class Validate(base.Lister):
         else:
             reading = host_reader.read_host(self.app, parsed_args)
             checked = [each.compare(reading) for each in checked]
+            checked[0] = self._name_replaced(checked[0], reading, parsed_args)
         if parsed_args.accelerators:
             checked += _compare_files(checked[0], checked[1], reading)
         return checked
+
+    def _name_replaced(
+        self,
+        checked: checked_file.CheckedFile,
+        reading: host_reader.HostReading,
+        parsed_args: argparse.Namespace,
+    ) -> checked_file.CheckedFile:
+        """Add the cards that Placement describes otherwise."""
+        tree = surveys.read_optional_tree(
+            self.app, parsed_args, reading.system.io_slots
+        )
+        if tree is None or checked.policy is None:
+            return checked
+        found = file_findings.find_replaced_cards(
+            checked.policy, reading, tree.slot_providers
+        )
+        return dataclasses.replace(checked, found=(*checked.found, *found))
 
     def _read(
         self, parsed_args: argparse.Namespace

@@ -40,6 +40,10 @@ _ACCOUNT = (
     'nothing, if Nova builds, moves or deletes the instance just now; else '
     'see "openstack server show {consumer}"'
 )
+_REPLACED = (
+    'none, if this card was to be there; see "Replace a card" in the page on '
+    'tasks on a host'
+)
 
 
 Leftovers = Mapping[int, left_moves.Finding]
@@ -54,6 +58,8 @@ class Kind(enum.StrEnum):
     STALE = 'stale'
     #: A provider whose inventory or traits are not what they should be.
     CHANGED = 'changed'
+    #: The card in a slot is not the one that the provider was made for.
+    REPLACED = 'replaced'
     #: A provider below the node that this driver did not make.
     FOREIGN = 'foreign'
     #: An allocation without a device at its LPAR, or the other way round.
@@ -146,6 +152,15 @@ def _of_plan(
                     name='',
                 )
             continue
+        if entry.replacement:
+            yield dataclasses.replace(
+                _planned(
+                    Kind.REPLACED,
+                    entry,
+                    f'a card of another kind: {entry.replacement}',
+                ),
+                cure=_REPLACED,
+            )
         changes = '; '.join(_changes(entry, there[entry.uuid]))
         if entry.action is planned.Action.DELETE:
             yield _planned(Kind.STALE, entry, f'{entry.reason}; free')

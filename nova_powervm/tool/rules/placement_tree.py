@@ -13,6 +13,7 @@
 """Providers of one compute node in Placement, as values."""
 
 import dataclasses
+import datetime
 from collections.abc import Mapping
 
 import os_traits
@@ -36,6 +37,8 @@ class PlacementProvider:
     :param inventory: Resource class to inventory record.
     :param traits: Names of the traits.
     :param consumers: Consumer UUID to its allocated amounts by resource class.
+    :param written_at: When its inventory was written last, in UTC; None if
+        Placement does not tell.
     """
 
     uuid: str
@@ -47,6 +50,7 @@ class PlacementProvider:
     consumers: Mapping[str, Mapping[str, int]] = dataclasses.field(
         default_factory=dict
     )
+    written_at: datetime.datetime | None = None
 
     def __str__(self) -> str:
         return f"provider '{self.name}' ({self.uuid})"

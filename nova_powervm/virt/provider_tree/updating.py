@@ -63,7 +63,7 @@ class ProviderTreeUpdater:
 
     def update(
         self, tree: Any, nodename: str, snapshot: host_ops.Snapshot
-    ) -> None:
+    ) -> plans.Plan:
         """Make a plan, and write it into the tree.
 
         Do not ask the host, because Nova holds its lock here.
@@ -71,6 +71,7 @@ class ProviderTreeUpdater:
         :param tree: Nova's ProviderTree, changed in place.
         :param nodename: Name of the compute node's provider.
         :param snapshot: The last reading of the host.
+        :returns: The plan.
         :raises exception.OwnersDiffer: Cyborg manages a device that is
             allocated through Nova; only in the first update of a service.
         :raises exception.PlacementUnanswered: Placement did not report what
@@ -86,6 +87,7 @@ class ProviderTreeUpdater:
         self._refuse_two_owners(plan)
         providers = writing.apply_plan(tree, nodename, plan)
         self._claims.published = _published(assessment.facts, plan, providers)
+        return plan
 
     def recover_deleted(self, root: str) -> None:
         """Have Nova read its tree again if providers were deleted.

@@ -498,6 +498,7 @@ class ReplacementTest(unittest.TestCase):
         for found in (
             {'device_id': 0x1DB6},
             {'device_id': None, 'vendor_id': None},
+            {'device_id': slots.EMPTY_ID, 'vendor_id': slots.EMPTY_ID},
             {'device_id': 0x1DB6, 'revision_id': 0xA2, 'drc_name': 'moved'},
         ):
             self.assertEqual('', self.replacement([], **found))

@@ -25,6 +25,7 @@ FOLLOWED = (
     'admin/cyborg',
     'admin/devices',
     'admin/hosts',
+    'admin/metrics',
     'admin/one-time-use',
     'admin/stuck-servers',
     'admin/troubleshooting',

@@ -22,6 +22,7 @@ import unittest
 from nova_powervm import exception
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
+from nova_powervm.devices import ownership
 from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
@@ -34,6 +35,22 @@ from tests.unit.docs import pages
 #: Functions that log lines of level WARNING and ERROR, and of level INFO.
 _ALERTS = ('LOG.warning', 'LOG.error', 'LOG.exception')
 _NEWS = ('LOG.info',)
+
+#: Codes of the reasons why slots are not offered.
+WITHHELD_CODES = frozenset(
+    [
+        'conflict',
+        'denied',
+        'duplicate',
+        'empty',
+        'owned',
+        'sriov',
+        'unassignable',
+        'unmatched',
+        ownership.CYBORG,
+        ownership.HELD,
+    ]
+)
 
 _PLACE = re.compile(r'\{\w+\}')
 
@@ -97,16 +114,7 @@ class WithheldReasonTest(unittest.TestCase):
         owned = dataclasses.replace(self.GPU, owner=database)
         told |= self.reasons(owned, lpar_uuids=None)
         self.assertEqual(
-            {
-                'conflict',
-                'denied',
-                'duplicate',
-                'empty',
-                'owned',
-                'sriov',
-                'unassignable',
-                'unmatched',
-            },
+            WITHHELD_CODES - {ownership.CYBORG, ownership.HELD},
             {code for code, _ in told},
         )
         for _, words in told:
@@ -177,7 +185,11 @@ class WatchingPageTest(unittest.TestCase):
 
     def test_page_shows_every_line_about_plans(self):
         for action in plans.Action:
-            for reserved, traits in ((1, {names.ONE_TIME_USE_TRAIT}), (0, ())):
+            for reserved, traits in (
+                (1, {names.ONE_TIME_USE_TRAIT}),
+                (1, ()),
+                (0, ()),
+            ):
                 entry = plans.Entry(
                     action,
                     0x12345678,

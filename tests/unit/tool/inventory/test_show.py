@@ -13,6 +13,7 @@
 """The command show."""
 
 import dataclasses
+import datetime
 import json
 
 import os_traits
@@ -175,6 +176,54 @@ class PlacementTest(base.ToolTestCase):
         self.assertEqual('allocated to instance-00000001', row.state)
         cells = {c: of(row) for c, of in slot_rows.PLACEMENT_COLUMNS.items()}
         self.assertEqual([INSTANCE], cells['Consumers'])
+
+    def test_burned_device_has_the_time_of_its_burn(self):
+        at = datetime.datetime(2026, 11, 24, 9, 30, tzinfo=datetime.UTC)
+        burned = {'reserved': 1, 'traits': [os_traits.HW_PCI_ONE_TIME_USE]}
+        row = self.state(written_at=at, **burned)
+        self.assertEqual(
+            'needs cleaning, burned 2026-11-24 09:30:00 UTC', row.availability
+        )
+        for changes, burned_at, words in (
+            ({**burned, 'written_at': None}, None, 'needs cleaning'),
+            ({'written_at': at}, None, 'free'),
+            (
+                {**burned, 'written_at': at, 'consumers': [INSTANCE]},
+                '2026-11-24 09:30:00',
+                f'allocated to {INSTANCE}',
+            ),
+        ):
+            row = self.state(**changes)
+            self.assertEqual(
+                (burned_at, words), (row.burned_at, row.availability)
+            )
+
+    def test_server_has_the_slot_of_its_lpar_or_of_its_allocation(self):
+        owned = values.slot(owner=values.client(LPAR))
+        root = dataclasses.replace(ROOT, consumers={INSTANCE: {'VCPU': 1}})
+        for slot, below, servers in (
+            (values.slot(), [provider(consumers=[INSTANCE])], (INSTANCE,)),
+            (owned, [provider(consumers=[INSTANCE])], (INSTANCE,)),
+            (owned, [], (INSTANCE,)),
+            (values.slot(), [provider()], ()),
+        ):
+            found = survey(slot, below=below)
+            tree = dataclasses.replace(found.tree, root=root)
+            (row,) = slot_rows.make_rows(
+                dataclasses.replace(found, tree=tree), pci_ids.DeviceNames()
+            )
+            self.assertEqual(servers, row.servers)
+            self.assertEqual((), row_of(slot).servers)
+
+    def test_unavailable_slot_has_state_and_reason(self):
+        row = self.state(
+            values.slot(owner=values.client(name='db')), consumers=[INSTANCE]
+        )
+        self.assertEqual(
+            f'allocated to {INSTANCE}; not offered: it is owned by partition '
+            'db, which Nova does not run',
+            row.availability,
+        )
 
     def test_source_tells_nova_from_cyborg(self):
         held = values.slot(owner=values.client(LPAR, name='instance-00000001'))

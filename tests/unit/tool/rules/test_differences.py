@@ -126,6 +126,24 @@ class DifferencesTest(unittest.TestCase):
         )
         self.assertIn(INSTANCE, found.cure)
 
+    def test_card_of_other_ids_is_replaced_even_if_nothing_changes(self):
+        kept = offered(
+            consumers=held(),
+            inventory={'CUSTOM_GPU': values.record(1)},
+            traits=offered().traits | {names.WITHDRAWN_TRAIT},
+        )
+        found = self.assert_one(
+            'replaced',
+            'device_id was 1EB8, and is 20B5',
+            compare(
+                [kept],
+                [values.slot(device_id=0x20B5, owner=values.client())],
+                policy=policies.Policy(),
+            ),
+        )
+        self.assertIn('Replace a card', found.cure)
+        self.assertTrue(found.counts)
+
     def test_withdrawn_provider_is_no_difference(self):
         withdrawn = offered(
             consumers=held(),

@@ -1,0 +1,87 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The page on metrics, the alert rules and the dashboard."""
+
+import re
+import unittest
+
+from nova_powervm.devices import names
+from nova_powervm.devices import plan as plans
+from nova_powervm.ops import metrics
+from tests.promtool import queries
+from tests.unit.docs import pages
+from tests.unit.docs import test_messages
+
+_METRIC = re.compile(r'(powervm_\w+)(?:\{([^}]*)\})?')
+_MATCHER = re.compile(r'(\w+)\s*(!?[=~]{1,2})\s*"([^"]*)"')
+_GROUPING = re.compile(r'(?:by|ignoring) \(([^)]*)\)')
+
+
+class MetricsPageTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.text = pages.documents()['admin/metrics']
+
+    def test_page_explains_every_metric_state_reason_and_alert(self):
+        explained = {
+            *(sample.name for sample in queries.recorded()),
+            *(s for s in plans.State if s is not plans.State.REMOVED),
+            *test_messages.WITHHELD_CODES,
+            *names.QUARANTINE_REASONS,
+            *(metrics.GONE, metrics.RESERVED, metrics.DUPLICATE),
+            *queries.alert_queries(),
+        }
+        for word in explained:
+            with self.subTest(word=word):
+                self.assertIn(f'``{word}``', self.text)
+
+
+class QueriesTest(unittest.TestCase):
+    """The queries ask for what there is; tests.promtool runs them."""
+
+    def setUp(self):
+        super().setUp()
+        self.labels = {}
+        for sample in queries.recorded():
+            known = self.labels.setdefault(sample.name, {})
+            for label, value in sample.labels.items():
+                known.setdefault(label, set()).add(value)
+        for name in ('powervm_slots', 'powervm_service_slots'):
+            self.labels[name]['state'] |= {*plans.State}
+            self.labels[name]['reason'] |= {
+                *test_messages.WITHHELD_CODES,
+                *names.QUARANTINE_REASONS,
+            }
+
+    def test_alerts_and_dashboard_ask_for_existing_labels(self):
+        found = [*queries.alert_queries().values()]
+        found += queries.dashboard_queries()
+        self.assertGreater(len(found), 20)
+        for query in found:
+            with self.subTest(query=query):
+                self.assert_answerable(query)
+
+    def assert_answerable(self, query):
+        asked = _METRIC.findall(query)
+        self.assertTrue(asked)
+        for name, matchers in asked:
+            self.assertIn(name, self.labels)
+            for label, operator, value in _MATCHER.findall(matchers):
+                known = self.labels[name][label]
+                if value != '.*':
+                    words = value.split('|') if '~' in operator else [value]
+                    self.assertLessEqual({*words}, known)
+            for grouping in _GROUPING.findall(query):
+                self.assertLessEqual(
+                    {*grouping.split(', ')}, {*self.labels[name]}
+                )
