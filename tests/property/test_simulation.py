@@ -28,6 +28,7 @@ from nova import objects
 from tests.property.simulation import base_machine
 from tests.property.simulation import checks
 from tests.property.simulation import host
+from tests.property.simulation import inventory
 from tests.property.simulation import machine
 from tests.property.simulation import placement
 from tests.property.simulation import process
@@ -55,6 +56,9 @@ class SimulationTest(unittest.TestCase):
 
     def test_random_moves_break_no_invariant(self):
         self._run(machine.MoveSimulation, 15)
+
+    def test_random_cleanings_break_no_invariant(self):
+        self._run(machine.CleaningSimulation, 10)
 
 
 class SimulationRegressionTest(unittest.TestCase):
@@ -176,3 +180,41 @@ class SimulationRegressionTest(unittest.TestCase):
                 for migration in self.world.left_allocations():
                     self.world.placement.free(migration.uuid)
                 self.assertTrue(self.world.cycle(self.node))
+
+    def test_device_that_is_being_cleaned_is_not_offered(self):
+        self.node.file.write(
+            inventory.Content().changed(inventory.GPU, once=True)
+        )
+        for _ in range(2):
+            self.assertTrue(self.world.cycle(self.node))
+        self.world.delete(self.world.boot(self.node, _GPU))
+        (row,) = self.world.cleaning.waiting(self.node)
+        index = world.slot_of(row)
+
+        # Exit codes of the program, and what follows; None is a kill.
+        for code, results in (
+            (None, ['killed']),
+            (3, ['goes on', 'goes on', 'failed for good']),
+            (0, ['goes on', 'goes on', 'goes on', 'released']),
+        ):
+            with self.subTest(results=results):
+                self.assertTrue(self.world.cleaning.begin(self.node, row))
+                self.assertEqual(results, self._clean(code))
+                checks.after_cycle(self.world, self.node)
+                if results[-1] == 'failed for good':
+                    self.assertFalse(self.world.cleaning.begin(self.node, row))
+                    self.world.cleaning.forgive(row)
+        self.assertIsNone(self.node.host.slots[index].owner)
+
+    def _clean(self, code):
+        """Clean a device, with a cycle and a check after each step."""
+        attempt = self.world.cleaning.running[self.node.name]
+        results = ['goes on']
+        while results[-1] == 'goes on':
+            results.append(self.world.cleaning.go_on(attempt, code or 0))
+            if code is None:
+                del self.world.cleaning.running[self.node.name]
+                results = ['goes on', 'killed']
+            self.world.check()
+            self.assertTrue(self.world.cycle(self.node))
+        return results[1:]

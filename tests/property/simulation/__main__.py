@@ -21,7 +21,11 @@ from hypothesis import stateful
 from tests.property.simulation import machine
 from tests.property.simulation import run_statistics
 
-_MACHINES = (machine.Simulation, machine.MoveSimulation)
+_MACHINES = (
+    machine.Simulation,
+    machine.MoveSimulation,
+    machine.CleaningSimulation,
+)
 #: Steps of one run at the most.
 _STEPS = 60
 

@@ -206,15 +206,22 @@ class BaseMachine(stateful.RuleBasedStateMachine):
     def reserve(self, node, row):
         if not row.offer or row.reserved:
             return False
-        if placement.WITHDRAWN not in row.traits:
+        if (
+            placement.WITHDRAWN not in row.traits
+            and row.uuid not in self.world.quarantined
+        ):
             self.world.reserved.add(row.uuid)
         self.world.placement.reserve(row, 1)
         return True
 
     def release(self, node, row):
-        if not row.reserved or row.uuid in self.world.quarantined:
-            return False
         key = (node.name, worlds.slot_of(row))
+        if (
+            not row.reserved
+            or row.uuid in self.world.quarantined
+            or self.world.cleaning.is_at(node, worlds.slot_of(row))
+        ):
+            return False
         self.world.placement.reserve(row, 0)
         self.world.reserved.discard(row.uuid)
         self.world.used.discard(key)

@@ -34,6 +34,8 @@ CARD = 0x1014
 VIOS = slots.Owner(slots.PartitionKind.VIOS, 2, None, 'vios1')
 #: The LPAR of somebody who does not use Nova.
 ARCHIVE = '0B1C2D3E-0000-4000-8000-00000000000A'
+#: That of an operator, in which devices are cleaned.
+CLEANER = '0B1C2D3E-0000-4000-8000-00000000000C'
 _SIZES_OF_ARCHIVE = partition.Sizes(1024, 1, 0.5)
 
 
@@ -80,7 +82,10 @@ class Host:
         self.uuid = f'system-{name}'
         self.slots = {index: SlotState() for index in SLOTS}
         self.slots[OF_CYBORG] = SlotState(FPGA)
-        self.lpars = {ARCHIVE: Lpar(ARCHIVE, 'archive', 'running')}
+        self.lpars = {
+            ARCHIVE: Lpar(ARCHIVE, 'archive', 'running'),
+            CLEANER: Lpar(CLEANER, 'cleaner', 'running'),
+        }
         self.before_give = before_give
         # LPAR uuid to the disks that it has connected.
         self.mapped = {}
@@ -166,9 +171,13 @@ class Host:
         self.changed()
 
     def take(self, index, owner):
-        """Change the owner of a slot, unless a running LPAR owns it."""
+        """Change the owner of a slot, unless a running instance owns it."""
         lpar = self.lpars.get(self.slots[index].owner)
-        if lpar and lpar.uuid != ARCHIVE and lpar.state != 'not activated':
+        if (
+            lpar
+            and lpar.uuid not in (ARCHIVE, CLEANER)
+            and lpar.state != 'not activated'
+        ):
             return False
         self.change(index, owner=owner)
         return True

@@ -96,10 +96,21 @@ class Simulation(
     ProcessRules,
     move_rules.MoveRules,
     operator_rules.RepairRules,
+    operator_rules.CleaningRules,
     operator_rules.HostRules,
     operator_rules.ProviderRules,
 ):
     """All rules."""
+
+
+class CleaningSimulation(
+    ProcessRules,
+    operator_rules.CleaningRules,
+    operator_rules.RepairRules,
+    operator_rules.HostRules,
+    operator_rules.ProviderRules,
+):
+    """Devices that are used, cleaned, quarantined, restored and released."""
 
 
 class MoveSimulation(

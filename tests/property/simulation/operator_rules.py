@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from nova_powervm.devices import names
 from tests.property.simulation import base_machine
 from tests.property.simulation import host
+from tests.property.simulation import instance_rules
 from tests.property.simulation import inventory
 from tests.property.simulation import placement
 from tests.property.simulation import run_statistics
@@ -34,6 +35,10 @@ _CHANGES = st.fixed_dictionaries(
 )
 
 
+#: Those of the program that cleans. With 2 and 3 the slot is not given back.
+_EXIT_CODES = st.sampled_from((0, 0, 0, 1, 2, 3))
+
+
 class RepairRules(base_machine.BaseMachine):
     """Rules that make devices usable again."""
 
@@ -46,7 +51,7 @@ class RepairRules(base_machine.BaseMachine):
         for index in host.SLOTS:
             state = node.host.slots[index]
             node.host.change(index, card=host.GPU, reported=True, sriov=False)
-            if state.owner in (host.VIOS, host.ARCHIVE):
+            if state.owner in (host.VIOS, host.ARCHIVE, host.CLEANER):
                 node.host.take(index, None)
         node.file.write(inventory.Content().changed(inventory.GPU, once=once))
         self.wait(node, wait)
@@ -67,6 +72,94 @@ class RepairRules(base_machine.BaseMachine):
             for node, row in self.rows()
             if row.reserved and worlds.ONCE in row.traits
         ]
+
+
+class CleaningRules(instance_rules.InstanceRules):
+    """Rules that clean devices, killed anywhere."""
+
+    @stateful.precondition(lambda self: self.running())
+    @stateful.rule(
+        data=st.data(),
+        steps=st.integers(0, 4),
+        exit_code=_EXIT_CODES,
+        is_killed=st.booleans(),
+    )
+    def use_and_clean(self, data, steps, exit_code, is_killed):
+        """Boot an instance and delete it, and begin to clean a device.
+
+        Without this, few devices would come so far.
+        """
+        if not self._uncleaned():
+            self.boot_one(data=data)
+        if not self._uncleaned() and self.there():
+            self.delete(data=data, trouble=None)
+        if self._uncleaned():
+            self._begin(data, steps, exit_code, is_killed=is_killed)
+
+    @stateful.precondition(lambda self: self._uncleaned())
+    @stateful.rule(
+        data=st.data(), exit_code=_EXIT_CODES, is_killed=st.booleans()
+    )
+    def begin_cleaning(self, data, exit_code, is_killed):
+        self._begin(data, 0, exit_code, is_killed=is_killed)
+
+    def _begin(self, data, steps, exit_code, *, is_killed):
+        node, row = base_machine.pick(data, self._uncleaned())
+        if self.world.cleaning.begin(node, row):
+            self._go_on(node, steps, exit_code, is_killed=is_killed)
+        else:
+            # It was killed before it put the device in quarantine.
+            self._give_up(row, is_killed=is_killed)
+
+    def _uncleaned(self):
+        return [
+            (node, row)
+            for node in self.world.nodes
+            for row in self.world.cleaning.waiting(node)
+        ]
+
+    @stateful.precondition(lambda self: self.world.cleaning.running)
+    @stateful.rule(
+        data=st.data(),
+        steps=st.integers(1, 4),
+        exit_code=_EXIT_CODES,
+        is_killed=st.sampled_from((False, False, True)),
+        wait=st.booleans(),
+    )
+    def go_on_cleaning(self, data, steps, exit_code, is_killed, wait):
+        running = self.world.cleaning.running
+        node = running[base_machine.pick(data, sorted(running))].node
+        self._go_on(node, steps, exit_code, is_killed=is_killed)
+        self.wait(node, wait)
+
+    def _go_on(self, node, steps, exit_code, *, is_killed):
+        """Do some steps of the cleaning of a host, and perhaps kill it."""
+        running = self.world.cleaning.running
+        attempt, result = running[node.name], 'goes on'
+        while steps and result == 'goes on':
+            steps -= 1
+            result = self.world.cleaning.go_on(attempt, exit_code)
+        if result == 'released':
+            self._release_clean(attempt)
+        elif result == 'failed for good' and not is_killed:
+            self._give_up(attempt.row, is_killed=False)
+        elif result == 'goes on' and is_killed:
+            del running[node.name]
+            result = 'killed'
+        self.done(f'cleaning: {result}')
+
+    def _release_clean(self, attempt):
+        self.world.require(
+            self.release(attempt.node, attempt.row),
+            'a clean device is released',
+            attempt,
+        )
+
+    def _give_up(self, row, *, is_killed):
+        if self.world.cleaning.is_waiting(row):
+            self.quarantine(row, 'CLEANING', is_killed=is_killed)
+            self.world.cleaning.forgive(row)
+            self.done('cleaning: quarantine')
 
 
 class ProviderRules(base_machine.BaseMachine):

@@ -17,6 +17,7 @@ from nova.compute import task_states
 
 from nova_powervm.devices import names
 from nova_powervm.virt import instance_records
+from tests.property.simulation import cleaning
 from tests.property.simulation import moves
 from tests.property.simulation import placement
 from tests.property.simulation import storage
@@ -60,6 +61,7 @@ class World(moves.Moves):
         # Providers in quarantine, with their marks.
         self.quarantined = {}
         self.set_aggregates = {}
+        self.cleaning = cleaning.Cleaning(self)
         # Uuid of a provider that is not ours to what it is.
         self.foreign = {}
         # Number of checks by name.
@@ -248,6 +250,7 @@ class World(moves.Moves):
                 self.used.discard((node.name, slot_of(row)))
                 self.touched.discard((node.name, slot_of(row)))
         self.reserved.discard(row.uuid)
+        self.cleaning.forget(row)
         self.set_traits.pop(row.uuid, None)
         self.quarantined.pop(row.uuid, None)
         self.set_aggregates.pop(row.uuid, None)
@@ -315,6 +318,12 @@ class World(moves.Moves):
                 self.require(
                     not self.placement.has_room(row),
                     'a used device is not offered',
+                    row,
+                )
+            if self.cleaning.is_at(node, slot_of(row)):
+                self.require(
+                    not self.placement.has_room(row),
+                    'a device that is being cleaned is not offered',
                     row,
                 )
 
