@@ -86,6 +86,13 @@ man_pages = [
         1,
     ),
     (
+        'cli/nova-powervm-clean',
+        'nova-powervm-clean',
+        'clean and release used devices of a PowerVM host',
+        [project],
+        1,
+    ),
+    (
         'cli/nova-powervm-status',
         'nova-powervm-status',
         'check whether a PowerVM host is ready for an upgrade',

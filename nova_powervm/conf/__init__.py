@@ -10,12 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Registration of the options in the group ``[powervm]``."""
+"""Registration of the options of nova-compute, and the list of all."""
 
 from typing import Any
 
 from oslo_config import cfg
 
+from nova_powervm.conf import cleaning
 from nova_powervm.conf import powervm
 
 __all__ = ('list_opts', 'powervm', 'register_opts')
@@ -35,4 +36,4 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 def list_opts() -> list[tuple[str, list[Any]]]:
     """Return the options for oslo.config's generator and documentation."""
-    return [(powervm.GROUP.name, powervm.OPTIONS)]
+    return [(powervm.GROUP.name, powervm.OPTIONS), *cleaning.list_opts()]

@@ -152,9 +152,12 @@ def _lines(policy: policies.Policy, plan: plans.Plan) -> dict[int, _Line]:
         if verdict.reason
     }
     for entry in plan.entries:
-        grave = entry.action is plans.Action.WITHDRAW or (
-            entry.consumers and entry.action is not plans.Action.QUARANTINE
-        )
+        # A burned device that waits may be anywhere, for example where it is
+        # being cleaned.
+        grave = (
+            entry.action is plans.Action.WITHDRAW
+            and entry.state is not plans.State.BURNED
+        ) or (entry.consumers and entry.action is not plans.Action.QUARANTINE)
         lines[entry.drc_index] = _Line(
             logging.WARNING if grave else logging.INFO,
             describe(entry),

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Commands for operators: nova-powervm-inventory and nova-powervm-status."""
+"""Commands for operators, such as nova-powervm-inventory."""
 
 import warnings
 

@@ -88,6 +88,17 @@ class DeviceUnchanged(exception.PowerVMError):
     message = 'Not changed: {which}: {reason}.'
 
 
+class AlreadyCleaning(exception.PowerVMError):
+    """Another process cleans the devices of this node."""
+
+    code = 'powervm.clean.running'
+    message = (
+        'Another process cleans the devices of {node} and has locked {path}. '
+        'That may be nova-powervm-clean, or a program that it has started and '
+        'that outlived it: `fuser -v {path}` shows which.'
+    )
+
+
 class AcceleratorApiError(exception.PowerVMError):
     """Cyborg's API did not answer, or refused a request."""
 

@@ -51,7 +51,8 @@ NOT_RUN = (
     'mount',
     'python3 -m json.tool',
     'grep -ls',
-    'clean_and_release.py',  # tests.unit.tools.test_clean_and_release
+    'nova-powervm-clean',  # tests.functional.test_cleaning
+    'cp etc/nova/',
     'source',  # tests.unit.tool.inventory.test_app
     'nova-powervm-inventory complete',  # the same
     'openstack accelerator',  # Cyborg

@@ -17,9 +17,9 @@ from keystoneauth1 import exceptions as keystone
 from nova import context as nova_context
 from oslo_utils import uuidutils
 
+from nova_powervm.tool.clean import deletions
 from tests.functional import base
 from tests.functional import one_time_use
-from tests.unit.tools import test_clean_and_release as clean
 
 INDEX = one_time_use.INDEX
 
@@ -71,7 +71,7 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
         self._run_periodics()
         self.assert_burned(INDEX)
         self.assertIsNone(self.slot_owner(INDEX))
-        self.assert_the_sample_takes_the_deletion_of(server)
+        self.assert_cleaning_hears_the_deletion_of(server)
         refused = self.boot_with_device(expected='ERROR')
         self.assertIn('No valid host', refused['fault']['message'])
 
@@ -87,9 +87,9 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
         self.assertEqual(set(), self.burned())
         self.assertEqual(everything, self.marked())
 
-    def assert_the_sample_takes_the_deletion_of(self, server):
-        """Assert that the sample tool accepts Nova's notification."""
-        rule = clean.sample.Endpoint(None, 'host1').filter_rule
+    def assert_cleaning_hears_the_deletion_of(self, server):
+        """Assert that nova-powervm-clean accepts Nova's notification."""
+        rule = deletions.Endpoint('host1', lambda: None).filter_rule
         taken = [
             sent['payload']['nova_object.data']['uuid']
             for sent in self.notifier.versioned_notifications

@@ -158,9 +158,9 @@ class WatchingPageTest(unittest.TestCase):
         found = 0
         package = pages.ROOT / 'nova_powervm'
         for path in sorted(package.rglob('*.py')):
-            # These are not run as services.
+            # The other commands are not run as services.
             inside = path.relative_to(package).parts
-            if inside[0] != 'tool':
+            if inside[0] != 'tool' or inside[1] == 'clean':
                 for message in lines_of_the_log(path):
                     found += 1
                     with self.subTest(file=path.name):

@@ -21,6 +21,7 @@ from oslo_config import cfg
 from oslo_config import generator
 
 from nova_powervm import conf
+from nova_powervm.conf import cleaning
 from nova_powervm.neutron import options as neutron_options
 from tests.unit.docs import pages
 
@@ -45,8 +46,9 @@ class OptionsMixin:
         """Return the options by name, as the generator finds them."""
         return {
             opt.dest: opt
-            for _, opts in self.module.list_opts()
+            for group, opts in self.module.list_opts()
             for opt in opts
+            if group == self.group
         }
 
     def test_sample_shows_every_option(self):
@@ -102,6 +104,12 @@ class NovaOptionsTest(OptionsMixin, unittest.TestCase):
             '/etc/nova/inventory.yaml',
             self.options()['inventory_file'].default,
         )
+
+
+class CleaningOptionsTest(OptionsMixin, unittest.TestCase):
+    group = 'powervm_clean'
+    generator = 'nova-powervm-config-generator.conf'
+    module = cleaning
 
 
 class NeutronOptionsTest(OptionsMixin, unittest.TestCase):

@@ -137,6 +137,19 @@ class PlanLogTest(unittest.TestCase):
         )
         self.assertTrue(text.endswith('[withdrawn]'), text)
 
+    def test_used_device_that_is_being_cleaned_is_no_fault(self):
+        once = dataclasses.replace(GPUS, one_time_use=True)
+        used = values.provider(reserved=1, traits=[names.ONE_TIME_USE_TRAIT])
+        elsewhere = values.slot(owner=values.client('CLEANER'))
+        ((level, text),) = self.tell(once, slots=[elsewhere], providers=[used])
+        self.assertIn('owned by', text)
+        self.assertTrue(text.endswith('[burned]'), text)
+        self.assertEqual(logging.INFO, level)
+        ((level, text),) = self.tell(
+            once, slots=[elsewhere], providers=[used], consumers=['vm']
+        )
+        self.assertEqual(logging.WARNING, level)
+
     def test_card_of_other_ids_is_warned_of_once(self):
         old = values.provider(
             traits=names.generated_traits(values.slot(device_id=0x1DB6))

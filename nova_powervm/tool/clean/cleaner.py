@@ -1,0 +1,214 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""One pass over the devices of a host that wait for cleaning."""
+
+import dataclasses
+from collections.abc import Callable
+
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.conf import cleaning as options
+from nova_powervm.devices import slots
+from nova_powervm.tool import errors
+from nova_powervm.tool.clean import program as programs
+from nova_powervm.tool.clean import state
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import placement_client
+from nova_powervm.tool.inventory import quarantine
+from nova_powervm.tool.inventory import release
+from nova_powervm.tool.rules import cleaning
+from nova_powervm.tool.rules import placement_tree
+from nova_powervm.tool.rules import releasing
+
+LOG = logging.getLogger(__name__)
+
+_REASON = 'CLEANING'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Services:
+    """Who is asked, and told.
+
+    :param placement: Placement.
+    :param read_host: Reads the host anew.
+    :param program: The operator's program.
+    :param attempts: Counts attempts.
+    """
+
+    placement: placement_client.PlacementClient
+    read_host: Callable[[], host_reader.HostReading]
+    program: programs.Program
+    attempts: state.Attempts
+
+
+class Cleaner:
+    """Cleans devices and releases them, one after the other.
+
+    :param services: Who is asked, and told.
+    :param settings: The options.
+    :param node: Name of the compute node.
+    """
+
+    def __init__(
+        self, services: Services, settings: options.Settings, node: str
+    ) -> None:
+        self._services = services
+        self._settings = settings
+        self._node = node
+
+    def clean_all(self) -> bool:
+        """Clean and release what waits now.
+
+        Host and Placement are asked anew for each device: to clean those
+        before it may have taken hours.
+
+        :returns: Whether every device that waited was released.
+        :raises exception.PowerVMError: Host or Placement cannot be read, or
+            the file of counts is damaged.
+        """
+        tree = self._services.placement.tree(self._node)
+        waiting = releasing.find_used_devices(tree)
+        self._services.attempts.keep({each.uuid for each in waiting})
+        outcomes = [
+            not self._services.program.is_stopped and self._clean(each.uuid)
+            for each in waiting
+        ]
+        return all(outcomes)
+
+    def _clean(self, uuid: str) -> bool:
+        """Clean and release one device, unless it waits no more."""
+        provider = self._services.placement.provider(uuid)
+        if provider is None or not provider.needs_cleaning:
+            return True
+        slot, obstacle = self._find_slot(provider)
+        if slot is None:
+            LOG.warning(
+                'Slot %(slot)s is not cleaned now: %(reason)s.',
+                {
+                    'slot': slots.format_drc_index(provider.drc_index or 0),
+                    'reason': obstacle,
+                },
+            )
+            return False
+        number = self._services.attempts.of(uuid) + 1
+        if number > self._settings.attempts:
+            # A quarantine, or this process, ended before it was complete.
+            self._give_up(uuid, slot)
+            return False
+        return self._attempt(uuid, slot, number)
+
+    def _find_slot(
+        self, provider: placement_tree.PlacementProvider
+    ) -> tuple[slots.Slot | None, str]:
+        """Return the slot to clean, or why it is not to be cleaned now."""
+        io_slots = self._services.read_host().system.io_slots
+        partition = self._settings.partition
+        try:
+            return cleaning.choose_slot(provider, io_slots, partition), ''
+        except errors.ReleaseRefused as error:
+            return None, error.fields['reason']
+
+    def _attempt(self, uuid: str, slot: slots.Slot, number: int) -> bool:
+        """Run the program, and release the device if it is clean.
+
+        :param number: Of the attempt. Its start counts: if nobody is left to
+            see the end, it has failed.
+        """
+        attempts = self._services.attempts
+        attempts.put(uuid, number)
+        outcome = self._run(slot, number)
+        failure = outcome.failure
+        if not failure:
+            try:
+                failure = self._release(uuid, slot)
+            except exception.PowerVMError:
+                # That is not the fault of the device.
+                attempts.put(uuid, number - 1)
+                raise
+        if outcome.interrupted:
+            attempts.put(uuid, number - 1)
+            LOG.info(
+                'Slot %(slot)s stays reserved: %(reason)s.',
+                {'slot': slot.drc_hex, 'reason': failure},
+            )
+        elif failure:
+            self._note_failure(uuid, slot, number, failure)
+        else:
+            attempts.put(uuid, 0)
+            LOG.info('Slot %s is clean, and was released.', slot.drc_hex)
+        return not failure
+
+    def _run(self, slot: slots.Slot, number: int) -> programs.Outcome:
+        settings = self._settings
+        LOG.info(
+            'Cleaning %(slot)s, attempt %(number)d of %(attempts)d.',
+            {
+                'slot': slot,
+                'number': number,
+                'attempts': settings.attempts,
+            },
+        )
+        return self._services.program.run(
+            cleaning.make_environment(
+                slot, self._node, number, settings.partition
+            ),
+            lambda line: LOG.info('Slot %s: %s', slot.drc_hex, line),
+        )
+
+    def _release(self, uuid: str, before: slots.Slot) -> str:
+        """Release a device if it is what was cleaned, and nobody has it.
+
+        :returns: Why it was not released; empty if it was.
+        """
+        reading = self._services.read_host()
+        provider = self._services.placement.provider(uuid)
+        if provider is None:
+            return 'its provider was deleted meanwhile'
+        try:
+            cleaning.check_cleaned(provider, before, reading.system.io_slots)
+            release.release(self._services.placement, provider)
+        except errors.ReleaseRefused as error:
+            return str(error.fields['reason'])
+        return ''
+
+    def _note_failure(
+        self, uuid: str, slot: slots.Slot, number: int, failure: str
+    ) -> None:
+        LOG.error(
+            'Cleaning slot %(slot)s has failed: %(reason)s. '
+            'This was attempt %(number)d of %(attempts)d.',
+            {
+                'slot': slot.drc_hex,
+                'reason': failure,
+                'number': number,
+                'attempts': self._settings.attempts,
+            },
+        )
+        if number >= self._settings.attempts:
+            self._give_up(uuid, slot)
+
+    def _give_up(self, uuid: str, slot: slots.Slot) -> None:
+        """Put a device in quarantine, unless it waits no more."""
+        provider = self._services.placement.provider(uuid)
+        if provider is None or not provider.needs_cleaning:
+            return
+        quarantine.quarantine(self._services.placement, provider, _REASON)
+        self._services.attempts.put(uuid, 0)
+        LOG.error(
+            'Slot %(slot)s is in quarantine: %(attempts)d attempts to clean '
+            'it have failed. Look at the device, then run '
+            '`nova-powervm-inventory restore %(slot)s`, and it is cleaned '
+            'again.',
+            {'slot': slot.drc_hex, 'attempts': self._settings.attempts},
+        )

@@ -1,0 +1,587 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Used devices that nova-powervm-clean cleans and releases."""
+
+import configparser
+import contextlib
+import io
+import json
+import pathlib
+import shlex
+import sys
+import textwrap
+import threading
+import time
+
+import fixtures
+import keystoneauth1.adapter
+import pypowervm.adapter
+from nova import context as nova_context
+
+from nova_powervm.devices import names
+from nova_powervm.tool.clean import app
+from nova_powervm.tool.clean import program as programs
+from nova_powervm.tool.clean import state
+from tests.functional import killed_threads
+from tests.functional import one_time_use
+from tests.functional import test_commands
+from tests.unit.docs import pages
+
+INDEX = one_time_use.INDEX
+SLOT = f'{INDEX:08X}'
+#: The partition of the worked example; it is off.
+PARTITION = 'archive'
+CLEANED = 'exit 0'
+
+_SAMPLE = pages.ROOT / 'etc' / 'nova' / 'clean-slot.sample'
+
+
+def running_in(group):
+    """Return the states of the processes of a group that have not ended."""
+    found = []
+    for path in pathlib.Path('/proc').glob('[0-9]*/stat'):
+        with contextlib.suppress(OSError):
+            state, _, its_group = path.read_text().rsplit(')')[1].split()[:3]
+            if int(its_group) == group and state != 'Z':
+                found.append(state)
+    return found
+
+
+class CleaningTestCase(
+    one_time_use.OneTimeUseTestCase, test_commands.CommandTestCase
+):
+    """A host with one-time-use GPUs and a partition for cleaning."""
+
+    def setUp(self):
+        super().setUp()
+        self.directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        # The log is that of the test.
+        self.useFixture(
+            fixtures.MockPatchObject(app.logging, 'setup', lambda *_: None)
+        )
+        self.start_host()
+
+    def forget(self):
+        super().forget()
+        self.control().clear_faults()
+        self.control().set_partition(PARTITION, state='not activated')
+        self.control().set_owner(SLOT, None)
+        for index, provider in self.slot_providers().items():
+            traits = self._get_provider_traits(provider['uuid'])
+            self._set_provider_traits(
+                provider['uuid'],
+                [
+                    t
+                    for t in traits
+                    if t not in names.quarantine_traits(traits)
+                ],
+            )
+            self.release(index)
+        self.read_anew()
+        for path in self.directory.iterdir():
+            path.unlink()
+
+    def read_anew(self):
+        """Let Nova read all providers, and update them."""
+        manager = self.computes['host1'].manager
+        manager.reportclient._association_refresh_time.clear()
+        manager.update_available_resource(nova_context.get_admin_context())
+
+    def use(self, *indexes):
+        """Leave devices as a deleted server does."""
+        for index in indexes or (INDEX,):
+            uuid = self.slot_providers()[index]['uuid']
+            self.reserve(uuid, 'CUSTOM_GPU', 1)
+
+    def conf(self, script=CLEANED, **options):
+        """Write nova.conf with a program for the shell; give its path."""
+        path = self.directory / 'program'
+        path.write_text(textwrap.dedent(script))
+        return self.nova_conf(
+            powervm_clean={
+                'program': f'/bin/sh {path}',
+                'state_directory': self.directory,
+                **options,
+            }
+        )
+
+    def clean(self, *script, **options):
+        """Run ``nova-powervm-clean --once``; return its exit code."""
+        return self.run_clean(self.conf(*script, **options))
+
+    def run_clean(self, conf):
+        """Run the command with a nova.conf; return its exit code."""
+        return app.main(['--config-file', conf, '--once'])
+
+    def clean_by(self, act, **options):
+        """Make one pass with a function in place of the program.
+
+        :param act: Takes the environment; returns what the pass is told.
+        """
+        with fixtures.MockPatchObject(
+            programs.Program,
+            'run',
+            lambda _, variables, __: act(variables) or programs.Outcome(),
+        ):
+            return self.clean(**options)
+
+    def passes(self, **options):
+        """Return what makes passes, in this thread."""
+        config = app.read_config(['--config-file', self.conf(**options)])
+        settings = app.options.read_settings(config.conf.powervm_clean)
+        return app.make_passes(config, settings, 0)
+
+    def marks(self):
+        """Return the quarantine traits of the device."""
+        uuid = self.slot_providers()[INDEX]['uuid']
+        return names.quarantine_traits(self._get_provider_traits(uuid))
+
+    def counts(self):
+        """Return the counted attempts."""
+        path = self.directory / 'host1.json'
+        return list(json.loads(path.read_text()).values())
+
+    def written(self):
+        """Return what a program has written to the file 'written'."""
+        return (self.directory / 'written').read_text().splitlines()
+
+    def assert_logged(self, words):
+        """Assert that the log of the story has some words."""
+        self.assertIn(words, self.logged())
+
+
+class CleaningPageTest(CleaningTestCase):
+    """The worked example of the page on cleaning."""
+
+    def test_example_moves_slot_to_a_partition_and_back(self):
+        self.use()
+        commands = dict(pages.commands('admin/cleaning'))
+        self.assertIn('nova-powervm-clean --once', commands)
+        (curl,) = [line for line in commands if line.startswith('curl ')]
+        _, _, arguments, url = shlex.split(curl)
+        self.assertEqual('$U/set_partition', url)
+        found = []
+
+        def shut_down_in_other_terminal():
+            for _ in range(600):
+                if self.lpar_named(PARTITION).state == 'running':
+                    break
+                time.sleep(0.1)
+            found.extend([self.slot_owner(INDEX), *self.burned()])
+            self.control().set_partition(**json.loads(arguments))
+
+        person = threading.Thread(target=shut_down_in_other_terminal)
+        person.start()
+        code = self.run_clean(
+            self.nova_conf(powervm_clean=self.options_of_the_page())
+        )
+        person.join()
+
+        self.assertEqual(0, code)
+        uuid = self.lpar_named(PARTITION).uuid
+        self.assertEqual([uuid, INDEX], found)
+        self.assertIsNone(self.slot_owner(INDEX))
+        self.assertEqual({}, self.lpar_named(PARTITION).slots)
+        self.assert_burned()
+        (log,) = self.blocks('none')
+        logged = iter(self.logged().splitlines())
+        for line in log.splitlines():
+            self.assertTrue(any(each.endswith(line) for each in logged), line)
+
+    def test_sample_takes_slot_back_after_a_kill_and_when_time_is_up(self):
+        self.use()
+        # As a program leaves it that was killed.
+        self.control().set_owner(SLOT, PARTITION)
+        self.control().set_partition(PARTITION, state='running')
+        options = self.options_of_the_page() | {'time_limit': 8}
+
+        code = self.run_clean(self.nova_conf(powervm_clean=options))
+
+        self.assertEqual(2, code)
+        self.assert_logged(f'{PARTITION} has started with slot {SLOT}')
+        self.assert_logged('the program did not end within 8 seconds')
+        self.assert_burned(INDEX)
+        self.assertIsNone(self.slot_owner(INDEX))
+        self.assertEqual('not activated', self.lpar_named(PARTITION).state)
+
+    def blocks(self, language):
+        """Return the code blocks of the page."""
+        return [
+            text
+            for name, text in pages.blocks(language)
+            if name == 'admin/cleaning'
+        ]
+
+    def options_of_the_page(self):
+        """Return the options of the example, with the paths of this test."""
+        parser = configparser.ConfigParser()
+        parser.read_string(self.blocks('ini')[-1])
+        options = dict(parser['powervm_clean'])
+        program = f'/opt/nova/bin/python3 /etc/nova/{_SAMPLE.stem}'
+        self.assertEqual(program, options['program'])
+        words = [sys.executable, str(_SAMPLE), self.nova_conf()]
+        return options | {
+            'program': shlex.join(words),
+            'state_directory': self.directory,
+        }
+
+
+class CleaningTest(CleaningTestCase):
+    """Whatever happens, an unclean device stays reserved."""
+
+    def test_devices_are_released_only_after_they_were_cleaned(self):
+        self.tell_stories()
+
+    def story_device_of_deleted_server_is_cleaned_and_offered_again(self):
+        server = self.boot(one_time_use.gpu_group())
+        uuid = self.slot_providers()[INDEX]['uuid']
+        self.assertEqual(0, self.clean())
+        self.assert_burned(INDEX)
+        self._delete_server(server)
+
+        code = self.clean(
+            f"""\
+            env | grep ^POWERVM_ | sort > {self.directory}/written
+            echo wiping
+            echo careful >&2
+            """
+        )
+
+        self.assertEqual(0, code)
+        self.assert_burned()
+        self.assertEqual(
+            [
+                'POWERVM_ATTEMPT=1',
+                f'POWERVM_DRC_INDEX={SLOT}',
+                'POWERVM_HOST=host1',
+                'POWERVM_IDS=10DE:1DB6:10DE:124A',
+                'POWERVM_LOCATION=U78D2.001.EMU0001-P1-C3',
+                'POWERVM_PARTITION=',
+            ],
+            self.written(),
+        )
+        self.assert_logged(f'Slot {SLOT}: wiping')
+        self.assert_logged(f'Slot {SLOT}: careful')
+        self.assert_logged(f'Slot {SLOT} is clean, and was released.')
+        self.assertEqual([], self.counts())
+        self.read_anew()
+        again = self.boot(one_time_use.gpu_group())
+        self.assertEqual([INDEX], [*self.lpar(again).slots])
+        self.assertEqual(uuid, self.slot_providers()[INDEX]['uuid'])
+
+    def story_device_that_cannot_be_cleaned_is_quarantined_in_the_end(self):
+        self.use()
+        program = f"""\
+            echo $POWERVM_ATTEMPT >> {self.directory}/written
+            exit 7
+            """
+        for _ in range(2):
+            self.assertEqual(2, self.clean(program))
+            self.assert_burned(INDEX)
+            self.assertEqual(set(), self.marks())
+        self.assert_logged('the program ended with exit code 7')
+        self.assertEqual(2, self.clean(program))
+        self.assertEqual(
+            {names.QUARANTINED_TRAIT, names.quarantine_trait('CLEANING')},
+            self.marks(),
+        )
+        self.assert_logged(f'Slot {SLOT} is in quarantine: 3 attempts')
+
+        # It is left alone, until somebody ends that.
+        self.assertEqual(0, self.clean(program))
+        self.assert_burned(INDEX)
+        self.assertEqual(['1', '2', '3'], self.written())
+        self.run_command('restore', SLOT)
+        self.assertEqual(2, self.clean(program))
+        self.assertEqual(['1', '2', '3', '1'], self.written())
+
+    def story_failure_of_one_device_does_not_stop_the_others(self):
+        self.use(INDEX, INDEX + 1)
+        self.assertEqual(2, self.clean(f'test $POWERVM_DRC_INDEX != {SLOT}'))
+        self.assert_burned(INDEX)
+
+    def story_program_that_hangs_is_ended_with_all_it_has_started(self):
+        self.use()
+        code = self.clean(
+            f"""\
+            echo $$ > {self.directory}/written
+            sleep 600 & wait
+            """,
+            time_limit=1,
+        )
+        self.assertEqual(2, code)
+        self.assert_burned(INDEX)
+        self.assert_logged('the program did not end within 1 seconds')
+        (group,) = map(int, self.written())
+        self.assertEqual([], running_in(group))
+
+    def story_missing_program_cleans_nothing(self):
+        self.use()
+        self.assertEqual(2, self.clean(program='/nowhere'))
+        self.assert_burned(INDEX)
+        self.assert_logged('/nowhere cannot be run: No such file')
+
+    def story_slot_that_stays_with_a_partition_is_not_released(self):
+        self.use()
+
+        def leave(_):
+            self.control().set_owner(SLOT, PARTITION)
+
+        self.assertEqual(2, self.clean_by(leave))
+        self.assert_burned(INDEX)
+        self.assert_logged(f'its slot is owned by partition {PARTITION}')
+
+        # Without its name, a partition may be anybody's.
+        self.assertEqual(2, self.clean())
+        self.assert_burned(INDEX)
+        self.assert_logged(f'Slot {SLOT} is not cleaned now: its slot is')
+        self.assertEqual([1], self.counts())
+
+        # With its name, the slot is what a killed program has left.
+        def take_back(_):
+            self.control().set_owner(SLOT, None)
+
+        self.assertEqual(0, self.clean_by(take_back, partition=PARTITION))
+        self.assert_burned()
+
+    def story_device_being_cleaned_is_offered_by_no_one_else(self):
+        self.use()
+        refused = []
+
+        def try_all(_):
+            self.control().set_owner(SLOT, PARTITION)
+            refused.append(self.run_command('release', SLOT, '--yes')[::2])
+            self.read_anew()
+            self.restart_host()
+            self.read_anew()
+            self.assert_burned(INDEX)
+            refused.append(self.allocate_device())
+            self.control().set_owner(SLOT, None)
+
+        self.assertEqual(0, self.clean_by(try_all))
+        (code, words), status = refused
+        self.assertEqual((2, 409), (code, status))
+        self.assertIn(f'its slot is owned by partition {PARTITION}', words)
+        self.assert_burned()
+
+    def allocate_device(self):
+        """Try to allocate the device; return Placement's answer."""
+        uuid = self.slot_providers()[INDEX]['uuid']
+        return self.placement.put(
+            '/allocations/00000000-0000-0000-0000-000000000001',
+            {
+                'allocations': {uuid: {'resources': {'CUSTOM_GPU': 1}}},
+                'consumer_generation': None,
+                'project_id': self.api.project_id,
+                'user_id': 'admin',
+            },
+            version='1.28',
+        ).status
+
+    def story_card_that_was_replaced_meanwhile_is_not_released(self):
+        self.use()
+
+        def replace(_):
+            self.control().pull(SLOT)
+            self.control().plug(
+                SLOT,
+                {
+                    'description': 'NVMe',
+                    'vendor_id': '144D',
+                    'device_id': 'A822',
+                    'class': '0108',
+                },
+            )
+
+        self.assertEqual(2, self.clean_by(replace))
+        self.assert_burned(INDEX)
+        self.assert_logged('vendor_id was 10DE, and is 144D')
+        self.control().pull(SLOT)
+        self.assertEqual(2, self.clean())
+        self.assert_logged('its slot is empty')
+        self.plug_gpu(SLOT)
+
+    def story_device_in_quarantine_is_neither_cleaned_nor_released(self):
+        self.use()
+        cleaned = []
+
+        def quarantine(variables):
+            cleaned.append(variables)
+            self.run_command('quarantine', SLOT, '--reason', 'FAILED')
+
+        self.assertEqual(2, self.clean_by(quarantine))
+        self.assert_burned(INDEX)
+        self.assert_logged('it is in quarantine')
+        self.assertEqual(0, self.clean_by(quarantine))
+        self.assertEqual(1, len(cleaned))
+        self.assertIn(names.quarantine_trait('FAILED'), self.marks())
+
+    def story_device_that_somebody_released_meanwhile_is_left_to_him(self):
+        self.use()
+
+        def release(_):
+            self.release()
+            self.assertEqual(204, self.allocate_device())
+
+        self.assertEqual(2, self.clean_by(release, attempts=1))
+        self.assertEqual(set(), self.marks())
+        self.assert_logged('it is allocated to')
+        self.allocate('00000000-0000-0000-0000-000000000001', {})
+
+    def story_host_without_an_answer_costs_no_attempt(self):
+        self.use()
+
+        def silence(_):
+            self.control().add_fault(match='.', every=True, status=503)
+
+        self.assertEqual(4, self.clean_by(silence))
+        self.assert_burned(INDEX)
+        self.assertEqual([], self.counts())
+        self.assert_logged('The pass over the devices has ended early')
+        self.assertEqual(4, self.clean())
+        self.assert_burned(INDEX)
+
+    def story_signal_ends_the_program_and_costs_no_attempt(self):
+        self.use()
+        code = self.clean(
+            f"""\
+            trap 'echo stopped >> {self.directory}/written; exit 1' TERM
+            kill -TERM $PPID
+            sleep 600 & wait
+            """
+        )
+        self.assertEqual(2, code)
+        self.assertEqual(['stopped'], self.written())
+        self.assertEqual([], self.counts())
+        self.assert_burned(INDEX)
+        self.assert_logged(f'Slot {SLOT} stays reserved: the program was')
+
+    def story_second_process_ends_in_words(self):
+        self.use()
+        conf = self.conf()
+        err = io.StringIO()
+        with (
+            state.lock(str(self.directory), 'host1'),
+            contextlib.redirect_stderr(err),
+        ):
+            code = app.main(['--config-file', conf, '--once'])
+        self.assertEqual(3, code)
+        self.assertIn(
+            'Another process cleans the devices of host1', str(err.getvalue())
+        )
+        self.assert_burned(INDEX)
+
+    def story_program_keeps_the_lock_if_it_outlives_its_caller(self):
+        self.use()
+        code = self.clean(
+            f'cd {self.directory} && '
+            'ls -l /proc/$$/fd | grep -o host1.lock > written'
+        )
+        self.assertEqual((0, ['host1.lock']), (code, self.written()))
+
+    def story_damaged_counts_are_named_and_release_nothing(self):
+        self.use()
+        (self.directory / 'host1.json').write_text('[1]')
+        self.assertEqual(4, self.clean())
+        self.assert_burned(INDEX)
+        self.assert_logged('host1.json is damaged')
+
+    def story_device_stays_reserved_wherever_the_process_is_killed(self):
+        for request in self.kill_each_request():
+            # Only the last write of all releases it.
+            is_released = request == 'PUT /inventories'
+            self.assert_burned(*(() if is_released else (INDEX,)))
+            self.assertEqual(0, self.clean())
+            self.assert_burned()
+
+    def story_killed_quarantine_is_completed_by_the_next_pass(self):
+        failing = {'script': 'exit 1', 'attempts': 1}
+        for _ in self.kill_each_request(**failing):
+            self.assert_burned(INDEX)
+            self.clean(**failing)
+            self.assert_burned(INDEX)
+            self.assertIn(names.QUARANTINED_TRAIT, self.marks())
+            self.run_command('restore', SLOT)
+
+    def story_attempt_counts_if_the_process_is_killed_in_it(self):
+        self.use()
+
+        def die(*_):
+            raise killed_threads.Killed
+
+        with fixtures.MockPatchObject(programs.Program, 'run', die):
+            self.assertRaises(killed_threads.Killed, self.passes().once)
+        self.assert_burned(INDEX)
+        self.assertEqual([1], self.counts())
+        numbers = []
+        self.clean_by(lambda told: numbers.append(told['POWERVM_ATTEMPT']))
+        self.assertEqual(['2'], numbers)
+        self.assert_burned()
+
+    def kill_each_request(self, **options):
+        """Kill a pass after each of its requests; yield the request."""
+        for number in range(1, 100):
+            self.use()
+            with (
+                self.killed_after(number) as request,
+                contextlib.suppress(killed_threads.Killed),
+            ):
+                self.passes(**options).once()
+            if not request:
+                self.assertGreater(number, 10)
+                return
+            with self.subTest(number=number, request=request):
+                yield request[0]
+        self.fail('the pass has no end')
+
+    @contextlib.contextmanager
+    def killed_after(self, number):
+        """Kill the thread after one of its requests, so that it sends no more.
+
+        :param number: Of the request, from 1.
+        """
+        left, dead, request = [number], threading.Event(), []
+        own = threading.get_ident()
+
+        def wrap(send, is_host):
+            def wrapped(adapter, *args, **options):
+                if threading.get_ident() != own:
+                    return send(adapter, *args, **options)
+                if dead.is_set():
+                    raise killed_threads.Killed
+                answer = send(adapter, *args, **options)
+                left[0] -= 1
+                if left[0]:
+                    return answer
+                url, method = args[1::-1] if is_host else args[:2]
+                for noun in ('/inventories', '/traits'):
+                    url = noun if noun in url else url
+                request.append(f'{method} {url}')
+                dead.set()
+                raise killed_threads.Killed
+
+            return wrapped
+
+        host, placement = (
+            pypowervm.adapter.Session,
+            keystoneauth1.adapter.Adapter,
+        )
+        with (
+            fixtures.MockPatchObject(
+                host, 'request', wrap(host.request, is_host=True)
+            ),
+            fixtures.MockPatchObject(
+                placement, 'request', wrap(placement.request, is_host=False)
+            ),
+        ):
+            yield request

@@ -1,0 +1,150 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import dataclasses
+import unittest
+
+from nova_powervm.devices import names
+from nova_powervm.devices import slots
+from nova_powervm.tool import errors
+from nova_powervm.tool.rules import cleaning
+from tests.unit.devices import values
+from tests.unit.tool.rules import test_releasing
+
+CARD = slots.Slot(
+    values.INDEX,
+    drc_name='U1-P1-C3',
+    vendor_id=0x10DE,
+    device_id=0x1DB6,
+    subsys_vendor_id=0x10DE,
+    subsys_device_id=0x124A,
+)
+CLEANER = slots.Owner(slots.PartitionKind.CLIENT, 9, 'UUID', 'cleaner')
+VIOS = dataclasses.replace(CLEANER, kind=slots.PartitionKind.VIOS)
+
+
+def owned(owner):
+    return dataclasses.replace(CARD, owner=owner)
+
+
+class ChooseTest(unittest.TestCase):
+    """Which devices are cleaned."""
+
+    def choose(self, *io_slots, partition=None, **changes):
+        provider = test_releasing.burned(**changes)
+        return cleaning.choose_slot(provider, io_slots, partition)
+
+    def assert_refused(self, words, *io_slots, **options):
+        with self.assertRaises(errors.ReleaseRefused) as caught:
+            self.choose(*io_slots, **options)
+        self.assertIn(words, str(caught.exception))
+
+    def test_free_device_is_cleaned(self):
+        other = dataclasses.replace(CARD, drc_index=1)
+        self.assertEqual(CARD, self.choose(other, CARD))
+
+    def test_slot_of_the_partition_for_cleaning_is_cleaned(self):
+        slot = owned(CLEANER)
+        self.assertEqual(slot, self.choose(slot, partition='cleaner'))
+
+    def test_slot_of_other_partition_is_refused(self):
+        for owner, partition in (
+            (CLEANER, None),
+            (CLEANER, 'cleaner2'),
+            (VIOS, 'cleaner'),
+            (dataclasses.replace(CLEANER, name=None), 'cleaner'),
+        ):
+            with self.subTest(owner=owner, partition=partition):
+                self.assert_refused(
+                    'its slot is owned by', owned(owner), partition=partition
+                )
+
+    def test_slot_without_certain_device_is_refused(self):
+        empty = dataclasses.replace(CARD, vendor_id=slots.EMPTY_ID)
+        for words, found in (
+            ('does not report its slot', []),
+            ('more than once', [CARD, CARD]),
+            ('its slot is empty', [empty]),
+        ):
+            with self.subTest(words):
+                self.assert_refused(words, *found)
+
+    def test_device_that_must_not_be_released_is_not_cleaned(self):
+        for words, changes in (
+            ('it is allocated to', {'consumers': {'a': {'CUSTOM_GPU': 1}}}),
+            ('not burned', {'inventory': {'CUSTOM_GPU': values.record(0)}}),
+            (
+                'in quarantine',
+                {
+                    'traits': frozenset(
+                        {names.ONE_TIME_USE_TRAIT, names.QUARANTINED_TRAIT}
+                    )
+                },
+            ),
+        ):
+            with self.subTest(words):
+                self.assert_refused(words, CARD, **changes)
+
+
+class CleanedTest(unittest.TestCase):
+    """What the program leaves."""
+
+    def assert_refused(self, words, *io_slots):
+        with self.assertRaises(errors.ReleaseRefused) as caught:
+            cleaning.check_cleaned(test_releasing.burned(), CARD, io_slots)
+        self.assertIn(words, str(caught.exception))
+
+    def test_same_card_without_owner_is_clean(self):
+        others = dataclasses.replace(CARD, drc_index=1, vendor_id=1)
+        cleaning.check_cleaned(test_releasing.burned(), CARD, [others, CARD])
+
+    def test_card_with_one_changed_id_is_refused(self):
+        for field in (
+            'vendor_id',
+            'device_id',
+            'subsys_vendor_id',
+            'subsys_device_id',
+        ):
+            for value, words in ((0xABC, '0ABC'), (None, 'not reported')):
+                with self.subTest(field=field, value=value):
+                    after = dataclasses.replace(CARD, **{field: value})
+                    self.assert_refused(f', and is {words}', after)
+        self.assert_refused(
+            'drc_name was U1-P1-C3, and is U1-P1-C4',
+            dataclasses.replace(CARD, drc_name='U1-P1-C4'),
+        )
+
+    def test_slot_with_an_owner_is_refused(self):
+        self.assert_refused('owned by partition cleaner', owned(CLEANER))
+
+    def test_missing_slot_is_refused(self):
+        self.assert_refused('does not report its slot')
+
+
+class EnvironmentTest(unittest.TestCase):
+    def test_unreported_values_are_empty(self):
+        self.assertEqual(
+            {
+                'POWERVM_DRC_INDEX': '21010020',
+                'POWERVM_LOCATION': '',
+                'POWERVM_IDS': '10DE:::',
+                'POWERVM_HOST': 'host1',
+                'POWERVM_ATTEMPT': '2',
+                'POWERVM_PARTITION': 'cleaner',
+            },
+            cleaning.make_environment(
+                slots.Slot(values.INDEX, vendor_id=0x10DE),
+                'host1',
+                2,
+                'cleaner',
+            ),
+        )
