@@ -17,6 +17,7 @@ from pypowervm.wrappers import cluster
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import managed_system as ms
 from pypowervm.wrappers import management_console
+from pypowervm.wrappers import monitor
 from pypowervm.wrappers import network
 from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server as vios
@@ -43,6 +44,15 @@ def wrappers(adapter):
             for system in systems
             for one in type_.get(adapter, parent=system)
         ]
+    found['preferences'] = [
+        one
+        for system in systems
+        for one in monitor.PcmPref.wrap(
+            adapter.read_by_path(
+                f'/rest/api/pcm/ManagedSystem/{system.uuid}/preferences'
+            )
+        )
+    ]
     found['groups'] = [
         one
         for server in servers

@@ -62,9 +62,11 @@ NOT_OF_PYPOWERVM = {
     r'.*/ManagedSystem/<parent>/\w+/<uuid>/do/<operation>': (
         'jobs by way of the system'
     ),
-    r'.*/(Group|SharedMemoryPool)(/<uuid>)?': (
+    r'.*/(Group|SharedMemoryPool|HostEthernetAdapter)(/<uuid>)?': (
         'empty feeds that inventories ask for'
     ),
+    r'.*/LogicalPartitionProfile(/<uuid>)?': 'what partitions of HMCs link to',
+    r'.*/RawMetrics/ShortTermMonitor': 'samples, as those of LongTermMonitor',
     r'.*/(SRIOVAdapter|VirtualSCSIClientAdapter)(/<uuid>)?': (
         'what pypowervm reads of their system and of mappings'
     ),
@@ -128,7 +130,8 @@ def _mark(call: Call) -> Mark:
 
 def _is_empty(route: routes.Route) -> bool:
     """Whether a route never answers with anything: 204, or 404."""
-    return route.label.partition('.')[0] in {noun.kind for noun in empty.NOUNS}
+    kinds = {'RawMetrics', *(noun.kind for noun in empty.NOUNS)}
+    return route.label.partition('.')[0] in kinds
 
 
 def _serves(route: routes.Route, call: Call) -> bool:

@@ -25,6 +25,7 @@ from powervm_emulator.nouns import job
 from powervm_emulator.nouns import logical_partition
 from powervm_emulator.nouns import logon
 from powervm_emulator.nouns import management_console
+from powervm_emulator.nouns import pcm
 from powervm_emulator.nouns import shared_processor_pool
 from powervm_emulator.nouns import sriov_adapter
 from powervm_emulator.nouns import virtual_io_server
@@ -63,6 +64,7 @@ NOUNS: tuple[noun.Noun, ...] = (
     management_console.NOUN,
     shared_processor_pool.NOUN,
     sriov_adapter.NOUN,
+    pcm.NOUN,
     *virtual_scsi_mapping_noun.NOUNS,
     *empty.NOUNS,
     physical_volume.NOUN,

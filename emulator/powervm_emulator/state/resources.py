@@ -178,7 +178,9 @@ def _cluster(
 
 #: Those that others refer to come first.
 _FORMS: dict[type[resource.Resource], _Form] = {
-    managed_system.System: _Form(_system, ('reports_owners',), _owners),
+    managed_system.System: _Form(
+        _system, ('reports_owners', 'monitors'), _owners
+    ),
     partition_module.Partition: _Form(
         lambda saved, element, parent, _: partition_module.Partition(
             saved['kind'], saved['uuid'], element, parent

@@ -63,6 +63,8 @@ class System(resource.Resource):
         #: Whether IOSlots say whose they are. There are systems that do it
         #: and do not claim the capability.
         self.reports_owners = self.boolean(OWNER_CAPABILITY)
+        #: Which monitors of performance are on; see :mod:`..pcm`.
+        self.monitors: dict[str, bool] = {}
         self._slots: dict[int, Slot] = {}
         self.read_slots()
 

@@ -53,6 +53,7 @@ _KEPT = (
     partition_module.ADDRESS,
     'AssociatedManagedSystem',
     'ClientNetworkAdapters',
+    'PhysicalVolumes',
     'SharedEthernetAdapters',
     'TrunkAdapters',
     *_MANAGEMENT,

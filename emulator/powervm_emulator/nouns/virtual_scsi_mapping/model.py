@@ -42,11 +42,12 @@ DISK = 'VirtualDisk'
 MEDIA = 'VirtualOpticalMedia'
 DRIVE = 'VirtualOpticalTargetDevice'
 UNIT = 'LogicalUnit'
+VOLUME = 'PhysicalVolume'
 # Elements that name and identify each kind of storage.
 IDENTITY = {
     DISK: ('DiskName', 'UniqueDeviceID'),
     MEDIA: ('MediaName', 'MediaUDID'),
-    'PhysicalVolume': ('VolumeName', 'UniqueDeviceID'),
+    VOLUME: ('VolumeName', 'UniqueDeviceID'),
     UNIT: ('UnitName', 'UniqueDeviceID'),
 }
 _IDS = ('AtomID', 'AtomCreated')
@@ -218,11 +219,13 @@ def show(host: Host, vios: Partition, storage: Element) -> None:
 def backing(storage: Element) -> Element:
     """Return a disk or medium as mappings show it.
 
-    Disks have no link to their volume group there, and logical units do not
-    say whether they are in use.
+    Disks have no link to their volume group there, logical units do not say
+    whether they are in use, and physical volumes are not available.
     """
     copy = content.copy(storage)
     content.remove(copy, ['VolumeGroup', 'InUse'])
+    if content.find(copy, 'AvailableForUsage') is not None:
+        content.put(copy, 'AvailableForUsage', False)
     # The id of a logical unit is not that of the part of a mapping.
     content.remove(content.section(copy, 'Metadata/Atom'), _IDS)
     return copy

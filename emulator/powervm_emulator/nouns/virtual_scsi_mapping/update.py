@@ -30,6 +30,7 @@ from powervm_emulator.nouns.virtual_scsi_mapping import (
     model as virtual_scsi_mapping,
 )
 from powervm_emulator.nouns.volume_group import model as volume_group
+from powervm_emulator.nouns.volume_group import physical_volume
 
 Element = content.Element
 Mapping = virtual_scsi_mapping.Mapping
@@ -45,6 +46,11 @@ _KINDS = {
         '09',
     ),
     virtual_scsi_mapping.MEDIA: (virtual_scsi_mapping.DRIVE, 'vtopt', '19'),
+    virtual_scsi_mapping.VOLUME: (
+        'PhysicalVolumeVirtualTargetDevice',
+        'vtscsi',
+        '08',
+    ),
     virtual_scsi_mapping.UNIT: (
         'SharedStoragePoolLogicalUnitVirtualTargetDevice',
         'vtscsi',
@@ -124,6 +130,7 @@ class _Plan:
             for mapping in self._present
             if mapping.storage is not None and _is_file(mapping.storage)
         ]
+        storages += physical_volume.of(vios.element)
         for group in volume_group.of(host, vios):
             storages += [disk.element for disk in group.disks]
             if group.repository is not None:
@@ -233,11 +240,31 @@ class _Plan:
             )
         if posted.kind == virtual_scsi_mapping.UNIT:
             cluster.check_up(self._vios)
+        if posted.kind == virtual_scsi_mapping.VOLUME:
+            self._check_free(found)
         if not _is_file(found):
             for identity in _identities(found):
                 for other in self._mapped.get(identity, ()):
                     self._check_shared(other, client)
         return found
+
+    def _check_free(self, volume: Element) -> None:
+        """Refuse a disk that something else than mappings has."""
+        mapped = any(other.is_on(volume) for other in self._present)
+        if not mapped and not physical_volume.is_free(volume):
+            name = content.text(volume, 'VolumeName')
+            raise errors.Conflict(
+                f'{name} of {self._vios.name} is in a volume group or a pool.'
+            )
+
+    def show_volumes(self, body: Element) -> None:
+        """Say in a server's content which of its disks are mapped."""
+        names = [
+            {one.name for one in of if one.kind == virtual_scsi_mapping.VOLUME}
+            for of in (self._present, self._planned)
+        ]
+        physical_volume.mark(body, names[0] - names[1], free=True)
+        physical_volume.mark(body, names[1] - names[0], free=False)
 
     def _check_shared(self, other: Mapping, client: Partition) -> None:
         """Refuse a second client of storage.
@@ -375,6 +402,7 @@ def settle(host: Host, vios: Partition, body: Element) -> bool:
     posted = content.find_all(section, virtual_scsi_mapping.MAPPING)
     plan = _Plan(host, vios)
     plan.settle([Mapping(node) for node in posted])
+    plan.show_volumes(body)
     content.replace(body, plan.section)
     return plan.changed
 

@@ -255,6 +255,19 @@ def described(
 
     :param capacity: in GB.
     """
+    group = new(host, vios, name, capacity)
+    physical_volume.add(vios, group.element, capacity, group.serial)
+    group.sort()
+    return group
+
+
+def new(
+    host: Host, vios: Partition, name: str, capacity: float
+) -> VolumeGroup:
+    """Return a new group that is empty, without its physical volumes.
+
+    :param capacity: in GB.
+    """
     uuid = host.new_uuid()
     serial = f'{host.random.getrandbits(128):032x}'
     element = content.new(KIND)
@@ -263,10 +276,7 @@ def described(
     for section in (MEDIA, DISKS):
         element.append(content.new(section))
     elements.fill(element)
-    physical_volume.add(vios, element, capacity, serial)
-    group = VolumeGroup(uuid, vios, element)
-    group.sort()
-    return group
+    return VolumeGroup(uuid, vios, element)
 
 
 def _values(name: str, capacity: str, serial: str) -> dict[str, content.Value]:
