@@ -50,6 +50,11 @@ LOG = logging.getLogger(__name__)
 # NovaLink sends this header; clients take a server without it for an HMC.
 _HEADERS = {'X-MC-Type': 'PVM'}
 _ROOT = re.compile('/rest/api/(uom|web)/(?P<kind>[^/]+)')
+# What a management console has for itself and several hosts.
+_HMC = re.compile(
+    '/rest/api/(web/Hmc|templates/|pcm/.+/(Aggregated|Processed)Metrics'
+    '|uom/PowerEnterprisePool)'
+)
 # The start of each URI: a kind of resource, or what is in its place.
 _ROOTS = frozenset(
     found[0] for route in routes.ROUTES if (found := _ROOT.match(route.rule))
@@ -228,11 +233,14 @@ def _unknown(
     _: emulation_module.Emulation, call: exchange.Call
 ) -> exchange.Answer:
     root = _ROOT.match(call.path)
+    whose = (
+        ': an HMC has it, NovaLink has not' if _HMC.match(call.path) else ''
+    )
     if root and root[0] not in _ROOTS:
         raise errors.BadRequest(
-            f'REST000E Unrecognized root REST type of {root["kind"]}'
+            f'REST000E Unrecognized root REST type of {root["kind"]}{whose}'
         )
-    raise errors.NotFound(f'{call.path} is not a URI of this API.')
+    raise errors.NotFound(f'{call.path} is not a URI of this API{whose}.')
 
 
 # Routes of requests that the table does not list.

@@ -51,6 +51,9 @@ REASONS = {
     r'\S+ uom/ManagedSystem/\{uuid\}/do/(Request|Release)Master': (
         'for a host that an HMC manages as well'
     ),
+    r'(PUT|DELETE) uom/.*/VirtualFibreChannelClientAdapter.*': (
+        'they come and go with the mappings of Virtual I/O Servers'
+    ),
     r'DELETE uom/Event/\{uuid\}': 'events are sent and not kept',
 }
 # Rows of the route table that pypowervm has no call for, by their rule.
