@@ -22,6 +22,7 @@ from powervm_emulator.core import elements
 from powervm_emulator.core import emulation as emulation_module
 from powervm_emulator.core import errors
 from powervm_emulator.core import exchange
+from powervm_emulator.core import fields
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import media
 from powervm_emulator.core import noun
@@ -86,15 +87,10 @@ class File(resource.Resource):
         """The URI, which is not one of the uom service."""
         return f'{API}/{KIND}/{self.uuid}'
 
-    @property
-    def name(self) -> str:
-        """Filename; the name of the medium that it becomes."""
-        return self.text('Filename')
-
-    @property
-    def type(self) -> str:
-        """FileEnumType, one of :data:`TYPES`."""
-        return self.text('FileEnumType')
+    #: The name of the medium that it becomes.
+    name = fields.text('Filename')
+    #: One of :data:`TYPES`.
+    type = fields.text('FileEnumType')
 
     @property
     def target(self) -> str:

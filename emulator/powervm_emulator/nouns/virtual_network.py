@@ -23,6 +23,7 @@ from powervm_emulator.core import captures
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
 from powervm_emulator.core import errors
+from powervm_emulator.core import fields
 from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import noun
@@ -57,15 +58,9 @@ class Network(resource.Resource):
         super().__init__(NETWORK, uuid, element, parent=system)
         self.lasting = lasting
 
-    @property
-    def vlan(self) -> int:
-        """NetworkVLANID."""
-        return self.integer('NetworkVLANID')
-
-    @property
-    def switch_id(self) -> int:
-        """VswitchID: SwitchID of its switch."""
-        return self.integer('VswitchID')
+    vlan = fields.integer('NetworkVLANID')
+    #: SwitchID of its switch.
+    switch_id = fields.integer('VswitchID')
 
     def use_of(self, other: resource.Resource) -> str:
         """See the base class."""

@@ -18,6 +18,7 @@ from powervm_emulator.core import captures
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
 from powervm_emulator.core import errors
+from powervm_emulator.core import fields
 from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import noun
@@ -45,25 +46,18 @@ class Switch(resource.Resource):
         super().__init__(SWITCH, uuid, element, parent=system)
         self.system = system
 
-    @property
-    def name(self) -> str:
-        """SwitchName, the default one's as ``ETHERNET0(Default)``."""
-        return self.text('SwitchName')
+    #: That of the default one is ``ETHERNET0(Default)``.
+    name = fields.text('SwitchName')
 
     @property
     def short_name(self) -> str:
         """SwitchName without the remark that it is the default one."""
         return self.name.removesuffix('(Default)')
 
-    @property
-    def id(self) -> int:
-        """SwitchID, 0 to 15."""
-        return self.integer('SwitchID')
-
-    @property
-    def mode(self) -> str:
-        """SwitchMode, ``Veb`` or ``Vepa``."""
-        return self.text('SwitchMode')
+    #: 0 to 15.
+    id = fields.integer('SwitchID')
+    #: ``Veb`` or ``Vepa``.
+    mode = fields.text('SwitchMode')
 
 
 def create(host: Host, system: System, body: Element) -> Switch:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
+from powervm_emulator.core import fields
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.nouns import trunk_adapter
@@ -92,10 +93,8 @@ class Bridge(resource.Resource):
         super().__init__(BRIDGE, uuid, element, parent=system)
         self.system = system
 
-    @property
-    def pvid(self) -> int:
-        """PortVLANID, which the primary trunk adapters have."""
-        return self.integer('PortVLANID')
+    #: That of the primary trunk adapters.
+    pvid = fields.integer('PortVLANID')
 
     @property
     def switch_id(self) -> int:

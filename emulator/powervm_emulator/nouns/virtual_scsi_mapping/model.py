@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
+from powervm_emulator.core import fields
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.nouns.partition import model as partition_module
@@ -118,10 +119,8 @@ class Mapping:
         """The UDID of the storage; empty without."""
         return self._identity(1)
 
-    @property
-    def adapter_name(self) -> str:
-        """AdapterName of the server adapter, such as ``vhost0``."""
-        return content.text(self.element, f'{SERVER}/AdapterName')
+    #: AdapterName of the server adapter, such as ``vhost0``.
+    adapter_name = fields.text(f'{SERVER}/AdapterName')
 
     @property
     def lua(self) -> str:

@@ -18,6 +18,7 @@ from typing import Self
 
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
+from powervm_emulator.core import fields
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.core import units
@@ -51,20 +52,9 @@ class Medium:
 
     element: Element
 
-    @property
-    def name(self) -> str:
-        """MediaName."""
-        return content.text(self.element, 'MediaName')
-
-    @property
-    def udid(self) -> str:
-        """MediaUDID."""
-        return content.text(self.element, 'MediaUDID')
-
-    @property
-    def size(self) -> float:
-        """Size in GB."""
-        return content.number(self.element, 'Size')
+    name = fields.text('MediaName')
+    udid = fields.text('MediaUDID')
+    size = fields.number('Size')  # in GB
 
     def resize(self, size: float) -> None:
         """Write the size in GB."""
@@ -80,15 +70,8 @@ class Repository:
 
     element: Element
 
-    @property
-    def name(self) -> str:
-        """RepositoryName."""
-        return content.text(self.element, 'RepositoryName')
-
-    @property
-    def size(self) -> float:
-        """RepositorySize in GB."""
-        return content.number(self.element, 'RepositorySize')
+    name = fields.text('RepositoryName')
+    size = fields.number('RepositorySize')  # in GB
 
     @property
     def media(self) -> list[Medium]:
@@ -139,20 +122,10 @@ class Disk:
 
     element: Element
 
-    @property
-    def name(self) -> str:
-        """DiskName."""
-        return content.text(self.element, 'DiskName')
-
-    @property
-    def udid(self) -> str:
-        """UniqueDeviceID; empty before the group has given it one."""
-        return content.text(self.element, 'UniqueDeviceID')
-
-    @property
-    def capacity(self) -> float:
-        """DiskCapacity in GB."""
-        return content.number(self.element, 'DiskCapacity')
+    name = fields.text('DiskName')
+    #: Empty before the group has given it one.
+    udid = fields.text('UniqueDeviceID')
+    capacity = fields.number('DiskCapacity')  # in GB
 
     @property
     def size(self) -> int:
@@ -175,30 +148,17 @@ class VolumeGroup(resource.Resource):
         # The highest number that a disk's UDID has ended with.
         self.last_number = 0
 
-    @property
-    def name(self) -> str:
-        """GroupName."""
-        return self.text('GroupName')
-
-    @property
-    def capacity(self) -> float:
-        """GroupCapacity in GB."""
-        return self.number('GroupCapacity')
-
-    @property
-    def free(self) -> float:
-        """FreeSpace in GB."""
-        return self.number('FreeSpace')
+    name = fields.text('GroupName')
+    capacity = fields.number('GroupCapacity')  # in GB
+    free = fields.number('FreeSpace')  # in GB
 
     @property
     def serial(self) -> str:
         """GroupSerialID; the UDIDs of disks begin with it."""
         return self.text('GroupSerialID') or self.uuid.replace('-', '')
 
-    @property
-    def unit(self) -> float:
-        """Disks are multiples of so many GB; 0 if the group does not say."""
-        return self.number('MinimumAllocationSize')
+    #: Disks are multiples of so many GB; 0 if the group does not say.
+    unit = fields.number('MinimumAllocationSize')
 
     @property
     def disks(self) -> list[Disk]:
