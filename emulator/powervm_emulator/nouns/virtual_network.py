@@ -29,6 +29,7 @@ from powervm_emulator.core import host as host_module
 from powervm_emulator.core import noun
 from powervm_emulator.core import quick
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns import virtual_switch
 from powervm_emulator.nouns.managed_system import model as managed_system
 
@@ -215,12 +216,9 @@ def _remove(host: Host, network: Network) -> None:
                 host.touch(switch)
 
 
-_WORLD_SCHEMA: resource.JSON = {
-    'type': 'object',
-    'additionalProperties': False,
-    'required': ['capture'],
-    'properties': {'capture': {'$ref': '#/$defs/capture'}},
-}
+_WORLD_SCHEMA: resource.JSON = shapes.record(
+    {'capture': shapes.ref('capture')}, required=['capture']
+)
 NOUN = noun.Noun(
     NETWORK,
     parents=(managed_system.KIND,),

@@ -23,6 +23,7 @@ from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import noun
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns.managed_system import model as managed_system
 
 Element = content.Element
@@ -186,22 +187,13 @@ def _check(
             )
 
 
-_WORLD_SCHEMA: resource.JSON = {
-    'type': 'object',
-    'additionalProperties': False,
-    'properties': {
-        'capture': {'$ref': '#/$defs/capture'},
-        'name': {
-            'description': 'SwitchName. Required without capture.',
-            'type': 'string',
-            'minLength': 1,
-        },
-        'mode': {
-            'description': 'Veb is the default.',
-            'enum': ['Veb', 'Vepa'],
-        },
-    },
-}
+_WORLD_SCHEMA: resource.JSON = shapes.record(
+    {
+        'capture': shapes.ref('capture'),
+        'name': shapes.text('SwitchName. Required without capture.'),
+        'mode': shapes.choice(['Veb', 'Vepa'], 'Veb is the default.'),
+    }
+)
 NOUN = noun.Noun(
     SWITCH,
     parents=(managed_system.KIND,),

@@ -18,6 +18,7 @@ from powervm_emulator.core import captures
 from powervm_emulator.core import content
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns import virtual_switch
 from powervm_emulator.nouns.client_network_adapter import (
     model as client_network_adapter,
@@ -75,26 +76,17 @@ def _replace_adopted(host: Host, made: client_network_adapter.Adapter) -> None:
             host.remove(other)
 
 
-SCHEMA: resource.JSON = {
-    'type': 'object',
-    'additionalProperties': False,
-    'properties': {
-        'capture': {'$ref': '#/$defs/capture'},
-        'vlan': {
-            'description': 'PortVLANID. Required without capture.',
-            '$ref': '#/$defs/vlan',
-        },
-        'mac': {
-            'description': (
-                'The MAC address with colons; made if it is not given.'
-            ),
-            'type': 'string',
-            'pattern': '^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$',
-        },
-        'switch': {
-            'description': 'Its name; ETHERNET0(Default) if it is not given.',
-            'type': 'string',
-            'minLength': 1,
-        },
-    },
-}
+SCHEMA: resource.JSON = shapes.record(
+    {
+        'capture': shapes.ref('capture'),
+        'vlan': shapes.ref('vlan', 'PortVLANID. Required without capture.'),
+        'mac': shapes.value(
+            'string',
+            'The MAC address with colons; made if it is not given.',
+            pattern='^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$',
+        ),
+        'switch': shapes.text(
+            'Its name; ETHERNET0(Default) if it is not given.'
+        ),
+    }
+)

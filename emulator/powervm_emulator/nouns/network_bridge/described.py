@@ -19,6 +19,7 @@ from powervm_emulator.core import content
 from powervm_emulator.core import errors
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns import trunk_adapter
 from powervm_emulator.nouns import virtual_network
 from powervm_emulator.nouns import virtual_switch
@@ -165,41 +166,28 @@ def _vios(host: Host, system: System, name: str) -> Partition:
     raise errors.WorldError([f'unknown Virtual I/O Server {name!r}'])
 
 
-SCHEMA: resource.JSON = {
-    'type': 'object',
-    'additionalProperties': False,
-    'properties': {
-        'capture': {'$ref': '#/$defs/capture'},
-        'vios': {
-            'description': (
-                'The Virtual I/O Server with the Shared Ethernet Adapter. '
-                'Required without capture.'
-            ),
-            '$ref': '#/$defs/name',
-        },
-        'failover_vios': {
-            'description': (
-                'The server with a second Shared Ethernet Adapter, for '
-                'failover.'
-            ),
-            '$ref': '#/$defs/name',
-        },
-        'switch': {
-            'description': 'Its name; ETHERNET0(Default) if it is not given.',
-            'type': 'string',
-            'minLength': 1,
-        },
-        'pvid': {
-            'description': (
-                'The VLAN that is bridged without a tag. Required without '
-                'capture.'
-            ),
-            '$ref': '#/$defs/vlan',
-        },
-        'vlans': {
-            'description': 'The VLANs that are bridged with their tags.',
-            'type': 'array',
-            'items': {'$ref': '#/$defs/vlan'},
-        },
-    },
-}
+SCHEMA: resource.JSON = shapes.record(
+    {
+        'capture': shapes.ref('capture'),
+        'vios': shapes.ref(
+            'name',
+            'The Virtual I/O Server with the Shared Ethernet Adapter. '
+            'Required without capture.',
+        ),
+        'failover_vios': shapes.ref(
+            'name',
+            'The server with a second Shared Ethernet Adapter, for failover.',
+        ),
+        'switch': shapes.text(
+            'Its name; ETHERNET0(Default) if it is not given.'
+        ),
+        'pvid': shapes.ref(
+            'vlan',
+            'The VLAN that is bridged without a tag. Required without '
+            'capture.',
+        ),
+        'vlans': shapes.array(
+            shapes.ref('vlan'), 'The VLANs that are bridged with their tags.'
+        ),
+    }
+)

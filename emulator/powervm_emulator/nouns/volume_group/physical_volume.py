@@ -27,6 +27,7 @@ from powervm_emulator.core import errors
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import noun
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns.partition import model as partition_module
 
 VOLUMES = 'PhysicalVolumes'
@@ -130,35 +131,24 @@ def _element(
     return volume
 
 
-_SCHEMA: resource.JSON = {
-    'description': 'A disk of the server that is in no volume group.',
-    'type': 'object',
-    'additionalProperties': False,
-    'required': ['capacity'],
-    'properties': {
-        'capacity': {'$ref': '#/$defs/gigabytes'},
-        'name': {
-            'description': (
-                'Such as hdisk7; the first one that is free if it is not '
-                'given.'
-            ),
-            'type': 'string',
-            'pattern': f'^{_NAME.pattern}$',
-        },
-        'udid': {
-            'description': (
-                'UniqueDeviceID: 01 and base64. Made if it is not given.'
-            ),
-            'type': 'string',
-            'pattern': '^01[A-Za-z0-9+/]+={0,2}$',
-        },
-        'location': {
-            'description': 'The location code. Made if it is not given.',
-            'type': 'string',
-            'minLength': 1,
-        },
+_SCHEMA: resource.JSON = shapes.record(
+    {
+        'capacity': shapes.ref('gigabytes'),
+        'name': shapes.value(
+            'string',
+            'Such as hdisk7; the first one that is free if it is not given.',
+            pattern=f'^{_NAME.pattern}$',
+        ),
+        'udid': shapes.value(
+            'string',
+            'UniqueDeviceID: 01 and base64. Made if it is not given.',
+            pattern='^01[A-Za-z0-9+/]+={0,2}$',
+        ),
+        'location': shapes.text('The location code. Made if it is not given.'),
     },
-}
+    'A disk of the server that is in no volume group.',
+    required=['capacity'],
+)
 #: A part of worlds alone: clients see disks in other documents.
 NOUN = noun.Noun(
     VOLUME,
