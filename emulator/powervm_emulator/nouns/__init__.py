@@ -31,17 +31,11 @@ from powervm_emulator.nouns import sriov_adapter
 from powervm_emulator.nouns import virtual_io_server
 from powervm_emulator.nouns import virtual_network
 from powervm_emulator.nouns import virtual_switch
-from powervm_emulator.nouns.client_network_adapter import (
-    noun as client_network_adapter_noun,
-)
+from powervm_emulator.nouns.client_network_adapter import noun as cna_noun
 from powervm_emulator.nouns.managed_system import noun as managed_system_noun
 from powervm_emulator.nouns.network_bridge import noun as network_bridge_noun
-from powervm_emulator.nouns.shared_storage_pool import (
-    noun as shared_storage_pool_noun,
-)
-from powervm_emulator.nouns.virtual_scsi_mapping import (
-    noun as virtual_scsi_mapping_noun,
-)
+from powervm_emulator.nouns.shared_storage_pool import noun as pool_noun
+from powervm_emulator.nouns.virtual_scsi_mapping import noun as scsi_noun
 from powervm_emulator.nouns.volume_group import noun as volume_group_noun
 from powervm_emulator.nouns.volume_group import physical_volume
 
@@ -57,15 +51,15 @@ NOUNS: tuple[noun.Noun, ...] = (
     virtual_switch.NOUN,
     virtual_network.NOUN,
     network_bridge_noun.NOUN,
-    client_network_adapter_noun.NOUN,
-    *shared_storage_pool_noun.NOUNS,
+    cna_noun.NOUN,
+    *pool_noun.NOUNS,
     job.NOUN,
     event.NOUN,
     management_console.NOUN,
     shared_processor_pool.NOUN,
     sriov_adapter.NOUN,
     pcm.NOUN,
-    *virtual_scsi_mapping_noun.NOUNS,
+    *scsi_noun.NOUNS,
     *empty.NOUNS,
     physical_volume.NOUN,
 )

@@ -30,9 +30,7 @@ from powervm_emulator.nouns import file
 from powervm_emulator.nouns import io_slot
 from powervm_emulator.nouns import virtual_network
 from powervm_emulator.nouns import virtual_switch
-from powervm_emulator.nouns.client_network_adapter import (
-    model as client_network_adapter,
-)
+from powervm_emulator.nouns.client_network_adapter import model as net_adapter
 from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.network_bridge import model as network_bridge
 from powervm_emulator.nouns.partition import model as partition_module
@@ -209,8 +207,8 @@ _FORMS: dict[type[resource.Resource], _Form] = {
             saved['uuid'], element, parent
         )
     ),
-    client_network_adapter.Adapter: _Form(
-        lambda saved, element, parent, _: client_network_adapter.Adapter(
+    net_adapter.Adapter: _Form(
+        lambda saved, element, parent, _: net_adapter.Adapter(
             saved['uuid'], element, parent
         ),
         ('bridge',),

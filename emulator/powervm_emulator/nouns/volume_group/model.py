@@ -23,9 +23,7 @@ from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.core import units
 from powervm_emulator.nouns.partition import model as partition_module
-from powervm_emulator.nouns.virtual_scsi_mapping import (
-    model as virtual_scsi_mapping,
-)
+from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 from powervm_emulator.nouns.volume_group import physical_volume
 
 Element = content.Element
@@ -282,8 +280,8 @@ def summary(host: Host, vios: Partition) -> resource.JSON:
     return {
         'volume_groups': [_group(host, group) for group in of(host, vios)],
         'scsi_mappings': [
-            virtual_scsi_mapping.summary(host, mapping)
-            for mapping in virtual_scsi_mapping.of(vios)
+            scsi_mapping.summary(host, mapping)
+            for mapping in scsi_mapping.of(vios)
         ],
     }
 
