@@ -54,7 +54,11 @@ class Network(resource.Resource):
     """
 
     def __init__(
-        self, uuid: str, element: Element, system: System, lasting: bool
+        self,
+        uuid: str,
+        element: Element,
+        system: System,
+        lasting: bool = False,
     ) -> None:
         super().__init__(NETWORK, uuid, element, parent=system)
         self.lasting = lasting

@@ -57,7 +57,7 @@ def build(
 
 def _build_captured(spec: resource.JSON, vios: Partition) -> VolumeGroup:
     capture = captures.find(spec['capture'], volume_group.KIND)
-    return VolumeGroup(capture.uuid, vios, capture.element)
+    return VolumeGroup(capture.uuid, capture.element, vios)
 
 
 def _fill(host: Host, group: VolumeGroup, spec: resource.JSON) -> None:

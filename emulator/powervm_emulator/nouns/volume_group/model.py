@@ -139,7 +139,7 @@ class VolumeGroup(resource.Resource):
     """
 
     def __init__(
-        self, uuid: str, vios: partition_module.Partition, element: Element
+        self, uuid: str, element: Element, vios: partition_module.Partition
     ) -> None:
         super().__init__(KIND, uuid, element, parent=vios)
         self.vios = vios
@@ -180,7 +180,7 @@ class VolumeGroup(resource.Resource):
 
     def draft(self) -> Self:
         """Return a group with a copy of the content, to make changes in."""
-        return type(self)(self.uuid, self.vios, content.copy(self.element))
+        return type(self)(self.uuid, content.copy(self.element), self.vios)
 
     def sort(self) -> None:
         """Put the content's elements into the schema's order."""
@@ -234,7 +234,7 @@ def new(
     for section in (MEDIA, DISKS):
         element.append(content.new(section))
     elements.fill(element)
-    return VolumeGroup(uuid, vios, element)
+    return VolumeGroup(uuid, element, vios)
 
 
 def _values(name: str, capacity: str, serial: str) -> dict[str, content.Value]:
