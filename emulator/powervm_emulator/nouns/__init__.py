@@ -13,7 +13,7 @@
 """The table of the nouns of the REST API.
 
 Each noun is a module of this package. A long one is a package whose module
-``noun`` describes it; the two kinds of partitions share ``partition``.
+``noun`` describes it.
 """
 
 from powervm_emulator.core import jobs as jobs_module
@@ -22,18 +22,17 @@ from powervm_emulator.nouns import empty
 from powervm_emulator.nouns import event
 from powervm_emulator.nouns import file
 from powervm_emulator.nouns import job
-from powervm_emulator.nouns import logical_partition
 from powervm_emulator.nouns import logon
 from powervm_emulator.nouns import management_console
 from powervm_emulator.nouns import pcm
 from powervm_emulator.nouns import shared_processor_pool
 from powervm_emulator.nouns import sriov_adapter
-from powervm_emulator.nouns import virtual_io_server
 from powervm_emulator.nouns import virtual_network
 from powervm_emulator.nouns import virtual_switch
 from powervm_emulator.nouns.client_network_adapter import noun as cna_noun
 from powervm_emulator.nouns.managed_system import noun as managed_system_noun
 from powervm_emulator.nouns.network_bridge import noun as network_bridge_noun
+from powervm_emulator.nouns.partition import noun as partition_noun
 from powervm_emulator.nouns.shared_storage_pool import noun as pool_noun
 from powervm_emulator.nouns.virtual_scsi_mapping import noun as scsi_noun
 from powervm_emulator.nouns.volume_group import noun as volume_group_noun
@@ -44,8 +43,7 @@ from powervm_emulator.nouns.volume_group import physical_volume
 NOUNS: tuple[noun.Noun, ...] = (
     logon.NOUN,
     managed_system_noun.NOUN,
-    logical_partition.NOUN,
-    virtual_io_server.NOUN,
+    *partition_noun.NOUNS,
     volume_group_noun.NOUN,
     file.NOUN,
     virtual_switch.NOUN,

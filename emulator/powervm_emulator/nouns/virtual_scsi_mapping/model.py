@@ -51,6 +51,8 @@ IDENTITY = {
     VOLUME: ('VolumeName', 'UniqueDeviceID'),
     UNIT: ('UnitName', 'UniqueDeviceID'),
 }
+# Of any kind.
+_TARGET = 'TargetDevice/*'
 _IDS = ('AtomID', 'AtomCreated')
 _CLIENT_UUID = re.compile('/LogicalPartition/([^/?]+)')
 
@@ -122,20 +124,11 @@ class Mapping:
     #: AdapterName of the server adapter, such as ``vhost0``.
     adapter_name = fields.text(f'{SERVER}/AdapterName')
 
-    @property
-    def lua(self) -> str:
-        """LogicalUnitAddress; empty without a target device."""
-        return self._of_target('LogicalUnitAddress')
-
-    @property
-    def target_name(self) -> str:
-        """TargetName, such as ``vtscsi0``."""
-        return self._of_target('TargetName')
-
-    @property
-    def target_udid(self) -> str:
-        """UniqueDeviceID of the target device."""
-        return self._of_target('UniqueDeviceID')
+    #: Empty without a target device, as the next two.
+    lua = fields.text(f'{_TARGET}/LogicalUnitAddress')
+    #: Such as ``vtscsi0``.
+    target_name = fields.text(f'{_TARGET}/TargetName')
+    target_udid = fields.text(f'{_TARGET}/UniqueDeviceID')
 
     def is_on(self, storage: Element) -> bool:
         """Whether the storage is this one, which has a name and a UDID."""
@@ -152,10 +145,6 @@ class Mapping:
         if storage is None or names is None:
             return ''
         return content.text(storage, names[which])
-
-    def _of_target(self, name: str) -> str:
-        target = self.target
-        return '' if target is None else content.text(target, name)
 
 
 def of(vios: Partition) -> list[Mapping]:
