@@ -16,8 +16,10 @@ Each noun is a module of this package. A long one is a package whose module
 ``noun`` describes it.
 """
 
+from powervm_emulator.core import handlers
 from powervm_emulator.core import jobs as jobs_module
 from powervm_emulator.core import noun
+from powervm_emulator.core import route
 from powervm_emulator.nouns import empty
 from powervm_emulator.nouns import event
 from powervm_emulator.nouns import file
@@ -60,6 +62,10 @@ NOUNS: tuple[noun.Noun, ...] = (
     *scsi_noun.NOUNS,
     *empty.NOUNS,
     physical_volume.NOUN,
+)
+#: Every URI of the emulated REST API, and who answers it.
+ROUTES: tuple[route.Route, ...] = tuple(
+    row for one in NOUNS for row in handlers.routes(one)
 )
 OPERATIONS: jobs_module.Operations = {
     (one.kind, name): operation
