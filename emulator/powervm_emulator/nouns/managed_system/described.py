@@ -63,14 +63,12 @@ def _set_sriov(system: managed_system.System, slot: io_slot.Slot) -> None:
     """Put the adapter in a slot into SR-IOV mode, with captured ports."""
     if slot.is_empty:
         raise errors.WorldError(
-            [f'slot {slot.name}: sriov needs an adapter, and it is empty']
+            f'slot {slot.name}: sriov needs an adapter, and it is empty'
         )
     if slot.owner is not None:
         raise errors.WorldError(
-            [
-                f'slot {slot.name}: an adapter in SR-IOV mode has no owner, '
-                f'and it belongs to {slot.owner.name!r}'
-            ]
+            f'slot {slot.name}: an adapter in SR-IOV mode has no owner, '
+            f'and it belongs to {slot.owner.name!r}'
         )
     section = content.section(system.element, SRIOV)
     adapter = None

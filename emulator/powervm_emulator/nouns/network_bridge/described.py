@@ -156,7 +156,7 @@ def _vios(host: Host, system: System, name: str) -> Partition:
     for partition in host.of_type(Partition, system):
         if partition.kind == partition_module.VIOS and partition.name == name:
             return partition
-    raise errors.WorldError([f'unknown Virtual I/O Server {name!r}'])
+    raise errors.WorldError(f'unknown Virtual I/O Server {name!r}')
 
 
 SCHEMA: resource.JSON = shapes.record(

@@ -82,7 +82,7 @@ def _server(host: Host, name: str) -> Partition:
     ]
     if len(found) != 1:
         raise errors.WorldError(
-            [f'{len(found)} Virtual I/O Servers have the name {name!r}']
+            f'{len(found)} Virtual I/O Servers have the name {name!r}'
         )
     return found[0]
 
@@ -95,10 +95,8 @@ def _present(host: Host, spec: resource.JSON) -> Pool | None:
             continue
         if pool.spec != spec:
             raise errors.WorldError(
-                [
-                    f'another host of the site describes the pool {name!r} '
-                    'or its cluster in another way'
-                ]
+                f'another host of the site describes the pool {name!r} '
+                'or its cluster in another way'
             )
         return pool
     return None

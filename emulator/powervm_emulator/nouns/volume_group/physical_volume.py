@@ -95,7 +95,7 @@ def _check_new(vios: Partition, path: str, value: str) -> None:
     for other in of(vios.element):
         if content.text(other, path) == value:
             raise errors.WorldError(
-                [f'{vios.name} has two physical volumes with {path} {value!r}']
+                f'{vios.name} has two physical volumes with {path} {value!r}'
             )
 
 
