@@ -266,6 +266,29 @@ class UseTest(storage_case.StorageTestCase):
         )
 
 
+class CapturedTest(storage_case.StorageTestCase):
+    world = worlds.default()
+    world['systems'][0] |= {
+        'virtual_io_servers': [
+            {'capture': {'file': 'vio_multi_vscsi_mapping.txt'}, 'id': 9}
+        ],
+        'network_bridges': [],
+    }
+    del world['systems'][0]['slots']
+
+    def test_volume_behind_port_is_not_available_when_it_is_mapped(self):
+        client, vios = self.create('vm1'), self.vios()
+        volume = storage.PV.bld(self.adapter, 'hdisk5')
+        scsi_mapper.add_vscsi_mapping(None, vios.uuid, client.uuid, volume)
+        element = self.vios([const.XAG.VIO_STOR]).element
+        shown = [
+            one.findtext('AvailableForUsage')
+            for one in element.iter('PhysicalVolume')
+            if one.findtext('VolumeName') == 'hdisk5'
+        ]
+        self.assertEqual(['false', 'false'], shown)
+
+
 def attributes(group):
     return group.name, group.capacity, group.free_space
 

@@ -85,8 +85,11 @@ def is_free(volume: content.Element) -> bool:
 
 
 def mark(element: content.Element, names: Container[str], free: bool) -> None:
-    """Say of disks of a server or of a volume group whether they are free."""
-    for volume in of(element):
+    """Say whether disks of a server are free, wherever its content has them.
+
+    Those behind a Fibre Channel port are listed there, too.
+    """
+    for volume in element.iter(f'{{{content.UOM_NS}}}{VOLUME}'):
         if content.text(volume, 'VolumeName') in names:
             content.put(volume, _AVAILABLE, free)
 
