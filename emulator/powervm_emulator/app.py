@@ -28,7 +28,6 @@ from werkzeug import routing
 from werkzeug import wrappers
 
 from powervm_emulator import nouns
-from powervm_emulator import routes
 from powervm_emulator import server
 from powervm_emulator import worlds
 from powervm_emulator.control import http
@@ -40,6 +39,7 @@ from powervm_emulator.core import errors
 from powervm_emulator.core import exchange
 from powervm_emulator.core import faults as faults_module
 from powervm_emulator.core import host as host_module
+from powervm_emulator.core import route as route_module
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse
@@ -50,9 +50,14 @@ LOG = logging.getLogger(__name__)
 # NovaLink sends this header; clients take a server without it for an HMC.
 _HEADERS = {'X-MC-Type': 'PVM'}
 _ROOT = re.compile('/rest/api/(uom|web)/(?P<kind>[^/]+)')
+# What a management console has for itself and several hosts.
+_HMC = re.compile(
+    '/rest/api/(web/Hmc|templates/|pcm/.+/(Aggregated|Processed)Metrics'
+    '|uom/PowerEnterprisePool)'
+)
 # The start of each URI: a kind of resource, or what is in its place.
 _ROOTS = frozenset(
-    found[0] for route in routes.ROUTES if (found := _ROOT.match(route.rule))
+    found[0] for route in nouns.ROUTES if (found := _ROOT.match(route.rule))
 )
 
 
@@ -139,7 +144,7 @@ class Application:
 
     def _match(
         self, request: wrappers.Request
-    ) -> tuple[routes.Route, Mapping[str, Any]]:
+    ) -> tuple[route_module.Route, Mapping[str, Any]]:
         # Not bind_to_environ, which fails on a malformed Host.
         adapter = _url_map().bind(
             '', path_info=request.path, default_method=request.method
@@ -154,7 +159,7 @@ class Application:
     def _answer(
         self,
         call: exchange.Call,
-        route: routes.Route,
+        route: route_module.Route,
         arguments: Mapping[str, Any],
         fault: faults_module.Fault | None,
         path: str,
@@ -184,7 +189,7 @@ class Application:
     def _handle(
         self,
         call: exchange.Call,
-        route: routes.Route,
+        route: route_module.Route,
         arguments: Mapping[str, Any],
         path: str,
     ) -> exchange.Answer | None:
@@ -194,7 +199,7 @@ class Application:
     def _try(
         self,
         call: exchange.Call,
-        route: routes.Route,
+        route: route_module.Route,
         arguments: Mapping[str, Any],
         path: str,
     ) -> exchange.Answer | None:
@@ -228,15 +233,18 @@ def _unknown(
     _: emulation_module.Emulation, call: exchange.Call
 ) -> exchange.Answer:
     root = _ROOT.match(call.path)
+    whose = (
+        ': an HMC has it, NovaLink has not' if _HMC.match(call.path) else ''
+    )
     if root and root[0] not in _ROOTS:
         raise errors.BadRequest(
-            f'REST000E Unrecognized root REST type of {root["kind"]}'
+            f'REST000E Unrecognized root REST type of {root["kind"]}{whose}'
         )
-    raise errors.NotFound(f'{call.path} is not a URI of this API.')
+    raise errors.NotFound(f'{call.path} is not a URI of this API{whose}.')
 
 
 # Routes of requests that the table does not list.
-_UNKNOWN = routes.Route('', '', _unknown, 'unknown', served=())
+_UNKNOWN = route_module.Route('', '', _unknown, 'unknown', served=())
 
 
 def _not_allowed(
@@ -247,7 +255,9 @@ def _not_allowed(
     )
 
 
-_NOT_ALLOWED = routes.Route('', '', _not_allowed, 'not_allowed', served=())
+_NOT_ALLOWED = route_module.Route(
+    '', '', _not_allowed, 'not_allowed', served=()
+)
 
 
 def _unreadable(
@@ -314,7 +324,7 @@ def _url_map() -> routing.Map:
     """Compile the route table once; it has no state."""
     rules = [
         routing.Rule(route.rule, methods=[route.method], endpoint=route)
-        for route in routes.ROUTES
+        for route in nouns.ROUTES
     ]
     for rule in rules:
         # Werkzeug adds it to GET; a HEAD of events would lose them.

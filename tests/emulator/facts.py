@@ -16,6 +16,8 @@ from pypowervm import const
 from pypowervm.wrappers import cluster
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import managed_system as ms
+from pypowervm.wrappers import management_console
+from pypowervm.wrappers import monitor
 from pypowervm.wrappers import network
 from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server as vios
@@ -42,6 +44,15 @@ def wrappers(adapter):
             for system in systems
             for one in type_.get(adapter, parent=system)
         ]
+    found['preferences'] = [
+        one
+        for system in systems
+        for one in monitor.PcmPref.wrap(
+            adapter.read_by_path(
+                f'/rest/api/pcm/ManagedSystem/{system.uuid}/preferences'
+            )
+        )
+    ]
     found['groups'] = [
         one
         for server in servers
@@ -52,7 +63,8 @@ def wrappers(adapter):
         for partition in (*lpars, *servers)
         for one in network.CNA.get(adapter, parent=partition)
     ]
-    for type_ in (cluster.Cluster, storage.SSP, storage.Tier):
+    consoles = management_console.ManagementConsole
+    for type_ in (cluster.Cluster, storage.SSP, storage.Tier, consoles):
         found[type_.__name__] = list(type_.get(adapter))
     found['units'] = [
         one

@@ -18,8 +18,8 @@ import unittest
 
 from pypowervm.wrappers import logical_partition as lpar
 
+from powervm_emulator import nouns
 from powervm_emulator import options
-from powervm_emulator import routes
 from powervm_emulator import worlds
 from powervm_emulator.control import verbs as control
 from tests.emulator import base
@@ -39,7 +39,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(set(), missing)
 
     def test_guide_names_request_labels(self):
-        self.assert_named(route.label for route in routes.ROUTES)
+        self.assert_named(route.label for route in nouns.ROUTES)
 
     def test_guide_names_verbs_and_arguments(self):
         verbs = control.VERBS.keys()

@@ -21,6 +21,7 @@ from tests.emulator import wire
 NOBODY = '00000000-0000-0000-0000-000000000000'
 ROOTS = ('Cluster', 'Group', 'SharedStoragePool', 'Tier')
 OF_PARTITION = (
+    'LogicalPartitionProfile',
     'VirtualNICDedicated',
     'SRIOVEthernetLogicalPort',
 )
@@ -44,7 +45,12 @@ class EmptyFeedTest(wire.WireTestCase):
             self.assert_empty(f'{self.path_of("database")}/{kind}')
 
     def test_feed_of_virtual_io_server_is_empty(self):
-        self.assert_empty(f'{self.path_of("vios1")}/SRIOVEthernetLogicalPort')
+        for kind in ('LogicalPartitionProfile', 'SRIOVEthernetLogicalPort'):
+            self.assert_empty(f'{self.path_of("vios1")}/{kind}')
+
+    def test_feed_of_system_is_empty(self):
+        for kind in ('HostEthernetAdapter', 'SharedMemoryPool'):
+            self.assert_empty(f'uom/ManagedSystem/{self.system().uuid}/{kind}')
 
     def test_member_of_empty_feed_is_not_found(self):
         for path in (

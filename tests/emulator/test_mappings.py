@@ -450,10 +450,6 @@ class RefusedMappingTest(storage.StorageTestCase):
             wrappers.VOptMedia.bld_ref(self.adapter, 'disk1'),
         )
 
-    def test_mapping_refuses_physical_volumes(self):
-        volume = wrappers.PV.bld(self.adapter, 'hdisk1')
-        self.refused(400, 'PhysicalVolume', self.client, volume)
-
     def test_mapping_refuses_logical_units_without_pool(self):
         unit = wrappers.LU.bld_ref(self.adapter, 'lu', '27x')
         self.refused(409, 'no LogicalUnit', self.client, unit)

@@ -15,6 +15,9 @@
 import re
 import unittest
 
+from pypowervm.tasks import management_console as console_tasks
+
+from powervm_emulator import worlds
 from powervm_emulator.core import captures
 from powervm_emulator.core import content
 from powervm_emulator.record import mask
@@ -113,6 +116,24 @@ class MaskTest(test_record.RecordTestCase):
         for file in FILES:
             with self.subTest(file=file):
                 self.assert_masked(*self.both(test_captures.world_of(file)))
+
+    def test_console_keeps_no_identity_and_takes_keys(self):
+        world = worlds.default()
+        for file in ('managementconsole.txt', 'managementconsole_ssh.txt'):
+            world['management_consoles'] = [{'capture': {'file': file}}]
+            plain, masked = self.both(world)
+            self.assert_masked(plain, masked)
+            for text in re.findall('AAAA[A-Za-z0-9+/]+|hmc7|fe80:', plain):
+                self.assertNotIn(text, masked)
+            emulator = base.start(self, worlds.load_file(str(self.output)))
+            adapter = base.adapter_for(emulator)
+            self.addCleanup(base.forget, adapter.session)
+            before = console_tasks.get_authorized_keys(adapter)
+            console_tasks.add_authorized_key(adapter, 'ssh-rsa AAAA')
+            self.assertEqual(
+                (*before, 'ssh-rsa AAAA'),
+                console_tasks.get_authorized_keys(adapter),
+            )
 
     def test_masked_world_has_the_same_numbers_and_relations(self):
         captured = test_captures.world_of('fake_vios_feed.txt')

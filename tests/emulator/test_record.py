@@ -171,6 +171,14 @@ class SameFactsTest(RecordTestCase):
                 world = test_captures.world_of(file)
                 self.assert_same_facts(base.start(self, world))
 
+    def test_captured_consoles_are_the_same(self):
+        world = worlds.default()
+        for file in ('managementconsole.txt', 'managementconsole_ssh.txt'):
+            with self.subTest(file=file):
+                self.output.unlink(missing_ok=True)
+                world['management_consoles'] = [{'capture': {'file': file}}]
+                self.assert_same_facts(base.start(self, world))
+
     def start_site(self):
         """Start two hosts with one pool; return their emulators."""
         described = [pools.world(), pools.world()]

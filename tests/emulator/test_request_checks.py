@@ -204,6 +204,21 @@ class RootTypeTest(wire.WireTestCase):
                     answer, r'REST000E Unrecognized root REST type of Foo'
                 )
 
+    def test_refusal_names_what_only_hmcs_have(self):
+        uuid = self.system().uuid
+        for path, status in (
+            ('web/HmcUser', 400),
+            ('uom/PowerEnterprisePool', 400),
+            ('templates/PartitionTemplate/x', 404),
+            (f'pcm/ManagedSystem/{uuid}/ProcessedMetrics', 404),
+        ):
+            with self.subTest(path):
+                self.assert_refusal(
+                    self.ask('GET', path), 'an HMC has it, NovaLink', status
+                )
+        for path in ('web/Foo', 'web/File/x/HmcUser'):
+            self.assertNotIn('HMC', self.ask('GET', path).message)
+
     def test_unknown_uuid_of_known_type_is_not_found(self):
         uuid = '00000000-0000-0000-0000-000000000000'
         for kind in ('LogicalPartition', 'VirtualIOServer', 'ManagedSystem'):

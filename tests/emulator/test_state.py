@@ -27,6 +27,7 @@ from pypowervm import adapter as pvm_adapter
 from pypowervm import exceptions
 from pypowervm.tasks import scsi_mapper
 from pypowervm.tasks import storage as tasks
+from pypowervm.tasks.monitor import util
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import network
 from pypowervm.wrappers import virtual_io_server
@@ -102,6 +103,7 @@ class KilledTest(StateTestCase):
             2,
         )
         scsi_mapper.add_vscsi_mapping(None, vios.uuid, made.uuid, disk)
+        util.ensure_ltm_monitors(adapter, helper.system().uuid)
         return made.uuid
 
     def test_killed_emulator_starts_with_all_answered_changes(self):
@@ -301,8 +303,8 @@ class RefusalTest(StateTestCase):
 
     def test_file_of_another_version_is_refused(self):
         text = self.make_state()
-        self.state.write_text(text.replace('state 1 ', 'state 2 ', 1))
-        self.assert_refused('has version 2, and this program reads version 1')
+        self.state.write_text(text.replace('state 2 ', 'state 3 ', 1))
+        self.assert_refused('has version 3, and this program reads version 2')
 
     def test_damaged_file_is_refused(self):
         text = self.make_state()

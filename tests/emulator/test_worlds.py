@@ -46,6 +46,19 @@ class CheckWorldTest(unittest.TestCase):
         for pattern, problem in zip(sorted(expected), problems, strict=True):
             self.assertRegex(problem, pattern)
 
+    def test_bridge_is_on_server_that_is_there(self):
+        bridge = {'vios': 'vios1_181.68', 'pvid': 77}
+        captured = {'capture': {'file': 'fake_vios_ssp_npiv.txt'}}
+        described = system_of(
+            virtual_io_servers=[captured], network_bridges=[bridge]
+        )
+        worlds.check(described)
+        del described['systems'][0]['virtual_io_servers']
+        self.assert_problems(
+            described,
+            r"bridges\[0\].vios: unknown Virtual I/O Server 'vios1_181.68'",
+        )
+
     def test_schema_is_valid_json_schema(self):
         jsonschema.Draft202012Validator.check_schema(worlds.schema())
 

@@ -28,7 +28,7 @@ from werkzeug import exceptions
 from werkzeug import routing
 
 from powervm_emulator import nouns
-from powervm_emulator import routes
+from powervm_emulator.core import route as route_module
 from powervm_emulator.nouns import empty
 
 Call = pypowervm_calls.Call
@@ -51,6 +51,9 @@ REASONS = {
     r'\S+ uom/ManagedSystem/\{uuid\}/do/(Request|Release)Master': (
         'for a host that an HMC manages as well'
     ),
+    r'(PUT|DELETE) uom/.*/VirtualFibreChannelClientAdapter.*': (
+        'they come and go with the mappings of Virtual I/O Servers'
+    ),
     r'DELETE uom/Event/\{uuid\}': 'events are sent and not kept',
 }
 # Rows of the route table that pypowervm has no call for, by their rule.
@@ -62,9 +65,11 @@ NOT_OF_PYPOWERVM = {
     r'.*/ManagedSystem/<parent>/\w+/<uuid>/do/<operation>': (
         'jobs by way of the system'
     ),
-    r'.*/(Group|SharedMemoryPool)(/<uuid>)?': (
+    r'.*/(Group|SharedMemoryPool|HostEthernetAdapter)(/<uuid>)?': (
         'empty feeds that inventories ask for'
     ),
+    r'.*/LogicalPartitionProfile(/<uuid>)?': 'what partitions of HMCs link to',
+    r'.*/RawMetrics/ShortTermMonitor': 'samples, as those of LongTermMonitor',
     r'.*/(SRIOVAdapter|VirtualSCSIClientAdapter)(/<uuid>)?': (
         'what pypowervm reads of their system and of mappings'
     ),
@@ -88,14 +93,14 @@ def marks() -> list[Mark]:
     return [_mark(call) for call in pypowervm_calls.every()]
 
 
-def strangers() -> list[routes.Route]:
+def strangers() -> list[route_module.Route]:
     """Return the routes that no call leads to and no table names."""
     reached = {
         route for call in pypowervm_calls.every() for route in _routes(call)
     }
     return [
         route
-        for route in routes.ROUTES
+        for route in nouns.ROUTES
         if route not in reached
         and not any(
             re.fullmatch(pattern, route.rule) for pattern in NOT_OF_PYPOWERVM
@@ -126,19 +131,20 @@ def _mark(call: Call) -> Mark:
     return Mark(call, MISSING)
 
 
-def _is_empty(route: routes.Route) -> bool:
+def _is_empty(route: route_module.Route) -> bool:
     """Whether a route never answers with anything: 204, or 404."""
-    return route.label.partition('.')[0] in {noun.kind for noun in empty.NOUNS}
+    kinds = {'RawMetrics', *(noun.kind for noun in empty.NOUNS)}
+    return route.label.partition('.')[0] in kinds
 
 
-def _serves(route: routes.Route, call: Call) -> bool:
+def _serves(route: route_module.Route, call: Call) -> bool:
     if call.what != 'job':
         return True
     kind = call.path.split('/')[1]
     return (kind, call.operation) in nouns.OPERATIONS
 
 
-def _routes(call: Call) -> Iterator[routes.Route]:
+def _routes(call: Call) -> Iterator[route_module.Route]:
     """Yield the routes of a call; a job has one for its template, too."""
     table = _table().bind('any')
     for method in ('PUT', 'GET') if call.what == 'job' else (call.method,):
@@ -154,7 +160,7 @@ def _table() -> routing.Map:
     """Return the emulator's route table, compiled."""
     rules = [
         routing.Rule(route.rule, methods=[route.method], endpoint=route)
-        for route in routes.ROUTES
+        for route in nouns.ROUTES
     ]
     return routing.Map(rules, strict_slashes=False)
 

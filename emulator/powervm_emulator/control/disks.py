@@ -22,13 +22,11 @@ from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.shared_storage_pool import logical_units
-from powervm_emulator.nouns.shared_storage_pool import (
-    model as shared_storage_pool,
-)
+from powervm_emulator.nouns.shared_storage_pool import model as storage_pool
 from powervm_emulator.nouns.volume_group import model as volume_group
 
 Host = host_module.Host
-LogicalUnit = shared_storage_pool.LogicalUnit
+LogicalUnit = storage_pool.LogicalUnit
 Partition = partition_module.Partition
 
 
@@ -84,7 +82,7 @@ def write(
 
 
 def _unit(host: Host, udid: str) -> LogicalUnit | None:
-    for pool in shared_storage_pool.of(host):
+    for pool in storage_pool.of(host):
         unit = pool.find(udid)
         if unit is not None:
             return unit

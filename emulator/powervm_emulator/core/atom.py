@@ -113,9 +113,10 @@ class Writer:
 
 def media_type(element: content.Element) -> str:
     """Return the media type of a content element."""
-    service = 'uom'
-    if content.namespace_of(element) == content.WEB_NS:
-        service = 'web'
+    namespace = content.namespace_of(element)
+    if namespace == content.PCM_NS:
+        return 'application/xml'
+    service = 'web' if namespace == content.WEB_NS else 'uom'
     name = content.local_name(element)
     return f'application/vnd.ibm.powervm.{service}+xml; type={name}'
 

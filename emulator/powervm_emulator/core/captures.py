@@ -75,7 +75,7 @@ def folder() -> pathlib.Path:
         if found.is_dir():
             return found
     raise errors.WorldError(
-        [f'{_PACKAGE} with its {"/".join(_FOLDER)} is not installed']
+        f'{_PACKAGE} with its {"/".join(_FOLDER)} is not installed'
     )
 
 
@@ -109,11 +109,11 @@ def find(named: Mapping[str, Any], kind: str) -> Capture:
         )
         if len(found) != 1:
             raise errors.WorldError(
-                [f'{file} has {len(found)} entries for {kind} {name!r}']
+                f'{file} has {len(found)} entries for {kind} {name!r}'
             )
     entry = named.get('entry', 0)
     if entry >= len(found) or found[entry].kind != kind:
-        raise errors.WorldError([f'{file} has no {kind} as entry {entry}'])
+        raise errors.WorldError(f'{file} has no {kind} as entry {entry}')
     return _copy(found[entry])
 
 
@@ -132,7 +132,7 @@ def _inline(named: Mapping[str, Any], kind: str) -> Capture:
     element = content.parse(named['document'])
     found = content.local_name(element)
     if found != kind:
-        raise errors.WorldError([f'a document of a {kind} is a {found}'])
+        raise errors.WorldError(f'a document of a {kind} is a {found}')
     return Capture(kind, named['uuid'], element)
 
 
@@ -144,14 +144,14 @@ def _captures(file: str) -> tuple[Capture, ...]:
     path = pathlib.Path(file) if '/' in file else folder() / file
     try:
         if not path.is_file():
-            raise errors.WorldError([f'{file} is not a capture: no such file'])
+            raise errors.WorldError(f'{file} is not a capture: no such file')
         return _read(path, path.stat().st_mtime_ns)
     except (OSError, LookupError, ValueError, etree.XMLSyntaxError) as error:
         # Clients of the control plane name files, and don't get to see what
         # is in one that is no capture.
         reason = getattr(error, 'strerror', None) or 'no feed or entry'
         raise errors.WorldError(
-            [f'{file} is not a capture: {reason}']
+            f'{file} is not a capture: {reason}'
         ) from error
 
 

@@ -32,6 +32,7 @@ from lxml import etree
 from powervm_emulator.core import errors
 
 UOM_NS = 'http://www.ibm.com/xmlns/systems/power/firmware/uom/mc/2012_10/'
+PCM_NS = 'http://www.ibm.com/xmlns/systems/power/firmware/pcm/mc/2012_10/'
 WEB_NS = 'http://www.ibm.com/xmlns/systems/power/firmware/web/mc/2012_10/'
 SCHEMA_VERSION = 'V1_8_0'
 Element: TypeAlias = etree._Element  # noqa: SLF001 - lxml has no other name
@@ -304,9 +305,9 @@ def _wild(path: str) -> str:
     )
 
 
-def link(path: str, name: str = 'link') -> Element:
+def link(path: str, name: str = 'link', namespace: str = UOM_NS) -> Element:
     """Return a link to a resource."""
-    element = leaf(name)
+    element = leaf(name, namespace=namespace)
     element.set('href', path)
     element.set('rel', 'related')
     return element

@@ -109,6 +109,6 @@ class WorldError(ControlError):
     :param problems: every problem found, each with the path to the value.
     """
 
-    def __init__(self, problems: list[str]) -> None:
+    def __init__(self, *problems: str) -> None:
         super().__init__('\n'.join(problems))
-        self.problems = problems
+        self.problems = list(problems)

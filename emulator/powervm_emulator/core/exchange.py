@@ -148,7 +148,7 @@ class Call:
         :param path: the URI of the resource in the form that was asked for.
         """
         etag = resource.etag(self.groups)
-        if self._has(etag):
+        if self.has(etag):
             return Answer(304, etag=etag)
         body = self.writer.entry(self._atom_entry(resource, path))
         return Answer(200, body, etag=etag)
@@ -163,7 +163,7 @@ class Call:
             return NO_CONTENT
         tags = ' '.join(resource.etag(self.groups) for resource in listed)
         etag = str(zlib.crc32(tags.encode()) & 0x7FFFFFFF)
-        if self._has(etag):
+        if self.has(etag):
             return Answer(304, etag=etag)
         entries = [
             self._atom_entry(resource, f'{path}/{resource.uuid}')
@@ -188,7 +188,8 @@ class Call:
                 'revision that If-Match names.'
             )
 
-    def _has(self, etag: str) -> bool:
+    def has(self, etag: str) -> bool:
+        """Whether the client has what an entity tag names."""
         return self.headers.get('If-None-Match', '').strip('"') == etag
 
     def _atom_entry(self, resource: Resource, path: str) -> atom.Entry:

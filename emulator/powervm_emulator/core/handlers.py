@@ -14,6 +14,7 @@
 
 import dataclasses
 import re
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 
@@ -42,7 +43,7 @@ _SEARCH = re.compile(
 class _Handlers:
     """The handlers of a noun under one kind of parent.
 
-    A handler's ``parent`` is the uuid of the parent in the URI.
+    ``parent`` is the uuid of the parent in the URI.
     """
 
     noun: noun_module.Noun
@@ -56,12 +57,13 @@ class _Handlers:
             feed = f'/rest/api/uom/{self.parent_kind}/<parent>/{kind}'
         one = f'{feed}/<uuid>'
         yield Route('GET', feed, self.feed, f'{kind}.feed')
-        yield Route('GET', one, self.read, f'{kind}.read')
+        yield Route('GET', one, self._of(self.read), f'{kind}.read')
         if self.noun.quick:
+            quick = self._of(self.quick)
             for rule, handler in (
                 (f'{feed}/quick/All', self.quick_all),
-                (f'{one}/quick', self.quick),
-                (f'{one}/quick/<name>', self.quick),
+                (f'{one}/quick', quick),
+                (f'{one}/quick/<name>', quick),
             ):
                 label = f'{kind}.quick'
                 yield Route('GET', rule, handler, label, served=media.JSON)
@@ -72,13 +74,29 @@ class _Handlers:
         if self.noun.create:
             yield Route('PUT', feed, self.create, f'{kind}.create')
         if self.noun.update:
-            yield Route('POST', one, self.update, f'{kind}.update')
+            yield Route('POST', one, self._of(self.update), f'{kind}.update')
         if self.noun.delete:
-            yield Route('DELETE', one, self.delete, f'{kind}.delete')
+            yield Route('DELETE', one, self._of(self.delete), f'{kind}.delete')
         if self.noun.operations:
             rule = f'{one}/do/<operation>'
-            yield Route('GET', rule, self.job_template, f'{kind}.job_template')
-            yield Route('PUT', rule, self.job, f'{kind}.job')
+            template = self._of(self.job_template)
+            yield Route('GET', rule, template, f'{kind}.job_template')
+            yield Route('PUT', rule, self._of(self.job), f'{kind}.job')
+
+    def _of(self, answer: Callable[..., Answer]) -> Callable[..., Answer]:
+        """Return the handler that answers of the resource of a URI."""
+
+        def handle(
+            emulation: Emulation,
+            call: Call,
+            uuid: str,
+            parent: str = '',
+            **placeholders: str,
+        ) -> Answer:
+            found = self._find(emulation, uuid, parent)
+            return answer(emulation, call, found, **placeholders)
+
+        return handle
 
     def feed(
         self, emulation: Emulation, call: Call, parent: str = ''
@@ -86,11 +104,9 @@ class _Handlers:
         """Answer with all resources of the parent."""
         return call.feed(self._all(emulation, parent), self._path(call))
 
-    def read(
-        self, emulation: Emulation, call: Call, uuid: str, parent: str = ''
-    ) -> Answer:
+    def read(self, _: Emulation, call: Call, found: Resource) -> Answer:
         """Answer with one resource."""
-        return self._answer(call, self._find(emulation, uuid, parent))
+        return self._answer(call, found)
 
     def search(
         self, emulation: Emulation, call: Call, expression: str
@@ -108,15 +124,9 @@ class _Handlers:
         return call.feed(found, self._path(call))
 
     def quick(
-        self,
-        emulation: Emulation,
-        call: Call,
-        uuid: str,
-        name: str = 'All',
-        parent: str = '',
+        self, _: Emulation, call: Call, found: Resource, name: str = 'All'
     ) -> Answer:
         """Answer with one or all quick properties of a resource."""
-        found = self._find(emulation, uuid, parent)
         values = quick_module.Values(self.noun.quick, found, call.base)
         return exchange.json_answer(
             values.every() if name == 'All' else values.one(name)
@@ -142,8 +152,6 @@ class _Handlers:
     ) -> Answer:
         """PUT: make a resource of the body."""
         assert self.noun.create is not None  # noqa: S101 - has a route
-        # Not in drafting(): lxml's table of names is that of the thread, and
-        # a reader of what this thread parsed before would see it change.
         body = self._body(call)
         above = self._parent(emulation, parent)
         created = self.noun.create(emulation.host, above, body)
@@ -151,54 +159,38 @@ class _Handlers:
             return self._answer(call, created)
 
     def update(
-        self, emulation: Emulation, call: Call, uuid: str, parent: str = ''
+        self, emulation: Emulation, call: Call, found: Resource
     ) -> Answer:
         """POST: change a resource to the body."""
         assert self.noun.update is not None  # noqa: S101 - has a route
-        found = self._find(emulation, uuid, parent)
         call.check_current(found)
-        # Not in drafting(): lxml's table of names is that of the thread, and
-        # a reader of what this thread parsed before would see it change.
         body = self._body(call, found.element)
         self.noun.update(emulation.host, found, body, call.groups)
         with emulation.host.drafting():
             return self._answer(call, found)
 
     def delete(
-        self, emulation: Emulation, call: Call, uuid: str, parent: str = ''
+        self, emulation: Emulation, call: Call, found: Resource
     ) -> Answer:
         """DELETE a resource."""
         assert self.noun.delete is not None  # noqa: S101 - has a route
-        found = self._find(emulation, uuid, parent)
         call.check_current(found)
         self.noun.delete(emulation.host, found)
         return exchange.NO_CONTENT
 
     def job_template(
-        self,
-        emulation: Emulation,
-        call: Call,
-        uuid: str,
-        operation: str,
-        parent: str = '',
+        self, emulation: Emulation, call: Call, found: Resource, operation: str
     ) -> Answer:
         """GET do/{operation}: answer with an empty JobRequest."""
-        target = self._find(emulation, uuid, parent)
         emulation.jobs.check_operation(self.noun.kind, operation)
-        return job_documents.template(call, target, operation)
+        return job_documents.template(call, found, operation)
 
     def job(
-        self,
-        emulation: Emulation,
-        call: Call,
-        uuid: str,
-        operation: str,
-        parent: str = '',
+        self, emulation: Emulation, call: Call, found: Resource, operation: str
     ) -> Answer:
         """PUT do/{operation}: start a job."""
-        target = self._find(emulation, uuid, parent)
-        parameters = job_documents.parameters(call, target, operation)
-        job = emulation.jobs.submit(target, operation, parameters)
+        parameters = job_documents.parameters(call, found, operation)
+        job = emulation.jobs.submit(found, operation, parameters)
         return job_documents.answer(call, job)
 
     def _parent(self, emulation: Emulation, uuid: str) -> Resource | None:
@@ -228,6 +220,12 @@ class _Handlers:
     def _body(
         self, call: Call, old: content.Element | None = None
     ) -> content.Element:
+        """Return the posted document.
+
+        Not to be called in ``drafting()``: lxml's table of names is that of
+        the thread, and a reader of what this thread parsed before would see
+        it change.
+        """
         is_web = self.noun.service == noun_module.WEB
         namespace = content.WEB_NS if is_web else content.UOM_NS
         return call.content(self.noun.kind, namespace, old)

@@ -13,34 +13,30 @@
 """The table of the nouns of the REST API.
 
 Each noun is a module of this package. A long one is a package whose module
-``noun`` describes it; the two kinds of partitions share ``partition``.
+``noun`` describes it.
 """
 
+from powervm_emulator.core import handlers
 from powervm_emulator.core import jobs as jobs_module
 from powervm_emulator.core import noun
+from powervm_emulator.core import route
 from powervm_emulator.nouns import empty
 from powervm_emulator.nouns import event
 from powervm_emulator.nouns import file
 from powervm_emulator.nouns import job
-from powervm_emulator.nouns import logical_partition
 from powervm_emulator.nouns import logon
 from powervm_emulator.nouns import management_console
+from powervm_emulator.nouns import pcm
 from powervm_emulator.nouns import shared_processor_pool
 from powervm_emulator.nouns import sriov_adapter
-from powervm_emulator.nouns import virtual_io_server
 from powervm_emulator.nouns import virtual_network
 from powervm_emulator.nouns import virtual_switch
-from powervm_emulator.nouns.client_network_adapter import (
-    noun as client_network_adapter_noun,
-)
+from powervm_emulator.nouns.client_network_adapter import noun as cna_noun
 from powervm_emulator.nouns.managed_system import noun as managed_system_noun
 from powervm_emulator.nouns.network_bridge import noun as network_bridge_noun
-from powervm_emulator.nouns.shared_storage_pool import (
-    noun as shared_storage_pool_noun,
-)
-from powervm_emulator.nouns.virtual_scsi_mapping import (
-    noun as virtual_scsi_mapping_noun,
-)
+from powervm_emulator.nouns.partition import noun as partition_noun
+from powervm_emulator.nouns.shared_storage_pool import noun as pool_noun
+from powervm_emulator.nouns.virtual_scsi_mapping import noun as scsi_noun
 from powervm_emulator.nouns.volume_group import noun as volume_group_noun
 from powervm_emulator.nouns.volume_group import physical_volume
 
@@ -49,23 +45,27 @@ from powervm_emulator.nouns.volume_group import physical_volume
 NOUNS: tuple[noun.Noun, ...] = (
     logon.NOUN,
     managed_system_noun.NOUN,
-    logical_partition.NOUN,
-    virtual_io_server.NOUN,
+    *partition_noun.NOUNS,
     volume_group_noun.NOUN,
     file.NOUN,
     virtual_switch.NOUN,
     virtual_network.NOUN,
     network_bridge_noun.NOUN,
-    client_network_adapter_noun.NOUN,
-    *shared_storage_pool_noun.NOUNS,
+    cna_noun.NOUN,
+    *pool_noun.NOUNS,
     job.NOUN,
     event.NOUN,
     management_console.NOUN,
     shared_processor_pool.NOUN,
     sriov_adapter.NOUN,
-    *virtual_scsi_mapping_noun.NOUNS,
+    pcm.NOUN,
+    *scsi_noun.NOUNS,
     *empty.NOUNS,
     physical_volume.NOUN,
+)
+#: Every URI of the emulated REST API, and who answers it.
+ROUTES: tuple[route.Route, ...] = tuple(
+    row for one in NOUNS for row in handlers.routes(one)
 )
 OPERATIONS: jobs_module.Operations = {
     (one.kind, name): operation

@@ -22,6 +22,7 @@ from powervm_emulator.core import elements
 from powervm_emulator.core import emulation as emulation_module
 from powervm_emulator.core import errors
 from powervm_emulator.core import exchange
+from powervm_emulator.core import fields
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import media
 from powervm_emulator.core import noun
@@ -31,12 +32,8 @@ from powervm_emulator.core import units
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.shared_storage_pool import cluster
 from powervm_emulator.nouns.shared_storage_pool import logical_units
-from powervm_emulator.nouns.shared_storage_pool import (
-    model as shared_storage_pool,
-)
-from powervm_emulator.nouns.virtual_scsi_mapping import (
-    model as virtual_scsi_mapping,
-)
+from powervm_emulator.nouns.shared_storage_pool import model as storage_pool
+from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 from powervm_emulator.nouns.volume_group import model as volume_group
 from powervm_emulator.nouns.volume_group import rules as volume_group_rules
 from powervm_emulator.nouns.volume_group import update as volume_group_update
@@ -86,15 +83,10 @@ class File(resource.Resource):
         """The URI, which is not one of the uom service."""
         return f'{API}/{KIND}/{self.uuid}'
 
-    @property
-    def name(self) -> str:
-        """Filename; the name of the medium that it becomes."""
-        return self.text('Filename')
-
-    @property
-    def type(self) -> str:
-        """FileEnumType, one of :data:`TYPES`."""
-        return self.text('FileEnumType')
+    #: The name of the medium that it becomes.
+    name = fields.text('Filename')
+    #: One of :data:`TYPES`.
+    type = fields.text('FileEnumType')
 
     @property
     def target(self) -> str:
@@ -181,11 +173,11 @@ def _file(emulation: Emulation, uuid: str) -> File:
     return found
 
 
-def _unit(host: Host, file: File) -> shared_storage_pool.LogicalUnit | None:
+def _unit(host: Host, file: File) -> storage_pool.LogicalUnit | None:
     """Return the logical unit that the contents belong to, if it is one."""
     if file.type != DISK_IMAGE:
         return None
-    return shared_storage_pool.unit_of(host, file.vios, file.target)
+    return storage_pool.unit_of(host, file.vios, file.target)
 
 
 def _place(host: Host, file: File) -> tuple[Contents, str, str]:
@@ -299,7 +291,7 @@ def _check_ready(host: Host, file: File, size: int) -> None:
     :param size: in bytes, as far as it is known.
     :raises errors.RestError: their place is gone, too small or in use.
     """
-    virtual_scsi_mapping.check_not_running(host, file.vios, file.target)
+    scsi_mapping.check_not_running(host, file.vios, file.target)
     check = _check_disk if file.type == DISK_IMAGE else _check_repository
     check(host, file, size)
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
+from powervm_emulator.core import fields
 from powervm_emulator.core import resource
 
 # Early NovaLink servers reported the device id as PCIVendorID, and nothing or
@@ -104,37 +105,26 @@ class Slot:
         self.element = element
         self.owner = _reported_owner(element)
 
-    @property
-    def drc_index(self) -> int:
-        """The slot's number, unique in its system."""
-        return content.integer(self.element, DRC_INDEX)
+    #: The slot's number, unique in its system.
+    drc_index = fields.integer(DRC_INDEX)
 
     @property
     def name(self) -> str:
         """The DRC index as people write it, and the location code."""
         return f'{self.drc_index:08X} ({self.drc_name})'
 
-    @property
-    def drc_name(self) -> str:
-        """The location code."""
-        return content.text(self.element, DRC_NAME)
-
-    @property
-    def description(self) -> str:
-        """What sits in the slot, in words."""
-        return content.text(self.element, 'Description')
+    #: The location code.
+    drc_name = fields.text(DRC_NAME)
+    #: What sits in the slot, in words.
+    description = fields.text('Description')
 
     @property
     def is_empty(self) -> bool:
         """Whether no card is in the slot."""
         return self.description == EMPTY
 
-    @property
-    def assignable(self) -> bool:
-        """Whether a partition can get the slot; True if it does not say."""
-        return content.boolean(
-            self.element, f'{_ADAPTER}/IOAdapter/{ASSIGNABLE}', True
-        )
+    #: Whether a partition can get the slot; True if it does not say.
+    assignable = fields.boolean(f'{_ADAPTER}/IOAdapter/{ASSIGNABLE}', True)
 
     def set_assignable(self, assignable: bool) -> None:
         """Have the slot say whether a partition can get it."""

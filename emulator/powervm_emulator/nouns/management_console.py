@@ -29,6 +29,7 @@ from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import noun
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns.managed_system import model as managed_system
 
 Element = content.Element
@@ -93,19 +94,13 @@ def _element(system: managed_system.System, name: str, uuid: str) -> Element:
     return made
 
 
-_SCHEMA: resource.JSON = {
-    'description': 'What serves this API; without it one named localhost.',
-    'type': 'object',
-    'additionalProperties': False,
-    'properties': {
-        'capture': {'$ref': '#/$defs/capture'},
-        'name': {
-            'description': 'ManagementConsoleName.',
-            'type': 'string',
-            'minLength': 1,
-        },
+_SCHEMA: resource.JSON = shapes.record(
+    {
+        'capture': shapes.ref('capture'),
+        'name': shapes.text('ManagementConsoleName.'),
     },
-}
+    'What serves this API; without it one named localhost.',
+)
 NOUN = noun.Noun(
     KIND,
     parents=(noun.ROOT,),

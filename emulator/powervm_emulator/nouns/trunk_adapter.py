@@ -19,16 +19,14 @@ than there are resources.
 import re
 
 from powervm_emulator.core import content
-from powervm_emulator.nouns.client_network_adapter import (
-    model as client_network_adapter,
-)
+from powervm_emulator.nouns.client_network_adapter import model as net_adapter
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import virtual_slots
 
 Element = content.Element
-TRUNKS = client_network_adapter.TRUNKS
-Adapter = client_network_adapter.Adapter
-TRUNK = client_network_adapter.TRUNK
+TRUNKS = net_adapter.TRUNKS
+Adapter = net_adapter.Adapter
+TRUNK = net_adapter.TRUNK
 Partition = partition_module.Partition
 
 

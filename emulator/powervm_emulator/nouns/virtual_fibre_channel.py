@@ -20,9 +20,7 @@ from collections.abc import Iterator
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
 from powervm_emulator.nouns.partition import model as partition_module
-from powervm_emulator.nouns.virtual_scsi_mapping import (
-    model as virtual_scsi_mapping,
-)
+from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 
 Partition = partition_module.Partition
 
@@ -47,7 +45,7 @@ def check(vios: Partition, body: content.Element) -> None:
 
 def _ports(element: content.Element) -> Iterator[str]:
     """Yield the names of the ports that the mappings of a server name."""
-    path = f'{virtual_scsi_mapping.FIBRE_CHANNEL}/*'
+    path = f'{scsi_mapping.FIBRE_CHANNEL}/*'
     for mapping in content.find_all(element, path):
         for name in ('Port/PortName', 'ServerAdapter/MapPort'):
             port = content.text(mapping, name)

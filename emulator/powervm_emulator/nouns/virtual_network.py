@@ -23,11 +23,13 @@ from powervm_emulator.core import captures
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
 from powervm_emulator.core import errors
+from powervm_emulator.core import fields
 from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import noun
 from powervm_emulator.core import quick
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns import virtual_switch
 from powervm_emulator.nouns.managed_system import model as managed_system
 
@@ -52,20 +54,18 @@ class Network(resource.Resource):
     """
 
     def __init__(
-        self, uuid: str, element: Element, system: System, lasting: bool
+        self,
+        uuid: str,
+        element: Element,
+        system: System,
+        lasting: bool = False,
     ) -> None:
         super().__init__(NETWORK, uuid, element, parent=system)
         self.lasting = lasting
 
-    @property
-    def vlan(self) -> int:
-        """NetworkVLANID."""
-        return self.integer('NetworkVLANID')
-
-    @property
-    def switch_id(self) -> int:
-        """VswitchID: SwitchID of its switch."""
-        return self.integer('VswitchID')
+    vlan = fields.integer('NetworkVLANID')
+    #: SwitchID of its switch.
+    switch_id = fields.integer('VswitchID')
 
     def use_of(self, other: resource.Resource) -> str:
         """See the base class."""
@@ -220,12 +220,9 @@ def _remove(host: Host, network: Network) -> None:
                 host.touch(switch)
 
 
-_WORLD_SCHEMA: resource.JSON = {
-    'type': 'object',
-    'additionalProperties': False,
-    'required': ['capture'],
-    'properties': {'capture': {'$ref': '#/$defs/capture'}},
-}
+_WORLD_SCHEMA: resource.JSON = shapes.record(
+    {'capture': shapes.ref('capture')}, required=['capture']
+)
 NOUN = noun.Noun(
     NETWORK,
     parents=(managed_system.KIND,),

@@ -18,10 +18,12 @@ from powervm_emulator.core import captures
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
 from powervm_emulator.core import errors
+from powervm_emulator.core import fields
 from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import noun
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns.managed_system import model as managed_system
 
 Element = content.Element
@@ -45,25 +47,18 @@ class Switch(resource.Resource):
         super().__init__(SWITCH, uuid, element, parent=system)
         self.system = system
 
-    @property
-    def name(self) -> str:
-        """SwitchName, the default one's as ``ETHERNET0(Default)``."""
-        return self.text('SwitchName')
+    #: That of the default one is ``ETHERNET0(Default)``.
+    name = fields.text('SwitchName')
 
     @property
     def short_name(self) -> str:
         """SwitchName without the remark that it is the default one."""
         return self.name.removesuffix('(Default)')
 
-    @property
-    def id(self) -> int:
-        """SwitchID, 0 to 15."""
-        return self.integer('SwitchID')
-
-    @property
-    def mode(self) -> str:
-        """SwitchMode, ``Veb`` or ``Vepa``."""
-        return self.text('SwitchMode')
+    #: 0 to 15.
+    id = fields.integer('SwitchID')
+    #: ``Veb`` or ``Vepa``.
+    mode = fields.text('SwitchMode')
 
 
 def create(host: Host, system: System, body: Element) -> Switch:
@@ -192,22 +187,13 @@ def _check(
             )
 
 
-_WORLD_SCHEMA: resource.JSON = {
-    'type': 'object',
-    'additionalProperties': False,
-    'properties': {
-        'capture': {'$ref': '#/$defs/capture'},
-        'name': {
-            'description': 'SwitchName. Required without capture.',
-            'type': 'string',
-            'minLength': 1,
-        },
-        'mode': {
-            'description': 'Veb is the default.',
-            'enum': ['Veb', 'Vepa'],
-        },
-    },
-}
+_WORLD_SCHEMA: resource.JSON = shapes.record(
+    {
+        'capture': shapes.ref('capture'),
+        'name': shapes.text('SwitchName. Required without capture.'),
+        'mode': shapes.choice(['Veb', 'Vepa'], 'Veb is the default.'),
+    }
+)
 NOUN = noun.Noun(
     SWITCH,
     parents=(managed_system.KIND,),

@@ -35,7 +35,8 @@ _MAC = re.compile('[0-9A-Fa-f]{12}')
 _MASKED = 'masked'
 # Names that are the same everywhere, or that a server gives to its devices.
 _COMMON = re.compile(
-    r'ETHERNET0(\(Default\))?|SYSTEM|Default|None|rootvg|vopt|VMLibrary|'
+    r'ETHERNET0(\(Default\))?|SYSTEM|Default|None|localhost|rootvg|vopt|'
+    r'VMLibrary|'
     r'(hdisk|vtscsi|vtopt|vhost|vfchost|fcs|fscsi|ent|en|lp|vasi)[0-9]+'
 )
 _NAMES = {
@@ -52,6 +53,7 @@ _NAMES = {
     'RepositoryName': 'repository',
     'NetworkName': 'network',
     'SwitchName': 'switch',
+    'ManagementConsoleName': 'console',
     'Name': 'tier',
     'TargetName': 'target',
     'BackingDeviceName': 'disk',
@@ -70,6 +72,7 @@ _NAMES = {
 _VERSION = re.compile('Version|Firmware|Level')
 _SERIALS = ('SerialNumber', 'VitalProductDataSerialNumber')
 _PORTS = ('WWPN', 'WWPNs', 'WWNN', 'ServerWWPN')
+_KEYS = ('AuthorizedKey', 'PublicSSHKey')
 _OPAQUE = (
     'UniqueDeviceID',
     'ClonedFrom',
@@ -145,6 +148,7 @@ class _Masker:
             **dict.fromkeys((*_NAMES, *_SERIALS), made.text),
             **dict.fromkeys(_PORTS, self._ports),
             **dict.fromkeys(_OPAQUE, made.opaque),
+            **dict.fromkeys(_KEYS, made.key),
             'GroupSerialID': made.digits,
             'LogicalSerialNumber': self._logical_serial,
             'MediaUDID': self._medium,

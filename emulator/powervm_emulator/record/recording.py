@@ -13,6 +13,7 @@
 """Reading all of a host or an HMC that a world can express."""
 
 import dataclasses
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -46,16 +47,19 @@ class Recording:
     """What was read, and in words what was not.
 
     :ivar pools: the SharedStoragePools.
+    :ivar consoles: the ManagementConsoles.
     """
 
     systems: list[Node] = dataclasses.field(default_factory=list)
     clusters: list[Node] = dataclasses.field(default_factory=list)
     pools: list[Node] = dataclasses.field(default_factory=list)
+    consoles: list[Node] = dataclasses.field(default_factory=list)
     missing: list[str] = dataclasses.field(default_factory=list)
 
     def walk(self) -> Iterator[Node]:
         """Yield all that was read."""
-        for node in (*self.systems, *self.clusters, *self.pools):
+        roots = self.systems, self.clusters, self.pools, self.consoles
+        for node in itertools.chain(*roots):
             yield from node.walk()
 
 
@@ -93,6 +97,7 @@ def read(reader: reader_module.Reader) -> Recording:
     found.clusters = _nodes(reader, found, 'Cluster')
     if found.clusters:
         found.pools = _nodes(reader, found, 'SharedStoragePool')
+    found.consoles = _nodes(reader, found, 'ManagementConsole')
     found.missing += _linked(found)
     return found
 

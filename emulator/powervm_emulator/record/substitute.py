@@ -104,6 +104,12 @@ class Substitute:
             'mac', value.upper(), lambda number: f'0200{number:08X}'
         )
 
+    def key(self, value: str) -> str:
+        """Return a public key of SSH, without a comment."""
+        return self._make(
+            'key', value, lambda number: f'ssh-rsa {_hash(number)}'
+        )
+
     def digits(self, value: str) -> str:
         """Return as many hexadecimal digits, in the same case."""
         made = ''

@@ -87,6 +87,7 @@ def document(found: Recording) -> JSON:
     ]
     if clusters:
         made['clusters'] = clusters
+    made['management_consoles'] = [_describe(node) for node in found.consoles]
     return made
 
 

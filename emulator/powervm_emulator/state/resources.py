@@ -30,9 +30,7 @@ from powervm_emulator.nouns import file
 from powervm_emulator.nouns import io_slot
 from powervm_emulator.nouns import virtual_network
 from powervm_emulator.nouns import virtual_switch
-from powervm_emulator.nouns.client_network_adapter import (
-    model as client_network_adapter,
-)
+from powervm_emulator.nouns.client_network_adapter import model as net_adapter
 from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.network_bridge import model as network_bridge
 from powervm_emulator.nouns.partition import model as partition_module
@@ -176,9 +174,20 @@ def _cluster(
     return cluster.Cluster(known[tuple(saved['pool'])], element)
 
 
+def _plain(
+    type_: Callable[[str, Element, Any], resource.Resource],
+) -> Callable[[JSON, Element, Any, Known], resource.Resource]:
+    """Return what makes resources of a class again that knows no others."""
+    return lambda saved, element, parent, _: type_(
+        saved['uuid'], element, parent
+    )
+
+
 #: Those that others refer to come first.
 _FORMS: dict[type[resource.Resource], _Form] = {
-    managed_system.System: _Form(_system, ('reports_owners',), _owners),
+    managed_system.System: _Form(
+        _system, ('reports_owners', 'monitors'), _owners
+    ),
     partition_module.Partition: _Form(
         lambda saved, element, parent, _: partition_module.Partition(
             saved['kind'], saved['uuid'], element, parent
@@ -186,33 +195,14 @@ _FORMS: dict[type[resource.Resource], _Form] = {
         ('address',),
     ),
     volume_group.VolumeGroup: _Form(
-        lambda saved, element, parent, _: volume_group.VolumeGroup(
-            saved['uuid'], parent, element
-        ),
-        ('last_number',),
+        _plain(volume_group.VolumeGroup), ('last_number',)
     ),
-    virtual_switch.Switch: _Form(
-        lambda saved, element, parent, _: virtual_switch.Switch(
-            saved['uuid'], element, parent
-        )
-    ),
+    virtual_switch.Switch: _Form(_plain(virtual_switch.Switch)),
     virtual_network.Network: _Form(
-        lambda saved, element, parent, _: virtual_network.Network(
-            saved['uuid'], element, parent, saved['lasting']
-        ),
-        ('lasting',),
+        _plain(virtual_network.Network), ('lasting',)
     ),
-    network_bridge.Bridge: _Form(
-        lambda saved, element, parent, _: network_bridge.Bridge(
-            saved['uuid'], element, parent
-        )
-    ),
-    client_network_adapter.Adapter: _Form(
-        lambda saved, element, parent, _: client_network_adapter.Adapter(
-            saved['uuid'], element, parent
-        ),
-        ('bridge',),
-    ),
+    network_bridge.Bridge: _Form(_plain(network_bridge.Bridge)),
+    net_adapter.Adapter: _Form(_plain(net_adapter.Adapter), ('bridge',)),
     pools.Pool: _Form(
         _pool, ('spec', 'cluster_uuid', 'identity', 'unseen'), _random_state
     ),

@@ -74,7 +74,7 @@ def load_file(path: str) -> World:
         text = pathlib.Path(path).read_text(encoding='utf-8')
     except (OSError, UnicodeError) as error:
         reason = getattr(error, 'strerror', None) or error
-        raise errors.WorldError([f'{path}: {reason}']) from error
+        raise errors.WorldError(f'{path}: {reason}') from error
     world = parse(text, path)
     _complete_paths(world, pathlib.Path(path).parent)
     return world
@@ -91,12 +91,12 @@ def parse(text: str, name: str) -> World:
         document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # ValueError: an impossible date. RecursionError: nested too deeply.
-        raise errors.WorldError([f'{name} is not YAML: {error}']) from error
+        raise errors.WorldError(f'{name} is not YAML: {error}') from error
     try:
         return check(document)
     except errors.WorldError as error:
         problems = [f'{name}: {problem}' for problem in error.problems]
-        raise errors.WorldError(problems) from error
+        raise errors.WorldError(*problems) from error
 
 
 def check(document: object) -> World:
@@ -113,7 +113,7 @@ def check(document: object) -> World:
     if not problems and isinstance(document, dict):
         problems = list(checks.problems(document))
     if problems or not isinstance(document, dict):
-        raise errors.WorldError(sorted(problems))
+        raise errors.WorldError(*sorted(problems))
     return document
 
 
@@ -139,7 +139,7 @@ def build(host: host_module.Host, world: World) -> None:
     try:
         builder.build(host, world)
     except errors.RestError as error:
-        raise errors.WorldError([error.message]) from error
+        raise errors.WorldError(error.message) from error
 
 
 def _complete_paths(node: object, folder: pathlib.Path) -> None:

@@ -66,10 +66,8 @@ def _check_serials(host: Host) -> None:
         other = known.setdefault(system.mtms, system)
         if other is not system:
             raise errors.WorldError(
-                [
-                    f'{other.name!r} and {system.name!r} are both the '
-                    f'machine {system.mtms}: give each a serial of its own'
-                ]
+                f'{other.name!r} and {system.name!r} are both the '
+                f'machine {system.mtms}: give each a serial of its own'
             )
 
 
@@ -125,7 +123,7 @@ def _choose_slots(system: System, spec: Spec) -> None:
     for drc_index in wanted:
         if system.find_slot(drc_index) is None:
             raise errors.WorldError(
-                [f'{system.name} was captured without slot {drc_index:08X}']
+                f'{system.name} was captured without slot {drc_index:08X}'
             )
     for slot in system.slots():
         if 'slots' in spec and slot.drc_index not in wanted:
@@ -196,12 +194,12 @@ def _assign(host: Host, system: System, spec: Spec) -> None:
         name = slot_spec['owner']
         if name not in named:
             raise errors.WorldError(
-                [f'{system.name}: unknown partition {name!r} owns a slot']
+                f'{system.name}: unknown partition {name!r} owns a slot'
             )
         slot = system.get_slot(int(slot_spec['drc_index'], 16))
         if system.in_sriov_mode(slot):
             raise errors.WorldError(
-                [f'slot {slot.name}: an adapter in SR-IOV mode has no owner']
+                f'slot {slot.name}: an adapter in SR-IOV mode has no owner'
             )
         partition = named[name]
         slot.set_owner(partition.owner, system.reports_owners)
@@ -250,10 +248,8 @@ def _memory(system: System) -> int:
     hypervisor = system.integer(f'{section}/MemoryUsedByHypervisor')
     if hypervisor > configurable:
         raise errors.WorldError(
-            [
-                f'{system.name}: the hypervisor needs {hypervisor} MB of '
-                f'memory, and {configurable} MB are configurable'
-            ]
+            f'{system.name}: the hypervisor needs {hypervisor} MB of '
+            f'memory, and {configurable} MB are configurable'
         )
     return configurable - hypervisor
 
@@ -263,10 +259,8 @@ def _check_promise(
 ) -> None:
     if round(sum(promised) - free, 2) > 0:
         raise errors.WorldError(
-            [
-                f'{system.name}: the partitions need {sum(promised):g} '
-                f'{what}, and there are {free:g} for them'
-            ]
+            f'{system.name}: the partitions need {sum(promised):g} '
+            f'{what}, and there are {free:g} for them'
         )
 
 

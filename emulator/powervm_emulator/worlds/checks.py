@@ -12,6 +12,7 @@
 
 """Checks of world documents that their JSON schema can't express."""
 
+from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
 from typing import TypeAlias
@@ -30,14 +31,13 @@ KINDS = ('virtual_io_servers', 'partitions')
 
 def problems(world: Spec) -> Iterator[str]:
     """Yield all contradictions in a world, each with the path to it."""
-    for where, spec, noun in _descriptions(world, noun_module.ROOT, ''):
+    for where, spec, noun in _descriptions(world, noun_module.ROOT):
         if 'capture' in spec:
             yield from _captured(spec, noun, where)
         else:
             yield from _missing(spec, noun, where)
     uuids: dict[str, str] = {}
-    for number, system in enumerate(world['systems']):
-        path = f'systems[{number}]'
+    for path, system in _each(world, 'systems'):
         if system.get('slot_owner_capability') and not system.get(
             'reports_slot_owners', True
         ):
@@ -50,17 +50,16 @@ def problems(world: Spec) -> Iterator[str]:
 
 
 def _descriptions(
-    holder: Spec, kind: str, path: str
+    holder: Spec, kind: str, path: str = ''
 ) -> Iterator[tuple[str, Spec, noun_module.Noun]]:
     """Yield the path, description and noun of everything in a world."""
     for noun in nouns.NOUNS:
         key = noun.world
         if key is None or kind not in (key.holders or (noun_module.ROOT,)):
             continue
-        for number, spec in enumerate(holder.get(key.name, ())):
-            where = f'{path}{key.name}[{number}]'
+        for where, spec in _each(holder, key.name, path):
             yield where, spec, noun
-            yield from _descriptions(spec, noun.kind, f'{where}.')
+            yield from _descriptions(spec, noun.kind, where)
 
 
 def _missing(spec: Spec, noun: noun_module.Noun, where: str) -> Iterator[str]:
@@ -88,16 +87,21 @@ def _captured(spec: Spec, noun: noun_module.Noun, where: str) -> Iterator[str]:
 
 
 def _bridges(system: Spec, path: str) -> Iterator[str]:
-    names = {
-        server.get('name') for server in system.get('virtual_io_servers', ())
-    }
-    for number, bridge in enumerate(system.get('network_bridges', ())):
+    servers = system.get('virtual_io_servers', ())
+    for where, bridge in _each(system, 'network_bridges', path):
         for key in ('vios', 'failover_vios'):
-            if key in bridge and bridge[key] not in names:
+            if _is_unknown(bridge.get(key), servers):
                 yield (
-                    f'{path}.network_bridges[{number}].{key}: unknown '
-                    f'Virtual I/O Server {bridge[key]!r}'
+                    f'{where}.{key}: unknown Virtual I/O Server '
+                    f'{bridge[key]!r}'
                 )
+
+
+def _is_unknown(name: str | None, partitions: Iterable[Spec]) -> bool:
+    """Whether none of some partitions has a name; captures are not read."""
+    return name is not None and not any(
+        'capture' in one or one.get('name') == name for one in partitions
+    )
 
 
 def _uuids(system: Spec, path: str) -> Iterator[tuple[str, str]]:
@@ -110,24 +114,17 @@ def _uuids(system: Spec, path: str) -> Iterator[tuple[str, str]]:
 
 def _slots(system: Spec, path: str) -> Iterator[str]:
     indexes = [
-        (f'{path}.slots[{number}].drc_index', slot['drc_index'].upper())
-        for number, slot in enumerate(system.get('slots', ()))
+        (f'{where}.drc_index', slot['drc_index'].upper())
+        for where, slot in _each(system, 'slots', path)
     ]
     yield from _repeated(indexes, {})
-    names = {
-        partition.get('name') for _, partition in _all_partitions(system, path)
-    }
-    captured = any(
-        'capture' in partition
-        for _, partition in _all_partitions(system, path)
-    )
-    for number, slot in enumerate(system.get('slots', ())):
-        where = f'{path}.slots[{number}]'
+    partitions = [one for _, one in _all_partitions(system, path)]
+    for where, slot in _each(system, 'slots', path):
         if 'description' not in slot:
             for key in _CARD_KEYS & slot.keys():
                 yield f'{where}.{key}: a slot without description has none'
         owner = slot.get('owner')
-        if owner is not None and owner not in names and not captured:
+        if _is_unknown(owner, partitions):
             yield f'{where}.owner: unknown partition {owner!r}'
         if owner is not None and slot.get('sriov'):
             yield f'{where}: an adapter in SR-IOV mode has no owner'
@@ -166,8 +163,7 @@ def _amounts(partition: Spec, where: str) -> Iterator[str]:
 
 def _volume_groups(partition: Spec, where: str) -> Iterator[str]:
     groups = partition.get('volume_groups', ())
-    for number, group in enumerate(groups):
-        path = f'{where}.volume_groups[{number}]'
+    for path, group in _each(partition, 'volume_groups', where):
         if 'capture' not in group:
             yield from _described_group(group, path)
     names = [(where, group['name']) for group in groups if 'name' in group]
@@ -189,8 +185,7 @@ def _clusters(world: Spec) -> Iterator[str]:
     nodes = []
     clusters = []
     names = []
-    for number, cluster in enumerate(world.get('clusters', ())):
-        path = f'clusters[{number}]'
+    for path, cluster in _each(world, 'clusters'):
         nodes += [(f'{path}.nodes', name) for name in cluster['nodes']]
         if 'capture' in cluster:
             continue
@@ -212,18 +207,20 @@ def _pool(pool: Spec, path: str) -> Iterator[str]:
     if sum(tier['capacity'] for tier in tiers) > pool['capacity']:
         yield f'{path}.tiers: tiers beyond capacity'
     known = {tier['name'] for tier in tiers}
-    for number, unit in enumerate(pool.get('logical_units', ())):
+    for where, unit in _each(pool, 'logical_units', path):
         if unit.get('tier', tiers[0]['name']) not in known:
-            yield (
-                f'{path}.logical_units[{number}].tier: unknown tier '
-                f'{unit["tier"]!r}'
-            )
+            yield f'{where}.tier: unknown tier {unit["tier"]!r}'
 
 
 def _all_partitions(system: Spec, path: str) -> Iterator[tuple[str, Spec]]:
     for kind in KINDS:
-        for number, partition in enumerate(system.get(kind, ())):
-            yield f'{path}.{kind}[{number}]', partition
+        yield from _each(system, kind, path)
+
+
+def _each(holder: Spec, key: str, path: str = '') -> Iterator[tuple[str, Any]]:
+    """Yield what a key lists, each with the path to it."""
+    for number, item in enumerate(holder.get(key, ())):
+        yield f'{path}.{key}[{number}]'.removeprefix('.'), item
 
 
 def _repeated(values: Any, seen: dict[Any, str]) -> Iterator[str]:

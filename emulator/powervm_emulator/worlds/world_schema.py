@@ -16,122 +16,91 @@ import copy
 from typing import Any
 
 from powervm_emulator import nouns
+from powervm_emulator.core import shapes
 
 _DEFINITIONS: dict[str, Any] = {
-    'name': {'type': 'string', 'minLength': 1, 'maxLength': 31},
-    'uuid': {
-        'type': 'string',
-        'pattern': '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$',
-    },
+    'name': shapes.text(maxLength=31),
+    'uuid': shapes.value(
+        'string',
+        pattern='^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$',
+    ),
     'uuid_or_random': {
         'description': (
             'A uuid, or random for one that is made from the seed. The '
             "default is the capture's, and random without capture."
         ),
-        'anyOf': [{'const': 'random'}, {'$ref': '#/$defs/uuid'}],
+        'anyOf': [{'const': 'random'}, shapes.ref('uuid')],
     },
-    'drc_index': {
-        'description': 'A DRC index: eight hexadecimal digits, in quotes.',
-        'type': 'string',
-        'pattern': '^[0-9a-fA-F]{8}$',
-    },
-    'pci_id': {
-        'description': (
-            'A PCI id: four hexadecimal digits, in quotes. Null for one that'
-            ' the system does not report.'
-        ),
-        'type': ['string', 'null'],
-        'pattern': '^[0-9a-fA-F]{4}$',
-    },
-    'capture': {
-        'description': ('A captured resource; the other keys change it.'),
-        'type': 'object',
-        'additionalProperties': False,
+    'drc_index': shapes.value(
+        'string',
+        'A DRC index: eight hexadecimal digits, in quotes.',
+        pattern='^[0-9a-fA-F]{8}$',
+    ),
+    'pci_id': shapes.value(
+        ['string', 'null'],
+        'A PCI id: four hexadecimal digits, in quotes. Null for one that the '
+        'system does not report.',
+        pattern='^[0-9a-fA-F]{4}$',
+    ),
+    'capture': shapes.record(
+        {
+            'document': shapes.text(
+                'The content of the entry itself, as powervm-emulator record '
+                'writes it; instead of file.'
+            ),
+            'uuid': shapes.ref(
+                'uuid', 'The id of the entry with this content.'
+            ),
+            'file': shapes.text(
+                'A name in pypowervm/tests/data, or a path, which has a '
+                'slash. Relative paths start at the folder of the world file.'
+            ),
+            'entry': shapes.value(
+                'integer',
+                "Which entry of the file's feed, counted from 0, the default.",
+                minimum=0,
+            ),
+            'name': shapes.text(
+                'The name of the resource, such as SystemName; instead of '
+                'entry.'
+            ),
+            'slots': shapes.array(
+                shapes.ref('drc_index'),
+                'For a system: the captured slots to keep, by DRC index. '
+                'Without it all of them are kept.',
+            ),
+            'correct_ids': shapes.boolean(
+                'For a system: put right the PCI vendor and device ids of '
+                'captured slots, which old NovaLink servers reported '
+                'wrongly. The default is false: as captured.'
+            ),
+        },
+        'A captured resource; the other keys change it.',
+    )
+    | {
         'if': {'required': ['document']},
         'then': {'required': ['uuid']},
         'else': {'required': ['file']},
-        'properties': {
-            'document': {
-                'description': (
-                    'The content of the entry itself, as powervm-emulator'
-                    ' record writes it; instead of file.'
-                ),
-                'type': 'string',
-                'minLength': 1,
-            },
-            'uuid': {
-                'description': 'The id of the entry with this content.',
-                '$ref': '#/$defs/uuid',
-            },
-            'file': {
-                'description': (
-                    'A name in pypowervm/tests/data, or a path, which has a'
-                    ' slash. Relative paths start at the folder of the world'
-                    ' file.'
-                ),
-                'type': 'string',
-                'minLength': 1,
-            },
-            'entry': {
-                'description': (
-                    "Which entry of the file's feed, counted from 0, the "
-                    'default.'
-                ),
-                'type': 'integer',
-                'minimum': 0,
-            },
-            'name': {
-                'description': (
-                    'The name of the resource, such as SystemName; instead '
-                    'of entry.'
-                ),
-                'type': 'string',
-                'minLength': 1,
-            },
-            'slots': {
-                'description': (
-                    'For a system: the captured slots to keep, by DRC index.'
-                    ' Without it all of them are kept.'
-                ),
-                'type': 'array',
-                'items': {'$ref': '#/$defs/drc_index'},
-            },
-            'correct_ids': {
-                'description': (
-                    'For a system: put right the PCI vendor and device ids '
-                    'of captured slots, which old NovaLink servers reported '
-                    'wrongly. The default is false: as captured.'
-                ),
-                'type': 'boolean',
-            },
-        },
     },
-    'vlan': {'type': 'integer', 'minimum': 1, 'maximum': 4094},
-    'gigabytes': {
-        'description': 'GB.',
-        'type': 'number',
-        'exclusiveMinimum': 0,
-    },
+    'vlan': shapes.value('integer', minimum=1, maximum=4094),
+    'gigabytes': shapes.value('number', 'GB.', exclusiveMinimum=0),
 }
 
 _WORLD: dict[str, Any] = {
     '$schema': 'https://json-schema.org/draft/2020-12/schema',
     'title': 'World of the PowerVM REST emulator',
-    'description': "What the emulator's host is when it starts.",
-    'type': 'object',
-    'additionalProperties': False,
-    'required': ['systems'],
-    'properties': {
-        'rmc_after_power_on': {
-            'description': (
-                'The RMC state of a partition that has been activated. The '
-                'default, inactive, is that of a guest without the RSCT '
-                'packages. A VIOS always becomes active.'
-            ),
-            'enum': ['active', 'inactive', 'none', 'unknown', 'busy'],
-        }
+} | shapes.record(
+    {
+        'rmc_after_power_on': shapes.choice(
+            ['active', 'inactive', 'none', 'unknown', 'busy'],
+            'The RMC state of a partition that has been activated. The '
+            'default, inactive, is that of a guest without the RSCT '
+            'packages. A VIOS always becomes active.',
+        )
     },
-}
+    "What the emulator's host is when it starts.",
+    required=['systems'],
+)
 
 
 def schema() -> dict[str, Any]:

@@ -18,10 +18,9 @@ from powervm_emulator.core import captures
 from powervm_emulator.core import content
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns import virtual_switch
-from powervm_emulator.nouns.client_network_adapter import (
-    model as client_network_adapter,
-)
+from powervm_emulator.nouns.client_network_adapter import model as net_adapter
 from powervm_emulator.nouns.client_network_adapter import (
     update as client_network_adapter_update,
 )
@@ -42,10 +41,8 @@ def build(
 
 def _build(host: Host, partition: Partition, spec: resource.JSON) -> None:
     if 'capture' in spec:
-        found = captures.find(spec['capture'], client_network_adapter.ADAPTER)
-        made = client_network_adapter.Adapter(
-            found.uuid, found.element, partition
-        )
+        found = captures.find(spec['capture'], net_adapter.ADAPTER)
+        made = net_adapter.Adapter(found.uuid, found.element, partition)
         _replace_adopted(host, made)
         host.add(made)
         return
@@ -54,7 +51,7 @@ def _build(host: Host, partition: Partition, spec: resource.JSON) -> None:
     link = content.leaf('AssociatedVirtualSwitch')
     link.append(content.link(switch.event_path))
     body = content.new(
-        client_network_adapter.ADAPTER,
+        net_adapter.ADAPTER,
         content.leaf(virtual_slots.NEXT_HIGH, True),
         content.leaf('PortVLANID', spec['vlan']),
         link,
@@ -65,36 +62,25 @@ def _build(host: Host, partition: Partition, spec: resource.JSON) -> None:
     client_network_adapter_update.build(host, partition, body)
 
 
-def _replace_adopted(host: Host, made: client_network_adapter.Adapter) -> None:
+def _replace_adopted(host: Host, made: net_adapter.Adapter) -> None:
     """Make a captured trunk adapter that of its captured bridge."""
-    for other in list(
-        host.of_type(client_network_adapter.Adapter, made.partition)
-    ):
+    for other in list(host.of_type(net_adapter.Adapter, made.partition)):
         if other.bridge and other.slot == made.slot:
             made.bridge = other.bridge
             host.remove(other)
 
 
-SCHEMA: resource.JSON = {
-    'type': 'object',
-    'additionalProperties': False,
-    'properties': {
-        'capture': {'$ref': '#/$defs/capture'},
-        'vlan': {
-            'description': 'PortVLANID. Required without capture.',
-            '$ref': '#/$defs/vlan',
-        },
-        'mac': {
-            'description': (
-                'The MAC address with colons; made if it is not given.'
-            ),
-            'type': 'string',
-            'pattern': '^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$',
-        },
-        'switch': {
-            'description': 'Its name; ETHERNET0(Default) if it is not given.',
-            'type': 'string',
-            'minLength': 1,
-        },
-    },
-}
+SCHEMA: resource.JSON = shapes.record(
+    {
+        'capture': shapes.ref('capture'),
+        'vlan': shapes.ref('vlan', 'PortVLANID. Required without capture.'),
+        'mac': shapes.value(
+            'string',
+            'The MAC address with colons; made if it is not given.',
+            pattern='^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$',
+        ),
+        'switch': shapes.text(
+            'Its name; ETHERNET0(Default) if it is not given.'
+        ),
+    }
+)

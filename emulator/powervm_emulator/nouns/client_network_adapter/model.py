@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
+from powervm_emulator.core import fields
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.nouns import virtual_network
@@ -53,20 +54,11 @@ class Adapter(resource.Resource):
         self.partition = partition
         self.bridge = ''
 
-    @property
-    def mac(self) -> str:
-        """MACAddress: twelve digits in upper case."""
-        return self.text('MACAddress')
-
-    @property
-    def slot(self) -> int:
-        """VirtualSlotNumber."""
-        return self.integer(virtual_slots.NUMBER)
-
-    @property
-    def pvid(self) -> int:
-        """PortVLANID: the VLAN of packets without a tag."""
-        return self.integer('PortVLANID')
+    #: Twelve digits in upper case.
+    mac = fields.text('MACAddress')
+    slot = fields.integer(virtual_slots.NUMBER)
+    #: The VLAN of packets without a tag.
+    pvid = fields.integer('PortVLANID')
 
     @property
     def tagged(self) -> tuple[int, ...]:
@@ -78,10 +70,8 @@ class Adapter(resource.Resource):
         """Every VLAN that it takes part in."""
         return {self.pvid, *self.tagged}
 
-    @property
-    def switch_id(self) -> int:
-        """SwitchID of its switch."""
-        return self.integer('VirtualSwitchID')
+    #: SwitchID of its switch.
+    switch_id = fields.integer('VirtualSwitchID')
 
     def use_of(self, other: resource.Resource) -> str:
         """See the base class: it uses a switch, and networks of its VLANs."""
@@ -100,10 +90,8 @@ class Adapter(resource.Resource):
             f'{self.slot} of the partition {self.partition.name!r}' * uses
         )
 
-    @property
-    def priority(self) -> int:
-        """TrunkPriority; 0 for an adapter that is no trunk."""
-        return self.integer('TrunkPriority')
+    #: 0 for an adapter that is no trunk.
+    priority = fields.integer('TrunkPriority')
 
 
 def every(host: Host, system: System) -> Iterator[Adapter]:

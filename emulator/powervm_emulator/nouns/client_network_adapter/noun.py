@@ -16,16 +16,14 @@ from powervm_emulator.core import noun
 from powervm_emulator.nouns.client_network_adapter import (
     described as client_network_adapter_described,
 )
-from powervm_emulator.nouns.client_network_adapter import (
-    model as client_network_adapter,
-)
+from powervm_emulator.nouns.client_network_adapter import model as net_adapter
 from powervm_emulator.nouns.client_network_adapter import (
     update as client_network_adapter_update,
 )
 from powervm_emulator.nouns.partition import model as partition_module
 
 NOUN = noun.Noun(
-    client_network_adapter.ADAPTER,
+    net_adapter.ADAPTER,
     parents=(partition_module.LPAR, partition_module.VIOS),
     create=client_network_adapter_update.create,
     update=client_network_adapter_update.update,
@@ -38,5 +36,5 @@ NOUN = noun.Noun(
         captured=('vlan', 'mac', 'switch'),
         build=client_network_adapter_described.build,
     ),
-    summary=client_network_adapter.summary,
+    summary=net_adapter.summary,
 )

@@ -20,15 +20,13 @@ from powervm_emulator.core import host as host_module
 from powervm_emulator.nouns import trunk_adapter
 from powervm_emulator.nouns import virtual_network
 from powervm_emulator.nouns import virtual_switch
-from powervm_emulator.nouns.client_network_adapter import (
-    model as client_network_adapter,
-)
+from powervm_emulator.nouns.client_network_adapter import model as net_adapter
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import rules
 from powervm_emulator.nouns.partition import virtual_slots
 
 Host = host_module.Host
-Adapter = client_network_adapter.Adapter
+Adapter = net_adapter.Adapter
 Element = content.Element
 Partition = partition_module.Partition
 
@@ -59,17 +57,17 @@ def create(host: Host, partition: Partition, body: Element) -> Adapter:
 def build(host: Host, partition: Partition, body: Element) -> Adapter:
     """Make an adapter as :func:`create` does, whatever the guest does."""
     system = partition.system
-    client_network_adapter.vlans(body)
+    net_adapter.vlans(body)
     switch = virtual_switch.of(host, system, body, virtual_switch.SWITCH_LINK)
     _check_trunk(host, partition, body, switch.id)
     mac = content.text(body, 'MACAddress').upper()
     if mac:
-        client_network_adapter.check_mac(host, system, mac)
+        net_adapter.check_mac(host, system, mac)
     slot = virtual_slots.choose(host, partition, body)
-    mac = mac or client_network_adapter.new_mac(host, system)
+    mac = mac or net_adapter.new_mac(host, system)
     adapter = make(host, partition, body, switch, slot, mac)
     add(host, adapter)
-    client_network_adapter.settle_networks(host, system)
+    net_adapter.settle_networks(host, system)
     link_network(host, adapter)
     return adapter
 
@@ -84,11 +82,11 @@ def update(
 
     :raises errors.RestError: hardware would not; nothing has changed.
     """
-    client_network_adapter.check_not_bridged(adapter)
+    net_adapter.check_not_bridged(adapter)
     _check_slot(adapter, body)
     adapter.merge_groups(body, groups)
     content.keep(body, adapter.element, _READ_ONLY)
-    client_network_adapter.vlans(body)
+    net_adapter.vlans(body)
     partition = adapter.partition
     system = partition.system
     switch = virtual_switch.of(host, system, body, virtual_switch.SWITCH_LINK)
@@ -99,7 +97,7 @@ def update(
     adapter.element = body
     trunk_adapter.show(adapter)
     host.touch(adapter)
-    client_network_adapter.settle_networks(host, system)
+    net_adapter.settle_networks(host, system)
     link_network(host, adapter)
 
 
@@ -109,10 +107,10 @@ def delete(host: Host, adapter: Adapter) -> None:
     :raises errors.Conflict: the guest cannot let go of it, or it is a trunk
         adapter of a bridge.
     """
-    client_network_adapter.check_not_bridged(adapter)
+    net_adapter.check_not_bridged(adapter)
     rules.check_dynamic(adapter.partition, _WHAT)
     drop(host, adapter)
-    client_network_adapter.settle_networks(host, adapter.partition.system)
+    net_adapter.settle_networks(host, adapter.partition.system)
 
 
 def make(
@@ -215,7 +213,7 @@ def _settle_mac(host: Host, adapter: Adapter, body: Element) -> None:
     if mac != adapter.mac:
         rules.check_dynamic(adapter.partition, _WHAT)
         system = adapter.partition.system
-        client_network_adapter.check_mac(host, system, mac, adapter)
+        net_adapter.check_mac(host, system, mac, adapter)
     content.put(body, 'MACAddress', mac)
 
 
@@ -236,8 +234,8 @@ def _check_trunk(
 ) -> None:
     priority = content.integer(body, 'TrunkPriority')
     if priority:
-        pvid, tagged = client_network_adapter.vlans(body)
-        client_network_adapter.check_trunk(
+        pvid, tagged = net_adapter.vlans(body)
+        net_adapter.check_trunk(
             host,
             partition,
             switch_id=switch_id,

@@ -18,6 +18,7 @@ from powervm_emulator.core import captures
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns import io_slot
 from powervm_emulator.nouns.managed_system import model as managed_system
 
@@ -62,14 +63,12 @@ def _set_sriov(system: managed_system.System, slot: io_slot.Slot) -> None:
     """Put the adapter in a slot into SR-IOV mode, with captured ports."""
     if slot.is_empty:
         raise errors.WorldError(
-            [f'slot {slot.name}: sriov needs an adapter, and it is empty']
+            f'slot {slot.name}: sriov needs an adapter, and it is empty'
         )
     if slot.owner is not None:
         raise errors.WorldError(
-            [
-                f'slot {slot.name}: an adapter in SR-IOV mode has no owner, '
-                f'and it belongs to {slot.owner.name!r}'
-            ]
+            f'slot {slot.name}: an adapter in SR-IOV mode has no owner, '
+            f'and it belongs to {slot.owner.name!r}'
         )
     section = content.section(system.element, SRIOV)
     adapter = None
@@ -91,160 +90,110 @@ def _set_sriov(system: managed_system.System, slot: io_slot.Slot) -> None:
             node.text = slot.drc_name + node.text[len(old_name) :]
 
 
-SCHEMA: dict[str, Any] = {
-    'type': 'object',
-    'additionalProperties': False,
-    'properties': {
-        'capture': {'$ref': '#/$defs/capture'},
-        'uuid': {'$ref': '#/$defs/uuid_or_random'},
-        'name': {
-            'description': 'SystemName. Required without capture.',
-            'type': 'string',
-            'minLength': 1,
-        },
-        'machine_type': {
-            'description': 'Four characters, such as 9009.',
-            'type': 'string',
-            'pattern': '^[0-9A-Z]{4}$',
-        },
-        'model': {
-            'description': 'Three characters, such as 22A.',
-            'type': 'string',
-            'pattern': '^[0-9A-Z]{3}$',
-        },
-        'serial': {
-            'description': 'The serial number, seven characters.',
-            'type': 'string',
-            'pattern': '^[0-9A-Z]{7}$',
-        },
-        'memory': {
-            'type': 'object',
-            'additionalProperties': False,
-            'properties': {
-                'configurable': {
-                    'description': 'MB that the machine has.',
-                    'type': 'integer',
-                    'minimum': 0,
-                },
-                'hypervisor': {
-                    'description': 'MB of them that the hypervisor keeps.',
-                    'type': 'integer',
-                    'minimum': 0,
-                },
-                'region_size': {
-                    'description': 'MB; memory of partitions is a multiple.',
-                    'type': 'integer',
-                    'minimum': 1,
-                },
-            },
-        },
-        'processors': {
-            'type': 'object',
-            'additionalProperties': False,
-            'properties': {
-                'configurable': {
-                    'description': 'Processor units that the machine has.',
-                    'type': 'number',
-                    'minimum': 0,
-                },
-                'compatibility_modes': {
-                    'description': (
-                        'From the oldest to the newest, default first.'
+SCHEMA: dict[str, Any] = shapes.record(
+    {
+        'capture': shapes.ref('capture'),
+        'uuid': shapes.ref('uuid_or_random'),
+        'name': shapes.text('SystemName. Required without capture.'),
+        'machine_type': shapes.value(
+            'string', 'Four characters, such as 9009.', pattern='^[0-9A-Z]{4}$'
+        ),
+        'model': shapes.value(
+            'string', 'Three characters, such as 22A.', pattern='^[0-9A-Z]{3}$'
+        ),
+        'serial': shapes.value(
+            'string',
+            'The serial number, seven characters.',
+            pattern='^[0-9A-Z]{7}$',
+        ),
+        'memory': shapes.record(
+            {
+                'configurable': shapes.value(
+                    'integer', 'MB that the machine has.', minimum=0
+                ),
+                'hypervisor': shapes.value(
+                    'integer',
+                    'MB of them that the hypervisor keeps.',
+                    minimum=0,
+                ),
+                'region_size': shapes.value(
+                    'integer',
+                    'MB; memory of partitions is a multiple.',
+                    minimum=1,
+                ),
+            }
+        ),
+        'processors': shapes.record(
+            {
+                'configurable': shapes.value(
+                    'number',
+                    'Processor units that the machine has.',
+                    minimum=0,
+                ),
+                'compatibility_modes': shapes.array(
+                    shapes.value('string'),
+                    'From the oldest to the newest, default first.',
+                    minItems=1,
+                ),
+            }
+        ),
+        'reports_slot_owners': shapes.boolean(
+            'Whether IOSlots say whose they are. If false, only the profiles '
+            'of partitions do. The default is true, and what was captured '
+            'for a capture.'
+        ),
+        'slot_owner_capability': shapes.boolean(
+            'Whether the system claims that IOSlots say whose they are '
+            '(IOSlotOwnerAssignmentCapable). The default is '
+            'reports_slot_owners; false beside it is a system that names '
+            'owners and does not claim to name all of them.'
+        ),
+        'slots': shapes.array(
+            shapes.record(
+                {
+                    'drc_index': shapes.ref('drc_index'),
+                    'drc_name': shapes.text(
+                        'The location code. Without it one is made from the '
+                        'DRC index.'
                     ),
-                    'type': 'array',
-                    'minItems': 1,
-                    'items': {'type': 'string'},
+                    'description': shapes.text(
+                        'Of the card. A new slot without it is empty.'
+                    ),
+                    'vendor_id': shapes.ref('pci_id'),
+                    'device_id': shapes.ref('pci_id'),
+                    'subsystem_vendor_id': shapes.ref('pci_id'),
+                    'subsystem_device_id': shapes.ref('pci_id'),
+                    'class': shapes.ref(
+                        'pci_id',
+                        'PCI class and subclass, such as 0302 for a 3D '
+                        'controller.',
+                    ),
+                    'revision_id': shapes.value(
+                        ['string', 'null'],
+                        'Two hexadecimal digits, in quotes.',
+                        pattern='^[0-9a-fA-F]{2}$',
+                    ),
+                    'feature_codes': shapes.value('string'),
+                    'bus_group_required': shapes.boolean(
+                        'BusGroupingRequired. It is reported; no rule '
+                        'follows from it here.'
+                    ),
+                    'assignable': shapes.boolean(
+                        'False: no partition can get the slot.'
+                    ),
+                    'sriov': shapes.boolean(
+                        'True: the adapter is in SR-IOV mode, the hypervisor '
+                        'owns it.'
+                    ),
+                    'owner': shapes.ref(
+                        'name',
+                        'The name of the partition that the slot belongs to.',
+                    ),
                 },
-            },
-        },
-        'reports_slot_owners': {
-            'description': (
-                'Whether IOSlots say whose they are. If false, only the '
-                'profiles of partitions do. The default is true, and what '
-                'was captured for a capture.'
+                required=['drc_index'],
             ),
-            'type': 'boolean',
-        },
-        'slot_owner_capability': {
-            'description': (
-                'Whether the system claims that IOSlots say whose they are '
-                '(IOSlotOwnerAssignmentCapable). The default is '
-                'reports_slot_owners; false beside it is a system that names'
-                ' owners and does not claim to name all of them.'
-            ),
-            'type': 'boolean',
-        },
-        'slots': {
-            'description': (
-                'I/O slots; one with the DRC index of a captured slot '
-                'changes that one.'
-            ),
-            'type': 'array',
-            'items': {
-                'type': 'object',
-                'additionalProperties': False,
-                'required': ['drc_index'],
-                'properties': {
-                    'drc_index': {'$ref': '#/$defs/drc_index'},
-                    'drc_name': {
-                        'description': (
-                            'The location code. Without it one is made from '
-                            'the DRC index.'
-                        ),
-                        'type': 'string',
-                        'minLength': 1,
-                    },
-                    'description': {
-                        'description': (
-                            'Of the card. A new slot without it is empty.'
-                        ),
-                        'type': 'string',
-                        'minLength': 1,
-                    },
-                    'vendor_id': {'$ref': '#/$defs/pci_id'},
-                    'device_id': {'$ref': '#/$defs/pci_id'},
-                    'subsystem_vendor_id': {'$ref': '#/$defs/pci_id'},
-                    'subsystem_device_id': {'$ref': '#/$defs/pci_id'},
-                    'class': {
-                        'description': (
-                            'PCI class and subclass, such as 0302 for a 3D '
-                            'controller.'
-                        ),
-                        '$ref': '#/$defs/pci_id',
-                    },
-                    'revision_id': {
-                        'description': 'Two hexadecimal digits, in quotes.',
-                        'type': ['string', 'null'],
-                        'pattern': '^[0-9a-fA-F]{2}$',
-                    },
-                    'feature_codes': {'type': 'string'},
-                    'bus_group_required': {
-                        'description': (
-                            'BusGroupingRequired. It is reported; no rule '
-                            'follows from it here.'
-                        ),
-                        'type': 'boolean',
-                    },
-                    'assignable': {
-                        'description': 'False: no partition can get the slot.',
-                        'type': 'boolean',
-                    },
-                    'sriov': {
-                        'description': (
-                            'True: the adapter is in SR-IOV mode, the '
-                            'hypervisor owns it.'
-                        ),
-                        'type': 'boolean',
-                    },
-                    'owner': {
-                        'description': (
-                            'The name of the partition that the slot belongs'
-                            ' to.'
-                        ),
-                        '$ref': '#/$defs/name',
-                    },
-                },
-            },
-        },
-    },
-}
+            'I/O slots; one with the DRC index of a captured slot changes '
+            'that one.',
+        ),
+    }
+)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
 from powervm_emulator.core import errors
+from powervm_emulator.core import fields
 from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import jobs as jobs_module
@@ -63,6 +64,8 @@ class System(resource.Resource):
         #: Whether IOSlots say whose they are. There are systems that do it
         #: and do not claim the capability.
         self.reports_owners = self.boolean(OWNER_CAPABILITY)
+        #: Which monitors of performance are on; see :mod:`..pcm`.
+        self.monitors: dict[str, bool] = {}
         self._slots: dict[int, Slot] = {}
         self.read_slots()
 
@@ -105,15 +108,9 @@ class System(resource.Resource):
                 self._slots[drc_index].owner = owner
             raise
 
-    @property
-    def name(self) -> str:
-        """SystemName."""
-        return self.text('SystemName')
-
-    @property
-    def serial(self) -> str:
-        """The machine's serial number."""
-        return self.text(f'{MTMS}/SerialNumber')
+    name = fields.text('SystemName')
+    #: The machine's serial number.
+    serial = fields.text(f'{MTMS}/SerialNumber')
 
     @property
     def mtms(self) -> str:
@@ -121,34 +118,20 @@ class System(resource.Resource):
         kind = self.text(f'{MTMS}/MachineType')
         return f'{kind}-{self.text(f"{MTMS}/Model")}*{self.serial}'
 
-    @property
-    def region_size(self) -> int:
-        """MemoryRegionSize in MB; partitions' memory is a multiple."""
-        return self.integer(f'{MEMORY}/MemoryRegionSize', 1)
-
-    @property
-    def memory_available(self) -> int:
-        """Memory in MB that no active partition holds."""
-        return self.integer(f'{MEMORY}/CurrentAvailableSystemMemory')
-
-    @property
-    def units(self) -> float:
-        """Processor units of the machine."""
-        return self.number(f'{PROCESSORS}/ConfigurableSystemProcessorUnits')
-
-    @property
-    def units_available(self) -> float:
-        """Processor units that no active partition holds."""
-        return self.number(
-            f'{PROCESSORS}/CurrentAvailableSystemProcessorUnits'
-        )
-
-    @property
-    def units_per_processor(self) -> float:
-        """Processor units that each virtual processor needs at least."""
-        return self.number(
-            f'{PROCESSORS}/MinimumProcessorUnitsPerVirtualProcessor', 0.05
-        )
+    #: MemoryRegionSize in MB; partitions' memory is a multiple.
+    region_size = fields.integer(f'{MEMORY}/MemoryRegionSize', 1)
+    #: Memory in MB that no active partition holds.
+    memory_available = fields.integer(f'{MEMORY}/CurrentAvailableSystemMemory')
+    #: Processor units of the machine.
+    units = fields.number(f'{PROCESSORS}/ConfigurableSystemProcessorUnits')
+    #: Processor units that no active partition holds.
+    units_available = fields.number(
+        f'{PROCESSORS}/CurrentAvailableSystemProcessorUnits'
+    )
+    #: Processor units that each virtual processor needs at least.
+    units_per_processor = fields.number(
+        f'{PROCESSORS}/MinimumProcessorUnitsPerVirtualProcessor', 0.05
+    )
 
     @property
     def compatibility_modes(self) -> list[str]:

@@ -19,17 +19,14 @@ from powervm_emulator.core import content
 from powervm_emulator.core import errors
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns import trunk_adapter
 from powervm_emulator.nouns import virtual_network
 from powervm_emulator.nouns import virtual_switch
-from powervm_emulator.nouns.client_network_adapter import (
-    model as client_network_adapter,
-)
+from powervm_emulator.nouns.client_network_adapter import model as net_adapter
 from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.network_bridge import model as network_bridge
-from powervm_emulator.nouns.network_bridge import (
-    update as network_bridge_update,
-)
+from powervm_emulator.nouns.network_bridge import update as bridge_update
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import virtual_slots
 
@@ -66,10 +63,7 @@ def _build(host: Host, system: System, spec: Spec, bridged: set[int]) -> None:
     name = spec.get('switch', virtual_switch.DEFAULT_SWITCH)
     switch = virtual_switch.by_name(host, system, name)
     used = bridged.union(
-        *(
-            adapter.vlans
-            for adapter in client_network_adapter.every(host, system)
-        )
+        *(adapter.vlans for adapter in net_adapter.every(host, system))
     )
     vlans = _trunk_vlans(spec, used)
     seas = [
@@ -86,7 +80,7 @@ def _build(host: Host, system: System, spec: Spec, bridged: set[int]) -> None:
         content.leaf('PortVLANID', spec['pvid']),
         content.new(trunk_adapter.SEAS, *seas),
     )
-    network_bridge_update.build(host, system, body)
+    bridge_update.build(host, system, body)
 
 
 def _adopt_trunks(host: Host, bridge: network_bridge.Bridge) -> None:
@@ -104,10 +98,10 @@ def _adopt(
     host: Host, bridge: network_bridge.Bridge, vios: Partition, trunk: Element
 ) -> None:
     children = [content.copy(child) for child in trunk]
-    element = content.new(client_network_adapter.ADAPTER, *children[1:])
+    element = content.new(net_adapter.ADAPTER, *children[1:])
     uuid = host.new_uuid()
     content.put(element, 'LocalPartitionID', vios.id)
-    adapter = client_network_adapter.Adapter(uuid, element, vios)
+    adapter = net_adapter.Adapter(uuid, element, vios)
     adapter.bridge = bridge.uuid
     host.add(adapter)
 
@@ -138,7 +132,7 @@ def _trunk_vlans(spec: Spec, used: set[int]) -> list[tuple[int, list[int]]]:
     arbitrary = (
         number for number in range(_LAST_VLAN, 1, -1) if number not in used
     )
-    size = client_network_adapter.MAX_TAGGED
+    size = net_adapter.MAX_TAGGED
     parts = [vlans[at : at + size] for at in range(0, len(vlans), size)]
     return [(spec['pvid'], []), *zip(arbitrary, parts, strict=False)]
 
@@ -162,44 +156,31 @@ def _vios(host: Host, system: System, name: str) -> Partition:
     for partition in host.of_type(Partition, system):
         if partition.kind == partition_module.VIOS and partition.name == name:
             return partition
-    raise errors.WorldError([f'unknown Virtual I/O Server {name!r}'])
+    raise errors.WorldError(f'unknown Virtual I/O Server {name!r}')
 
 
-SCHEMA: resource.JSON = {
-    'type': 'object',
-    'additionalProperties': False,
-    'properties': {
-        'capture': {'$ref': '#/$defs/capture'},
-        'vios': {
-            'description': (
-                'The Virtual I/O Server with the Shared Ethernet Adapter. '
-                'Required without capture.'
-            ),
-            '$ref': '#/$defs/name',
-        },
-        'failover_vios': {
-            'description': (
-                'The server with a second Shared Ethernet Adapter, for '
-                'failover.'
-            ),
-            '$ref': '#/$defs/name',
-        },
-        'switch': {
-            'description': 'Its name; ETHERNET0(Default) if it is not given.',
-            'type': 'string',
-            'minLength': 1,
-        },
-        'pvid': {
-            'description': (
-                'The VLAN that is bridged without a tag. Required without '
-                'capture.'
-            ),
-            '$ref': '#/$defs/vlan',
-        },
-        'vlans': {
-            'description': 'The VLANs that are bridged with their tags.',
-            'type': 'array',
-            'items': {'$ref': '#/$defs/vlan'},
-        },
-    },
-}
+SCHEMA: resource.JSON = shapes.record(
+    {
+        'capture': shapes.ref('capture'),
+        'vios': shapes.ref(
+            'name',
+            'The Virtual I/O Server with the Shared Ethernet Adapter. '
+            'Required without capture.',
+        ),
+        'failover_vios': shapes.ref(
+            'name',
+            'The server with a second Shared Ethernet Adapter, for failover.',
+        ),
+        'switch': shapes.text(
+            'Its name; ETHERNET0(Default) if it is not given.'
+        ),
+        'pvid': shapes.ref(
+            'vlan',
+            'The VLAN that is bridged without a tag. Required without '
+            'capture.',
+        ),
+        'vlans': shapes.array(
+            shapes.ref('vlan'), 'The VLANs that are bridged with their tags.'
+        ),
+    }
+)

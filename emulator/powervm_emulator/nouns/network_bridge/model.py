@@ -17,20 +17,19 @@ from collections.abc import Sequence
 
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
+from powervm_emulator.core import fields
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.nouns import trunk_adapter
 from powervm_emulator.nouns import virtual_switch
-from powervm_emulator.nouns.client_network_adapter import (
-    model as client_network_adapter,
-)
+from powervm_emulator.nouns.client_network_adapter import model as net_adapter
 from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import virtual_slots
 
 Element = content.Element
 Partition = partition_module.Partition
-Adapter = client_network_adapter.Adapter
+Adapter = net_adapter.Adapter
 System = managed_system.System
 Host = host_module.Host
 
@@ -92,10 +91,8 @@ class Bridge(resource.Resource):
         super().__init__(BRIDGE, uuid, element, parent=system)
         self.system = system
 
-    @property
-    def pvid(self) -> int:
-        """PortVLANID, which the primary trunk adapters have."""
-        return self.integer('PortVLANID')
+    #: That of the primary trunk adapters.
+    pvid = fields.integer('PortVLANID')
 
     @property
     def switch_id(self) -> int:
@@ -156,13 +153,13 @@ def _plan(host: Host, bridge: Bridge, vios: Partition, sea: Element) -> Plan:
 def _new_trunk(
     host: Host, vios: Partition, element: Element, others: Sequence[Trunk]
 ) -> Trunk:
-    pvid, tagged = client_network_adapter.vlans(element)
+    pvid, tagged = net_adapter.vlans(element)
     mac = content.text(element, 'MACAddress').upper()
     macs = [trunk.mac for trunk in others]
     if mac:
-        client_network_adapter.check_mac(host, vios.system, mac)
+        net_adapter.check_mac(host, vios.system, mac)
     else:
-        mac = client_network_adapter.new_mac(host, vios.system, macs)
+        mac = net_adapter.new_mac(host, vios.system, macs)
     slots = [trunk.slot for trunk in others]
     return Trunk(
         present=None,
@@ -176,7 +173,7 @@ def _new_trunk(
 
 
 def _old_trunk(adapter: Adapter, element: Element) -> Trunk:
-    pvid, tagged = client_network_adapter.vlans(element)
+    pvid, tagged = net_adapter.vlans(element)
     return Trunk(
         present=adapter,
         slot=adapter.slot,
@@ -233,7 +230,7 @@ def _check_plan(host: Host, bridge: Bridge, plan: Plan) -> None:
             )
     own = trunks_of(host, bridge)
     for trunk in plan.trunks:
-        client_network_adapter.check_trunk(
+        net_adapter.check_trunk(
             host,
             plan.vios,
             switch_id=plan.switch.id,
@@ -326,14 +323,14 @@ def _backing(sea: Element) -> str:
 
 def trunks_of(
     host: Host, bridge: Bridge, vios: Partition | None = None
-) -> list[client_network_adapter.Adapter]:
+) -> list[net_adapter.Adapter]:
     """Return the trunk adapters of a bridge, the primary ones first.
 
     :param vios: only those of this server.
     """
     found = [
         adapter
-        for adapter in host.of_type(client_network_adapter.Adapter, vios)
+        for adapter in host.of_type(net_adapter.Adapter, vios)
         if adapter.bridge == bridge.uuid
     ]
     return sorted(found, key=lambda adapter: adapter.pvid != bridge.pvid)

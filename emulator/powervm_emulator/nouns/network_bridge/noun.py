@@ -14,27 +14,23 @@
 
 from powervm_emulator.core import noun
 from powervm_emulator.nouns.managed_system import model as managed_system
-from powervm_emulator.nouns.network_bridge import (
-    described as network_bridge_described,
-)
+from powervm_emulator.nouns.network_bridge import described as bridge_described
 from powervm_emulator.nouns.network_bridge import model as network_bridge
-from powervm_emulator.nouns.network_bridge import (
-    update as network_bridge_update,
-)
+from powervm_emulator.nouns.network_bridge import update as bridge_update
 
 NOUN = noun.Noun(
     network_bridge.BRIDGE,
     parents=(managed_system.KIND,),
-    create=network_bridge_update.create,
-    update=network_bridge_update.update,
-    delete=network_bridge_update.delete,
+    create=bridge_update.create,
+    update=bridge_update.update,
+    delete=bridge_update.delete,
     world=noun.WorldKey(
         'network_bridges',
         (managed_system.KIND,),
-        network_bridge_described.SCHEMA,
+        bridge_described.SCHEMA,
         required=('vios', 'pvid'),
         captured=('vios', 'failover_vios', 'switch', 'pvid', 'vlans'),
-        build=network_bridge_described.build,
+        build=bridge_described.build,
     ),
     summary=network_bridge.summary,
 )

@@ -19,9 +19,7 @@ from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.nouns import trunk_adapter
 from powervm_emulator.nouns import virtual_network
-from powervm_emulator.nouns.client_network_adapter import (
-    model as client_network_adapter,
-)
+from powervm_emulator.nouns.client_network_adapter import model as net_adapter
 from powervm_emulator.nouns.client_network_adapter import (
     update as client_network_adapter_update,
 )
@@ -117,7 +115,7 @@ def delete(host: Host, bridge: Bridge) -> None:
         trunk_adapter.hide_sea(vios, content.text(sea, 'DeviceName'))
         host.touch(vios)
     host.remove(bridge)
-    client_network_adapter.settle_networks(host, bridge.system)
+    net_adapter.settle_networks(host, bridge.system)
 
 
 def forget(host: Host, partition: Partition) -> None:
@@ -128,13 +126,13 @@ def forget(host: Host, partition: Partition) -> None:
             if uuid.upper() == partition.uuid:
                 sea.getparent().remove(sea)
                 _lose(host, bridge)
-    client_network_adapter.settle_networks(host, partition.system)
+    net_adapter.settle_networks(host, partition.system)
 
 
 def _adapter_element(trunk: network_bridge.Trunk) -> Element:
     """Return the adapter that is planned, as a client would send it."""
     element = content.new(
-        client_network_adapter.ADAPTER,
+        net_adapter.ADAPTER,
         content.leaf('RequiredAdapter', trunk.required),
         content.leaf('PortVLANID', trunk.pvid),
         content.leaf('TrunkPriority', trunk.priority),
@@ -198,7 +196,7 @@ def _show(host: Host, bridge: Bridge) -> None:
     everywhere = network_bridge.trunks_of(host, bridge)
     content.replace(bridge.element, trunk_adapter.load_groups(everywhere))
     elements.sort(bridge.element)
-    client_network_adapter.settle_networks(host, bridge.system)
+    net_adapter.settle_networks(host, bridge.system)
     _link_networks(host, bridge)
     for adapter in everywhere:
         client_network_adapter_update.link_network(host, adapter)

@@ -18,6 +18,7 @@ from powervm_emulator.core import captures
 from powervm_emulator.core import content
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.partition import document
 from powervm_emulator.nouns.partition import lifecycle
@@ -54,29 +55,23 @@ def _amount(type_: str, description: str, **limits: int) -> resource.JSON:
     }
 
 
-SCHEMA: resource.JSON = {
-    'type': 'object',
-    'additionalProperties': False,
-    'properties': {
-        'capture': {'$ref': '#/$defs/capture'},
-        'uuid': {'$ref': '#/$defs/uuid_or_random'},
-        'name': {
-            'description': 'Required without capture.',
-            '$ref': '#/$defs/name',
-        },
-        'id': {
-            'description': 'PartitionID. Without it the lowest that is free.',
-            'type': 'integer',
-            'minimum': 1,
-            'maximum': 65535,
-        },
-        'type': {
-            'description': 'Of a logical partition; AIX/Linux is the default.',
-            'enum': ['AIX/Linux', 'OS400'],
-        },
-        'state': {
-            'description': 'The default is not activated.',
-            'enum': [
+SCHEMA: resource.JSON = shapes.record(
+    {
+        'capture': shapes.ref('capture'),
+        'uuid': shapes.ref('uuid_or_random'),
+        'name': shapes.ref('name', 'Required without capture.'),
+        'id': shapes.value(
+            'integer',
+            'PartitionID. Without it the lowest that is free.',
+            minimum=1,
+            maximum=65535,
+        ),
+        'type': shapes.choice(
+            ['AIX/Linux', 'OS400'],
+            'Of a logical partition; AIX/Linux is the default.',
+        ),
+        'state': shapes.choice(
+            [
                 'not activated',
                 'running',
                 'open firmware',
@@ -84,11 +79,12 @@ SCHEMA: resource.JSON = {
                 'not available',
                 'suspended',
             ],
-        },
-        'rmc_state': {
-            'description': 'The default is inactive.',
-            'enum': ['active', 'inactive', 'none', 'unknown', 'busy'],
-        },
+            'The default is not activated.',
+        ),
+        'rmc_state': shapes.choice(
+            ['active', 'inactive', 'none', 'unknown', 'busy'],
+            'The default is inactive.',
+        ),
         'memory': _amount('integer', 'MB.', minimum=1),
         'processors': _amount(
             'integer', 'Virtual processors, or dedicated ones.', minimum=1
@@ -98,28 +94,22 @@ SCHEMA: resource.JSON = {
             'Half of the processors if it is not given.',
             exclusiveMinimum=0,
         ),
-        'dedicated': {
-            'description': "Whether the processors are the partition's own.",
-            'type': 'boolean',
-        },
-        'management': {
-            'description': 'Whether this is the NovaLink partition.',
-            'type': 'boolean',
-        },
-        'uptime': {
-            'description': (
-                'Seconds since it was booted; 0 if it is not given.'
-            ),
-            'type': 'integer',
-            'minimum': 0,
-        },
-        'virtual_slots': {
-            'description': 'MaximumVirtualIOSlots; 64 is the default.',
-            'type': 'integer',
-            'minimum': 2,
-        },
-    },
-}
+        'dedicated': shapes.boolean(
+            "Whether the processors are the partition's own."
+        ),
+        'management': shapes.boolean(
+            'Whether this is the NovaLink partition.'
+        ),
+        'uptime': shapes.value(
+            'integer',
+            'Seconds since it was booted; 0 if it is not given.',
+            minimum=0,
+        ),
+        'virtual_slots': shapes.value(
+            'integer', 'MaximumVirtualIOSlots; 64 is the default.', minimum=2
+        ),
+    }
+)
 # Of Virtual I/O Servers, which are all of one type.
 VIOS_SCHEMA = {
     **SCHEMA,

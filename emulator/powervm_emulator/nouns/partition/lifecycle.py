@@ -22,20 +22,14 @@ from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.nouns import virtual_fibre_channel
 from powervm_emulator.nouns.managed_system import model as managed_system
-from powervm_emulator.nouns.network_bridge import (
-    update as network_bridge_update,
-)
+from powervm_emulator.nouns.network_bridge import update as bridge_update
 from powervm_emulator.nouns.partition import document
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import ownership
 from powervm_emulator.nouns.partition import rules
 from powervm_emulator.nouns.shared_storage_pool import usage
-from powervm_emulator.nouns.virtual_scsi_mapping import (
-    model as virtual_scsi_mapping,
-)
-from powervm_emulator.nouns.virtual_scsi_mapping import (
-    update as virtual_scsi_mapping_update,
-)
+from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
+from powervm_emulator.nouns.virtual_scsi_mapping import update as scsi_update
 
 Element = content.Element
 System = managed_system.System
@@ -53,6 +47,7 @@ _KEPT = (
     partition_module.ADDRESS,
     'AssociatedManagedSystem',
     'ClientNetworkAdapters',
+    'PhysicalVolumes',
     'SharedEthernetAdapters',
     'TrunkAdapters',
     *_MANAGEMENT,
@@ -143,7 +138,7 @@ def update(
     virtual_fibre_channel.check(partition, body)
     _fill_slots(system, body, partition)
     with host.drafting():
-        remapped = virtual_scsi_mapping_update.settle(host, partition, body)
+        remapped = scsi_update.settle(host, partition, body)
     had = set(partition.profile_slots)
     renamed = name != partition.name
     _move_capacity(host, partition, body)
@@ -171,10 +166,10 @@ def delete(host: Host, partition: Partition) -> None:
     host.remove(partition)
     partition.system.unlink(partition)
     host.stamp(partition.system)
-    virtual_scsi_mapping.orphan(host, partition)
+    scsi_mapping.orphan(host, partition)
     host.contents.drop_server(partition.uuid)
     ownership.release(host, partition)
-    network_bridge_update.forget(host, partition)
+    bridge_update.forget(host, partition)
     usage.settle(host.site)
 
 
@@ -201,7 +196,7 @@ def _restore(body: Element, old: Element | None) -> None:
 def _detail(renamed: bool, remapped: bool) -> str:
     """Return what an event says of a change."""
     if remapped:
-        return virtual_scsi_mapping.DETAIL
+        return scsi_mapping.DETAIL
     return 'PartitionName,Other' if renamed else 'Other'
 
 

@@ -14,6 +14,7 @@
 
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
+from powervm_emulator.core import fields
 from powervm_emulator.core import resource
 from powervm_emulator.nouns import io_slot
 from powervm_emulator.nouns.managed_system import model as managed_system
@@ -76,30 +77,14 @@ class Partition(resource.Resource):
         self.system = system
         self.address = self.text(ADDRESS)
 
-    @property
-    def name(self) -> str:
-        """PartitionName."""
-        return self.text('PartitionName')
-
-    @property
-    def id(self) -> int:
-        """PartitionID."""
-        return self.integer('PartitionID')
-
-    @property
-    def type(self) -> str:
-        """PartitionType, one of ``TYPES``."""
-        return self.text('PartitionType')
-
-    @property
-    def state(self) -> str:
-        """PartitionState, one of ``STATES``."""
-        return self.text('PartitionState')
-
-    @property
-    def rmc_state(self) -> str:
-        """ResourceMonitoringControlState, one of ``RMC_STATES``."""
-        return self.text('ResourceMonitoringControlState')
+    name = fields.text('PartitionName')
+    id = fields.integer('PartitionID')
+    #: One of ``TYPES``.
+    type = fields.text('PartitionType')
+    #: One of ``STATES``.
+    state = fields.text('PartitionState')
+    #: One of ``RMC_STATES``.
+    rmc_state = fields.text('ResourceMonitoringControlState')
 
     @property
     def is_active(self) -> bool:
@@ -115,10 +100,8 @@ class Partition(resource.Resource):
             or self.boolean(MANAGEMENT)
         )
 
-    @property
-    def memory(self) -> int:
-        """DesiredMemory in MB."""
-        return self.integer(f'{MEMORY}/DesiredMemory')
+    #: DesiredMemory in MB.
+    memory = fields.integer(f'{MEMORY}/DesiredMemory')
 
     @property
     def units(self) -> float:

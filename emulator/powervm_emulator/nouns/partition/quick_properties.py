@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Quick properties that partitions of both kinds have."""
+"""Quick properties of partitions."""
 
 from powervm_emulator.core import quick
 from powervm_emulator.core import resource
@@ -25,6 +25,7 @@ def _system_link(resource: resource.Resource) -> quick.JSON:
     return resource.parent.path if resource.parent else None
 
 
+#: What both kinds have.
 PROPERTIES: dict[str, quick.Reader] = {
     **quick.texts(
         'IsVirtualServiceAttentionLEDOn',
@@ -50,4 +51,19 @@ PROPERTIES: dict[str, quick.Reader] = {
     'PartitionID': quick.number('PartitionID'),
     'RMCState': quick.text('ResourceMonitoringControlState'),
     'SharingMode': quick.text(f'{partition_module.PROCESSORS}/SharingMode'),
+}
+OF_LPARS: dict[str, quick.Reader] = {
+    **quick.texts(
+        'Description',
+        'LastActivatedProfile',
+        'MigrationState',
+        'PowerManagementMode',
+        'ProgressState',
+        'RemoteRestartState',
+    ),
+    'HasPhysicalIO': quick.exists(
+        f'{partition_module.IO}/ProfileIOSlots/ProfileIOSlot'
+    ),
+    # No partition shares its memory here.
+    'MemoryMode': lambda _partition: 'Dedicated',
 }

@@ -18,11 +18,12 @@ from powervm_emulator.core import captures
 from powervm_emulator.core import content
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns.shared_storage_pool import cluster
 from powervm_emulator.nouns.shared_storage_pool import model
 
 Host = host_module.Host
-_CAPTURE = {'$ref': '#/$defs/capture'}
+_CAPTURE = shapes.ref('capture')
 # UDIDs of all that is in a pool begin with so many characters; the first two
 # say what it is.
 _IDENTITY = slice(2, 34)
@@ -93,13 +94,8 @@ def _list_of(properties: dict[str, Any]) -> resource.JSON:
     }
 
 
-SCHEMA: resource.JSON = {
-    'description': 'The SharedStoragePool of a captured cluster.',
-    'type': 'object',
-    'additionalProperties': False,
-    'required': ['capture'],
-    'properties': {
-        'capture': _CAPTURE,
-        'tiers': _list_of({'logical_units': _list_of({})}),
-    },
-}
+SCHEMA: resource.JSON = shapes.record(
+    {'capture': _CAPTURE, 'tiers': _list_of({'logical_units': _list_of({})})},
+    'The SharedStoragePool of a captured cluster.',
+    required=['capture'],
+)

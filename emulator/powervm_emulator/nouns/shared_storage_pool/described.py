@@ -19,6 +19,7 @@ from powervm_emulator.core import elements
 from powervm_emulator.core import errors
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.core import units
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.shared_storage_pool import captured
@@ -81,7 +82,7 @@ def _server(host: Host, name: str) -> Partition:
     ]
     if len(found) != 1:
         raise errors.WorldError(
-            [f'{len(found)} Virtual I/O Servers have the name {name!r}']
+            f'{len(found)} Virtual I/O Servers have the name {name!r}'
         )
     return found[0]
 
@@ -94,10 +95,8 @@ def _present(host: Host, spec: resource.JSON) -> Pool | None:
             continue
         if pool.spec != spec:
             raise errors.WorldError(
-                [
-                    f'another host of the site describes the pool {name!r} '
-                    'or its cluster in another way'
-                ]
+                f'another host of the site describes the pool {name!r} '
+                'or its cluster in another way'
             )
         return pool
     return None
@@ -181,92 +180,61 @@ def _udid(digits: str, pool: Pool) -> str:
     return f'{digits}{pool.identity}{pool.new_number()[:16]}'
 
 
-_TIERS: resource.JSON = {
-    'description': (
-        'Without it there is one, SYSTEM, with the capacity of the pool.'
-    ),
-    'type': 'array',
-    'minItems': 1,
-    'items': {
-        'type': 'object',
-        'additionalProperties': False,
-        'required': ['name', 'capacity'],
-        'properties': {
-            'name': {'$ref': '#/$defs/name'},
-            'capacity': {'$ref': '#/$defs/gigabytes'},
-            'default': {
-                'description': (
-                    'Whether it is for clients that name none. Without one '
-                    'that is, the first one is.'
-                ),
-                'type': 'boolean',
-            },
+_TIERS: resource.JSON = shapes.array(
+    shapes.record(
+        {
+            'name': shapes.ref('name'),
+            'capacity': shapes.ref('gigabytes'),
+            'default': shapes.boolean(
+                'Whether it is for clients that name none. Without one that '
+                'is, the first one is.'
+            ),
         },
-    },
-}
-_UNITS: resource.JSON = {
-    'type': 'array',
-    'items': {
-        'description': 'A logical unit without contents.',
-        'type': 'object',
-        'additionalProperties': False,
-        'required': ['name', 'capacity'],
-        'properties': {
-            'name': {
-                'type': 'string',
-                'minLength': 1,
-                'maxLength': logical_units.MAX_NAME,
-            },
-            'capacity': {'$ref': '#/$defs/gigabytes'},
-            'type': {
-                'description': 'disk is the default.',
-                'enum': sorted(TYPES),
-            },
-            'thin': {
-                'description': 'True is the default.',
-                'type': 'boolean',
-            },
-            'tier': {
-                'description': 'Its name. The default tier without it.',
-                '$ref': '#/$defs/name',
-            },
-        },
-    },
-}
-SCHEMA: resource.JSON = {
-    'description': (
-        'Hosts of a site share what has the same name and description.'
+        required=['name', 'capacity'],
     ),
-    'type': 'object',
-    'additionalProperties': False,
-    'required': ['nodes'],
-    'if': {'required': ['capture']},
-    'then': {'required': ['captured_pool']},
-    'else': {'required': ['name', 'pool']},
-    'properties': {
-        'capture': {'$ref': '#/$defs/capture'},
+    'Without it there is one, SYSTEM, with the capacity of the pool.',
+    minItems=1,
+)
+_UNITS: resource.JSON = shapes.array(
+    shapes.record(
+        {
+            'name': shapes.text(maxLength=logical_units.MAX_NAME),
+            'capacity': shapes.ref('gigabytes'),
+            'type': shapes.choice(sorted(TYPES), 'disk is the default.'),
+            'thin': shapes.boolean('True is the default.'),
+            'tier': shapes.ref(
+                'name', 'Its name. The default tier without it.'
+            ),
+        },
+        'A logical unit without contents.',
+        required=['name', 'capacity'],
+    )
+)
+SCHEMA: resource.JSON = shapes.record(
+    {
+        'capture': shapes.ref('capture'),
         'captured_pool': captured.SCHEMA,
-        'name': {
-            'description': 'Required without capture.',
-            '$ref': '#/$defs/name',
-        },
-        'nodes': {
-            'description': "Names of this world's Virtual I/O Servers.",
-            'type': 'array',
-            'uniqueItems': True,
-            'items': {'$ref': '#/$defs/name'},
-        },
-        'pool': {
-            'description': 'Required without capture.',
-            'type': 'object',
-            'additionalProperties': False,
-            'required': ['name', 'capacity'],
-            'properties': {
-                'name': {'$ref': '#/$defs/name'},
-                'capacity': {'$ref': '#/$defs/gigabytes'},
+        'name': shapes.ref('name', 'Required without capture.'),
+        'nodes': shapes.array(
+            shapes.ref('name'),
+            "Names of this world's Virtual I/O Servers.",
+            uniqueItems=True,
+        ),
+        'pool': shapes.record(
+            {
+                'name': shapes.ref('name'),
+                'capacity': shapes.ref('gigabytes'),
                 'tiers': _TIERS,
                 'logical_units': _UNITS,
             },
-        },
+            'Required without capture.',
+            required=['name', 'capacity'],
+        ),
     },
+    'Hosts of a site share what has the same name and description.',
+    required=['nodes'],
+) | {
+    'if': {'required': ['capture']},
+    'then': {'required': ['captured_pool']},
+    'else': {'required': ['name', 'pool']},
 }

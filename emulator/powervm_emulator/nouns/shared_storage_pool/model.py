@@ -17,6 +17,7 @@ import uuid as uuid_module
 from collections.abc import Iterator
 
 from powervm_emulator.core import content
+from powervm_emulator.core import fields
 from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
@@ -60,20 +61,14 @@ class Pool(resource.Resource):
         self.tiers: list[Tier] = []
         self.units: dict[str, LogicalUnit] = {}
 
-    @property
-    def name(self) -> str:
-        """StoragePoolName."""
-        return self.text('StoragePoolName')
+    name = fields.text('StoragePoolName')
 
     @property
     def cluster_name(self) -> str:
         """The name of the cluster."""
         return str(self.spec['name'])
 
-    @property
-    def capacity(self) -> float:
-        """Capacity in GB."""
-        return self.number('Capacity')
+    capacity = fields.number('Capacity')  # in GB
 
     @property
     def free(self) -> float:
@@ -142,15 +137,8 @@ class Tier(resource.Resource):
         """The root URI, as captured events have it."""
         return self.path
 
-    @property
-    def name(self) -> str:
-        """Name."""
-        return self.text('Name')
-
-    @property
-    def capacity(self) -> float:
-        """Capacity in GB."""
-        return self.number('Capacity')
+    name = fields.text('Name')
+    capacity = fields.number('Capacity')  # in GB
 
     @property
     def units(self) -> list['LogicalUnit']:
@@ -179,50 +167,33 @@ class LogicalUnit(resource.Resource):
         self.uploaded = 0
         self.blocks: set[int] = set()
 
-    @property
-    def name(self) -> str:
-        """UnitName, which others can have, too."""
-        return self.text('UnitName')
-
-    @property
-    def udid(self) -> str:
-        """UniqueDeviceID."""
-        return self.text('UniqueDeviceID')
+    #: Others can have it, too.
+    name = fields.text('UnitName')
+    udid = fields.text('UniqueDeviceID')
 
     @property
     def key(self) -> str:
         """What tells it from others; see :func:`key_of`."""
         return key_of(self.udid)
 
-    @property
-    def type(self) -> str:
-        """LogicalUnitType."""
-        return self.text('LogicalUnitType')
+    type = fields.text('LogicalUnitType')
 
     @property
     def image(self) -> str:
         """The key of the image that it is a linked clone of, or nothing."""
         return key_of(self.text('ClonedFrom'))
 
-    @property
-    def capacity(self) -> float:
-        """UnitCapacity in GB."""
-        return self.number('UnitCapacity')
+    capacity = fields.number('UnitCapacity')  # in GB
 
     @property
     def size(self) -> int:
         """The capacity in bytes."""
         return units.to_bytes(self.capacity)
 
-    @property
-    def is_thin(self) -> bool:
-        """Whether it takes no more space than what was written to it."""
-        return self.boolean('ThinDevice')
-
-    @property
-    def in_use(self) -> bool:
-        """Whether an active partition has it."""
-        return self.boolean('InUse')
+    #: Whether it takes no more space than what was written to it.
+    is_thin = fields.boolean('ThinDevice')
+    #: Whether an active partition has it.
+    in_use = fields.boolean('InUse')
 
     @property
     def used(self) -> float:

@@ -20,13 +20,11 @@ from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.shared_storage_pool import cluster
 from powervm_emulator.nouns.shared_storage_pool import model
 from powervm_emulator.nouns.virtual_scsi_mapping import adapters
-from powervm_emulator.nouns.virtual_scsi_mapping import (
-    model as virtual_scsi_mapping,
-)
+from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 
 Host = host_module.Host
 LogicalUnit = model.LogicalUnit
-Mapping = virtual_scsi_mapping.Mapping
+Mapping = scsi_mapping.Mapping
 Partition = partition_module.Partition
 Site = host_module.Site
 
@@ -94,7 +92,7 @@ def _servers(site: Site) -> Iterator[tuple[Host, Partition]]:
 
 
 def _mappings(vios: Partition) -> Iterator[Mapping]:
-    for mapping in virtual_scsi_mapping.of(vios):
+    for mapping in scsi_mapping.of(vios):
         if mapping.kind == model.UNIT:
             yield mapping
 
@@ -110,7 +108,7 @@ def _settle_mappings(host: Host, vios: Partition) -> set[str]:
     for mapping in _mappings(vios) if pool else ():
         unit = pool.find(mapping.udid) if pool else None
         if unit is not None:
-            client = virtual_scsi_mapping.client_of(host, mapping)
+            client = scsi_mapping.client_of(host, mapping)
             if client is not None and client.is_active:
                 used.add(unit.key)
             changed |= _show(mapping, unit)
@@ -119,7 +117,7 @@ def _settle_mappings(host: Host, vios: Partition) -> set[str]:
             _name(mapping)
             changed = True
     if changed:
-        host.touch(vios, virtual_scsi_mapping.DETAIL)
+        host.touch(vios, scsi_mapping.DETAIL)
     return used
 
 
@@ -128,7 +126,7 @@ def _show(mapping: Mapping, unit: LogicalUnit) -> bool:
     present = mapping.storage
     if present is None or _values(present) == _values(unit.element):
         return False
-    wanted = virtual_scsi_mapping.backing(unit.element)
+    wanted = scsi_mapping.backing(unit.element)
     present.getparent().replace(present, wanted)
     _name(mapping)
     return True
@@ -144,5 +142,5 @@ def _values(element: content.Element) -> list[tuple[str, str]]:
 
 
 def _name(mapping: Mapping) -> None:
-    server = content.section(mapping.element, virtual_scsi_mapping.SERVER)
+    server = content.section(mapping.element, scsi_mapping.SERVER)
     adapters.set_backing(server, mapping.name)

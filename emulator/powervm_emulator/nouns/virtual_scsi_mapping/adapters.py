@@ -19,9 +19,7 @@ from powervm_emulator.core import content
 from powervm_emulator.core import elements
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import virtual_slots
-from powervm_emulator.nouns.virtual_scsi_mapping import (
-    model as virtual_scsi_mapping,
-)
+from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 
 Element = content.Element
 
@@ -49,8 +47,8 @@ def pair(client: End, server: End, name: str) -> tuple[Element, Element]:
         'UniqueDeviceID': f'1e{server.location}',
     }
     return (
-        _adapter(virtual_scsi_mapping.CLIENT, client, server, {}),
-        _adapter(virtual_scsi_mapping.SERVER, server, client, values),
+        _adapter(scsi_mapping.CLIENT, client, server, {}),
+        _adapter(scsi_mapping.SERVER, server, client, values),
     )
 
 
@@ -73,7 +71,7 @@ def _adapter(
         'LocalPartitionID': local.partition.id,
         'RequiredAdapter': False,
         'VariedOn': True,
-        virtual_scsi_mapping.SLOT: local.slot,
+        scsi_mapping.SLOT: local.slot,
         'RemoteLogicalPartitionID': remote.partition.id,
         'RemoteSlotNumber': remote.slot,
         'ServerLocationCode': remote.location,

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
+from powervm_emulator.core import fields
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.nouns.partition import model as partition_module
@@ -42,13 +43,16 @@ DISK = 'VirtualDisk'
 MEDIA = 'VirtualOpticalMedia'
 DRIVE = 'VirtualOpticalTargetDevice'
 UNIT = 'LogicalUnit'
+VOLUME = 'PhysicalVolume'
 # Elements that name and identify each kind of storage.
 IDENTITY = {
     DISK: ('DiskName', 'UniqueDeviceID'),
     MEDIA: ('MediaName', 'MediaUDID'),
-    'PhysicalVolume': ('VolumeName', 'UniqueDeviceID'),
+    VOLUME: ('VolumeName', 'UniqueDeviceID'),
     UNIT: ('UnitName', 'UniqueDeviceID'),
 }
+# Of any kind.
+_TARGET = 'TargetDevice/*'
 _IDS = ('AtomID', 'AtomCreated')
 _CLIENT_UUID = re.compile('/LogicalPartition/([^/?]+)')
 
@@ -117,25 +121,14 @@ class Mapping:
         """The UDID of the storage; empty without."""
         return self._identity(1)
 
-    @property
-    def adapter_name(self) -> str:
-        """AdapterName of the server adapter, such as ``vhost0``."""
-        return content.text(self.element, f'{SERVER}/AdapterName')
+    #: AdapterName of the server adapter, such as ``vhost0``.
+    adapter_name = fields.text(f'{SERVER}/AdapterName')
 
-    @property
-    def lua(self) -> str:
-        """LogicalUnitAddress; empty without a target device."""
-        return self._of_target('LogicalUnitAddress')
-
-    @property
-    def target_name(self) -> str:
-        """TargetName, such as ``vtscsi0``."""
-        return self._of_target('TargetName')
-
-    @property
-    def target_udid(self) -> str:
-        """UniqueDeviceID of the target device."""
-        return self._of_target('UniqueDeviceID')
+    #: Empty without a target device, as the next two.
+    lua = fields.text(f'{_TARGET}/LogicalUnitAddress')
+    #: Such as ``vtscsi0``.
+    target_name = fields.text(f'{_TARGET}/TargetName')
+    target_udid = fields.text(f'{_TARGET}/UniqueDeviceID')
 
     def is_on(self, storage: Element) -> bool:
         """Whether the storage is this one, which has a name and a UDID."""
@@ -152,10 +145,6 @@ class Mapping:
         if storage is None or names is None:
             return ''
         return content.text(storage, names[which])
-
-    def _of_target(self, name: str) -> str:
-        target = self.target
-        return '' if target is None else content.text(target, name)
 
 
 def of(vios: Partition) -> list[Mapping]:
@@ -218,11 +207,13 @@ def show(host: Host, vios: Partition, storage: Element) -> None:
 def backing(storage: Element) -> Element:
     """Return a disk or medium as mappings show it.
 
-    Disks have no link to their volume group there, and logical units do not
-    say whether they are in use.
+    Disks have no link to their volume group there, logical units do not say
+    whether they are in use, and physical volumes are not available.
     """
     copy = content.copy(storage)
     content.remove(copy, ['VolumeGroup', 'InUse'])
+    if content.find(copy, 'AvailableForUsage') is not None:
+        content.put(copy, 'AvailableForUsage', False)
     # The id of a logical unit is not that of the part of a mapping.
     content.remove(content.section(copy, 'Metadata/Atom'), _IDS)
     return copy

@@ -20,15 +20,13 @@ from powervm_emulator.core import host as host_module
 from powervm_emulator.core import noun
 from powervm_emulator.core import resource
 from powervm_emulator.nouns.partition import model as partition_module
-from powervm_emulator.nouns.virtual_scsi_mapping import (
-    model as virtual_scsi_mapping,
-)
+from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 
 Partition = partition_module.Partition
 # By kind of adapter, the mappings that show it.
 _SECTIONS = {
-    'VirtualSCSIClientAdapter': virtual_scsi_mapping.SECTION,
-    'VirtualFibreChannelClientAdapter': virtual_scsi_mapping.FIBRE_CHANNEL,
+    'VirtualSCSIClientAdapter': scsi_mapping.SECTION,
+    'VirtualFibreChannelClientAdapter': scsi_mapping.FIBRE_CHANNEL,
 }
 
 
@@ -37,9 +35,9 @@ def derive(
 ) -> Iterator[resource.Resource]:
     """Yield the adapters of one kind that a partition has."""
     seen = set()
-    for vios in virtual_scsi_mapping.servers(lpar, host):
+    for vios in scsi_mapping.servers(lpar, host):
         for found in content.find_all(vios.element, f'{_SECTIONS[kind]}/*'):
-            mapping = virtual_scsi_mapping.Mapping(found)
+            mapping = scsi_mapping.Mapping(found)
             slot = mapping.client_slot
             # One pair of adapters can have many disks.
             if mapping.client_uuid != lpar.uuid.upper() or slot in seen:
@@ -50,9 +48,9 @@ def derive(
 
 def _adapter(kind: str, mapping: content.Element) -> content.Element:
     shown = content.copy(mapping)
-    client = content.section(shown, virtual_scsi_mapping.CLIENT)
-    server = content.section(shown, virtual_scsi_mapping.SERVER)
-    content.remove(client, ['Metadata', virtual_scsi_mapping.SERVER])
+    client = content.section(shown, scsi_mapping.CLIENT)
+    server = content.section(shown, scsi_mapping.SERVER)
+    content.remove(client, ['Metadata', scsi_mapping.SERVER])
     return content.new(kind, *client, server)
 
 

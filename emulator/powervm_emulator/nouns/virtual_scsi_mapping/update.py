@@ -22,30 +22,32 @@ from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import rules
 from powervm_emulator.nouns.partition import virtual_slots
 from powervm_emulator.nouns.shared_storage_pool import cluster
-from powervm_emulator.nouns.shared_storage_pool import (
-    model as shared_storage_pool,
-)
+from powervm_emulator.nouns.shared_storage_pool import model as storage_pool
 from powervm_emulator.nouns.virtual_scsi_mapping import adapters
-from powervm_emulator.nouns.virtual_scsi_mapping import (
-    model as virtual_scsi_mapping,
-)
+from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 from powervm_emulator.nouns.volume_group import model as volume_group
+from powervm_emulator.nouns.volume_group import physical_volume
 
 Element = content.Element
-Mapping = virtual_scsi_mapping.Mapping
+Mapping = scsi_mapping.Mapping
 Partition = partition_module.Partition
 Host = host_module.Host
 
 
 # By kind of storage: the element, and how names and UDIDs begin.
 _KINDS = {
-    virtual_scsi_mapping.DISK: (
+    scsi_mapping.DISK: (
         'LogicalVolumeVirtualTargetDevice',
         'vtscsi',
         '09',
     ),
-    virtual_scsi_mapping.MEDIA: (virtual_scsi_mapping.DRIVE, 'vtopt', '19'),
-    virtual_scsi_mapping.UNIT: (
+    scsi_mapping.MEDIA: (scsi_mapping.DRIVE, 'vtopt', '19'),
+    scsi_mapping.VOLUME: (
+        'PhysicalVolumeVirtualTargetDevice',
+        'vtscsi',
+        '08',
+    ),
+    scsi_mapping.UNIT: (
         'SharedStoragePoolLogicalUnitVirtualTargetDevice',
         'vtscsi',
         '0a',
@@ -72,10 +74,10 @@ class _Plan:
     def __init__(self, host: Host, vios: Partition) -> None:
         self._host = host
         self._vios = vios
-        self._present = virtual_scsi_mapping.of(vios)
+        self._present = scsi_mapping.of(vios)
         self._planned: list[Mapping] = []
-        old = content.find(vios.element, virtual_scsi_mapping.SECTION)
-        self.section = content.new(virtual_scsi_mapping.SECTION)
+        old = content.find(vios.element, scsi_mapping.SECTION)
+        self.section = content.new(scsi_mapping.SECTION)
         if old is not None:
             for name, value in old.attrib.items():
                 self.section.set(name, value)
@@ -124,6 +126,7 @@ class _Plan:
             for mapping in self._present
             if mapping.storage is not None and _is_file(mapping.storage)
         ]
+        storages += physical_volume.of(vios.element)
         for group in volume_group.of(host, vios):
             storages += [disk.element for disk in group.disks]
             if group.repository is not None:
@@ -132,7 +135,7 @@ class _Plan:
         for storage in storages:
             for identity in _identities(storage):
                 found.setdefault(identity, storage)
-        pool = shared_storage_pool.of_server(host, vios)
+        pool = storage_pool.of_server(host, vios)
         for unit in pool.units.values() if pool else ():
             found[_identity(unit.kind, unit.udid, '')] = unit.element
         return found
@@ -160,7 +163,7 @@ class _Plan:
         self._names |= {mapping.adapter_name, mapping.target_name}
         addresses = self._addresses.setdefault(mapping.server_slot, set())
         addresses.add(mapping.lua.lower())
-        client = virtual_scsi_mapping.client_of(self._host, mapping)
+        client = scsi_mapping.client_of(self._host, mapping)
         for partition in (self._vios, client):
             if partition is not None and partition.uuid in self._slots:
                 taken = self._slots_of([mapping], partition)
@@ -172,7 +175,7 @@ class _Plan:
         return {
             slot
             for mapping in mappings
-            for slot in virtual_scsi_mapping.slots_of(
+            for slot in scsi_mapping.slots_of(
                 mapping.element, self._vios, partition
             )
         }
@@ -185,16 +188,14 @@ class _Plan:
         client_adapter, server_adapter = self._adapters(posted, client)
         mapping = Mapping(
             content.new(
-                virtual_scsi_mapping.MAPPING,
-                content.link(
-                    client.event_path, virtual_scsi_mapping.LPAR_LINK
-                ),
+                scsi_mapping.MAPPING,
+                content.link(client.event_path, scsi_mapping.LPAR_LINK),
                 client_adapter,
                 server_adapter,
             )
         )
         if storage is not None:
-            backing = virtual_scsi_mapping.backing(storage)
+            backing = scsi_mapping.backing(storage)
             mapping.element.append(_holder('Storage', backing))
         adapters.set_backing(server_adapter, mapping.name)
         if storage is not None or posted.is_drive:
@@ -203,7 +204,7 @@ class _Plan:
         self._plan(mapping)
 
     def _client(self, posted: Mapping) -> Partition:
-        client = virtual_scsi_mapping.client_of(self._host, posted)
+        client = scsi_mapping.client_of(self._host, posted)
         if client is None or client.system is not self._vios.system:
             raise errors.Conflict(
                 'A mapping is for the LogicalPartition '
@@ -231,13 +232,33 @@ class _Plan:
                 f'{self._vios.name} has no {posted.kind} '
                 f'{posted.udid or posted.name!r} to map.'
             )
-        if posted.kind == virtual_scsi_mapping.UNIT:
+        if posted.kind == scsi_mapping.UNIT:
             cluster.check_up(self._vios)
+        if posted.kind == scsi_mapping.VOLUME:
+            self._check_free(found)
         if not _is_file(found):
             for identity in _identities(found):
                 for other in self._mapped.get(identity, ()):
                     self._check_shared(other, client)
         return found
+
+    def _check_free(self, volume: Element) -> None:
+        """Refuse a disk that something else than mappings has."""
+        mapped = any(other.is_on(volume) for other in self._present)
+        if not mapped and not physical_volume.is_free(volume):
+            name = content.text(volume, 'VolumeName')
+            raise errors.Conflict(
+                f'{name} of {self._vios.name} is in a volume group or a pool.'
+            )
+
+    def show_volumes(self, body: Element) -> None:
+        """Say in a server's content which of its disks are mapped."""
+        names = [
+            {one.name for one in of if one.kind == scsi_mapping.VOLUME}
+            for of in (self._present, self._planned)
+        ]
+        physical_volume.mark(body, names[0] - names[1], free=True)
+        physical_volume.mark(body, names[1] - names[0], free=False)
 
     def _check_shared(self, other: Mapping, client: Partition) -> None:
         """Refuse a second client of storage.
@@ -245,7 +266,7 @@ class _Plan:
         The management partition is none: it reads the disks of others to make
         images of them.
         """
-        holder = virtual_scsi_mapping.client_of(self._host, other)
+        holder = scsi_mapping.client_of(self._host, other)
         managing = [
             one.boolean(partition_module.MANAGEMENT)
             for one in (client, holder)
@@ -272,12 +293,12 @@ class _Plan:
             and posted.client_slot in (None, other.client_slot)
         ):
             return (
-                _copy_of(other, virtual_scsi_mapping.CLIENT),
-                _copy_of(other, virtual_scsi_mapping.SERVER),
+                _copy_of(other, scsi_mapping.CLIENT),
+                _copy_of(other, scsi_mapping.SERVER),
             )
         rules.check_dynamic(client, 'virtual adapters')
-        server_end = self._end(self._vios, posted, virtual_scsi_mapping.SERVER)
-        client_end = self._end(client, posted, virtual_scsi_mapping.CLIENT)
+        server_end = self._end(self._vios, posted, scsi_mapping.SERVER)
+        client_end = self._end(client, posted, scsi_mapping.CLIENT)
         return adapters.pair(client_end, server_end, self._next_name('vhost'))
 
     def _end(
@@ -301,10 +322,10 @@ class _Plan:
 
         A drive keeps its own, whatever becomes of the medium in it.
         """
-        kind = mapping.kind or virtual_scsi_mapping.MEDIA
+        kind = mapping.kind or scsi_mapping.MEDIA
         former = self._left.get((mapping.server_slot, posted.target_udid), [])
         for drive in former:
-            if kind == virtual_scsi_mapping.MEDIA and drive.is_drive:
+            if kind == scsi_mapping.MEDIA and drive.is_drive:
                 former.remove(drive)
                 return _copy_of(drive, 'TargetDevice')[-1]
         element_name, prefix, digits = _KINDS[kind]
@@ -369,12 +390,13 @@ def settle(host: Host, vios: Partition, body: Element) -> bool:
     :returns: whether mappings were added, removed or changed.
     :raises errors.RestError: nothing changed.
     """
-    section = content.find(body, virtual_scsi_mapping.SECTION)
+    section = content.find(body, scsi_mapping.SECTION)
     if section is None:
         return False
-    posted = content.find_all(section, virtual_scsi_mapping.MAPPING)
+    posted = content.find_all(section, scsi_mapping.MAPPING)
     plan = _Plan(host, vios)
     plan.settle([Mapping(node) for node in posted])
+    plan.show_volumes(body)
     content.replace(body, plan.section)
     return plan.changed
 
@@ -385,18 +407,18 @@ def _pair_key(mapping: Mapping) -> tuple[int | None, str]:
 
 def _identity(kind: str | None, udid: str, name: str) -> _Identity:
     """Return what identifies storage: the UDID, or the name without one."""
-    if kind == virtual_scsi_mapping.UNIT:
+    if kind == scsi_mapping.UNIT:
         # Many can have one name.
-        return (kind, shared_storage_pool.key_of(udid), '')
+        return (kind, storage_pool.key_of(udid), '')
     return (kind, udid, '' if udid else name)
 
 
 def _identities(storage: Element) -> list[_Identity]:
     """Return all that mappings can identify storage by."""
     kind = content.local_name(storage)
-    if kind == virtual_scsi_mapping.UNIT:
+    if kind == scsi_mapping.UNIT:
         return [_identity(kind, content.text(storage, 'UniqueDeviceID'), '')]
-    name, udid = virtual_scsi_mapping.IDENTITY[kind]
+    name, udid = scsi_mapping.IDENTITY[kind]
     return [
         _identity(kind, content.text(storage, udid), ''),
         _identity(kind, '', content.text(storage, name)),

@@ -18,6 +18,7 @@ from powervm_emulator.core import captures
 from powervm_emulator.core import content
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.core import units
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.volume_group import model as volume_group
@@ -56,7 +57,7 @@ def build(
 
 def _build_captured(spec: resource.JSON, vios: Partition) -> VolumeGroup:
     capture = captures.find(spec['capture'], volume_group.KIND)
-    return VolumeGroup(capture.uuid, vios, capture.element)
+    return VolumeGroup(capture.uuid, capture.element, vios)
 
 
 def _fill(host: Host, group: VolumeGroup, spec: resource.JSON) -> None:
@@ -107,76 +108,54 @@ def _size(name: str, gigabytes: float) -> Element:
     return content.leaf(name, units.gigabytes(gigabytes))
 
 
-SCHEMA: resource.JSON = {
-    'type': 'object',
-    'additionalProperties': False,
-    'properties': {
-        'capture': {'$ref': '#/$defs/capture'},
-        'name': {
-            'description': 'Required without capture.',
-            '$ref': '#/$defs/name',
-        },
-        'capacity': {
-            'description': 'GB. Required without capture.',
-            'type': 'number',
-            'exclusiveMinimum': 0,
-        },
-        'free': {
-            'description': (
-                'GB; without it what disks and the repository leave.'
-            ),
-            'type': 'number',
-            'minimum': 0,
-        },
-        'unit': {
-            'description': 'GB that the sizes of disks are multiples of.',
-            '$ref': '#/$defs/gigabytes',
-        },
-        'disks': {
-            'type': 'array',
-            'items': {
-                'description': (
-                    'A virtual disk that nobody has uploaded anything to.'
-                ),
-                'type': 'object',
-                'additionalProperties': False,
-                'required': ['name', 'capacity'],
-                'properties': {
-                    'name': {
-                        'type': 'string',
-                        'pattern': rules.name_pattern(rules.MAX_DISK_NAME),
-                    },
-                    'capacity': {'$ref': '#/$defs/gigabytes'},
+SCHEMA: resource.JSON = shapes.record(
+    {
+        'capture': shapes.ref('capture'),
+        'name': shapes.ref('name', 'Required without capture.'),
+        'capacity': shapes.value(
+            'number', 'GB. Required without capture.', exclusiveMinimum=0
+        ),
+        'free': shapes.value(
+            'number',
+            'GB; without it what disks and the repository leave.',
+            minimum=0,
+        ),
+        'unit': shapes.ref(
+            'gigabytes', 'GB that the sizes of disks are multiples of.'
+        ),
+        'disks': shapes.array(
+            shapes.record(
+                {
+                    'name': shapes.value(
+                        'string',
+                        pattern=rules.name_pattern(rules.MAX_DISK_NAME),
+                    ),
+                    'capacity': shapes.ref('gigabytes'),
                 },
-            },
-        },
-        'media_repository': {
-            'description': (
-                'One for each Virtual I/O Server; its name is vopt.'
-            ),
-            'type': 'object',
-            'additionalProperties': False,
-            'required': ['size'],
-            'properties': {
-                'size': {'$ref': '#/$defs/gigabytes'},
-                'media': {
-                    'type': 'array',
-                    'items': {
-                        'type': 'object',
-                        'additionalProperties': False,
-                        'required': ['name', 'size'],
-                        'properties': {
-                            'name': {
-                                'type': 'string',
-                                'pattern': rules.name_pattern(
+                'A virtual disk that nobody has uploaded anything to.',
+                required=['name', 'capacity'],
+            )
+        ),
+        'media_repository': shapes.record(
+            {
+                'size': shapes.ref('gigabytes'),
+                'media': shapes.array(
+                    shapes.record(
+                        {
+                            'name': shapes.value(
+                                'string',
+                                pattern=rules.name_pattern(
                                     rules.MAX_MEDIA_NAME
                                 ),
-                            },
-                            'size': {'$ref': '#/$defs/gigabytes'},
+                            ),
+                            'size': shapes.ref('gigabytes'),
                         },
-                    },
-                },
+                        required=['name', 'size'],
+                    )
+                ),
             },
-        },
-    },
-}
+            'One for each Virtual I/O Server; its name is vopt.',
+            required=['size'],
+        ),
+    }
+)

@@ -18,13 +18,12 @@ from typing import Self
 
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
+from powervm_emulator.core import fields
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.core import units
 from powervm_emulator.nouns.partition import model as partition_module
-from powervm_emulator.nouns.virtual_scsi_mapping import (
-    model as virtual_scsi_mapping,
-)
+from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 from powervm_emulator.nouns.volume_group import physical_volume
 
 Element = content.Element
@@ -51,20 +50,9 @@ class Medium:
 
     element: Element
 
-    @property
-    def name(self) -> str:
-        """MediaName."""
-        return content.text(self.element, 'MediaName')
-
-    @property
-    def udid(self) -> str:
-        """MediaUDID."""
-        return content.text(self.element, 'MediaUDID')
-
-    @property
-    def size(self) -> float:
-        """Size in GB."""
-        return content.number(self.element, 'Size')
+    name = fields.text('MediaName')
+    udid = fields.text('MediaUDID')
+    size = fields.number('Size')  # in GB
 
     def resize(self, size: float) -> None:
         """Write the size in GB."""
@@ -80,15 +68,8 @@ class Repository:
 
     element: Element
 
-    @property
-    def name(self) -> str:
-        """RepositoryName."""
-        return content.text(self.element, 'RepositoryName')
-
-    @property
-    def size(self) -> float:
-        """RepositorySize in GB."""
-        return content.number(self.element, 'RepositorySize')
+    name = fields.text('RepositoryName')
+    size = fields.number('RepositorySize')  # in GB
 
     @property
     def media(self) -> list[Medium]:
@@ -139,20 +120,10 @@ class Disk:
 
     element: Element
 
-    @property
-    def name(self) -> str:
-        """DiskName."""
-        return content.text(self.element, 'DiskName')
-
-    @property
-    def udid(self) -> str:
-        """UniqueDeviceID; empty before the group has given it one."""
-        return content.text(self.element, 'UniqueDeviceID')
-
-    @property
-    def capacity(self) -> float:
-        """DiskCapacity in GB."""
-        return content.number(self.element, 'DiskCapacity')
+    name = fields.text('DiskName')
+    #: Empty before the group has given it one.
+    udid = fields.text('UniqueDeviceID')
+    capacity = fields.number('DiskCapacity')  # in GB
 
     @property
     def size(self) -> int:
@@ -168,37 +139,24 @@ class VolumeGroup(resource.Resource):
     """
 
     def __init__(
-        self, uuid: str, vios: partition_module.Partition, element: Element
+        self, uuid: str, element: Element, vios: partition_module.Partition
     ) -> None:
         super().__init__(KIND, uuid, element, parent=vios)
         self.vios = vios
         # The highest number that a disk's UDID has ended with.
         self.last_number = 0
 
-    @property
-    def name(self) -> str:
-        """GroupName."""
-        return self.text('GroupName')
-
-    @property
-    def capacity(self) -> float:
-        """GroupCapacity in GB."""
-        return self.number('GroupCapacity')
-
-    @property
-    def free(self) -> float:
-        """FreeSpace in GB."""
-        return self.number('FreeSpace')
+    name = fields.text('GroupName')
+    capacity = fields.number('GroupCapacity')  # in GB
+    free = fields.number('FreeSpace')  # in GB
 
     @property
     def serial(self) -> str:
         """GroupSerialID; the UDIDs of disks begin with it."""
         return self.text('GroupSerialID') or self.uuid.replace('-', '')
 
-    @property
-    def unit(self) -> float:
-        """Disks are multiples of so many GB; 0 if the group does not say."""
-        return self.number('MinimumAllocationSize')
+    #: Disks are multiples of so many GB; 0 if the group does not say.
+    unit = fields.number('MinimumAllocationSize')
 
     @property
     def disks(self) -> list[Disk]:
@@ -222,7 +180,7 @@ class VolumeGroup(resource.Resource):
 
     def draft(self) -> Self:
         """Return a group with a copy of the content, to make changes in."""
-        return type(self)(self.uuid, self.vios, content.copy(self.element))
+        return type(self)(self.uuid, content.copy(self.element), self.vios)
 
     def sort(self) -> None:
         """Put the content's elements into the schema's order."""
@@ -255,6 +213,19 @@ def described(
 
     :param capacity: in GB.
     """
+    group = new(host, vios, name, capacity)
+    physical_volume.add(vios, group.element, capacity, group.serial)
+    group.sort()
+    return group
+
+
+def new(
+    host: Host, vios: Partition, name: str, capacity: float
+) -> VolumeGroup:
+    """Return a new group that is empty, without its physical volumes.
+
+    :param capacity: in GB.
+    """
     uuid = host.new_uuid()
     serial = f'{host.random.getrandbits(128):032x}'
     element = content.new(KIND)
@@ -263,10 +234,7 @@ def described(
     for section in (MEDIA, DISKS):
         element.append(content.new(section))
     elements.fill(element)
-    physical_volume.add(vios, element, capacity, serial)
-    group = VolumeGroup(uuid, vios, element)
-    group.sort()
-    return group
+    return VolumeGroup(uuid, element, vios)
 
 
 def _values(name: str, capacity: str, serial: str) -> dict[str, content.Value]:
@@ -312,8 +280,8 @@ def summary(host: Host, vios: Partition) -> resource.JSON:
     return {
         'volume_groups': [_group(host, group) for group in of(host, vios)],
         'scsi_mappings': [
-            virtual_scsi_mapping.summary(host, mapping)
-            for mapping in virtual_scsi_mapping.of(vios)
+            scsi_mapping.summary(host, mapping)
+            for mapping in scsi_mapping.of(vios)
         ],
     }
 

@@ -14,23 +14,24 @@
 
 from powervm_emulator.core import noun
 from powervm_emulator.nouns.partition import model as partition_module
-from powervm_emulator.nouns.volume_group import (
-    described as volume_group_described,
-)
+from powervm_emulator.nouns.volume_group import described as group_described
+from powervm_emulator.nouns.volume_group import lifecycle
 from powervm_emulator.nouns.volume_group import model as volume_group
 from powervm_emulator.nouns.volume_group import update as volume_group_update
 
 NOUN = noun.Noun(
     volume_group.KIND,
     parents=(partition_module.VIOS,),
+    create=lifecycle.create,
     update=volume_group_update.update,
+    delete=lifecycle.delete,
     world=noun.WorldKey(
         'volume_groups',
         (partition_module.VIOS,),
-        volume_group_described.SCHEMA,
+        group_described.SCHEMA,
         required=('name', 'capacity'),
         captured=('name', 'capacity', 'free'),
-        build=volume_group_described.build,
+        build=group_described.build,
     ),
     summary=volume_group.summary,
 )

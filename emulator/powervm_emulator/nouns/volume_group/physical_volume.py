@@ -12,12 +12,13 @@
 
 """Physical volumes of Virtual I/O Servers.
 
-Each described volume group has one of its own; others are free. Nothing
-changes them.
+Each described volume group has one of its own. Others are free until they
+are mapped, or a new group takes them.
 """
 
 import base64
 import re
+from collections.abc import Container
 from collections.abc import Iterable
 
 from powervm_emulator.core import content
@@ -26,11 +27,13 @@ from powervm_emulator.core import errors
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import noun
 from powervm_emulator.core import resource
+from powervm_emulator.core import shapes
 from powervm_emulator.nouns.partition import model as partition_module
 
 VOLUMES = 'PhysicalVolumes'
-_VOLUME = 'PhysicalVolume'
-_PATH = f'{VOLUMES}/{_VOLUME}'
+VOLUME = 'PhysicalVolume'
+_PATH = f'{VOLUMES}/{VOLUME}'
+_AVAILABLE = 'AvailableForUsage'
 _UDID = 'UniqueDeviceID'
 _MEGABYTES = 1024
 _NAME = re.compile('hdisk([0-9]{1,6})')
@@ -62,7 +65,7 @@ def build(
         serial = f'{host.random.getrandbits(64):016x}'
         name = spec.get('name') or _next_name(vios)
         volume = _element(vios, name, spec['capacity'], serial)
-        content.put(volume, 'AvailableForUsage', True)
+        content.put(volume, _AVAILABLE, True)
         for key, path in (('udid', _UDID), ('location', 'LocationCode')):
             if key in spec:
                 content.put(volume, path, spec[key])
@@ -71,18 +74,37 @@ def build(
         content.section(vios.element, VOLUMES).append(volume)
 
 
+def of(element: content.Element) -> list[content.Element]:
+    """Return the disks in the content of a server or of a volume group."""
+    return content.find_all(element, _PATH)
+
+
+def is_free(volume: content.Element) -> bool:
+    """Whether nobody has a disk."""
+    return content.boolean(volume, _AVAILABLE)
+
+
+def mark(element: content.Element, names: Container[str], free: bool) -> None:
+    """Say whether disks of a server are free, wherever its content has them.
+
+    Those behind a Fibre Channel port are listed there, too.
+    """
+    for volume in element.iter(f'{{{content.UOM_NS}}}{VOLUME}'):
+        if content.text(volume, 'VolumeName') in names:
+            content.put(volume, _AVAILABLE, free)
+
+
 def _check_new(vios: Partition, path: str, value: str) -> None:
-    for other in content.find_all(vios.element, _PATH):
+    for other in of(vios.element):
         if content.text(other, path) == value:
             raise errors.WorldError(
-                [f'{vios.name} has two physical volumes with {path} {value!r}']
+                f'{vios.name} has two physical volumes with {path} {value!r}'
             )
 
 
 def _next_name(vios: Partition) -> str:
     """Return the first name that no disk of a server has."""
-    used = content.find_all(vios.element, _PATH)
-    names = {content.text(volume, 'VolumeName') for volume in used}
+    names = {content.text(one, 'VolumeName') for one in of(vios.element)}
     return next(
         f'hdisk{number}'
         for number in range(len(names) + 1)
@@ -106,44 +128,33 @@ def _element(
         'VolumeUniqueID': f'391BIBMIPR-0   {serial}03IBMsas',
     }
     leaves = [content.leaf(*item) for item in values.items()]
-    volume = content.new(_VOLUME, *leaves)
+    volume = content.new(VOLUME, *leaves)
     elements.fill(volume)
     elements.sort(volume)
     return volume
 
 
-_SCHEMA: resource.JSON = {
-    'description': 'A disk of the server that is in no volume group.',
-    'type': 'object',
-    'additionalProperties': False,
-    'required': ['capacity'],
-    'properties': {
-        'capacity': {'$ref': '#/$defs/gigabytes'},
-        'name': {
-            'description': (
-                'Such as hdisk7; the first one that is free if it is not '
-                'given.'
-            ),
-            'type': 'string',
-            'pattern': f'^{_NAME.pattern}$',
-        },
-        'udid': {
-            'description': (
-                'UniqueDeviceID: 01 and base64. Made if it is not given.'
-            ),
-            'type': 'string',
-            'pattern': '^01[A-Za-z0-9+/]+={0,2}$',
-        },
-        'location': {
-            'description': 'The location code. Made if it is not given.',
-            'type': 'string',
-            'minLength': 1,
-        },
+_SCHEMA: resource.JSON = shapes.record(
+    {
+        'capacity': shapes.ref('gigabytes'),
+        'name': shapes.value(
+            'string',
+            'Such as hdisk7; the first one that is free if it is not given.',
+            pattern=f'^{_NAME.pattern}$',
+        ),
+        'udid': shapes.value(
+            'string',
+            'UniqueDeviceID: 01 and base64. Made if it is not given.',
+            pattern='^01[A-Za-z0-9+/]+={0,2}$',
+        ),
+        'location': shapes.text('The location code. Made if it is not given.'),
     },
-}
+    'A disk of the server that is in no volume group.',
+    required=['capacity'],
+)
 #: A part of worlds alone: clients see disks in other documents.
 NOUN = noun.Noun(
-    _VOLUME,
+    VOLUME,
     world=noun.WorldKey(
         'physical_volumes',
         (partition_module.VIOS,),

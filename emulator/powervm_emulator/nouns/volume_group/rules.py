@@ -21,6 +21,7 @@ from collections.abc import Mapping
 
 from powervm_emulator.core import errors
 from powervm_emulator.core import host as host_module
+from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.volume_group import model as volume_group
 
 # Logical volumes of AIX have no longer names.
@@ -44,6 +45,17 @@ def check_name(name: str, longest: int, what: str) -> None:
             f'{name!r} is not the name of a {what}: it has 1 to {longest} '
             'letters, digits, dots, underscores and hyphens, does not begin '
             'with a hyphen, and is neither "." nor "..".'
+        )
+
+
+def check_group_name(
+    host: host_module.Host, vios: partition_module.Partition, name: str
+) -> None:
+    """Names of volume groups are unique on a VIOS."""
+    check_name(name, MAX_DISK_NAME, 'volume group')
+    if any(name == other.name for other in volume_group.of(host, vios)):
+        raise errors.Conflict(
+            f'{vios.name} has a volume group {name!r} already.'
         )
 
 

@@ -21,9 +21,7 @@ from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import units
 from powervm_emulator.nouns.partition import document
-from powervm_emulator.nouns.virtual_scsi_mapping import (
-    model as virtual_scsi_mapping,
-)
+from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 from powervm_emulator.nouns.volume_group import model as volume_group
 from powervm_emulator.nouns.volume_group import rules as volume_group_rules
 
@@ -88,7 +86,7 @@ class _Changes:
     def _forget(self, udids: Iterable[str]) -> None:
         """Note disks or media that are removed."""
         gone = set(udids)
-        virtual_scsi_mapping.check_unmapped(self._group.vios, gone)
+        scsi_mapping.check_unmapped(self._group.vios, gone)
         self._gone |= gone
 
     def _remove(self, disk: Disk) -> None:
@@ -169,7 +167,7 @@ class _Changes:
         self._host.touch(group)
         for disk in group.disks if self._grown else ():
             if disk.udid in self._grown:
-                virtual_scsi_mapping.show(self._host, group.vios, disk.element)
+                scsi_mapping.show(self._host, group.vios, disk.element)
         if self.media_changed:
             show_repository(self._host, group)
 
