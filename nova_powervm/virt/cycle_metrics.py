@@ -13,7 +13,6 @@
 """The metrics that nova-compute writes at the end of each cycle."""
 
 import time
-from collections.abc import Callable
 
 from oslo_log import log as logging
 
@@ -28,28 +27,18 @@ class CycleMetrics:
 
     :param path: ``[powervm]metrics_file``; None to write nothing.
     :param host: The name of this host.
-    :param clock: Returns seconds of a monotonic clock.
-    :param now: Returns the time of day, in seconds since 1970.
     """
 
-    def __init__(
-        self,
-        path: str | None,
-        host: str,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, path: str | None, host: str) -> None:
         self._path = path
         self._host = host
-        self._now = now
         self._began: float | None = None
         self._has_failed = False
-        self.clock = clock
 
     def expect_update(self, began: float) -> None:
         """Write the file when the host that was just read is published.
 
-        :param began: When the cycle began, by :attr:`clock`.
+        :param began: When the cycle began, by ``time.monotonic``.
         """
         self._began = began
 
@@ -65,11 +54,11 @@ class CycleMetrics:
         values = {
             'powervm_service_cycle_seconds': (
                 'How long the last cycle of nova-compute took',
-                self.clock() - began,
+                time.monotonic() - began,
             ),
             'powervm_service_cycle_timestamp_seconds': (
                 'When the last cycle of nova-compute ended',
-                self._now(),
+                time.time(),
             ),
         }
         families = [
