@@ -209,7 +209,7 @@ class WatchingTest(test_quarantine.QuarantineTestCase):
 
     # Servers
 
-    def story_one_table_tells_who_uses_which_card(self):
+    def story_table_tells_which_server_uses_which_card(self):
         scratch = move_sites.SCRATCH
         group = {'resources1:' + scratch: '1'}
         server = self.boot(group)

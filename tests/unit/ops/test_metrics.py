@@ -153,7 +153,7 @@ class WrittenMetricsTest(unittest.TestCase):
             (self.NASTY, 3), (sample.labels['paragraph'], sample.value)
         )
 
-    def test_everybody_can_read_the_file_whatever_the_umask(self):
+    def test_file_can_be_read_by_all_with_any_umask(self):
         self.addCleanup(os.umask, os.umask(0o077))
         metrics.write(str(self.path), [self.family(3)])
         self.assertEqual(0o644, stat.S_IMODE(self.path.stat().st_mode))
