@@ -12,20 +12,21 @@
 
 """Threads of nova-compute that end as if the process had been killed."""
 
-import faulthandler
+import collections
+import functools
+import inspect
 import re
-import tempfile
 import threading
 import time
 
 import fixtures
 from nova import objects
+from nova.compute import manager
 from nova.scheduler.client import report
 from pypowervm import adapter
 
-_STACK = re.compile(
-    r'hread (0x[0-9a-f]+) \(most recent call first\):((?:\n  .*)*)'
-)
+#: How many methods of nova-compute a thread is in, by its ident.
+_depths = collections.Counter()
 
 
 class Killed(BaseException):
@@ -89,23 +90,35 @@ def are_idle():
 
 
 def _busy_threads():
-    """Return the threads that run methods of nova-compute.
+    """Return the threads that run methods of nova-compute."""
+    return {ident for ident, depth in list(_depths.items()) if depth}
 
-    The frames of running threads are not safe to walk in Python 3.11: it may
-    crash. The handler of faults reads them without making objects of them.
-    It gives 100 threads, and the innermost 100 frames of each: what is cut
-    off may be busy.
+
+def _count_steps():
+    """Let each method of nova-compute count the threads in it.
+
+    The frames of running threads would tell the same, but to walk them
+    crashes Python 3.11 now and then.
     """
-    with tempfile.TemporaryFile() as dump:
-        faulthandler.dump_traceback(dump)
-        dump.seek(0)
-        text = dump.read().decode(errors='replace')
-    busy = {
-        int(ident, 16)
-        for ident, stack in _STACK.findall(text)
-        if 'nova/compute/manager.py"' in stack or '\n  ...' in stack
-    }
-    return busy | ({0} if text.endswith('\n...\n') else set())
+    for name, method in list(vars(manager.ComputeManager).items()):
+        if inspect.isfunction(method) and not name.startswith('__'):
+            setattr(manager.ComputeManager, name, _counted(method))
+
+
+def _counted(method):
+    @functools.wraps(method)
+    def counted(*args, **kwargs):
+        ident = threading.get_ident()
+        _depths[ident] += 1
+        try:
+            return method(*args, **kwargs)
+        finally:
+            _depths[ident] -= 1
+
+    return counted
+
+
+_count_steps()
 
 
 class RequestKills(fixtures.Fixture):
