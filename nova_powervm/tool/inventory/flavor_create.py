@@ -23,6 +23,8 @@ from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import flavors
 
+_LIMITS = '# With unified limits, for quotas:'
+
 
 class Create(base.Command):
     """Create the extra specs of a flavor that requests devices.
@@ -34,6 +36,9 @@ class Create(base.Command):
     The traits are generated from the values in the file that have no
     wildcards. Locations (drc_index, drc_name) are left out, because a flavor
     applies to many hosts.
+
+    A comment has the command that registers a limit of the resource class
+    with Keystone, for clouds with unified limits.
     """
 
     examples = """
@@ -105,6 +110,9 @@ class Create(base.Command):
                 print(f'{key}={value}', file=self.app.stdout)
         else:
             print(_command(parsed_args.name, specs), file=self.app.stdout)
+            print(_LIMITS, file=self.app.stdout)
+            for resource_class in sorted({r.resource_class for r in requests}):
+                print(_limit(resource_class), file=self.app.stdout)
         return 0
 
     def _apply(
@@ -154,6 +162,18 @@ def _make_requests(
         flavors.request_for_paragraph(policy, name, parsed_args.device)
         for name in parsed_args.paragraph
     ]
+
+
+def _limit(resource_class: str) -> str:
+    """Return the command that limits a class, as a comment of the shell.
+
+    Whoever pipes the output to a shell only wants the flavor.
+    """
+    return (
+        '# openstack registered limit create --service nova '
+        '--region "$OS_REGION_NAME" --default-limit 0 '
+        f'class:{resource_class}'
+    )
 
 
 def _command(name: str, specs: Mapping[str, str]) -> str:
