@@ -57,6 +57,11 @@ NOT_RUN = (
     'nova-powervm-inventory complete',  # the same
     'openstack accelerator',  # Cyborg
     'openstack image',  # Glance
+    # Keystone: tests.cloud.quotas.
+    'openstack registered limit',
+    'openstack limit',
+    'openstack role',
+    'nova-manage limits',
     'nova-powervm-status',  # tests.functional.test_commands
     # They burn a device of these hosts: tests.functional.test_quarantine.
     'nova-powervm-inventory quarantine',
@@ -229,6 +234,7 @@ class GuideTestCase(test_commands.CommandTestCase):
             'slot provider uuid': providers[max(of_class)]['uuid'],
             'image': self.image,
             'network': 'none',
+            'project id': self.api_fixture.project_id,
             'request id': self.request,
             'server': self.stuck,
             'uuid of the migration': self.stuck,

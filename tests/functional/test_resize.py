@@ -11,6 +11,7 @@
 # under the License.
 """Servers are resized on the host where they are."""
 
+import contextlib
 import threading
 
 import fixtures
@@ -18,7 +19,10 @@ from nova import context as nova_context
 from nova import objects
 from nova.compute import rpcapi
 from nova.compute import task_states
+from nova.limit import utils as limit_utils
 from nova.scheduler.client import report
+from nova.tests.functional.api import client
+from oslo_limit import fixture as limit_fixture
 
 from nova_powervm.ops import power
 from tests.functional import base
@@ -29,6 +33,7 @@ from tests.functional import one_time_use
 #: Slots with further GPUs.
 MORE = ('21010038', '21010039')
 _ONCE = 'CUSTOM_ONCE'
+_SIZES = ('VCPU', 'MEMORY_MB', 'DISK_GB')
 _FILE = (
     base.GPUS
     + """once:
@@ -165,6 +170,53 @@ class ResizeTest(moving.MovingTestCase):
         provider = self.slot_providers()[0x21010030]['uuid']
         inventory = self._get_provider_inventory(provider)
         self.assertEqual(0, inventory[_ONCE]['reserved'])
+
+    def story_quota_counts_devices_of_both_sides_until_confirmation(self):
+        with self.limits(CUSTOM_GPU=3):
+            server = self.boot(self.two_gpus(), disk=1)
+            self.assertIn(
+                'class:CUSTOM_GPU is over limit of 3 due to current usage 2',
+                self.refuse_boot(self.two_gpus()),
+            )
+            server = self.resize(server, base.gpu_groups(1))
+            refused = self.refuse_boot(base.gpu_groups(1))
+            self.assertIn('current usage 3 and delta 1', refused)
+            server = self.confirm(server)
+            self._delete_server(self.boot(self.two_gpus()))
+            self.boot(self.two_gpus())
+
+    def story_quota_does_not_count_burned_device_of_deleted_server(self):
+        specs = {f'resources1:{_ONCE}': '1'}
+        with self.limits(**{_ONCE: 1}):
+            server = self.boot(specs)
+            self.assertIn(f'class:{_ONCE}', self.refuse_boot(specs))
+            self._delete_server(server)
+            server = self.boot(specs, expected='ERROR')
+            self.assertIn('No valid host', self.fault(server))
+        provider = self.slot_providers()[0x21010030]['uuid']
+        self.reserve(provider, _ONCE, 0)
+
+    @contextlib.contextmanager
+    def limits(self, **classes):
+        """Let oslo.limit believe in these limits; Placement is real."""
+        self.flags(driver=limit_utils.UNIFIED_LIMITS_DRIVER, group='quota')
+        known = dict.fromkeys(_SIZES, -1) | classes
+        limits = {f'class:{name}': limit for name, limit in known.items()}
+        with limit_fixture.LimitFixture({'servers': -1, **limits}, {}):
+            yield
+
+    def two_gpus(self):
+        """Return extra specs that request two GPUs."""
+        groups = base.gpu_groups(1) | base.gpu_groups(2)
+        return groups | {'group_policy': 'none'}
+
+    def refuse_boot(self, specs):
+        """Request a server that is refused with 403; return the answer."""
+        refused = self.assertRaises(
+            client.OpenStackApiException, self.start_boot, specs
+        )
+        self.assertEqual(403, refused.response.status_code)
+        return refused.response.text
 
     def story_disks_of_one_host_are_not_migrated(self):
         server = self.boot(base.gpu_groups(1), disk=1)

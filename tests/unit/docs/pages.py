@@ -28,6 +28,7 @@ FOLLOWED = (
     'admin/hosts',
     'admin/metrics',
     'admin/one-time-use',
+    'admin/quotas',
     'admin/stuck-servers',
     'admin/troubleshooting',
     'admin/upgrade',
