@@ -23,33 +23,24 @@ Then a GPU is handed over to Cyborg and back by the commands that
 The exit status is 1 if a command fails.
 """
 
-import argparse
-import dataclasses
 import json
-import os
-import pathlib
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
 
 from tests.cloud import demonstration
+from tests.cloud import page_commands
 from tests.unit.docs import pages
 
 _PAGE = 'admin/cyborg'
-_PRELUDE = """
-set -u
-state={state}
-. $state/openrc
-export PATH={bin}:$PATH
+_FUNCTIONS = """
 nova-powervm-inventory() {{
     local given=("$@") file=/etc/cyborg/inventory.yaml
     command nova-powervm-inventory --config-file $state/etc/nova.conf \\
         "${{given[@]/$file/$state/etc/accelerators.yaml}}"
 }}
 pip() {{ {pip}/bin/python -m pip "$@"; }}
-cd {root}
 """
 _PREPARE = """
 openstack image save --file {state}/tiny.raw tiny
@@ -71,59 +62,7 @@ _FILE = '/etc/cyborg/inventory.yaml'
 _STEP_SECONDS = 400
 
 
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """A command of the page and what it did."""
-
-    command: str
-    status: int
-    output: str
-    seconds: float
-
-
-def read_commands(page):
-    """Return the commands of a page's console blocks, in their order."""
-    found = []
-    for name, text in pages.blocks('console'):
-        if name != page:
-            continue
-        joined = text.replace('\\\n', '\\\n')
-        for line in joined.splitlines():
-            if line.startswith(('$ ', '# ')):
-                found.append(line[2:])
-            elif found and found[-1].endswith('\\'):
-                found[-1] += '\n' + line
-    return found
-
-
-def run(command, prelude):
-    """Run a command in a shell of its own."""
-    began = time.monotonic()
-    done = subprocess.run(
-        ['/bin/bash', '-c', prelude + command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        env={**os.environ, 'PYTHONWARNINGS': 'ignore'},
-    )
-    return Result(
-        command, done.returncode, done.stdout, time.monotonic() - began
-    )
-
-
-def show(result):
-    """Print and return a result."""
-    print(
-        f'[{result.status}] {result.seconds:.1f} s: {result.command}\n'
-        f'{result.output}',
-        flush=True,
-    )
-    return result
-
-
-def hand_over(manager, prelude):
+def hand_over(manager, shell):
     """Hand a slot over by the printed commands; return those that failed."""
     failed = []
     command = (
@@ -132,51 +71,44 @@ def hand_over(manager, prelude):
     )
     deadline = time.monotonic() + _STEP_SECONDS
     while time.monotonic() < deadline:
-        answer = run(command, prelude)
+        answer = shell.run(command)
         if answer.status == 0:
             print(f'{_SLOT} belongs to {manager}', flush=True)
             return failed
         steps = json.loads(answer.output)
         step = next(step for step in steps if step['State'] != 'done')
         for printed in step['Commands'] or ():
-            if show(run(printed, prelude)).status:
+            if shell.show(printed).status:
                 failed.append(printed)
         if not step['Commands'] or step['Why'].startswith('wait'):
             # A service has to notice something.
             time.sleep(10)
-    show(answer)
+    shell.show(command)
     return [*failed, command]
 
 
 def main():
     """Run the guide, and print what each command did."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--state-dir', type=pathlib.Path)
-    arguments = parser.parse_args()
-    state = arguments.state_dir or pathlib.Path(tempfile.mkdtemp()) / 'cloud'
+    state = page_commands.parse_state_dir(__doc__)
     environment = state.with_name('pip')
     subprocess.run(
         [sys.executable, '-m', 'venv', str(environment)], check=True
     )
-    prelude = _PRELUDE.format(
-        state=shlex.quote(str(state)),
-        bin=shlex.quote(str(pathlib.Path(sys.prefix) / 'bin')),
-        pip=shlex.quote(str(environment)),
-        root=shlex.quote(str(pages.ROOT)),
-    )
+    functions = _FUNCTIONS.format(pip=shlex.quote(str(environment)))
+    shell = page_commands.Shell(state, functions)
     failed = []
     with demonstration.running(state, '--cyborg'):
-        prepared = run('set -e' + _PREPARE.format(state=state), prelude)
+        prepared = shell.run('set -e' + _PREPARE.format(state=state))
         if prepared.status:
             sys.exit(prepared.output)
-        for command in read_commands(_PAGE):
+        for command, _ in pages.commands(_PAGE):
             # It says that steps are left.
             expected = 1 if command.startswith(_HANDOVER) else 0
-            if show(run(command, prelude)).status != expected:
+            if shell.show(command).status != expected:
                 failed.append(command)
-        failed += hand_over('cyborg', prelude)
-        run(_EDIT.format(slot=_SLOT, state=shlex.quote(str(state))), prelude)
-        failed += hand_over('nova', prelude)
+        failed += hand_over('cyborg', shell)
+        shell.run(_EDIT.format(slot=_SLOT, state=shlex.quote(str(state))))
+        failed += hand_over('nova', shell)
     print(f'{len(failed)} command(s) failed')
     sys.exit(1 if failed else 0)
 

@@ -38,6 +38,8 @@ FOLLOWED = (
     'install/quickstart',
     'user/devices',
 )
+#: The document whose console examples tests.cloud.life_cycle runs.
+LIVED = 'admin/life-of-a-card'
 
 _BLOCK = re.compile(
     r'^(?P<indent> *)\.\. code-block:: (?P<language>\S+)\n\n'
