@@ -95,7 +95,7 @@ class MoveRepairs:
             requests,
             held=held,
             ports=asked.ports,
-            checks_swap=has_moved,
+            checks_swap=has_moved or held.has_failed,
             grow_root_gb=None if growth is None else int(growth),
         )
 

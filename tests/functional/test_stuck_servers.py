@@ -168,6 +168,8 @@ class StuckServersTestCase(move_sites.MoveSiteTestCase):
             {host},
             {one for one in self.host_names if self.mappings(one)},
         )
+        # The root disk, the swap disk and the config drive.
+        self.assertEqual(3, len(self.mappings(host)))
         self.assertEqual(1, len(self.adapters(self.server, host)))
         self.assertEqual(
             {one: [100] if one == host else [] for one in self.host_names},
@@ -447,6 +449,35 @@ class StuckMovesTest(StuckServersTestCase):
         # The hard reboot on the source ends after Nova has given up the move.
         self._record(self.server['id']).drop_migration_context()
         self.end_on_source()
+
+    def story_state_set_while_it_reverts(self):
+        self.ask(
+            self.server,
+            'resize',
+            flavorRef=self.flavor(_DEVICES, swap=1024),
+        )
+        self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
+        self.set_state(self.server, 'active')
+        # It drops the migration context, and makes the LPAR whole there.
+        self.server = self.reboot_hard(self.server)
+        self.record_source()
+        self._run_periodics()
+        self.server = self.api.get_server(self.server['id'])
+        self.remove_stale_lpars(self.server)
+        self.end('host1')
+
+    def record_source(self):
+        """Record what Nova saves when it gives up a revert that has begun."""
+        record = self._record(self.server['id'])
+        node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
+            nova_context.get_admin_context(), 'host1'
+        )
+        record.host, record.node = node.host, node.hypervisor_hostname
+        record.compute_id = node.id
+        record.save()
+        (move,) = self.moves(record.uuid)
+        move.status = 'error'
+        move.save()
 
     def fail_between_hosts(self):
         """Let a move fail that is recorded on the destination already."""
