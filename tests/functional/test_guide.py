@@ -229,6 +229,7 @@ class GuideTestCase(test_commands.CommandTestCase):
         ]
         return {
             'compute node uuid': self._get_provider_uuid_by_host('host1'),
+            'destination': 'host1',
             'host': 'host1',
             # No server of an example has the last one.
             'slot provider uuid': providers[max(of_class)]['uuid'],
