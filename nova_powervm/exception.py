@@ -251,6 +251,43 @@ class ProcessorsRefused(PowerVMError):
     )
 
 
+class TooManyProcessors(PowerVMError):
+    """The host has no LPARs with so many processors."""
+
+    code = 'powervm.partition.processor_limit'
+    message = (
+        'The LPAR is to have up to {number} {kind} processors, but the host '
+        'allows {limit} for an LPAR. Use a flavor with fewer vCPUs, or a '
+        'smaller powervm:max_vcpu.'
+    )
+
+
+class ExtraSpecRefused(PowerVMError):
+    """An extra spec of the flavor cannot be."""
+
+    code = 'powervm.flavor.extra_spec'
+    elsewhere = False
+    message = 'The flavor has {key}={value}: {reason}.'
+
+
+class ExtraSpecUnsupported(ExtraSpecRefused):
+    """This host does not support an extra spec of the flavor."""
+
+    code = 'powervm.flavor.unsupported'
+    elsewhere = True
+
+
+class InsufficientCapacity(PowerVMError):
+    """The host has not enough free processors or memory."""
+
+    code = 'powervm.partition.capacity'
+    retryable = True
+    message = (
+        'The LPAR needs {needed} {what}, but the host has {free} free. Stop '
+        'or move other LPARs of the host, or use a smaller flavor.'
+    )
+
+
 class ClaimFailed(PowerVMError):
     """The allocated devices cannot be given to the instance."""
 

@@ -35,6 +35,18 @@ class DiskCapacity:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class HypervisorMemory:
+    """What the host says about the memory for an LPAR.
+
+    :param overhead_mb: The memory in MiB that the hypervisor needs for it.
+    :param free_mb: The memory in MiB that no LPAR uses.
+    """
+
+    overhead_mb: int
+    free_mb: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ManagedSystem:
     """One reading of the managed system.
 
@@ -48,6 +60,14 @@ class ManagedSystem:
     :param proc_units_free: CurrentAvailableSystemProcessorUnits.
     :param min_units_per_vcpu: MinimumProcessorUnitsPerVirtualProcessor.
     :param io_slots: All physical I/O slots with their owners.
+    :param max_virtual: The most virtual processors that an LPAR can have; 0 if
+        the host does not tell it.
+    :param max_dedicated: The same for dedicated processors.
+    :param compatibility_modes: SupportedPartitionProcessorCompatibilityModes.
+    :param has_dedicated_processors: Whether LPARs can have dedicated ones.
+    :param has_remote_restart: Whether it is capable of simplified remote
+        restart.
+    :param has_secure_boot: Whether it is capable of secure boot.
     """
 
     name: str
@@ -60,6 +80,12 @@ class ManagedSystem:
     proc_units_free: float
     min_units_per_vcpu: float
     io_slots: tuple[slots.Slot, ...] = ()
+    max_virtual: int = 0
+    max_dedicated: int = 0
+    compatibility_modes: tuple[str, ...] = ()
+    has_dedicated_processors: bool = True
+    has_remote_restart: bool = False
+    has_secure_boot: bool = False
 
     @property
     def vcpus(self) -> int:

@@ -103,7 +103,8 @@ class Operation:
         devices.
     :param frees_slots: Whether the LPAR gives up slots that a move takes from
         it.
-    :param sizes: Whether the LPAR gets the flavor's memory and processors.
+    :param settings: Whether the LPAR gets the memory, processors and further
+        settings that the flavor says.
     :param adapters: What is done with its adapters.
     :param disks: What is done with its disks.
     :param failure: What is done after a failure. An LPAR that was being made
@@ -117,7 +118,7 @@ class Operation:
     restarts: bool = False
     adds_slots: bool = False
     frees_slots: bool = False
-    sizes: bool = False
+    settings: bool = False
     adapters: Adapters = Adapters.NO
     disks: Disks = Disks.NO
     failure: Failure = Failure.NOTHING
@@ -137,7 +138,7 @@ SPAWN = Operation(
     'spawn',
     creates=Creation.YES,
     adds_slots=True,
-    sizes=True,
+    settings=True,
     adapters=Adapters.MADE,
     disks=Disks.MADE,
     failure=Failure.REMOVE,
@@ -159,7 +160,7 @@ RESIZE = Operation(
     stops=Stop.TO_CHANGE,
     adds_slots=True,
     frees_slots=True,
-    sizes=True,
+    settings=True,
     adapters=Adapters.FITTED,
     disks=Disks.STAY,
     failure=Failure.LEAVE,
@@ -197,7 +198,7 @@ HARD_REBOOT = Operation(
     restarts=True,
     adds_slots=True,
     frees_slots=True,
-    sizes=True,
+    settings=True,
     adapters=Adapters.FITTED,
     disks=Disks.MAPPED,
     failure=Failure.RESTART,

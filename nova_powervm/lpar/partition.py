@@ -20,14 +20,13 @@ from collections.abc import Collection
 from collections.abc import Mapping
 from typing import Any
 
-from nova_powervm import exception
 from nova_powervm.devices import slots
+from nova_powervm.lpar import settings as lpar_settings
 
 #: PowerVM's limit on the length of a partition's name.
 LPAR_NAME_LIMIT = 31
 _REFUSED = re.compile(r'[^A-Za-z0-9._ -]')
 #: PowerVM hands out processing units in hundredths.
-_UNITS_DIGITS = 2
 
 
 class Power(enum.StrEnum):
@@ -77,54 +76,23 @@ class SlotAssignment:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Sizes:
-    """The memory and processors of an LPAR.
-
-    :param memory_mb: Memory in MiB, a multiple of the region size.
-    :param vcpus: Number of virtual processors.
-    :param proc_units: Processing units for all of them.
-    """
-
-    memory_mb: int
-    vcpus: int
-    proc_units: float
-
-    def __str__(self) -> str:
-        return (
-            f'{self.memory_mb} MiB, {self.vcpus} virtual processors, '
-            f'{self.proc_units:g} processing units'
-        )
-
-    def differences(self, wanted: 'Sizes') -> list[str]:
-        """Describe how these sizes differ from those wanted."""
-        pairs = (
-            ('memory', wanted.memory_mb, self.memory_mb),
-            ('virtual processors', wanted.vcpus, self.vcpus),
-            ('processing units', wanted.proc_units, self.proc_units),
-        )
-        return [
-            f'{what} {have} instead of {want}'
-            for what, want, have in pairs
-            if want != have
-        ]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class PartitionSpec:
     """What the document of an LPAR is to say.
 
     :param uuid: Upper-case PowerVM uuid.
     :param name: At most 31 characters; only a new LPAR gets it.
-    :param sizes: None to leave those of an LPAR as they are.
+    :param settings: Its settings; None to leave those of an LPAR as they are.
     :param slots: The physical slots. Each is required, so PowerVM does not
         start the LPAR without it.
+    :param changed: The names of the settings to change on an LPAR that exists.
     :param freed: DRC indexes of the slots that the LPAR gives up, for a move.
     """
 
     uuid: str
     name: str
-    sizes: Sizes | None
+    settings: lpar_settings.Settings | None
     slots: tuple[SlotAssignment, ...] = ()
+    changed: frozenset[str] = frozenset()
     freed: frozenset[int] = frozenset()
 
     @property
@@ -140,7 +108,7 @@ class Partition:
     :param uuid: Upper-case PowerVM uuid.
     :param name: Its name.
     :param state: Its state as the host reports it, e.g. 'running'.
-    :param sizes: Its configured memory and processors.
+    :param settings: Its memory, processors and further settings.
     :param slots: DRC index of each physical slot -> whether it is required.
     :param handle: An opaque object for the implementation that read it.
     """
@@ -148,7 +116,7 @@ class Partition:
     uuid: str
     name: str
     state: str
-    sizes: Sizes
+    settings: lpar_settings.Settings
     slots: dict[int, bool]
     handle: Any = dataclasses.field(default=None, compare=False, repr=False)
 
@@ -167,8 +135,12 @@ class Partition:
 
         Its name may: an administrator can change it.
         """
-        sizes = self.sizes.differences(spec.sizes) if spec.sizes else []
-        return sizes + slot_differences(self.slots, spec.drc_indexes)
+        settings = (
+            self.settings.differences(spec.settings, spec.changed)
+            if spec.settings
+            else []
+        )
+        return settings + slot_differences(self.slots, spec.drc_indexes)
 
 
 def slot_differences(
@@ -222,39 +194,3 @@ def lpar_name(instance_name: str) -> str:
         return name
     digest = hashlib.sha256(instance_name.encode()).hexdigest()[:8]
     return f'{name[: LPAR_NAME_LIMIT - len(digest) - 1]}-{digest}'
-
-
-def check_memory(memory_mb: int, region_mb: int) -> None:
-    """Refuse a memory size that PowerVM does not support.
-
-    :param memory_mb: The flavor's memory in MiB.
-    :param region_mb: The host's memory region size in MiB.
-    :raises exception.MemorySizeRefused: It is not a multiple of the region
-        size. The message has the nearest valid sizes.
-    """
-    if region_mb <= 0 or memory_mb % region_mb == 0:
-        return
-    below = memory_mb - memory_mb % region_mb
-    choices = [size for size in (below, below + region_mb) if size > 0]
-    raise exception.MemorySizeRefused(
-        memory_mb=memory_mb,
-        region_mb=region_mb,
-        choices=' or '.join(map(str, choices)),
-    )
-
-
-def proc_units(vcpus: int, factor: float, minimum_per_vcpu: float) -> float:
-    """Calculate the processing units of an LPAR.
-
-    :param vcpus: The flavor's vCPUs, each a virtual processor.
-    :param factor: Processing units per virtual processor.
-    :param minimum_per_vcpu: The host's minimum for each virtual processor.
-    :returns: Processing units, rounded to hundredths.
-    :raises exception.ProcessorsRefused: The factor is below the minimum.
-    """
-    units = round(vcpus * factor, _UNITS_DIGITS)
-    if units < round(vcpus * minimum_per_vcpu, _UNITS_DIGITS):
-        raise exception.ProcessorsRefused(
-            vcpus=vcpus, factor=factor, units=units, minimum=minimum_per_vcpu
-        )
-    return units

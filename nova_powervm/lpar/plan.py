@@ -27,6 +27,7 @@ from nova_powervm.devices import slots
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
+from nova_powervm.lpar import setting_checks
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import storage
@@ -37,7 +38,7 @@ Power = partition.Power
 
 def decide(
     operation: operations.Operation, wanted: spec.Wanted, actual: spec.Actual
-) -> spec.Part | steps.LparPlan:
+) -> spec.Part | spec.MemoryQuestion | steps.LparPlan:
     """Plan an operation, or say what has to be known for that.
 
     :param operation: What it may do.
@@ -148,24 +149,33 @@ class _Planner:
         """Return the document of a new LPAR."""
         wanted = self._wanted
         added = wanted.slots
-        # The rules never change, but the slots do.
-        sizes = self._sizes(
-            self._actual.slots if added else self._actual.rules
+        # What a host supports never changes, but the slots do.
+        settings = setting_checks.settle(
+            wanted, self._actual.slots if added else self._actual.rules
         )
         self._refuse_devices(added)
         assigned = tuple(self._assignment(slot) for slot in added)
+        if settings and wanted.power_on and not self._is_rebuild_check:
+            setting_checks.check_room(settings, None, self._actual)
         names = slots.format_drc_indexes(wanted.drc_indexes) or 'none'
         return steps.Document(
             spec=partition.PartitionSpec(
                 wanted.lpar_uuid,
                 partition.lpar_name(wanted.name),
-                sizes,
+                settings,
                 assigned,
             ),
-            reason=f'{sizes}, slots: {names}',
+            reason=f'{settings}, slots: {names}',
             creates=True,
             added=tuple(slot.claim for slot in added),
             burns=self._burns(added),
+        )
+
+    @property
+    def _is_rebuild_check(self) -> bool:
+        """Whether Nova removes the LPAR before it builds it again."""
+        return self._operation.is_check and (
+            self._operation.disks is operations.Disks.MADE
         )
 
     def _remains(self) -> list[steps.Step]:
@@ -176,10 +186,7 @@ class _Planner:
 
         :raises exception.PartitionConflict: The LPAR runs.
         """
-        if self._operation.disks is operations.Disks.MADE and (
-            self._operation.is_check
-        ):
-            # Nova removes the LPAR before it builds it again.
+        if self._is_rebuild_check:
             return []
         lpar = self._actual.lpar
         if lpar is None:
@@ -347,15 +354,18 @@ class _Planner:
         # One that is assigned, but not required, is assigned anew.
         gaps = [s for s in wanted.slots if not lpar.slots.get(s.drc_index)]
         freed = frozenset(lpar.slots) - wanted.drc_indexes
-        sizes = None
-        if self._operation.sizes:
-            sizes = self._sizes(
+        settings = None
+        if self._operation.settings:
+            settings = setting_checks.settle(
+                wanted,
                 self._actual.slots if gaps else self._actual.rules,
-                lpar.sizes,
+                lpar.settings,
             )
-        different = lpar.sizes.differences(sizes) if sizes else []
-        if not (gaps or freed or different):
+        changed = lpar.settings.changes(settings) if settings else frozenset()
+        if not (gaps or freed or changed):
             return None
+        if settings and self._starts:
+            setting_checks.check_room(settings, lpar, self._actual)
         added = [s for s in gaps if s.drc_index not in lpar.slots]
         lost = {s.drc_index for s in added} - wanted.moved_slots.keys()
         if lost:
@@ -372,9 +382,23 @@ class _Planner:
         )
         return steps.Document(
             spec=partition.PartitionSpec(
-                wanted.lpar_uuid, lpar.name, sizes, assigned, freed
+                wanted.lpar_uuid,
+                lpar.name,
+                settings,
+                assigned,
+                changed,
+                freed,
             ),
-            reason='; '.join([*different, *self._slot_changes(lpar, freed)]),
+            reason='; '.join(
+                [
+                    *(
+                        lpar.settings.differences(settings, changed)
+                        if settings
+                        else ()
+                    ),
+                    *self._slot_changes(lpar, freed),
+                ]
+            ),
             added=tuple(slot.claim for slot in added),
             burns=self._burns(added),
         )
@@ -518,35 +542,6 @@ class _Planner:
         return [] if size_gb is None else [steps.GrowRoot(size_gb)]
 
     # What both need
-
-    def _sizes(
-        self,
-        rules: host_values.ManagedSystem,
-        present: partition.Sizes | None = None,
-    ) -> partition.Sizes | None:
-        """Return the sizes of the LPAR, as far as the flavor names them.
-
-        :param present: Those that it has: a host whose rules have changed
-            may keep them.
-        :raises exception.MemorySizeRefused: The host does not support the
-            memory size.
-        :raises exception.ProcessorsRefused: The host does not support the
-            number of processors.
-        """
-        flavor = self._wanted.sizes
-        if flavor is None:
-            return None
-        wanted = partition.Sizes(
-            flavor.memory_mb,
-            flavor.vcpus,
-            partition.proc_units(flavor.vcpus, flavor.units_per_vcpu, 0),
-        )
-        if wanted != present:
-            partition.check_memory(flavor.memory_mb, rules.memory_region_mb)
-            partition.proc_units(
-                flavor.vcpus, flavor.units_per_vcpu, rules.min_units_per_vcpu
-            )
-        return wanted
 
     def _refuse_devices(self, added: Sequence[spec.WantedSlot]) -> None:
         """Refuse slots that the LPAR has not got and must not get."""

@@ -27,23 +27,9 @@ from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import partition
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FlavorSizes:
-    """The memory and processors that a flavor asks for.
-
-    :param memory_mb: Memory in MiB.
-    :param vcpus: Virtual processors.
-    :param units_per_vcpu: Processing units for each of them
-        (``[powervm]proc_units_factor``).
-    """
-
-    memory_mb: int
-    vcpus: int
-    units_per_vcpu: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,7 +73,8 @@ class Wanted:
 
     :param instance_uuid: The instance's uuid.
     :param name: Its name (``instance.name``, not the display name).
-    :param sizes: Memory and processors; None to leave them as they are.
+    :param settings: What the flavor says about its settings; None to leave
+        them as they are.
     :param slots: All the slots that it has.
     :param moved_slots: DRC index of each slot that a move takes from the LPAR
         or gives to it, and the uuid of the migration.
@@ -111,7 +98,7 @@ class Wanted:
 
     instance_uuid: str
     name: str = ''
-    sizes: FlavorSizes | None = None
+    settings: lpar_settings.FlavorSettings | None = None
     slots: tuple[WantedSlot, ...] = ()
     moved_slots: Mapping[int, str] = dataclasses.field(default_factory=dict)
     root: WantedImage | None = None
@@ -146,8 +133,8 @@ class Part(enum.StrEnum):
 
     #: The LPAR's document.
     LPAR = 'the LPAR'
-    #: The sizes that the host supports, which never change.
-    RULES = 'the rules for sizes'
+    #: What the host supports, which never changes.
+    RULES = 'what the host supports'
     #: A fresh reading of the host's slots.
     SLOTS = 'the slots'
     #: The providers that Placement has allocated to the instance.
@@ -166,13 +153,25 @@ class Part(enum.StrEnum):
     SWAP_FITS = 'its swap disk'
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemoryQuestion:
+    """Asks how much memory the hypervisor needs for an LPAR.
+
+    :param memory_mb: The memory of the LPAR in MiB.
+    :param max_mem: The largest memory that it may get, in MiB.
+    """
+
+    memory_mb: int
+    max_mem: int
+
+
 class NotReadError(Exception):
     """A part is needed that has not been read.
 
     :param part: The part.
     """
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part | MemoryQuestion) -> None:
         super().__init__(part)
         self.part = part
 
@@ -187,13 +186,15 @@ class Actual:
     """
 
     has_pool: bool = False
-    parts: Mapping[Part, Any] = dataclasses.field(default_factory=dict)
+    parts: Mapping[Part | MemoryQuestion, Any] = dataclasses.field(
+        default_factory=dict
+    )
 
-    def with_part(self, part: Part, value: Any) -> 'Actual':
+    def with_part(self, part: Part | MemoryQuestion, value: Any) -> 'Actual':
         """Return the same with one more part."""
         return dataclasses.replace(self, parts={**self.parts, part: value})
 
-    def _get(self, part: Part) -> Any:
+    def _get(self, part: Part | MemoryQuestion) -> Any:
         if part not in self.parts:
             raise NotReadError(part)
         return self.parts[part]
@@ -216,6 +217,15 @@ class Actual:
     def slots(self) -> host_values.ManagedSystem:
         """A fresh reading of the host."""
         found: host_values.ManagedSystem = self._get(Part.SLOTS)
+        return found
+
+    def hypervisor_memory(
+        self, memory_mb: int, max_mem: int
+    ) -> host_values.HypervisorMemory:
+        """The memory that the hypervisor needs for an LPAR of some size."""
+        found: host_values.HypervisorMemory = self._get(
+            MemoryQuestion(memory_mb, max_mem)
+        )
         return found
 
     @property

@@ -28,6 +28,10 @@ from nova_powervm.devices import accelerators
 
 FALSE = frozenset({'false', '0', 'no', 'off', 'n', 'f'})
 _POWER = frozenset({'ppc64', 'ppc64le'})
+_SHARED = (
+    "LPARs share the host's processors; a flavor for PowerVM has "
+    'powervm:dedicated_proc=true'
+)
 
 
 class Decision(enum.StrEnum):
@@ -142,21 +146,17 @@ RULES: tuple[Rule, ...] = (
         nothing=_POWER,
     ),
     _refused(
-        "LPARs share the host's processors",
+        _SHARED,
         'hw:cpu_policy hw:cpu_thread_policy hw:emulator_threads_policy',
         'hw_cpu_policy hw_cpu_thread_policy',
         frozenset({'shared', 'prefer', 'share'}),
     ),
     _refused(
-        "LPARs share the host's processors",
+        _SHARED,
         'hw:cpu_dedicated_mask hw:cpu_realtime_mask',
         'hw_cpu_realtime_mask',
     ),
-    _refused(
-        "LPARs share the host's processors",
-        'hw:cpu_realtime',
-        nothing=FALSE,
-    ),
+    _refused(_SHARED, 'hw:cpu_realtime', nothing=FALSE),
     _refused(
         'the guest sees each vCPU as a core with the number of threads of '
         'its POWER generation',
@@ -218,7 +218,7 @@ RULES: tuple[Rule, ...] = (
         nothing=FALSE,
     ),
     _refused(
-        'secure boot is not enabled',
+        'a flavor for PowerVM has powervm:secure_boot',
         'os:secure_boot',
         'os_secure_boot',
         frozenset({'disabled', 'optional'}),
@@ -269,11 +269,12 @@ RULES: tuple[Rule, ...] = (
         'quota:*_shares_share',
     ),
     _refused(
-        'shares and limits are not set for LPARs',
+        'a flavor for PowerVM has powervm:proc_units and '
+        'powervm:shared_weight',
         'quota:*',
         nothing=frozenset({'0', '-1', 'normal'}),
     ),
-    _refused('this driver defines no extra specs', 'powervm:*'),
+    _supported('the driver acts on them: see below', 'powervm:*'),
     _passed_over(
         "for VMware's driver only",
         'vmware:*',

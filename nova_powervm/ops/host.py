@@ -104,6 +104,12 @@ class HostOps:
         """
         return self._system.read()
 
+    def hypervisor_memory(
+        self, memory_mb: int, max_mem: int
+    ) -> host_values.HypervisorMemory:
+        """Ask what the hypervisor needs for an LPAR; see :class:`.System`."""
+        return self._system.hypervisor_memory(memory_mb, max_mem)
+
     def read(self) -> Snapshot:
         """Read everything that a cycle needs; this does its REST requests.
 

@@ -45,6 +45,15 @@ class System(Protocol):
         :raises exception.RestUnreachable: It did not answer.
         """
 
+    def hypervisor_memory(
+        self, memory_mb: int, max_mem: int
+    ) -> host_values.HypervisorMemory:
+        """Ask how much memory the hypervisor needs for an LPAR.
+
+        :param memory_mb: The memory of the LPAR in MiB.
+        :param max_mem: The largest memory that it may get, in MiB.
+        """
+
     def uptime(self) -> int:
         """Return the seconds since the management partition was booted."""
 

@@ -157,8 +157,10 @@ class Survey:
         self._readers.disks.check(config_drive=self._wanted.config_drive)
         self._readers.networks.check(self._wanted.ports or ())
 
-    def _read(self, part: spec.Part) -> Any:
+    def _read(self, part: spec.Part | spec.MemoryQuestion) -> Any:
         readers, uuid = self._readers, self._wanted.lpar_uuid
+        if isinstance(part, spec.MemoryQuestion):
+            return readers.host.hypervisor_memory(part.memory_mb, part.max_mem)
         reading: dict[spec.Part, Callable[[], Any]] = {
             spec.Part.LPAR: lambda: readers.partitions.find(uuid),
             spec.Part.RULES: lambda: readers.host.last_or_read().system,

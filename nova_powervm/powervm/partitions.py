@@ -32,6 +32,7 @@ from pypowervm.wrappers import logical_partition
 from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
+from nova_powervm.powervm import partition_settings
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import system
 
@@ -140,7 +141,7 @@ class RestPartitions:
         *,
         creates: bool,
     ) -> partition.Partition:
-        """Write the document of an LPAR, with its sizes and slots together.
+        """Write the document of an LPAR, with its settings and slots together.
 
         All its slots are required: PowerVM does not start an LPAR without a
         required slot, and would silently leave out a desired one.
@@ -166,20 +167,18 @@ class RestPartitions:
         spec: partition.PartitionSpec,
         before_write: Callable[[], None],
     ) -> partition.Partition:
-        """Give a stopped LPAR the sizes and slots of a spec.
+        """Give a stopped LPAR the settings and slots of a spec.
 
-        A size that does not change stays, with its limits. pypowervm's
-        ``LPARBuilder.rebuild`` would replace all of it.
+        A setting that does not change stays. pypowervm's
+        ``LPARBuilder.rebuild`` would replace all of them.
         """
         with rest_errors.translated(f'changing LPAR {spec.name}'):
             try:
                 lpar = _LPAR.get(self._adapter, uuid=spec.uuid)
             except pvm.HttpNotFound as error:
                 raise exception.PartitionNotFound(uuid=spec.uuid) from error
-            if spec.sizes is not None:
-                new = self._build_checked(spec)
-                _set_memory(lpar.mem_config, new.mem_config)
-                _set_processors(lpar, new)
+            if spec.settings is not None:
+                partition_settings.write(lpar, spec.settings, spec.changed)
             self._set_slots(lpar, spec)
             before_write()
             return _partition(lpar.update())
@@ -198,21 +197,27 @@ class RestPartitions:
 
     def _build(self, spec: partition.PartitionSpec) -> Any:
         managed = self._managed.wrapper
-        assert spec.sizes is not None  # noqa: S101 - for the type checker
+        assert spec.settings is not None  # noqa: S101 - for the type checker
         attributes = {
             lpar_builder.NAME: spec.name,
             lpar_builder.UUID: spec.uuid,
             lpar_builder.ENV: base_partition.LPARType.AIXLINUX,
-            lpar_builder.MEM: spec.sizes.memory_mb,
-            lpar_builder.VCPU: spec.sizes.vcpus,
-            lpar_builder.PROC_UNITS: spec.sizes.proc_units,
+            lpar_builder.MEM: spec.settings.memory_mb,
+            lpar_builder.VCPU: spec.settings.vcpus,
+            lpar_builder.DED_PROCS: spec.settings.dedicated_proc,
             lpar_builder.PHYS_IO_SLOTS: self._required(spec.slots),
         }
-        return lpar_builder.LPARBuilder(
+        lpar = lpar_builder.LPARBuilder(
             self._adapter,
             attributes,
             lpar_builder.DefaultStandardize(managed),
         ).build()
+        partition_settings.write(
+            lpar,
+            spec.settings,
+            partition_settings.read(lpar).changes(spec.settings),
+        )
+        return lpar
 
     def _required(
         self, slots: Iterable[partition.SlotAssignment]
@@ -341,49 +346,14 @@ def _off_options(lpar: Any, hard: bool) -> power_opts.PowerOffOpts:
 
 
 def _partition(lpar: Any) -> partition.Partition:
-    vcpus, units = _processors(lpar.proc_config)
     return partition.Partition(
         uuid=lpar.uuid.upper(),
         name=lpar.name,
         state=lpar.state,
-        sizes=partition.Sizes(lpar.mem_config.desired, vcpus, units),
+        settings=partition_settings.read(lpar),
         slots={
             slot.drc_index: bool(slot.required)
             for slot in lpar.io_config.io_slots
         },
         handle=lpar,
     )
-
-
-def _set_memory(present: Any, new: Any) -> None:
-    """Set memory and its limits, unless an LPAR has that much already."""
-    if present.desired == new.desired:
-        return
-    present.min, present.desired, present.max = new.min, new.desired, new.max
-
-
-def _set_processors(present: Any, new: Any) -> None:
-    """Set the processors of an LPAR, unless it has them already.
-
-    One that somebody gave dedicated processors gets shared ones again: the
-    flavor describes nothing else.
-    """
-    if _processors(present.proc_config) == _processors(new.proc_config):
-        return
-    if present.proc_config.has_dedicated:
-        present.proc_config = new.proc_config
-        return
-    old, wanted = (lpar.proc_config.shared_proc_cfg for lpar in (present, new))
-    for limit in ('min', 'desired', 'max'):
-        for what in ('units', 'virtual'):
-            name = f'{limit}_{what}'
-            setattr(old, name, getattr(wanted, name))
-
-
-def _processors(config: Any) -> tuple[int, float]:
-    """Return virtual processors and processing units."""
-    if config.has_dedicated:
-        whole = config.dedicated_proc_cfg.desired
-        return whole, float(whole)
-    shared = config.shared_proc_cfg
-    return shared.desired_virtual, shared.desired_units

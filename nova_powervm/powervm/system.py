@@ -23,6 +23,7 @@ from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
 from pypowervm import const as pvm_const
 from pypowervm import exceptions as pvm
+from pypowervm.tasks import memory
 from pypowervm.tasks import partition as partition_tasks
 from pypowervm.wrappers import logical_partition
 from pypowervm.wrappers import managed_system
@@ -143,6 +144,28 @@ class RestSystem:
         )
         self._doubted_at = None
         return managed
+
+    @rest_errors.retried
+    def hypervisor_memory(
+        self, memory_mb: int, max_mem: int
+    ) -> host_values.HypervisorMemory:
+        """Ask how much memory the hypervisor needs for an LPAR.
+
+        (Job ``QueryReservedMemoryRequiredForPartition``.) A host that does not
+        tell it is taken to need 512 MiB.
+
+        :param memory_mb: The memory of the LPAR in MiB.
+        :param max_mem: The largest memory that it may get, in MiB.
+        """
+        with self._translated('asking for the memory of the hypervisor'):
+            overhead, free = memory.calculate_memory_overhead_on_host(
+                self._adapter,
+                self.wrapper.uuid,
+                {'desired_mem': memory_mb, 'max_mem': max_mem},
+            )
+            if free is None:
+                free = self.wrapper.memory_free
+            return host_values.HypervisorMemory(overhead, free)
 
     @rest_errors.retried
     def uptime(self) -> int:

@@ -60,6 +60,16 @@ def managed_system_of(
         proc_units=system.proc_units_configurable,
         proc_units_free=system.proc_units_avail,
         min_units_per_vcpu=system.min_proc_units,
+        max_virtual=system.max_vcpus_per_aix_linux_lpar,
+        max_dedicated=system.max_procs_per_aix_linux_lpar,
+        compatibility_modes=system.proc_compat_modes,
+        has_dedicated_processors=system.get_capability(
+            'dedicated_processor_partition_capable'
+        ),
+        has_remote_restart=system.get_capability(
+            'simplified_remote_restart_capable'
+        ),
+        has_secure_boot=system.get_capability('partition_secure_boot_capable'),
         io_slots=tuple(_slots(system, owners)),
     )
 

@@ -27,6 +27,7 @@ from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.devices import slots
 from nova_powervm.lpar import network_ports
+from nova_powervm.lpar import settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
 from nova_powervm.ops import claiming as claim_ops
@@ -201,8 +202,12 @@ class Descriptions:
         return spec.Wanted(
             instance.uuid,
             name=instance.name,
-            sizes=spec.FlavorSizes(
-                flavor.memory_mb, flavor.vcpus, self._units
+            settings=settings.FlavorSettings(
+                flavor.memory_mb,
+                flavor.vcpus,
+                self._units,
+                dict(flavor.extra_specs or {}),
+                former=instance_moves.other_extra_specs(instance, flavor),
             ),
             slots=self._claims.wanted_slots(instance.uuid, found, requests),
             config_drive=configdrive.required_by(instance),

@@ -74,6 +74,20 @@ def flavors(instance: Any) -> list[Any]:
     return [flavor for flavor in found if flavor is not None]
 
 
+def other_extra_specs(instance: Any, flavor: Any) -> frozenset[str]:
+    """Return the keys of extra specs that an instance may have had before.
+
+    :param instance: nova.objects.Instance.
+    :param flavor: nova.objects.Flavor, the one that it gets or has.
+    """
+    return frozenset(
+        key
+        for other in flavors(instance)
+        for key in other.extra_specs or ()
+        if key not in (flavor.extra_specs or ())
+    )
+
+
 def new_slots(instance: Any) -> dict[str, claims.SlotProvider]:
     """Return the slot providers that an instance gets in its move."""
     context = instance.migration_context

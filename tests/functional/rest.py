@@ -19,6 +19,7 @@ import urllib.parse
 from lxml import etree
 
 _WEB = 'application/vnd.ibm.powervm.web+xml; type='
+_UOM = 'application/vnd.ibm.powervm.uom+xml; type='
 _LOGON = (
     '<LogonRequest xmlns="http://www.ibm.com/xmlns/systems/power/firmware/'
     'web/mc/2012_10/" schemaVersion="V1_0"><UserID>{}</UserID>'
@@ -63,6 +64,32 @@ class Host:
         feed = self._get('/rest/api/uom/LogicalPartition')
         found = map(_lpar, feed.iterfind('.//{*}LogicalPartition'))
         return {lpar.uuid: lpar for lpar in found}
+
+    def lpar_text(self, uuid, place):
+        """Return the text of an element of an LPAR.
+
+        :param place: Its name, below those of the elements that it is in.
+        """
+        entry = self._get(f'/rest/api/uom/LogicalPartition/{uuid}')
+        steps = '/'.join(f'{{*}}{name}' for name in place.split('/'))
+        return entry.findtext(f'.//{steps}')
+
+    def set_lpar_text(self, uuid, name, text):
+        """Change the only element of a name in the document of an LPAR."""
+        path = f'/rest/api/uom/LogicalPartition/{uuid}'
+        entry = self._get(path)
+        lpar = entry.find('.//{*}LogicalPartition')
+        lpar.find(f'.//{{*}}{name}').text = text
+        self._request(
+            'POST',
+            path,
+            etree.tostring(lpar),
+            {
+                'X-API-Session': self._log_on(),
+                'Content-Type': _UOM + 'LogicalPartition',
+                'If-Match': entry.findtext('.//{*}etag'),
+            },
+        )
 
     def slots(self):
         """Return all I/O slots of the system, by DRC index."""

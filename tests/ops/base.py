@@ -32,6 +32,7 @@ from nova_powervm.devices import claims
 from nova_powervm.lpar import image
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
 from nova_powervm.ops import apply
@@ -339,7 +340,7 @@ class HostTestCase(unittest.TestCase):
             **{
                 'instance_uuid': INSTANCE,
                 'name': NAME,
-                'sizes': spec.FlavorSizes(1024, 1, 0.5),
+                'settings': lpar_settings.FlavorSettings(1024, 1, 0.5),
                 'root': spec.WantedImage(IMAGE, 1),
                 'ports': (PORT,),
             }

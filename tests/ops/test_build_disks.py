@@ -21,6 +21,7 @@ from pypowervm.wrappers import storage as storage_wrappers
 from nova_powervm import exception
 from nova_powervm.lpar import image
 from nova_powervm.lpar import operations
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
 from tests.functional import images
@@ -797,4 +798,4 @@ class RebuildCheckTest(BuildTestCase):
 
     def test_check_refuses_sizes_that_the_host_does_not_support(self):
         with self.assertRaises(exception.MemorySizeRefused):
-            self.check(sizes=spec.FlavorSizes(1000, 1, 0.5))
+            self.check(settings=lpar_settings.FlavorSettings(1000, 1, 0.5))

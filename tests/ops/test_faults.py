@@ -21,7 +21,7 @@ import os
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
-from nova_powervm.lpar import spec
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import storage
 from tests.ops import base
 
@@ -324,7 +324,7 @@ class ResizeSweepTest(SweepTestCase):
         super().spawn_first()
         self.wanted = dataclasses.replace(
             self.old,
-            sizes=spec.FlavorSizes(2048, 2, 0.5),
+            settings=lpar_settings.FlavorSettings(2048, 2, 0.5),
             slots=(base.slot(base.GPU2, one_time_use=True),),
             moved_slots=dict.fromkeys([base.GPU, base.GPU2], 'move'),
             blanks=(storage.Disk(storage.SWAP, 1),),

@@ -17,6 +17,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.ops import removal
 from tests.ops import base
+from tests.unit.devices.values import settings_of
 
 SPAWN = operations.SPAWN
 
@@ -48,7 +49,7 @@ class LeftoverTest(base.HostTestCase):
             partition.PartitionSpec(
                 self.describe().lpar_uuid,
                 base.NAME,
-                partition.Sizes(1024, 1, 0.5),
+                settings_of(1024, 1, 0.5),
             ),
             lambda: None,
             creates=True,

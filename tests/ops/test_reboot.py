@@ -18,7 +18,7 @@ import ddt
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
-from nova_powervm.lpar import spec
+from nova_powervm.lpar import settings as lpar_settings
 from tests.ops import base
 
 HARD, SOFT = operations.HARD_REBOOT, operations.SOFT_REBOOT
@@ -173,7 +173,7 @@ class SoftRebootTest(RebootTestCase):
         self.assert_right()
 
     def test_sizes_of_flavor_are_not_those_of_a_soft_reboot(self):
-        self.reboot(SOFT, sizes=spec.FlavorSizes(2048, 2, 0.5))
+        self.reboot(SOFT, settings=lpar_settings.FlavorSettings(2048, 2, 0.5))
 
         self.assertEqual([RESTART_SOFT], self.jobs)
         self.assertEqual(1024, self.lpar()['memory'])
@@ -230,14 +230,14 @@ class HardRebootTest(RebootTestCase):
         self.assert_lpar(slots=[base.GPU])
 
     def test_lpar_gets_sizes_of_flavor(self):
-        self.reboot(sizes=spec.FlavorSizes(2048, 2, 0.5))
+        self.reboot(settings=lpar_settings.FlavorSettings(2048, 2, 0.5))
 
         self.assertEqual(2048, self.lpar()['memory'])
         self.assertEqual([OFF_HARD, ON], self.jobs)
         self.assert_right()
 
     def test_sizes_that_the_host_does_not_support_are_refused(self):
-        self.change(sizes=spec.FlavorSizes(1000, 1, 0.5))
+        self.change(settings=lpar_settings.FlavorSettings(1000, 1, 0.5))
 
         self.refuse(exception.MemorySizeRefused)
 

@@ -18,14 +18,14 @@ import ddt
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
-from nova_powervm.lpar import spec
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import storage
 from nova_powervm.powervm import partitions
 from tests.ops import base
 
 RESIZE, DEPART = operations.RESIZE, operations.DEPARTURE
 RETURN = operations.RETURN
-BIG = spec.FlavorSizes(2048, 2, 0.5)
+BIG = lpar_settings.FlavorSettings(2048, 2, 0.5)
 BIG_SWAP = storage.Disk(storage.SWAP, 1)
 
 
@@ -40,7 +40,7 @@ class MoveTestCase(base.HostTestCase):
         )
         self.new = dataclasses.replace(
             self.old,
-            sizes=BIG,
+            settings=BIG,
             slots=(base.slot(base.GPU2, one_time_use=True),),
             moved_slots=dict.fromkeys([base.GPU, base.GPU2], 'move'),
         )
@@ -393,7 +393,7 @@ class ReturnTest(MoveTestCase):
     def test_sizes_are_no_business_of_a_return(self):
         self.set_state(base.OFF)
 
-        self.run_plan(RETURN, dataclasses.replace(self.old, sizes=BIG))
+        self.run_plan(RETURN, dataclasses.replace(self.old, settings=BIG))
 
         self.assert_old()
 

@@ -20,6 +20,7 @@ from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import spec
 from nova_powervm.powervm import partitions
 from tests.ops import base
@@ -68,13 +69,15 @@ class SpawnTest(base.HostTestCase):
         )
 
     def test_lpar_has_sizes_of_flavor_and_name_of_instance(self):
-        self.spawn(sizes=spec.FlavorSizes(1536, 3, 0.25), name='vm1')
+        self.spawn(
+            settings=lpar_settings.FlavorSettings(1536, 3, 0.25), name='vm1'
+        )
 
         lpar = self.lpar(base.NAME)
         self.assertEqual(1536, lpar['memory'])
         self.assertEqual(0.75, lpar['processor_units'])
         found = self.partitions.find(self.describe().lpar_uuid)
-        self.assertEqual(3, found.sizes.vcpus)
+        self.assertEqual(3, found.settings.vcpus)
 
     def test_instance_without_slots_ports_and_power_stays_off(self):
         self.spawn(ports=(), power_on=False)
@@ -205,13 +208,13 @@ class RefusedSpawnTest(base.HostTestCase):
         self.refuse(
             exception.MemorySizeRefused,
             '768 or 1024',
-            sizes=spec.FlavorSizes(1000, 1, 0.5),
+            settings=lpar_settings.FlavorSettings(1000, 1, 0.5),
         )
 
     def test_too_few_processing_units_are_refused(self):
         self.refuse(
             exception.ProcessorsRefused,
-            sizes=spec.FlavorSizes(1024, 2, 0.01),
+            settings=lpar_settings.FlavorSettings(1024, 2, 0.01),
         )
 
     @ddt.named_data(

@@ -18,7 +18,7 @@ import ddt
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
-from nova_powervm.lpar import spec
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.ops import power
 from nova_powervm.powervm import partitions
 from tests.ops import base
@@ -86,7 +86,7 @@ class StateTest(StartTestCase):
     def test_start_changes_no_size_and_frees_no_slot(self):
         self.wanted = dataclasses.replace(
             self.wanted,
-            sizes=spec.FlavorSizes(2048, 2, 0.5),
+            settings=lpar_settings.FlavorSettings(2048, 2, 0.5),
             slots=(),
             moved_slots={base.GPU: 'move'},
         )
@@ -96,7 +96,7 @@ class StateTest(StartTestCase):
 
     def test_start_leaves_sizes_that_somebody_set(self):
         self.wanted = dataclasses.replace(
-            self.wanted, sizes=spec.FlavorSizes(2048, 2, 0.5)
+            self.wanted, settings=lpar_settings.FlavorSettings(2048, 2, 0.5)
         )
 
         self.start()

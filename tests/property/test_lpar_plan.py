@@ -22,9 +22,11 @@ from hypothesis import strategies as st
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import storage
+from tests.unit.devices.values import settings_of
 from tests.unit.lpar import plan_values as values
 
 Part = spec.Part
@@ -44,9 +46,9 @@ sizes = st.sampled_from(
     [
         values.FLAVOR,
         values.FLAVOR,
-        spec.FlavorSizes(1024, 2, 0.5),
-        spec.FlavorSizes(1000, 2, 0.5),
-        spec.FlavorSizes(1024, 2, 0.01),
+        lpar_settings.FlavorSettings(1024, 2, 0.5),
+        lpar_settings.FlavorSettings(1000, 2, 0.5),
+        lpar_settings.FlavorSettings(1024, 2, 0.01),
     ]
 )
 disks = st.sampled_from(
@@ -198,14 +200,14 @@ class Host:
         owned = dict.fromkeys(step.spec.drc_indexes, True)
         if step.creates:
             assert self.found is None
-            self.found = values.lpar(values.OFF, owned, step.spec.sizes)
+            self.found = values.lpar(values.OFF, owned, step.spec.settings)
             return
         # A host changes sizes and slots of a stopped LPAR only.
         assert self.found.state == values.OFF
         self.found = dataclasses.replace(
             self.found,
             slots=owned,
-            sizes=step.spec.sizes or self.found.sizes,
+            settings=step.spec.settings or self.found.settings,
         )
 
 
@@ -228,7 +230,7 @@ def wants(draw):
             )
             for index in sorted(draw(indexes))
         ),
-        sizes=draw(sizes),
+        settings=draw(sizes),
         moved_slots=draw(moves),
         blanks=blanks,
         checks_swap=draw(st.booleans()),
@@ -255,7 +257,7 @@ def hosts(draw, wanted):
         owned,
         draw(
             st.sampled_from(
-                (values.SIZES, values.SIZES, partition.Sizes(1024, 2, 1.0))
+                (values.SIZES, values.SIZES, settings_of(1024, 2, 1.0))
             )
         ),
     )
@@ -376,8 +378,8 @@ class LparPlanTest(unittest.TestCase):
             self.assertFalse(document.added)
         if not row.frees_slots:
             self.assertFalse(document.spec.freed)
-        if not (row.sizes or document.creates):
-            self.assertIsNone(document.spec.sizes)
+        if not (row.settings or document.creates):
+            self.assertIsNone(document.spec.settings)
 
     def rule_plan_has_only_adapters_and_disks_that_row_permits(
         self, row, wanted, host, made
@@ -500,8 +502,10 @@ class LparPlanTest(unittest.TestCase):
                 dict.fromkeys(wanted.drc_indexes, True), after.slots
             )
             self.assertEqual(values.RUNNING, after.state)
-            if row.sizes or made.makes:
-                self.assertEqual(wanted.sizes.memory_mb, after.sizes.memory_mb)
+            if row.settings or made.makes:
+                self.assertEqual(
+                    wanted.settings.memory_mb, after.settings.memory_mb
+                )
 
     def applied_started_guest_has_its_adapters(self, row, wanted, host, made):
         if has(made, steps.Start, steps.Restart) and wanted.ports is not None:

@@ -25,6 +25,9 @@ from nova_powervm.devices import host_values
 from nova_powervm.devices import names
 from nova_powervm.devices import policy
 from nova_powervm.lpar import partition
+from nova_powervm.lpar import setting_checks
+from nova_powervm.lpar import settings
+from nova_powervm.lpar import spec
 from tests.property import strategies
 
 NODES = strategies.TEXT | st.text('n.', min_size=170, max_size=300)
@@ -95,15 +98,27 @@ class LparIdentityTest(unittest.TestCase):
             self.assertEqual(lpar, partition.lpar_uuid(candidate))
 
 
+def settle(vcpus=1, factor=0.5, minimum=0.05, memory_mb=1024, region_mb=0):
+    """Return the settings of a flavor on a host with these rules."""
+    return setting_checks.settle(
+        spec.Wanted(
+            '', settings=settings.FlavorSettings(memory_mb, vcpus, factor)
+        ),
+        host_values.ManagedSystem(
+            's', 'u', 'm', 1, 1, region_mb, 1, 1, minimum
+        ),
+    )
+
+
 class LparSizeTest(unittest.TestCase):
     @given(st.integers(1, 10**6), st.sampled_from((16, 64, 128, 256)))
     def test_suggested_memory_sizes_are_accepted(self, memory_mb, region_mb):
         try:
-            partition.check_memory(memory_mb, region_mb)
+            settle(memory_mb=memory_mb, region_mb=region_mb)
         except exception.MemorySizeRefused as error:
             self.assertNotEqual(0, memory_mb % region_mb)
             for choice in error.fields['choices'].split(' or '):
-                partition.check_memory(int(choice), region_mb)
+                settle(memory_mb=int(choice), region_mb=region_mb)
                 self.assertLess(abs(int(choice) - memory_mb), region_mb)
         else:
             self.assertEqual(0, memory_mb % region_mb)
@@ -113,7 +128,7 @@ class LparSizeTest(unittest.TestCase):
         self, vcpus, factor, minimum
     ):
         try:
-            units = partition.proc_units(vcpus, factor, minimum)
+            units = settle(vcpus, factor, minimum).proc_units
         except exception.ProcessorsRefused:
             self.assertLess(factor, minimum)
         else:

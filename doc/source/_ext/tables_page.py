@@ -19,6 +19,10 @@ It is made from :mod:`nova_powervm.lpar.operations`.
 .. sweep-table::
 
 It is made from :mod:`nova_powervm.ops.sweep`.
+
+.. extra-specs::
+
+It is made from :mod:`nova_powervm.lpar.extra_specs`.
 """
 
 import types
@@ -30,6 +34,7 @@ from docutils import statemachine
 from sphinx import application
 from sphinx.util import docutils
 
+from nova_powervm.lpar import extra_specs
 from nova_powervm.lpar import operations
 from nova_powervm.ops import sweep
 
@@ -42,7 +47,7 @@ def list_operations() -> Iterator[tuple[str, ...]]:
         'Stops the guest',
         'Adds slots (burns)',
         'Frees slots of a move',
-        'Sizes',
+        'Settings',
         'Adapters',
         'Disks',
         'After a failure',
@@ -60,7 +65,7 @@ def list_operations() -> Iterator[tuple[str, ...]]:
 
 
 def _allowed(row: operations.Operation) -> tuple[bool, ...]:
-    return row.adds_slots, row.frees_slots, row.sizes
+    return row.adds_slots, row.frees_slots, row.settings
 
 
 def list_sweep() -> Iterator[tuple[str, ...]]:
@@ -74,6 +79,19 @@ def list_sweep() -> Iterator[tuple[str, ...]]:
             row.unwanted,
             row.done,
             f'{when[0].upper()}{when[1:]}. {row.why}',
+        )
+
+
+def list_extra_specs() -> Iterator[tuple[str, ...]]:
+    """Yield the cells of the headings and of each extra spec."""
+    yield 'Extra spec', 'What it says', 'Without it', 'REST element'
+    for row in extra_specs.TABLE:
+        value = row.value.form[0].upper() + row.value.form[1:]
+        yield (
+            f'``{row.key}``',
+            f'{row.text} {value}.',
+            row.default,
+            row.element.rpartition('/')[2],
         )
 
 
@@ -108,6 +126,13 @@ class Operations(_Table):
     list_rows = staticmethod(list_operations)
 
 
+class ExtraSpecs(_Table):
+    """Inserts the table of the extra specs of this driver."""
+
+    module = extra_specs
+    list_rows = staticmethod(list_extra_specs)
+
+
 class Sweep(_Table):
     """Inserts the table of what the driver removes."""
 
@@ -119,4 +144,5 @@ def setup(app: application.Sphinx) -> dict[str, Any]:
     """Add the directives to Sphinx."""
     app.add_directive('lpar-operations', Operations)
     app.add_directive('sweep-table', Sweep)
+    app.add_directive('extra-specs', ExtraSpecs)
     return {'parallel_read_safe': True}

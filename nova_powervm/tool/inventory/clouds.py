@@ -37,6 +37,7 @@ from nova_powervm.devices import accelerators
 from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import cyborg_slots as records
+from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import left_moves
 
 #: The lowest that has the flavor of a server, and tells of silent cells.
@@ -147,10 +148,10 @@ class NovaClient:
             found[uuid] = left_moves.Migration(uuid)
         return found
 
-    def extra_specs(
+    def flavors(
         self, flavor_names: Sequence[str]
-    ) -> Mapping[str, Mapping[str, str]]:
-        """Read the extra specs of flavors, by the name of the flavor.
+    ) -> Mapping[str, flavors.Flavor]:
+        """Read flavors, by their names.
 
         :param flavor_names: Names or IDs; empty for all flavors.
         """
@@ -163,7 +164,10 @@ class NovaClient:
                 )
             )
             return {
-                flavor.name: dict(flavor.extra_specs or {}) for flavor in found
+                flavor.name: flavors.Flavor(
+                    dict(flavor.extra_specs or {}), flavor.ram, flavor.vcpus
+                )
+                for flavor in found
             }
 
     def set_extra_specs(

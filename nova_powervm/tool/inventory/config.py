@@ -43,6 +43,12 @@ _PROVIDERS = cfg.StrOpt(
     'provider_config_location', default='/etc/nova/provider_config/'
 )
 
+#: As in Nova: VCPU that Placement offers for each processor.
+_RATIOS = (
+    cfg.FloatOpt('cpu_allocation_ratio'),
+    cfg.FloatOpt('initial_cpu_allocation_ratio', default=4.0),
+)
+
 
 class Config:
     """Options from the configuration files.
@@ -94,6 +100,14 @@ class Config:
             raise _unreadable(
                 error, sorted(glob.glob(os.path.join(location, '*.yaml')))
             ) from error
+
+    @property
+    def cpu_allocation_ratio(self) -> float:
+        """The VCPU that Placement offers for each processor of the host."""
+        return float(
+            self.conf.cpu_allocation_ratio
+            or self.conf.initial_cpu_allocation_ratio
+        )
 
     @property
     def nodename(self) -> str:
@@ -190,7 +204,7 @@ def _is_undecodable(path: str) -> bool:
 def declare_options() -> cfg.ConfigOpts:
     """Create a configuration with registered options that has read no file."""
     conf = cfg.ConfigOpts()
-    conf.register_opts([_HOST])
+    conf.register_opts([_HOST, *_RATIOS])
     conf.register_opts([_PROVIDERS], group='compute')
     powervm_conf.register_opts(conf)
     return conf

@@ -13,6 +13,7 @@
 """Command ``flavor create``."""
 
 import argparse
+import dataclasses
 import shlex
 from collections.abc import Mapping
 
@@ -22,12 +23,13 @@ from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import flavors
+from nova_powervm.tool.rules import setting_lint
 
 _LIMITS = '# With unified limits, for quotas:'
 
 
 class Create(base.Command):
-    """Create the extra specs of a flavor that requests devices.
+    """Create the extra specs of a flavor for PowerVM.
 
     Each device becomes a numbered group with its resource class, the traits
     that identify it, and OWNER_NOVA, which excludes devices of Cyborg. The
@@ -36,6 +38,11 @@ class Create(base.Command):
     The traits are generated from the values in the file that have no
     wildcards. Locations (drc_index, drc_name) are left out, because a flavor
     applies to many hosts.
+
+    Extra specs that begin with powervm: are checked and added. If they say how
+    much of the host's processors a server takes, the command adds
+    resources:VCPU, so that Placement counts that much, by
+    [DEFAULT]cpu_allocation_ratio in nova.conf.
 
     A comment has the command that registers a limit of the resource class
     with Keystone, for clouds with unified limits.
@@ -48,6 +55,10 @@ class Create(base.Command):
     # Request two devices by PCI IDs; set the extra specs with $OS_CLOUD
     nova-powervm-inventory flavor create gpu.two --device 10DE:1DB6 \\
         --count 2 --apply
+
+    # Request four processors that no other server uses
+    nova-powervm-inventory flavor create db.large --vcpus 4 \\
+        --extra-spec powervm:dedicated_proc=true
 
     # Request a GPU and an NVMe drive; print the extra specs, one per line
     nova-powervm-inventory flavor create --print \\
@@ -78,6 +89,21 @@ class Create(base.Command):
             metavar='N',
             help='number of devices of each kind (default: 1)',
         )
+        parser.add_argument(
+            '--extra-spec',
+            action='append',
+            default=[],
+            metavar='K=V',
+            help='add this extra spec, whose key begins with powervm:; can be '
+            'repeated',
+        )
+        parser.add_argument(
+            '--vcpus',
+            type=int,
+            metavar='N',
+            help='vCPUs of the flavor, from which resources:VCPU follows '
+            '(default: with --apply, those of the flavor)',
+        )
         base.add_file_option(parser, '--file')
         how = parser.add_mutually_exclusive_group()
         how.add_argument(
@@ -96,32 +122,73 @@ class Create(base.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Print or set the extra specs."""
         _check(parsed_args)
-        policy = base.load_inventory(self.app, parsed_args.file)
-        requests = _make_requests(policy, parsed_args)
+        requests: list[flavors.DeviceRequest] = []
+        if parsed_args.paragraph or parsed_args.device:
+            policy = base.load_inventory(self.app, parsed_args.file)
+            requests = _make_requests(policy, parsed_args)
         specs = flavors.make_extra_specs(requests * parsed_args.count)
-        for finding in flavor_lint.lint_flavor(
-            specs, flavor_lint.offers_of_file(policy)
+        for finding in (
+            flavor_lint.lint_flavor(specs, flavor_lint.offers_of_file(policy))
+            if requests
+            else ()
         ):
             self.app.warn(f'{finding.what}; {finding.hint}')
-        if parsed_args.apply:
-            self._apply(parsed_args, specs)
+        specs |= flavors.parse_pairs(parsed_args.extra_spec)
+        existing = self._existing(parsed_args) if parsed_args.apply else None
+        specs |= self._charge(specs, parsed_args.vcpus, existing)
+        if existing:
+            self._apply(parsed_args, existing, specs)
         elif parsed_args.print:
             for key, value in specs.items():
                 print(f'{key}={value}', file=self.app.stdout)
         else:
             print(_command(parsed_args.name, specs), file=self.app.stdout)
-            print(_LIMITS, file=self.app.stdout)
+            if requests:
+                print(_LIMITS, file=self.app.stdout)
             for resource_class in sorted({r.resource_class for r in requests}):
                 print(_limit(resource_class), file=self.app.stdout)
         return 0
 
+    def _existing(self, parsed_args: argparse.Namespace) -> flavors.Flavor:
+        cloud = clouds.NovaClient(parsed_args.os_cloud)
+        (existing,) = cloud.flavors([parsed_args.name]).values()
+        return existing
+
+    def _charge(
+        self,
+        specs: Mapping[str, str],
+        vcpus: int | None,
+        existing: flavors.Flavor | None,
+    ) -> dict[str, str]:
+        """Return the override of VCPU, if the extra specs imply one.
+
+        :raises exception.ConfigurationError: An extra spec is refused.
+        """
+        flavor = existing or flavors.Flavor(specs)
+        flavor = dataclasses.replace(
+            flavor, extra_specs=specs, vcpus=vcpus or flavor.vcpus
+        )
+        config = self.app.config
+        ratio = config.cpu_allocation_ratio
+        for finding in setting_lint.lint_settings(
+            flavor, config.settings.proc_units_factor, ratio
+        ):
+            if finding.severity is flavor_lint.Severity.ERROR:
+                raise exception.ConfigurationError(
+                    reason=f'{finding.key}: {finding.what}: {finding.hint}'
+                )
+        charge = setting_lint.find_charge(flavor, ratio)
+        return {} if charge is None else {setting_lint.CHARGE: str(charge)}
+
     def _apply(
-        self, parsed_args: argparse.Namespace, specs: Mapping[str, str]
+        self,
+        parsed_args: argparse.Namespace,
+        existing: flavors.Flavor,
+        specs: Mapping[str, str],
     ) -> None:
         name = parsed_args.name
         cloud = clouds.NovaClient(parsed_args.os_cloud)
-        (existing,) = cloud.extra_specs([name]).values()
-        hindering = flavors.find_conflicting_keys(existing, specs)
+        hindering = flavors.find_conflicting_keys(existing.extra_specs, specs)
         if hindering:
             unset = ' '.join(f'--property {shlex.quote(k)}' for k in hindering)
             raise exception.ConfigurationError(
@@ -147,9 +214,12 @@ def _check(parsed_args: argparse.Namespace) -> None:
         raise exception.ConfigurationError(
             reason='name the flavor, or use --print'
         )
-    if not parsed_args.paragraph and not parsed_args.device:
+    if not (
+        parsed_args.paragraph or parsed_args.device or parsed_args.extra_spec
+    ):
         raise exception.ConfigurationError(
-            reason='say which devices with --paragraph or --device'
+            reason='say which devices with --paragraph or --device, or which '
+            'extra specs with --extra-spec'
         )
 
 

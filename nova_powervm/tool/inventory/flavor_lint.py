@@ -30,6 +30,7 @@ from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import profile_lint
+from nova_powervm.tool.rules import setting_lint
 
 #: Exit codes; 0 means that nothing was found.
 WARNINGS = 1
@@ -38,6 +39,7 @@ TROUBLE = 4
 
 #: Name of a flavor, of a device profile, and what was found.
 _Found = tuple[str, str, flavor_lint.Finding]
+_Sources = Mapping[str, flavors.Flavor]
 
 
 class Lint(base.Lister):
@@ -55,10 +57,12 @@ class Lint(base.Lister):
     devices in the unnumbered group, classes and traits that no host offers,
     and groups that take Placement minutes to process.
 
-    In all flavors, it finds misspellings of accel:device_profile and extra
-    specs that the driver refuses, such as hw:cpu_policy=dedicated and
-    quota:... These are errors if the flavor requests devices, and otherwise
-    warnings, because the flavor may be meant for other hosts.
+    In all flavors, it finds misspellings of accel:device_profile, wrong keys
+    and values that begin with powervm:, and extra specs that the driver
+    refuses, such as hw:cpu_policy=dedicated and quota:... The last ones are
+    errors if the flavor requests devices, and otherwise warnings, because the
+    flavor may be meant for other hosts. It finds flavors whose processors
+    Placement does not count as many as they are: see resources:VCPU.
 
     With --cyborg, the command also reads the device profiles and the devices
     of Cyborg. It finds profiles without the trait CUSTOM_POWERVM_CYBORG, which
@@ -131,16 +135,16 @@ class Lint(base.Lister):
         cyborg = self._read_cyborg(parsed_args)
         profiles = _choose_profiles(cyborg, sources, parsed_args)
         wanted = [*map(profile_lint.as_extra_specs, profiles)]
+        specs = [flavor.extra_specs for flavor in sources.values()]
         known = dataclasses.replace(
-            self._read_offers(
-                parsed_args, policy, [*sources.values(), *wanted]
-            ),
+            self._read_offers(parsed_args, policy, [*specs, *wanted]),
             cyborgs=cyborg.classes,
         )
         found = [
             *_lint_flavors(
                 sources, known, cyborg if parsed_args.cyborg else None
             ),
+            *self._lint_settings(sources),
             *(
                 ('', profile.name, finding)
                 for profile in profiles
@@ -179,19 +183,29 @@ class Lint(base.Lister):
             client.profiles(), client.deployables()
         )
 
-    def _read(
-        self, parsed_args: argparse.Namespace
-    ) -> Mapping[str, Mapping[str, str]]:
+    def _lint_settings(self, sources: _Sources) -> Iterator[_Found]:
+        config = self.app.config
+        for name, flavor in sources.items():
+            for finding in setting_lint.lint_settings(
+                flavor,
+                config.settings.proc_units_factor,
+                config.cpu_allocation_ratio,
+            ):
+                yield name, '', finding
+
+    def _read(self, parsed_args: argparse.Namespace) -> _Sources:
         if parsed_args.extra_spec:
             if parsed_args.names:
                 raise exception.ConfigurationError(
                     reason='give either names of flavors or --extra-spec'
                 )
-            return {'': _pairs(parsed_args.extra_spec)}
+            return {
+                '': flavors.Flavor(flavors.parse_pairs(parsed_args.extra_spec))
+            }
         if parsed_args.names == ['-']:
             return {'-': _parse(base.read_stdin(self.app))}
         cloud = clouds.NovaClient(parsed_args.os_cloud)
-        return cloud.extra_specs(parsed_args.names)
+        return cloud.flavors(parsed_args.names)
 
     def _read_offers(
         self,
@@ -245,22 +259,26 @@ def _has_slot(providers: Iterable[str] | None) -> bool:
 
 def _choose_profiles(
     cyborg: profile_lint.CyborgOffers,
-    sources: Mapping[str, Mapping[str, str]],
+    sources: _Sources,
     parsed_args: argparse.Namespace,
 ) -> list[cyborg_slots.Profile]:
     """Return all profiles, or those of the flavors that were named."""
     if not parsed_args.names and not parsed_args.extra_spec:
         return list(cyborg.profiles.values())
-    named = {specs.get(accelerators.PROFILE) for specs in sources.values()}
+    named = {
+        flavor.extra_specs.get(accelerators.PROFILE)
+        for flavor in sources.values()
+    }
     return [p for name, p in cyborg.profiles.items() if name in named]
 
 
 def _lint_flavors(
-    sources: Mapping[str, Mapping[str, str]],
+    sources: _Sources,
     known: flavor_lint.DeviceOffers,
     cyborg: profile_lint.CyborgOffers | None,
 ) -> Iterator[_Found]:
-    for name, specs in sources.items():
+    for name, flavor in sources.items():
+        specs = flavor.extra_specs
         profile = specs.get(accelerators.PROFILE, '')
         for finding in flavor_lint.lint_flavor(specs, known):
             yield name, profile, finding
@@ -287,8 +305,8 @@ def _list(found: Iterable[_Found], *, with_profiles: bool) -> base.Listing:
     ]
 
 
-def _parse(content: bytes | str) -> Mapping[str, str]:
-    """Parse extra specs from K=V lines or the JSON of the openstack client."""
+def _parse(content: bytes | str) -> flavors.Flavor:
+    """Parse K=V lines, or what the openstack client shows of a flavor."""
     try:
         text = content.decode() if isinstance(content, bytes) else content
     except UnicodeDecodeError as error:
@@ -297,25 +315,21 @@ def _parse(content: bytes | str) -> Mapping[str, str]:
             f'0x{error.object[error.start]:02X}'
         ) from error
     if not text.lstrip().startswith('{'):
-        return _pairs(line for line in text.splitlines() if line.strip())
+        return flavors.Flavor(
+            flavors.parse_pairs(
+                line for line in text.splitlines() if line.strip()
+            )
+        )
     try:
         document = json.loads(text)
         specs = document.get('properties', document)
-        return {str(k): str(v) for k, v in specs.items()}
+        return flavors.Flavor(
+            {str(k): str(v) for k, v in specs.items()},
+            document.get('ram'),
+            document.get('vcpus'),
+        )
     except (ValueError, AttributeError) as error:
         raise exception.ConfigurationError(
             reason='standard input is not a JSON object of extra specs: '
             f'{error}'
         ) from error
-
-
-def _pairs(lines: Iterable[str]) -> Mapping[str, str]:
-    pairs = {}
-    for line in lines:
-        key, equals, value = line.strip().partition('=')
-        if not equals or not key:
-            raise exception.ConfigurationError(
-                reason=f"'{line.strip()}' does not have the form KEY=VALUE"
-            )
-        pairs[key] = value
-    return pairs

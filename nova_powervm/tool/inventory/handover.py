@@ -100,7 +100,12 @@ class Handover(base.Lister):
         try:
             records = clouds.CyborgClient(*access).read()
             device = records.device(tree.node, index)
-            flavors = clouds.NovaClient(*access).extra_specs([])
+            flavors = {
+                name: flavor.extra_specs
+                for name, flavor in clouds.NovaClient(*access)
+                .flavors([])
+                .items()
+            }
         except exception.PowerVMError as error:
             silence = str(error)
         path = parsed_args.file or self.app.config.inventory_file

@@ -34,6 +34,20 @@ _PLACES = ('drc_index', 'drc_name')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Flavor:
+    """A flavor, as far as known.
+
+    :param extra_specs: Its extra specs.
+    :param memory_mb: Its memory in MiB.
+    :param vcpus: Its vCPUs.
+    """
+
+    extra_specs: Mapping[str, str]
+    memory_mb: int | None = None
+    vcpus: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class FlavorGroup:
     """A request group in the extra specs of a flavor.
 
@@ -206,3 +220,19 @@ def _keys_of_groups(extra_specs: Mapping[str, str]) -> Iterable[str]:
         match = _KEY.fullmatch(key)
         if key == GROUP_POLICY or (match and match.group(2)):
             yield key
+
+
+def parse_pairs(lines: Iterable[str]) -> dict[str, str]:
+    """Parse extra specs of the form KEY=VALUE.
+
+    :raises exception.ConfigurationError: One has another form.
+    """
+    pairs = {}
+    for line in lines:
+        key, equals, value = line.strip().partition('=')
+        if not equals or not key:
+            raise exception.ConfigurationError(
+                reason=f"'{line.strip()}' does not have the form KEY=VALUE"
+            )
+        pairs[key] = value
+    return pairs

@@ -13,6 +13,7 @@
 """Writes a plan and the host's own resources to Nova's provider tree."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,13 +58,22 @@ def root_inventory(
             'total': resource.total,
             'reserved': min(resource.reserved, resource.total),
             'min_unit': 1,
-            'max_unit': resource.total,
+            'max_unit': _largest(name, resource.total, ratios[name]),
             'step_size': 1,
             'allocation_ratio': ratios[name],
         }
         for name, resource in resources.items()
         if resource.total > 0
     }
+
+
+def _largest(name: str, total: int, ratio: float) -> int:
+    """Return the most units that one server may take.
+
+    An LPAR may have more virtual processors than the host has processors, and
+    a processor of its own is as many VCPU as Placement offers for it.
+    """
+    return max(total, math.floor(total * ratio)) if name == VCPU else total
 
 
 def apply_plan(

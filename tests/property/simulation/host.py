@@ -22,8 +22,10 @@ from nova_powervm import exception
 from nova_powervm.devices import host_values
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
+from nova_powervm.lpar import settings as lpar_settings
 from tests.property.simulation import placement
 from tests.property.simulation import storage
+from tests.unit.devices.values import settings_of
 
 SLOTS = (0x21010020, 0x21010021, 0x21010022)
 #: The slot that Cyborg manages, and what is in it; no file takes such cards.
@@ -36,7 +38,7 @@ VIOS = slots.Owner(slots.PartitionKind.VIOS, 2, None, 'vios1')
 ARCHIVE = '0B1C2D3E-0000-4000-8000-00000000000A'
 #: That of an operator, in which devices are cleaned.
 CLEANER = '0B1C2D3E-0000-4000-8000-00000000000C'
-_SIZES_OF_ARCHIVE = partition.Sizes(1024, 1, 0.5)
+_SIZES_OF_ARCHIVE = settings_of(1024, 1, 0.5)
 
 
 @dataclasses.dataclass
@@ -66,7 +68,7 @@ class Lpar:
     uuid: str
     name: str
     state: str = 'not activated'
-    sizes: partition.Sizes = _SIZES_OF_ARCHIVE
+    settings: lpar_settings.Settings = _SIZES_OF_ARCHIVE
 
 
 class Host:
@@ -243,7 +245,7 @@ class RestServer(storage.DiskServer):
             uuid=uuid,
             name=lpar.name,
             state=lpar.state,
-            sizes=lpar.sizes,
+            settings=lpar.settings,
             slots=dict.fromkeys(self._host.slots_of(uuid), True),
         )
 
@@ -264,13 +266,15 @@ class RestServer(storage.DiskServer):
         if spec.uuid in self._lpars:
             raise placement.Wrong(f'{spec.uuid} is there already')
         self._host.give(spec.uuid, spec.drc_indexes)
-        self._lpars[spec.uuid] = Lpar(spec.uuid, spec.name, sizes=spec.sizes)
+        self._lpars[spec.uuid] = Lpar(
+            spec.uuid, spec.name, settings=spec.settings
+        )
         return self._found(spec.uuid)
 
     def _change(self, spec):
         lpar = self._stopped(spec.uuid)
         self._host.give(spec.uuid, spec.drc_indexes)
-        lpar.sizes = spec.sizes or lpar.sizes
+        lpar.settings = spec.settings or lpar.settings
         return self._found(spec.uuid)
 
     def _stopped(self, uuid):

@@ -257,7 +257,7 @@ class InstanceRules(base_machine.BaseMachine):
             instance,
         )
         self.world.require(
-            lpar.sizes.memory_mb == instance.wish.memory_mb,
+            lpar.settings.memory_mb == instance.wish.memory_mb,
             'an instance has the memory of its flavor',
             instance,
             lpar,

@@ -149,7 +149,7 @@ class MoveRules(instance_rules.InstanceRules):
     def _lpar(self, node, instance):
         """Return state, sizes and slots of an instance's LPAR."""
         lpar = node.host.lpars[instance.lpar]
-        return lpar.state, lpar.sizes, node.host.slots_of(instance.lpar)
+        return lpar.state, lpar.settings, node.host.slots_of(instance.lpar)
 
     def _root_gb(self, instance):
         """Return the size of the root disk of an instance.

@@ -23,10 +23,19 @@ from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
+from nova_powervm.lpar import settings as lpar_settings
+
+
+def settings_of(memory_mb, vcpus, proc_units):
+    """Return the settings of an LPAR that has no others than its flavor's."""
+    return lpar_settings.decide_settings(
+        lpar_settings.FlavorSettings(memory_mb, vcpus, proc_units / vcpus), {}
+    )
+
 
 LPAR = '4B1C2D3E-0000-4000-8000-000000000001'
 OTHER_LPAR = '5B1C2D3E-0000-4000-8000-000000000002'
-SIZES = partition.Sizes(memory_mb=2048, vcpus=2, proc_units=1.0)
+SIZES = settings_of(2048, 2, 1.0)
 INDEX = 0x21010020
 NAME = 'PowerVM IOSlot host1 21010020'
 
@@ -162,7 +171,8 @@ def spec(**changes):
     values = {
         'uuid': LPAR,
         'name': 'instance-00000001',
-        'sizes': SIZES,
+        'settings': SIZES,
+        'changed': frozenset(lpar_settings.NAMES),
         'slots': (
             partition.SlotAssignment(0x21010020),
             partition.SlotAssignment(0x21010021, True),
@@ -177,7 +187,7 @@ def lpar(**changes):
         'uuid': LPAR,
         'name': 'instance-00000001',
         'state': 'not activated',
-        'sizes': SIZES,
+        'settings': SIZES,
         'slots': {0x21010020: True, 0x21010021: True},
     }
     return partition.Partition(**{**values, **changes})

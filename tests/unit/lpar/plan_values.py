@@ -21,11 +21,13 @@ from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import plan
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
 from tests.unit.devices import values
+from tests.unit.devices.values import settings_of
 
 INSTANCE = '4b1c2d3e-0000-4000-8000-000000000001'
 LPAR = values.LPAR
@@ -39,8 +41,8 @@ RUNNING, OFF = 'running', 'not activated'
 SUSPENDED, FAILED, UNKNOWN = 'suspended', 'error', 'not available'
 STATES = (RUNNING, OFF, SUSPENDED, FAILED, UNKNOWN)
 
-FLAVOR = spec.FlavorSizes(2048, 2, 0.5)
-SIZES = partition.Sizes(2048, 2, 1.0)
+FLAVOR = lpar_settings.FlavorSettings(2048, 2, 0.5)
+SIZES = settings_of(2048, 2, 1.0)
 ROOT = storage.Disk(storage.ROOT, 10)
 SWAP = storage.Disk(storage.SWAP, 1)
 EPHEMERAL = storage.Disk('0', 5)
@@ -119,7 +121,7 @@ def wanted(*indexes, **changes):
     """Return what Nova and Placement say, by default with one slot."""
     given = {
         'name': NAME,
-        'sizes': FLAVOR,
+        'settings': FLAVOR,
         'slots': tuple(map(slot, indexes or (GPU,))),
         'root': IMAGE,
         'ports': (),
@@ -128,11 +130,11 @@ def wanted(*indexes, **changes):
     return spec.Wanted(INSTANCE, **{**given, **changes})
 
 
-def lpar(state=OFF, slots=(GPU,), sizes=SIZES, **changes):
+def lpar(state=OFF, slots=(GPU,), settings=SIZES, **changes):
     """Return an LPAR that is right, as the host reports it."""
     if not isinstance(slots, dict):
         slots = dict.fromkeys(slots, True)
-    return partition.Partition(LPAR, NAME, state, sizes, slots, **changes)
+    return partition.Partition(LPAR, NAME, state, settings, slots, **changes)
 
 
 def pool_disk(disk=ROOT, *, in_use=False):

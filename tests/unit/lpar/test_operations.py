@@ -56,7 +56,7 @@ def cells(row):
         'restarts': row.restarts,
         'adds': row.adds_slots,
         'frees': row.frees_slots,
-        'size': row.sizes,
+        'size': row.settings,
     }
     return [
         WORDS.get(row.creates, str(row.creates)),

@@ -17,7 +17,6 @@ import unittest
 
 import ddt
 
-from nova_powervm import exception
 from nova_powervm.lpar import partition
 from tests.unit.devices.values import SIZES
 from tests.unit.devices.values import lpar
@@ -77,57 +76,6 @@ class LparIdentityTest(unittest.TestCase):
 
 
 @ddt.ddt
-class CheckMemoryTest(unittest.TestCase):
-    @ddt.named_data(
-        ['multiple', 2048, 256],
-        ['one region', 256, 256],
-        ['region not reported', 1000, 0],
-    )
-    def test_multiples_of_region_are_accepted(self, memory_mb, region_mb):
-        self.assertIsNone(partition.check_memory(memory_mb, region_mb))
-
-    @ddt.named_data(
-        ['between', 1000, 256, '768 or 1024'],
-        ['below the first', 100, 256, '256'],
-        ['one too many', 257, 256, '256 or 512'],
-    )
-    def test_odd_sizes_are_refused_with_suggestions(
-        self, memory_mb, region_mb, choices
-    ):
-        with self.assertRaises(exception.MemorySizeRefused) as caught:
-            partition.check_memory(memory_mb, region_mb)
-        self.assertEqual(choices, caught.exception.fields['choices'])
-        self.assertIn(
-            f'nearest valid sizes are {choices} MiB', str(caught.exception)
-        )
-
-
-@ddt.ddt
-class ProcUnitsTest(unittest.TestCase):
-    @ddt.named_data(
-        ['half', 2, 0.5, 0.05, 1.0],
-        ['hundredths', 3, 0.1, 0.05, 0.3],
-        ['exactly the least', 3, 0.05, 0.05, 0.15],
-        ['whole', 4, 1.0, 0.1, 4.0],
-        ['more digits than PowerVM takes', 1, 0.333, 0.05, 0.33],
-    )
-    def test_proc_units_are_vcpus_times_factor(
-        self, vcpus, factor, minimum, expected
-    ):
-        self.assertEqual(
-            expected, partition.proc_units(vcpus, factor, minimum)
-        )
-
-    def test_proc_units_below_minimum_are_refused(self):
-        with self.assertRaises(exception.ProcessorsRefused) as caught:
-            partition.proc_units(4, 0.04, 0.05)
-        self.assertEqual(
-            {'vcpus': 4, 'factor': 0.04, 'units': 0.16, 'minimum': 0.05},
-            caught.exception.fields,
-        )
-
-
-@ddt.ddt
 class DifferencesTest(unittest.TestCase):
     def test_lpar_as_specified_has_no_differences(self):
         self.assertEqual([], lpar().differences(spec()))
@@ -136,9 +84,10 @@ class DifferencesTest(unittest.TestCase):
         ['memory', {'memory_mb': 1024}, 'memory 1024 instead of 2048'],
         ['processors', {'vcpus': 1}, 'virtual processors 1 instead of 2'],
         ['units', {'proc_units': 0.5}, 'processing units 0.5 instead of 1.0'],
+        ['weight', {'shared_weight': 7}, 'shared weight 7 instead of 64'],
     )
-    def test_different_size_is_described(self, changes, expected):
-        found = lpar(sizes=dataclasses.replace(SIZES, **changes))
+    def test_different_setting_is_described(self, changes, expected):
+        found = lpar(settings=dataclasses.replace(SIZES, **changes))
 
         self.assertEqual([expected], found.differences(spec()))
 

@@ -20,6 +20,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import storage
+from tests.unit.devices.values import settings_of
 from tests.unit.lpar import plan_values as values
 from tests.unit.lpar.plan_values import FOREIGN
 from tests.unit.lpar.plan_values import GPU
@@ -32,7 +33,7 @@ from tests.unit.lpar.plan_values import lpar
 from tests.unit.lpar.plan_values import wanted
 from tests.unit.lpar.plan_values import words
 
-SMALL = partition.Sizes(1024, 2, 1.0)
+SMALL = settings_of(1024, 2, 1.0)
 CHANGES = {'adapters': values.changes([1], [2])}
 ADDS_SLOTS = [row for row in operations.ALL if row.adds_slots]
 
@@ -130,7 +131,7 @@ class StepsTest(unittest.TestCase):
         [
             'has other sizes',
             {},
-            {'sizes': SMALL},
+            {'settings': SMALL},
             """
             departure, off: -
             resize, off: write start
@@ -142,8 +143,8 @@ class StepsTest(unittest.TestCase):
         ],
         [
             'has unknown sizes',
-            {'sizes': None},
-            {'sizes': SMALL},
+            {'settings': None},
+            {'settings': SMALL},
             'resize, off: start',
         ],
         [
@@ -317,7 +318,7 @@ class StepsTest(unittest.TestCase):
     )
     def test_plan_of_lpar_that(self, described, host, text):
         host = dict(host)
-        changes = {k: host.pop(k) for k in ('sizes', 'owned') if k in host}
+        changes = {k: host.pop(k) for k in ('settings', 'owned') if k in host}
         owned = changes.pop('owned', (GPU,))
         for row, state, expected in values.table(text):
             found = state and lpar(state, owned, **changes)
@@ -484,22 +485,22 @@ class DocumentTest(unittest.TestCase):
 
     def test_resize_and_hard_reboot_write_sizes_and_keep_name(self):
         for row in (operations.RESIZE, operations.HARD_REBOOT):
-            made = decide(row, wanted(name='renamed'), lpar(sizes=SMALL))
+            made = decide(row, wanted(name='renamed'), lpar(settings=SMALL))
 
-            self.assertEqual(values.SIZES, made.document.spec.sizes)
+            self.assertEqual(values.SIZES, made.document.spec.settings)
             self.assertEqual(values.NAME, made.document.spec.name)
 
     @ddt.data(operations.SPAWN, operations.ARRIVAL, operations.RETURN)
     def test_new_lpar_gets_sizes(self, row):
         made = decide(row, wanted())
 
-        self.assertEqual(values.SIZES, made.document.spec.sizes)
+        self.assertEqual(values.SIZES, made.document.spec.settings)
 
     @ddt.data(operations.RETURN, operations.START, operations.SOFT_REBOOT)
     def test_slots_are_added_without_sizes(self, row):
         made = decide(row, wanted(), lpar(OFF, (), SMALL))
 
-        self.assertIsNone(made.document.spec.sizes)
+        self.assertIsNone(made.document.spec.settings)
 
     def test_bus_group_of_host_is_passed_back(self):
         host = values.values.slot(drc_index=GPU, bus_group_required=True)
@@ -678,7 +679,7 @@ class WordsTest(unittest.TestCase):
         made = decide(
             operations.RESIZE,
             wanted(ONCE, moved_slots={GPU: 'move'}, blanks=(values.SWAP,)),
-            lpar(RUNNING, sizes=SMALL),
+            lpar(RUNNING, settings=SMALL),
         )
 
         self.assertEqual(

@@ -19,6 +19,7 @@ import ddt
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.lpar import operations
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import spec
 from tests.unit.lpar import plan_values as values
 from tests.unit.lpar.plan_values import FOREIGN
@@ -214,7 +215,7 @@ class SizeRefusalTest(unittest.TestCase):
     def test_memory_must_be_multiple_of_region_in(self, row, state):
         made = decide(
             row,
-            wanted(sizes=spec.FlavorSizes(1000, 2, 0.5)),
+            wanted(settings=lpar_settings.FlavorSettings(1000, 2, 0.5)),
             state and lpar(state),
         )
 
@@ -222,7 +223,8 @@ class SizeRefusalTest(unittest.TestCase):
 
     def test_processors_need_their_minimum(self):
         made = decide(
-            operations.SPAWN, wanted(sizes=spec.FlavorSizes(1024, 2, 0.01))
+            operations.SPAWN,
+            wanted(settings=lpar_settings.FlavorSettings(1024, 2, 0.01)),
         )
 
         self.assertIn('requires 0.05 for each vCPU', refusal(made))

@@ -61,7 +61,6 @@ class UnsupportedExtraSpecsTest(unittest.TestCase):
         ('quota:vif_inbound_average', '1'),
         ('quota:memory_shares_level', 'custom'),
         ('quota:of_tomorrow', '1'),
-        ('powervm:dedicated_proc', 'true'),
         ('pci_passthrough:alias', 'gpu:1'),
         ('accel:device-profile', 'gpu'),
         ('accel:device_profile_name', 'gpu'),
@@ -102,6 +101,7 @@ class UnsupportedExtraSpecsTest(unittest.TestCase):
         ('capabilities:hypervisor_type', 'powervm'),
         ('aggregate_instance_extra_specs:ssd', 'true'),
         ('vmware:hw_version', '13'),
+        ('powervm:dedicated_proc', 'true'),
         ('billing_code', '42'),
     )
     @ddt.unpack

@@ -17,9 +17,11 @@ import types
 
 from nova_powervm import exception
 from nova_powervm.lpar import partition
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.powervm import partitions
 from tests.emulator import base
 from tests.unit.devices import values
+from tests.unit.devices.values import settings_of
 
 #: What a flavor says nothing about.
 BY_HAND = {
@@ -28,7 +30,7 @@ BY_HAND = {
     'avail_priority': 33,
     'processor_compatibility': 'POWER8',
 }
-SIZES = partition.Sizes(memory_mb=2048, vcpus=2, proc_units=0.5)
+SIZES = settings_of(2048, 2, 0.5)
 
 
 class DocumentTestCase(base.EmulatorTestCase):
@@ -44,12 +46,27 @@ class DocumentTestCase(base.EmulatorTestCase):
     def make(self):
         return self.create(slots=base.GPUS[:1], **BY_HAND)
 
-    def spec(self, slots=base.GPUS[:1], **sizes):
-        """Specify the LPAR, which has these sizes unless others are given."""
+    def spec(
+        self,
+        slots=base.GPUS[:1],
+        memory_mb=2048,
+        vcpus=2,
+        proc_units=0.5,
+        **named,
+    ):
+        """Specify the LPAR of a flavor, by default that which it has."""
+        present = self.partitions.find(self.uuid)
+        flavor = lpar_settings.FlavorSettings(
+            memory_mb, vcpus, proc_units / vcpus
+        )
+        wanted = lpar_settings.decide_settings(
+            flavor, named, present and present.settings
+        )
         return partition.PartitionSpec(
             uuid=self.uuid,
             name='vm1',
-            sizes=dataclasses.replace(SIZES, **sizes),
+            settings=wanted,
+            changed=(present.settings if present else SIZES).changes(wanted),
             slots=tuple(map(partition.SlotAssignment, slots)),
             freed=frozenset(base.GPUS) - {*slots},
         )
@@ -150,21 +167,27 @@ class AttributesTest(DocumentTestCase):
         )
         self.assertGreaterEqual(shared.max_virtual, 8)
 
-    def test_dedicated_processors_become_shared_if_sizes_differ(self):
-        lpar = self.read(self.uuid)
-        lpar.proc_config = self.build('vm2', dedicated_proc=True).proc_config
-        lpar.update()
+    def test_kind_of_processors_changes_there_and_back(self):
+        before = self.partitions.find(self.uuid).settings
+        found = self.change(
+            dedicated_proc=True, dedicated_sharing_mode='keep idle procs'
+        )
 
-        found = self.change()
+        self.assertEqual(
+            'keep idle procs', found.settings.dedicated_sharing_mode
+        )
+        self.assertTrue(self.read(self.uuid).proc_config.has_dedicated)
 
-        self.assertEqual(SIZES, found.sizes)
-        self.assertFalse(self.read(self.uuid).proc_config.has_dedicated)
+        found = self.change(shared_weight=77)
+
+        self.assertEqual(before, found.settings)
 
     def test_impossible_sizes_are_refused(self):
+        before = self.partitions.find(self.uuid).settings
         with self.assertRaises(exception.RestError):
             self.change(vcpus=1, proc_units=2.0)
 
-        self.assertEqual(SIZES, self.partitions.find(self.uuid).sizes)
+        self.assertEqual(before, self.partitions.find(self.uuid).settings)
 
 
 class SlotsTest(DocumentTestCase):
@@ -174,7 +197,7 @@ class SlotsTest(DocumentTestCase):
     def test_slots_are_written_without_sizes(self):
         before = self.read(self.uuid)
         spec = dataclasses.replace(
-            self.spec((base.GPUS[0], base.NVME)), sizes=None
+            self.spec((base.GPUS[0], base.NVME)), settings=None
         )
 
         found = self.partitions.write(spec, lambda: None, creates=False)

@@ -249,7 +249,7 @@ class NovaClientTest(unittest.TestCase):
             self.client(api).find_missing([SERVER])
         # A proxy of the SDK without a version has no such method.
         with self.assertRaisesRegex(errors.ComputeApiError, 'another service'):
-            self.client(api).extra_specs([])
+            self.client(api).flavors([])
 
 
 class Identity(identity_base.BaseIdentityPlugin):

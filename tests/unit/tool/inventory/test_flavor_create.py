@@ -33,3 +33,26 @@ class FlavorCreateTest(base.ToolTestCase):
             [f'{register}CUSTOM_GPU', f'{register}CUSTOM_IOSLOT'],
             comment.splitlines()[1:],
         )
+
+    def test_processors_of_its_own_are_counted_by_placement(self):
+        specs = ('--extra-spec', 'powervm:dedicated_proc=true')
+        result = self.succeed(
+            *('flavor', 'create', '--print', '--vcpus', '3', *specs)
+        )
+
+        self.assertEqual(
+            ['powervm:dedicated_proc=true', 'resources:VCPU=12'],
+            result.out.splitlines(),
+        )
+        result = self.run_tool('flavor', 'create', '--print', *specs)
+        self.assertEqual(2, result.status)
+        self.assertIn('with --vcpus', result.err)
+
+    def test_refused_extra_spec_is_not_printed(self):
+        result = self.run_tool(
+            *('flavor', 'create', '--print', '--vcpus', '3'),
+            *('--extra-spec', 'powervm:proc_unit=1'),
+        )
+
+        self.assertEqual('', result.out)
+        self.assertIn('did you mean powervm:proc_units?', result.err)

@@ -1,0 +1,512 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""The extra specs of flavors that begin with ``powervm:``.
+
+:data:`TABLE` has a row for each. Nova's API, the plan of an LPAR, the commands
+and the documentation read it. The page "Add an extra spec" has the steps.
+"""
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+from nova_powervm.devices import host_values
+from nova_powervm.lpar import settings
+
+PREFIX = 'powervm:'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number within wide limits."""
+
+    low: int
+    high: int
+
+    @property
+    def form(self) -> str:
+        """The form of a value."""
+        return f'a whole number from {self.low} to {self.high}'
+
+    def parse(self, text: str) -> int:
+        """Return the number."""
+        number = int(text)
+        if not self.low <= number <= self.high:
+            raise ValueError(text)
+        return number
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Units:
+    """Processing units.
+
+    :param pattern: A regular expression that matches a whole value.
+    """
+
+    form: str = (
+        'a number from 0.05 to 256 with at most two digits after the point'
+    )
+    pattern: str = r'\d{1,3}(\.\d{1,2})?'
+
+    def parse(self, text: str) -> float:
+        """Return the number."""
+        if not re.fullmatch(self.pattern, text):
+            raise ValueError(text)
+        number = float(text)
+        if not 0.05 <= number <= 256:
+            raise ValueError(text)
+        return number
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Truth:
+    """Whether something is so, in the words that Nova's API accepts."""
+
+    form: str = 'true or false'
+
+    def parse(self, text: str) -> bool:
+        """Return the truth."""
+        word = text.strip().lower()
+        if word in ('1', 't', 'true', 'on', 'y', 'yes'):
+            return True
+        if word in ('0', 'f', 'false', 'off', 'n', 'no'):
+            return False
+        raise ValueError(text)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some words.
+
+    :param values: Each word, and how the REST API writes it.
+    """
+
+    values: Mapping[str, str]
+
+    @property
+    def form(self) -> str:
+        """The form of a value."""
+        return 'one of ' + ', '.join(self.values)
+
+    def parse(self, text: str) -> str:
+        """Return the word of the REST API."""
+        if text not in self.values:
+            raise ValueError(text)
+        return self.values[text]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Case:
+    """What the value of an extra spec is checked against.
+
+    :param value: The value, as parsed.
+    :param wanted: The settings that an LPAR is to have.
+    :param has_slots: Whether it is to have physical slots.
+    """
+
+    value: Any
+    wanted: settings.Settings
+    has_slots: bool = False
+
+
+#: Returns why a value cannot be; None if it can.
+FlavorCheck = Callable[[Case], str | None]
+HostCheck = Callable[[Case, host_values.ManagedSystem], str | None]
+
+
+def _can_be(*_: Any) -> str | None:
+    return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExtraSpec:
+    """A row of the table.
+
+    :param name: The key without its prefix, and the name of the field of
+        :class:`.settings.Settings`.
+    :param value: What it may be.
+    :param element: The REST element in the document of an LPAR; for a number
+        of processors, that of shared ones.
+    :param text: What it says, for the documentation and Nova's API.
+    :param default: What holds for a new LPAR without it, for the
+        documentation.
+    :param in_flavor: Checks it against the rest of the flavor.
+    :param on_host: Checks it against a host.
+    """
+
+    name: str
+    value: Whole | Units | Truth | Choice
+    element: str
+    text: str
+    default: str
+    in_flavor: FlavorCheck = _can_be
+    on_host: HostCheck = _can_be
+
+    @property
+    def key(self) -> str:
+        """The whole key."""
+        return PREFIX + self.name
+
+
+def _at_most(other: str) -> FlavorCheck:
+    """Return a check that a value is not above another setting."""
+
+    def check(case: Case) -> str | None:
+        limit = getattr(case.wanted, other)
+        if limit is None or case.value <= limit:
+            return None
+        words = settings.describe_name(other)
+        return f'it must not be above the {words}, {limit:g}'
+
+    return check
+
+
+def _at_least(other: str) -> FlavorCheck:
+    """Return a check that a value is not below another setting."""
+
+    def check(case: Case) -> str | None:
+        limit = getattr(case.wanted, other)
+        if limit is None or case.value >= limit:
+            return None
+        words = settings.describe_name(other)
+        return f'it must not be below the {words}, {limit:g}'
+
+    return check
+
+
+def _all(*checks: FlavorCheck) -> FlavorCheck:
+    """Return a check of all checks; the first objection counts."""
+
+    def check(case: Case) -> str | None:
+        return next(filter(None, (each(case) for each in checks)), None)
+
+    return check
+
+
+def _shared_only(case: Case) -> str | None:
+    if case.wanted.dedicated_proc:
+        return 'it is for shared processors, and the flavor has dedicated ones'
+    return None
+
+
+def _dedicated_only(case: Case) -> str | None:
+    if case.wanted.dedicated_proc:
+        return None
+    return f'it is for dedicated processors: add {PREFIX}dedicated_proc=true'
+
+
+def _uncapped_only(case: Case) -> str | None:
+    if case.wanted.uncapped is False:
+        return 'only uncapped processors have a weight'
+    return None
+
+
+def _without_slots(case: Case) -> str | None:
+    if case.value and case.has_slots:
+        return (
+            'another system could not restart the server with its devices, '
+            'which the flavor or a device profile asks for'
+        )
+    return None
+
+
+def _in_regions(case: Case, host: host_values.ManagedSystem) -> str | None:
+    region = host.memory_region_mb
+    if not region or case.value % region == 0:
+        return None
+    return f"it is not a multiple of the host's memory region size, {region}"
+
+
+def _enough_units(limit: str) -> HostCheck:
+    """Return a check of processing units for a number of processors."""
+
+    def check(case: Case, host: host_values.ManagedSystem) -> str | None:
+        number = getattr(case.wanted, limit)
+        least = host.min_units_per_vcpu
+        if case.value >= round(number * least, settings.UNITS_DIGITS):
+            return None
+        return (
+            f'the host requires {least:g} processing units for each of '
+            f'{number} virtual processors'
+        )
+
+    return check
+
+
+def _has_dedicated(case: Case, host: host_values.ManagedSystem) -> str | None:
+    if case.value and not host.has_dedicated_processors:
+        return 'the host has no LPARs with dedicated processors'
+    return None
+
+
+def _has_mode(case: Case, host: host_values.ManagedSystem) -> str | None:
+    modes = host.compatibility_modes
+    if case.value in modes or not modes:
+        return None
+    return f'the host has only {", ".join(modes)}'
+
+
+def _can_restart(case: Case, host: host_values.ManagedSystem) -> str | None:
+    if case.value and not host.has_remote_restart:
+        return 'the host is not capable of simplified remote restart'
+    return None
+
+
+def _verifies_guests(
+    case: Case, host: host_values.ManagedSystem
+) -> str | None:
+    if case.value and not host.has_secure_boot:
+        return 'the host is not capable of secure boot'
+    return None
+
+
+_MEMORY = Whole(128, 2**25)
+_PROCESSORS = Whole(1, 10**4)
+_SHARED = 'PartitionProcessorConfiguration/SharedProcessorConfiguration/'
+
+TABLE: tuple[ExtraSpec, ...] = (
+    ExtraSpec(
+        'min_mem',
+        _MEMORY,
+        'PartitionMemoryConfiguration/MinimumMemory',
+        'The least memory in MiB: the LPAR starts with less than its memory, '
+        'but not with less than this.',
+        "the flavor's memory",
+        in_flavor=_at_most('memory_mb'),
+        on_host=_in_regions,
+    ),
+    ExtraSpec(
+        'max_mem',
+        _MEMORY,
+        'PartitionMemoryConfiguration/MaximumMemory',
+        'The memory in MiB that an administrator can let the running LPAR '
+        'grow to. The hypervisor itself uses more memory for it.',
+        "the flavor's memory",
+        in_flavor=_at_least('memory_mb'),
+        on_host=_in_regions,
+    ),
+    ExtraSpec(
+        'min_vcpu',
+        _PROCESSORS,
+        f'{_SHARED}MinimumVirtualProcessors',
+        'The least number of processors, virtual or dedicated.',
+        "the flavor's vCPUs",
+        in_flavor=_at_most('vcpus'),
+    ),
+    ExtraSpec(
+        'max_vcpu',
+        _PROCESSORS,
+        f'{_SHARED}MaximumVirtualProcessors',
+        'The number of processors, virtual or dedicated, that an '
+        'administrator can let the running LPAR grow to.',
+        "the flavor's vCPUs",
+        in_flavor=_at_least('vcpus'),
+    ),
+    ExtraSpec(
+        'proc_units',
+        Units(),
+        f'{_SHARED}DesiredProcessingUnits',
+        'The processing units that all virtual processors together are '
+        'guaranteed: 1 is one processor.',
+        '``[powervm]proc_units_factor`` for each vCPU, within the limits '
+        'that the flavor names',
+        in_flavor=_all(_shared_only, _at_most('vcpus')),
+        on_host=_enough_units('vcpus'),
+    ),
+    ExtraSpec(
+        'min_proc_units',
+        Units(),
+        f'{_SHARED}MinimumProcessingUnits',
+        'The least processing units.',
+        'in proportion to the least number of processors',
+        in_flavor=_all(_shared_only, _at_most('proc_units')),
+        on_host=_enough_units('min_vcpu'),
+    ),
+    ExtraSpec(
+        'max_proc_units',
+        Units(),
+        f'{_SHARED}MaximumProcessingUnits',
+        'The processing units that an administrator can let the running '
+        'LPAR grow to.',
+        'in proportion to the largest number of processors',
+        in_flavor=_all(
+            _shared_only, _at_least('proc_units'), _at_most('max_vcpu')
+        ),
+    ),
+    ExtraSpec(
+        'dedicated_proc',
+        Truth(),
+        'PartitionProcessorConfiguration/HasDedicatedProcessors',
+        'Whether each vCPU is a whole processor that no other LPAR uses while '
+        'this one runs.',
+        'false',
+        on_host=_has_dedicated,
+    ),
+    ExtraSpec(
+        'dedicated_sharing_mode',
+        Choice(
+            {
+                'share_idle_procs': settings.DEFAULT_SHARING,
+                'keep_idle_procs': 'keep idle procs',
+                'share_idle_procs_active': 'sre idle procs active',
+                'share_idle_procs_always': 'sre idle procs always',
+            }
+        ),
+        'PartitionProcessorConfiguration/SharingMode',
+        'When others may use dedicated processors: while the LPAR is off, '
+        'never, while it runs and leaves them idle, or in both cases.',
+        'share_idle_procs',
+        in_flavor=_dedicated_only,
+    ),
+    ExtraSpec(
+        'uncapped',
+        Truth(),
+        'PartitionProcessorConfiguration/SharingMode',
+        'Whether the LPAR can use more than its processing units while '
+        'others leave theirs idle.',
+        'true',
+        in_flavor=_shared_only,
+    ),
+    ExtraSpec(
+        'shared_weight',
+        Whole(0, 255),
+        f'{_SHARED}UncappedWeight',
+        "The weight of the LPAR's share of idle processing units, compared "
+        'with that of other uncapped LPARs.',
+        str(settings.DEFAULT_WEIGHT),
+        in_flavor=_all(_shared_only, _uncapped_only),
+    ),
+    ExtraSpec(
+        'processor_compatibility',
+        Choice(
+            {
+                name.replace('_Plus', '+'): name
+                for name in settings.COMPATIBILITY_MODES
+            }
+        ),
+        'PendingProcessorCompatibilityMode',
+        'The POWER generation that the guest sees from its next start.',
+        settings.DEFAULT_COMPATIBILITY,
+        on_host=_has_mode,
+    ),
+    ExtraSpec(
+        'srr_capability',
+        Truth(),
+        'SimplifiedRemoteRestartCapable',
+        'Whether PowerVM keeps what another system needs to restart the LPAR '
+        'after this one has failed. Nova evacuates servers without it.',
+        'false',
+        in_flavor=_without_slots,
+        on_host=_can_restart,
+    ),
+    ExtraSpec(
+        'secure_boot',
+        Whole(0, 9),
+        'PendingSecureBoot',
+        'How the firmware verifies the guest at its next start: 0 not at '
+        'all, 1 with a message, 2 and above strictly.',
+        '0',
+        on_host=_verifies_guests,
+    ),
+)
+_ROWS = {row.key: row for row in TABLE}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Objection:
+    """Why an extra spec is refused.
+
+    :param key: Its key.
+    :param value: Its value.
+    :param reason: The reason, with the cure.
+    """
+
+    key: str
+    value: str
+    reason: str
+
+
+def parse(
+    extra_specs: Mapping[str, str],
+) -> tuple[settings.Named, tuple[Objection, ...]]:
+    """Read the extra specs that this module knows.
+
+    :param extra_specs: The extra specs of a flavor.
+    :returns: The values by setting; and what is unknown or has no valid value.
+    """
+    named: dict[str, Any] = {}
+    objections = []
+    for key, text in extra_specs.items():
+        if not key.startswith(PREFIX):
+            continue
+        row = _ROWS.get(key)
+        if row is None:
+            objections.append(Objection(key, text, _unknown(key)))
+            continue
+        try:
+            named[row.name] = row.value.parse(text)
+        except ValueError:
+            objections.append(
+                Objection(key, text, f'it must be {row.value.form}')
+            )
+    return named, tuple(objections)
+
+
+def _unknown(key: str) -> str:
+    near = difflib.get_close_matches(key, _ROWS, n=1)
+    return 'there is no such extra spec' + (
+        f'; did you mean {near[0]}?' if near else ''
+    )
+
+
+def objections_in_flavor(
+    extra_specs: Mapping[str, str],
+    named: settings.Named,
+    wanted: settings.Settings,
+    *,
+    has_slots: bool,
+) -> Iterator[Objection]:
+    """Yield which values do not go with the rest of a flavor.
+
+    :param extra_specs: The extra specs of the flavor.
+    :param named: Their values by setting, as parsed.
+    :param wanted: The settings that an LPAR is to have.
+    :param has_slots: Whether it is to have physical slots.
+    """
+    for row in TABLE:
+        if row.name in named:
+            case = Case(named[row.name], wanted, has_slots)
+            if reason := row.in_flavor(case):
+                yield Objection(row.key, extra_specs[row.key], reason)
+
+
+def objections_of_host(
+    extra_specs: Mapping[str, str],
+    named: settings.Named,
+    wanted: settings.Settings,
+    host: host_values.ManagedSystem,
+) -> Iterator[Objection]:
+    """Yield which values a host does not support.
+
+    The parameters are those of :func:`objections_in_flavor`.
+    """
+    for row in TABLE:
+        if row.name in named:
+            reason = row.on_host(Case(named[row.name], wanted), host)
+            if reason:
+                yield Objection(row.key, extra_specs[row.key], reason)
