@@ -58,7 +58,6 @@ _NOT_OF_SERVERS = (
 )
 _NO_PROFILES = 'NovaLink has no partition profiles.'
 _NO_OPTICONNECT = 'The emulated host has no OptiConnect.'
-_NO_SECURE_BOOT = 'The emulated firmware has no secure boot.'
 _NO_ADDRESS = 'The servers have no address on their devices.'
 _FREE_DEVICES = (
     'The emulator does not list free devices: it accepts any name of one.'
@@ -125,8 +124,6 @@ ABSENT = {
     ('LogicalPartition', 'ReferenceCodeFull'): (
         'The emulator keeps no times of reference codes.'
     ),
-    ('LogicalPartition', 'PendingSecureBoot'): _NO_SECURE_BOOT,
-    ('LogicalPartition', 'CurrentSecureBoot'): _NO_SECURE_BOOT,
     ('LogicalPartition', 'AssociatedPersistentMemoryConfiguration'): (
         'The emulated host has no persistent memory.'
     ),

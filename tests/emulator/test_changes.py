@@ -48,7 +48,9 @@ class MissingValuesTest(base.EmulatorTestCase):
 
     def test_update_refuses_missing_processors_of_active_partition(self):
         self.remove(PROCESSORS, 'SharedProcessorConfiguration')
-        self.assert_refused(400, 'processors are not in', self.lpar.update)
+        self.assert_refused(
+            400, 'no SharedProcessorConfiguration', self.lpar.update
+        )
 
     def test_update_refuses_memory_that_is_not_a_number(self):
         for text in ('many', '', 'nan', '1e3', '2048.5'):

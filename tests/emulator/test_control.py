@@ -39,7 +39,7 @@ class ControlVerbsMixin:
     def test_state_shows_slots_and_partitions(self):
         (system,) = self.control.state()['systems']
         self.assertEqual(self.system().uuid, system['uuid'])
-        self.assertEqual(226816, system['memory_available'])
+        self.assertEqual(225792, system['memory_available'])
         self.assertTrue(system['reports_slot_owners'])
         slots = {slot['drc_index']: slot for slot in system['slots']}
         self.assertEqual(

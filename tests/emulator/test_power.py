@@ -41,7 +41,7 @@ class PowerTest(base.EmulatorTestCase):
         power.power_on(self.lpar, None)
         self.assertEqual('running', self.refresh().state)
         self.assertEqual('inactive', self.lpar.rmc_state)
-        self.assertEqual(before - 2048, self.system().memory_free)
+        self.assertEqual(before - 2048 - 256, self.system().memory_free)
         power.power_off(self.lpar, None, force_immediate=True)
         self.assertEqual('not activated', self.refresh().state)
         self.assertEqual(before, self.system().memory_free)

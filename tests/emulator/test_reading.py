@@ -44,7 +44,7 @@ class ManagedSystemTest(base.EmulatorTestCase):
     def test_free_capacity_excludes_active_partitions(self):
         system = self.system()
         self.assertEqual(
-            262144 - 8192 - 8192 - 2560 - 16384, system.memory_free
+            262144 - 8192 - 8192 - 2560 - 16384 - 1024, system.memory_free
         )
         self.assertEqual(32 - 1 - 0.5 - 2, system.proc_units_avail)
 

@@ -220,7 +220,7 @@ class PromisedMemoryTest(WorldTestCase):
         )
 
     def test_whole_memory_can_be_promised(self):
-        self.load(4096, 4096, virtual_io_servers=[VIOS])
+        self.load(4096, 3328, virtual_io_servers=[VIOS])
         memory = self.system()
         self.assertEqual(0, memory.memory_free)
 
@@ -230,7 +230,7 @@ class PromisedMemoryTest(WorldTestCase):
                 self.subTest(state),
                 self.assertRaisesRegex(Exception, 'memory'),
             ):
-                self.load(4096, 4352, state=state, virtual_io_servers=[VIOS])
+                self.load(4096, 3584, state=state, virtual_io_servers=[VIOS])
 
     def test_more_memory_of_hypervisor_than_there_is_is_refused(self):
         with self.assertRaisesRegex(Exception, 'hypervisor'):
@@ -356,7 +356,7 @@ class RangeTest(WorldTestCase):
     def test_only_desired_memory_is_occupied(self):
         self.load()
         system = self.system()
-        self.assertEqual((1 << 19) - 8192 - 2048, system.memory_free)
+        self.assertEqual((1 << 19) - 8192 - 2048 - 256, system.memory_free)
 
     def test_active_partition_can_change_within_its_range(self):
         self.load()

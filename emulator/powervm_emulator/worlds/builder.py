@@ -12,6 +12,7 @@
 
 """Building the resources that a world document describes."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,8 +76,8 @@ def _build_system(host: Host, spec: Spec) -> None:
     capture_spec = spec.get('capture', system_described.TEMPLATE)
     capture = captures.find(capture_spec, managed_system.KIND)
     element = capture.element
-    reports = _reports_owners(element, spec)
     _describe(element, spec)
+    reports = _reports_owners(element, spec)
     named = capture.uuid if 'capture' in spec else 'random'
     uuid = spec.get('uuid', named)
     if uuid == 'random':
@@ -147,10 +148,21 @@ def _describe(element: Element, spec: Spec) -> None:
         f'{section}/InstalledSystemMemory': memory.get('configurable'),
         f'{section}/MemoryUsedByHypervisor': memory.get('hypervisor'),
         f'{section}/MemoryRegionSize': memory.get('region_size'),
+        managed_system.UNITS_PER_PROCESSOR: processors.get('minimum_units'),
     }
     for kind in ('Configurable', 'Installed'):
         path = f'{managed_system.PROCESSORS}/{kind}SystemProcessorUnits'
         values[path] = processors.get('configurable')
+    for current, allowed in managed_system.LIMITS.values():
+        for environment in managed_system.ENVIRONMENTS:
+            name = f'{current}Per{environment}Partition'
+            path = f'{managed_system.PROCESSORS}/{name}'
+            values[path] = processors.get('desired_limit')
+        path = f'{managed_system.PROCESSORS}/{allowed}'
+        values[path] = processors.get('maximum_limit')
+    capabilities = spec.get('capabilities', {})
+    for key, (path, _words) in system_described.CAPABILITIES.items():
+        values[path] = capabilities.get(key)
     for path, value in values.items():
         if value is not None:
             content.put(element, path, value)
@@ -218,24 +230,32 @@ def _count_capacity(
     :param promised: the described partitions, active or not.
     :raises errors.WorldError: they need more than the system has.
     """
-    active = [one for one in host.of_type(Partition, system) if one.is_active]
-    captured = [one for one in active if one not in promised]
-    memory, units = system.memory_available, system.units_available
-    if 'memory' in spec or 'capture' not in spec:
-        memory = _memory(system)
-        system.set_memory(memory - sum(one.memory for one in captured))
-    if 'processors' in spec or 'capture' not in spec:
-        units = system.units
-        system.set_units(units - sum(one.units for one in captured))
+    free = system.available
+    memory = 'memory' in spec or 'capture' not in spec
+    processors = 'processors' in spec or 'capture' not in spec
+    if memory:
+        free = dataclasses.replace(free, memory=_memory(system))
+        system.set_memory(free.memory)
+    if processors:
+        free = dataclasses.replace(free, units=system.units)
+        system.set_units(free.units)
+    wanted = managed_system.Amounts()
+    for one in promised:
+        wanted += partition_module.amounts_of(system, one.element)
     _check_promise(
-        system, 'MB of memory', [one.memory for one in promised], memory
+        system,
+        "MB of memory with the hypervisor's share",
+        wanted.total_memory,
+        free.memory,
     )
-    _check_promise(
-        system, 'processor units', [one.units for one in promised], units
-    )
-    for one in active:
-        if one in promised:
-            system.take(one.memory, one.units)
+    _check_promise(system, 'processor units', wanted.units, free.units)
+    for one in host.of_type(Partition, system):
+        held = one.held
+        if one not in promised and not memory:
+            held = managed_system.Amounts(units=held.units)
+        if one not in promised and not processors:
+            held = dataclasses.replace(held, units=0.0)
+        system.take(held)
 
 
 def _memory(system: System) -> int:
@@ -255,12 +275,12 @@ def _memory(system: System) -> int:
 
 
 def _check_promise(
-    system: System, what: str, promised: Sequence[float], free: float
+    system: System, what: str, promised: float, free: float
 ) -> None:
-    if round(sum(promised) - free, 2) > 0:
+    if round(promised - free, 2) > 0:
         raise errors.WorldError(
-            f'{system.name}: the partitions need {sum(promised):g} '
-            f'{what}, and there are {free:g} for them'
+            f'{system.name}: the partitions need {promised:g} {what}, and '
+            f'there are {free:g} for them'
         )
 
 

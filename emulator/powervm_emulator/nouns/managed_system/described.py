@@ -25,6 +25,21 @@ from powervm_emulator.nouns.managed_system import model as managed_system
 # Template of systems that name no capture.
 TEMPLATE: resource.JSON = {'file': 'sys_with_sriov.txt', 'slots': []}
 SRIOV = f'{managed_system.IO}/SRIOVAdapters'
+#: Keys of capabilities to their elements, in their order, and their meaning.
+CAPABILITIES = {
+    'simplified_remote_restart': (
+        managed_system.REMOTE_RESTART,
+        'Partitions can be made ready for simplified remote restart.',
+    ),
+    'simplified_remote_restart_toggle': (
+        managed_system.REMOTE_RESTART_TOGGLE,
+        'Active ones too.',
+    ),
+    'secure_boot': (
+        managed_system.SECURE_BOOT,
+        'Partitions can have a secure boot policy.',
+    ),
+}
 
 
 def build_slot(system: managed_system.System, spec: resource.JSON) -> None:
@@ -135,6 +150,30 @@ SCHEMA: dict[str, Any] = shapes.record(
                     'From the oldest to the newest, default first.',
                     minItems=1,
                 ),
+                'minimum_units': shapes.value(
+                    'number',
+                    'Processor units that a virtual processor needs at '
+                    'least; 0.05 without capture.',
+                    exclusiveMinimum=0,
+                    maximum=1,
+                ),
+                'desired_limit': shapes.value(
+                    'integer',
+                    'The most processors, virtual or dedicated ones, that a '
+                    'partition can have; 64 without capture.',
+                    minimum=1,
+                ),
+                'maximum_limit': shapes.value(
+                    'integer',
+                    'The most that its maximum can be; 256 without capture.',
+                    minimum=1,
+                ),
+            }
+        ),
+        'capabilities': shapes.record(
+            {
+                key: shapes.boolean(words)
+                for key, (_path, words) in CAPABILITIES.items()
             }
         ),
         'reports_slot_owners': shapes.boolean(

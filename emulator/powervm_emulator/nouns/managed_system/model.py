@@ -13,6 +13,7 @@
 """The managed system: memory, processors and I/O slots."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 
 from powervm_emulator.core import content
@@ -31,7 +32,7 @@ Slot = io_slot.Slot
 # The hypervisor keeps a page table of 1/64 of the maximum memory and some
 # more for itself; the true amount depends on the machine.
 _PAGE_TABLE_SHARE = 64
-_FIXED_MB = 256
+_FIXED_MB = 128
 KIND = 'ManagedSystem'
 RESERVED_MEMORY = 'QueryReservedMemoryRequiredForPartition'
 MEMORY = 'AssociatedSystemMemoryConfiguration'
@@ -49,6 +50,61 @@ SRIOV = f'{IO}/SRIOVAdapters/IOAdapterChoice'
 MTMS = 'MachineTypeModelAndSerialNumber'
 OWNER_CAPABILITY = f'{CAPABILITIES}/IOSlotOwnerAssignmentCapable'
 COMPATIBILITY = f'{PROCESSORS}/SupportedPartitionProcessorCompatibilityModes'
+REMOTE_RESTART = (
+    f'{CAPABILITIES}/PowerVMLogicalPartitionSimplifiedRemoteRestartCapable'
+)
+REMOTE_RESTART_TOGGLE = (
+    f'{CAPABILITIES}/DynamicSimplifiedRemoteRestartToggleCapable'
+)
+SECURE_BOOT = f'{CAPABILITIES}/PartitionSecureBootCapable'
+_HYPERVISOR = f'{MEMORY}/MemoryUsedByHypervisor'
+UNITS_PER_PROCESSOR = f'{PROCESSORS}/MinimumProcessorUnitsPerVirtualProcessor'
+#: How the elements begin that limit the desired processors of a partition, and
+#: what limits its maximum.
+LIMITS = {
+    'Processors': (
+        'CurrentMaximumProcessors',
+        'CurrentMaximumAllowedProcessorsPerPartition',
+    ),
+    'VirtualProcessors': (
+        'CurrentMaximumVirtualProcessors',
+        'MaximumAllowedVirtualProcessorsPerPartition',
+    ),
+}
+#: Partitions that these limits tell apart.
+ENVIRONMENTS = ('AIXOrLinux', 'IBMi', 'VirtualIOServer')
+
+
+@dataclasses.dataclass(frozen=True)
+class Amounts:
+    """What a partition takes of a system.
+
+    :ivar memory: its own, in MB.
+    :ivar overhead: what the hypervisor needs for it, in MB.
+    :ivar units: processor units.
+    """
+
+    memory: int = 0
+    overhead: int = 0
+    units: float = 0.0
+
+    def __add__(self, other: 'Amounts') -> 'Amounts':
+        return Amounts(
+            self.memory + other.memory,
+            self.overhead + other.overhead,
+            round(self.units + other.units, 2),
+        )
+
+    def __neg__(self) -> 'Amounts':
+        return Amounts(-self.memory, -self.overhead, -self.units)
+
+    def __sub__(self, other: 'Amounts') -> 'Amounts':
+        return self + -other
+
+    @property
+    def total_memory(self) -> int:
+        """Memory in MB with what the hypervisor needs."""
+        return self.memory + self.overhead
 
 
 class System(resource.Resource):
@@ -129,9 +185,27 @@ class System(resource.Resource):
         f'{PROCESSORS}/CurrentAvailableSystemProcessorUnits'
     )
     #: Processor units that each virtual processor needs at least.
-    units_per_processor = fields.number(
-        f'{PROCESSORS}/MinimumProcessorUnitsPerVirtualProcessor', 0.05
-    )
+    units_per_processor = fields.number(UNITS_PER_PROCESSOR, 0.05)
+
+    #: Whether partitions can be made ready for remote restart.
+    can_restart_remotely = fields.boolean(REMOTE_RESTART)
+    #: Whether that can be changed of active partitions.
+    can_toggle_remote_restart = fields.boolean(REMOTE_RESTART_TOGGLE)
+    #: Whether partitions can have a secure boot policy.
+    can_boot_securely = fields.boolean(SECURE_BOOT)
+
+    def processor_limits(self, environment: str, kind: str) -> tuple[int, int]:
+        """Return the desired and the maximum processors of a partition.
+
+        :param environment: that part of the elements' names that says which
+            partitions they are about, for example ``IBMi``.
+        :param kind: ``Processors`` or ``VirtualProcessors``.
+        :returns: the most that it can have of each; 0 for any number.
+        """
+        current, allowed = LIMITS[kind]
+        most = self.integer(f'{PROCESSORS}/{allowed}')
+        desired = f'{PROCESSORS}/{current}Per{environment}Partition'
+        return self.integer(desired) or most, most
 
     @property
     def compatibility_modes(self) -> list[str]:
@@ -139,16 +213,33 @@ class System(resource.Resource):
         found = content.find_all(self.element, COMPATIBILITY)
         return [(mode.text or '').strip() for mode in found]
 
-    def take(self, memory: int, units: float) -> None:
-        """Move memory (MB) and processor units to a partition.
+    @property
+    def available(self) -> Amounts:
+        """What no active partition holds."""
+        return Amounts(self.memory_available, units=self.units_available)
+
+    def overhead(self, maximum: int) -> int:
+        """Return what the hypervisor needs for a partition, in MB.
+
+        :param maximum: the memory in MB that the partition can grow to.
+        """
+        needed = maximum // _PAGE_TABLE_SHARE + _FIXED_MB
+        return -(-needed // self.region_size) * self.region_size
+
+    def take(self, amounts: Amounts) -> None:
+        """Move memory and processor units to a partition.
 
         Negative amounts give them back.
         """
         for kind in ('Current', 'Pending'):
-            self._move(f'{MEMORY}/{kind}AvailableSystemMemory', memory)
             self._move(
-                f'{PROCESSORS}/{kind}AvailableSystemProcessorUnits', units
+                f'{MEMORY}/{kind}AvailableSystemMemory', amounts.total_memory
             )
+            self._move(
+                f'{PROCESSORS}/{kind}AvailableSystemProcessorUnits',
+                amounts.units,
+            )
+        self._move(_HYPERVISOR, -amounts.overhead)
 
     def link(self, child: resource.Resource) -> None:
         """Let the system link to one of its partitions."""
@@ -287,10 +378,7 @@ class ReservedMemory(jobs_module.Operation):
     def finish(self) -> dict[str, str]:
         """See the base class."""
         desired = self._megabytes('DesiredMemory')
-        maximum = self._megabytes('MaximumMemory')
-        region = self.target.region_size
-        overhead = maximum // _PAGE_TABLE_SHARE + _FIXED_MB
-        overhead = -(-overhead // region) * region
+        overhead = self.target.overhead(self._megabytes('MaximumMemory'))
         return {
             'RequiredMemory': str(desired + overhead),
             'CurrentAvailableSystemMemory': str(self.target.memory_available),

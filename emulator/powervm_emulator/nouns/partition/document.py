@@ -17,9 +17,11 @@ made again after every change.
 """
 
 import zlib
+from collections.abc import Iterable
 
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
+from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.partition import model as partition_module
 
 Partition = partition_module.Partition
@@ -63,6 +65,8 @@ _CURRENT_MEMORY = {
     'RuntimeHugePageCount': 'DesiredHugePageCount',
 }
 _DLPAR = ('IO', 'Memory', 'Processor')
+# How the values begin that an active partition keeps until its next boot.
+_KEPT = ('CurrentMaximum', 'CurrentMinimum', 'RuntimeMinimum')
 
 
 def set_defaults(partition: Partition) -> None:
@@ -93,8 +97,15 @@ def set_identity(partition: Partition, partition_id: int, mac: int) -> None:
     content.replace(partition.element, link)
 
 
-def set_state(partition: Partition, state: str, rmc_state: str) -> None:
-    """Write the state, and everything that follows from it."""
+def set_state(
+    partition: Partition, state: str, rmc_state: str, boots: bool = False
+) -> None:
+    """Write the state, and everything that follows from it.
+
+    :param boots: whether the guest boots, beside the case that the partition
+        becomes active.
+    """
+    boots |= partition.state == partition_module.NOT_ACTIVATED != state
     if (
         partition.state != state
         or content.find(partition.element, 'Uptime') is None
@@ -117,7 +128,7 @@ def set_state(partition: Partition, state: str, rmc_state: str) -> None:
         'OperatingSystemShutdownCapable',
         running and rmc_state == partition_module.RMC_ACTIVE,
     )
-    set_current(partition)
+    set_current(partition, boots)
 
 
 def _set_address(partition: Partition) -> None:
@@ -138,21 +149,34 @@ def _address(partition: Partition) -> str:
     return f'10.{network}.{partition.id >> 8}.{partition.id & 0xFF}'
 
 
-def set_current(partition: Partition) -> None:
-    """Write Current* and Runtime* from the desired values and the state."""
-    _set_compatibility(partition)
-    _set_memory(partition)
+def set_current(partition: Partition, boots: bool = False) -> None:
+    """Write Current* and Runtime* from the desired values and the state.
+
+    :param boots: whether what was pending takes effect now.
+    """
+    _set_at_boot(partition, boots)
+    keeps = partition.is_active and not boots
+    _set_memory(partition, keeps)
+    section = content.section(partition.element, partition_module.PROCESSORS)
+    if partition_module.is_dedicated(partition.element):
+        name, values = (
+            partition_module.CURRENT_DEDICATED,
+            _dedicated(partition),
+        )
+    else:
+        name, values = partition_module.CURRENT_SHARED, _shared(partition)
+    old = content.find(partition.element, name)
+    if keeps and old is not None:
+        values |= _kept(old, values)
     content.remove(
-        content.section(partition.element, partition_module.PROCESSORS),
+        section,
         (
             'CurrentSharedProcessorConfiguration',
             'CurrentDedicatedProcessorConfiguration',
         ),
     )
-    if partition_module.is_dedicated(partition.element):
-        _set_dedicated(partition)
-    else:
-        _set_shared(partition)
+    leaves = [content.leaf(*item) for item in values.items()]
+    section.append(content.new(name.rpartition('/')[2], *leaves))
     io = content.section(partition.element, partition_module.IO)
     slots = content.integer(io, 'MaximumVirtualIOSlots', 64)
     content.put(io, 'CurrentMaximumVirtualIOSlots', slots)
@@ -167,42 +191,67 @@ def sort(element: content.Element) -> None:
             elements.sort(part)
 
 
-def _set_compatibility(partition: Partition) -> None:
-    mode = partition.text('PendingProcessorCompatibilityMode', 'default')
-    if mode == 'default':
-        named = [
-            known
-            for known in partition.system.compatibility_modes
-            if known != 'default'
-        ]
-        mode = named[-1] if named else mode
-    partition.put('CurrentProcessorCompatibilityMode', mode)
+def _set_at_boot(partition: Partition, boots: bool) -> None:
+    """Write the compatibility mode and the secure boot policy in effect."""
+    current = 'CurrentProcessorCompatibilityMode'
+    if boots or not partition.text(current):
+        mode = partition.text(partition_module.COMPATIBILITY, 'default')
+        partition.put(current, _resolved(mode, partition.system))
+    if content.find(partition.element, partition_module.SECURE_BOOT) is None:
+        return
+    current = 'CurrentSecureBoot'
+    source = partition_module.SECURE_BOOT if boots else current
+    partition.put(current, partition.text(source, '0'))
 
 
-def _set_memory(partition: Partition) -> None:
+def _resolved(mode: str, system: managed_system.System) -> str:
+    """Return the mode that ``default`` stands for: the newest one."""
+    named = [one for one in system.compatibility_modes if one != 'default']
+    return named[-1] if mode == 'default' and named else mode
+
+
+def _kept(
+    element: content.Element, names: Iterable[str]
+) -> dict[str, content.Value]:
+    """Return those of an element's values that stay until the next boot."""
+    return {
+        name: content.text(element, name)
+        for name in names
+        if name.startswith(_KEPT) and content.find(element, name) is not None
+    }
+
+
+def _set_memory(partition: Partition, keeps: bool) -> None:
     section = content.section(partition.element, partition_module.MEMORY)
     desired = content.integer(section, 'DesiredMemory')
     maximum = content.integer(section, 'MaximumMemory', desired)
     minimum = content.integer(section, 'MinimumMemory', desired)
     active = partition.is_active
-    content.put(section, 'CurrentMemory', desired)
-    content.put(section, 'CurrentMaximumMemory', maximum)
-    content.put(section, 'CurrentMinimumMemory', minimum)
+    values: dict[str, content.Value] = {
+        'CurrentMemory': desired,
+        'CurrentMaximumMemory': maximum,
+        'CurrentMinimumMemory': minimum,
+        'RuntimeMemory': desired if active else 0,
+        'RuntimeMinimumMemory': minimum if active else 0,
+    }
     for current, wanted in _CURRENT_MEMORY.items():
         if content.find(section, wanted) is not None:
-            content.put(section, current, content.text(section, wanted))
-    content.put(section, 'RuntimeMemory', desired if active else 0)
-    content.put(section, 'RuntimeMinimumMemory', minimum if active else 0)
+            values[current] = content.text(section, wanted)
+    if keeps:
+        values |= _kept(section, values)
+    for name, value in values.items():
+        content.put(section, name, value)
 
 
-def _set_shared(partition: Partition) -> None:
+def _shared(partition: Partition) -> dict[str, content.Value]:
+    """Return the values of CurrentSharedProcessorConfiguration."""
     section = content.section(partition.element, partition_module.PROCESSORS)
     mode = _set_mode(section, partition.is_active)
     wanted = content.section(section, 'SharedProcessorConfiguration')
     units = content.number(wanted, 'DesiredProcessingUnits')
     weight = content.integer(wanted, 'UncappedWeight')
     active = partition.is_active
-    values: dict[str, content.Value] = {
+    return {
         'AllocatedVirtualProcessors': content.integer(
             wanted, 'DesiredVirtualProcessors'
         ),
@@ -226,16 +275,15 @@ def _set_shared(partition: Partition) -> None:
         'RuntimeProcessingUnits': units if active else 0,
         'RuntimeUncappedWeight': weight if active else 0,
     }
-    leaves = [content.leaf(*item) for item in values.items()]
-    section.append(content.new('CurrentSharedProcessorConfiguration', *leaves))
 
 
-def _set_dedicated(partition: Partition) -> None:
+def _dedicated(partition: Partition) -> dict[str, content.Value]:
+    """Return the values of CurrentDedicatedProcessorConfiguration."""
     section = content.section(partition.element, partition_module.PROCESSORS)
     _set_mode(section, partition.is_active)
     wanted = content.section(section, 'DedicatedProcessorConfiguration')
     desired = content.integer(wanted, 'DesiredProcessors')
-    values = {
+    return {
         'CurrentMaximumProcessors': content.integer(
             wanted, 'MaximumProcessors', desired
         ),
@@ -245,10 +293,6 @@ def _set_dedicated(partition: Partition) -> None:
         'CurrentProcessors': desired,
         'RunProcessors': desired if partition.is_active else 0,
     }
-    leaves = [content.leaf(*item) for item in values.items()]
-    section.append(
-        content.new('CurrentDedicatedProcessorConfiguration', *leaves)
-    )
 
 
 def _set_mode(section: content.Element, active: bool) -> str:

@@ -26,6 +26,7 @@ from powervm_emulator.nouns.network_bridge import update as bridge_update
 from powervm_emulator.nouns.partition import document
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import ownership
+from powervm_emulator.nouns.partition import processor_rules
 from powervm_emulator.nouns.partition import rules
 from powervm_emulator.nouns.shared_storage_pool import usage
 from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
@@ -54,6 +55,13 @@ _KEPT = (
 )
 # How the names of the values begin that a client chooses.
 _WANTED = ('Desired', 'Maximum', 'Minimum', 'HasDedicated')
+# What is checked if it changes, beside sections and slots.
+_CHECKED = (
+    partition_module.SHARING_MODE,
+    partition_module.COMPATIBILITY,
+    partition_module.SECURE_BOOT,
+    partition_module.REMOTE_RESTART,
+)
 _SECTIONS = (
     partition_module.IO,
     partition_module.MEMORY,
@@ -81,8 +89,10 @@ def create(
     rules.check_name(host, system, partition.name, uuid)
     rules.check_id(host, system, partition.id)
     rules.check_memory(system, body)
-    rules.check_processors(system, body)
+    processor_rules.check(system, body)
     rules.check_compatibility(system, body)
+    rules.check_remote_restart(system, body)
+    rules.check_secure_boot(system, body)
     rules.check_capacity(host, system, body)
     rules.check_slots(system, body)
     _fill_slots(system, body, None)
@@ -141,10 +151,13 @@ def update(
         remapped = scsi_update.settle(host, partition, body)
     had = set(partition.profile_slots)
     renamed = name != partition.name
-    _move_capacity(host, partition, body)
+    held = partition.held
     document.sort(body)
     partition.element = body
     document.set_current(partition)
+    if held != partition.held:
+        system.take(partition.held - held)
+        host.touch(system)
     host.touch(partition, _detail(renamed, remapped))
     ownership.settle(host, partition, had)
     if renamed:
@@ -247,22 +260,32 @@ def _check_changes(host: Host, partition: Partition, body: Element) -> None:
     system = partition.system
     memory = _differs(old, body, partition_module.MEMORY)
     processors = _differs(old, body, partition_module.PROCESSORS)
+    changed = [
+        path
+        for path in _CHECKED
+        if content.text(body, path) != content.text(old, path)
+    ]
     if memory:
         rules.check_dynamic(partition, 'memory')
         rules.check_memory(system, body)
     if processors:
         rules.check_dynamic(partition, 'processors')
-        rules.check_processors(system, body)
+    if processors or partition_module.SHARING_MODE in changed:
+        processor_rules.check(system, body, partition)
     if memory or processors:
+        rules.check_current_range(partition, body)
         rules.check_capacity(host, system, body, partition)
     if partition_module.profile_slots(body) != partition_module.profile_slots(
         old
     ):
         rules.check_dynamic(partition, 'I/O slots')
         rules.check_slots(system, body, partition)
-    mode = 'PendingProcessorCompatibilityMode'
-    if content.text(body, mode) != partition.text(mode):
+    if partition_module.COMPATIBILITY in changed:
         rules.check_compatibility(system, body)
+    if partition_module.SECURE_BOOT in changed:
+        rules.check_secure_boot(system, body)
+    if partition_module.REMOTE_RESTART in changed:
+        rules.check_remote_restart(system, body, partition)
 
 
 def _differs(old: Element, new: Element, path: str) -> bool:
@@ -284,12 +307,3 @@ def _wanted(element: Element, path: str) -> dict[str, float | str]:
             except ValueError:
                 values[name] = text
     return values
-
-
-def _move_capacity(host: Host, partition: Partition, body: Element) -> None:
-    wanted = content.integer(body, f'{partition_module.MEMORY}/DesiredMemory')
-    memory = wanted - partition.memory
-    units = partition_module.units_of(body) - partition.units
-    if partition.is_active and (memory or units):
-        partition.system.take(memory, units)
-        host.touch(partition.system)

@@ -55,6 +55,19 @@ MEMORY = 'PartitionMemoryConfiguration'
 PROCESSORS = 'PartitionProcessorConfiguration'
 SHARED = f'{PROCESSORS}/SharedProcessorConfiguration'
 DEDICATED = f'{PROCESSORS}/DedicatedProcessorConfiguration'
+CURRENT_SHARED = f'{PROCESSORS}/CurrentSharedProcessorConfiguration'
+CURRENT_DEDICATED = f'{PROCESSORS}/CurrentDedicatedProcessorConfiguration'
+SHARING_MODE = f'{PROCESSORS}/SharingMode'
+SHARED_MODES = ('capped', 'uncapped')
+DEDICATED_MODES = (
+    'sre idle proces',
+    'keep idle procs',
+    'sre idle procs active',
+    'sre idle procs always',
+)
+COMPATIBILITY = 'PendingProcessorCompatibilityMode'
+SECURE_BOOT = 'PendingSecureBoot'
+REMOTE_RESTART = 'SimplifiedRemoteRestartCapable'
 CAPABILITIES = 'PartitionCapabilities'
 PROFILE_SLOTS = f'{IO}/ProfileIOSlots'
 
@@ -109,6 +122,15 @@ class Partition(resource.Resource):
         return units_of(self.element)
 
     @property
+    def held(self) -> managed_system.Amounts:
+        """What it has taken of its system: nothing if it is not active."""
+        if not self.is_active:
+            return managed_system.Amounts()
+        maximum = self.integer(f'{MEMORY}/CurrentMaximumMemory', self.memory)
+        overhead = self.system.overhead(maximum)
+        return managed_system.Amounts(self.memory, overhead, self.units)
+
+    @property
     def owner(self) -> io_slot.Owner:
         """This partition as the owner of slots."""
         return io_slot.Owner(self.uuid, self.id, self.name, self.type)
@@ -146,6 +168,17 @@ class Partition(resource.Resource):
         slot = self.find_profile_slot(drc_index)
         if slot is not None:
             slot.getparent().remove(slot)
+
+
+def amounts_of(
+    system: managed_system.System, element: content.Element
+) -> managed_system.Amounts:
+    """Return what a partition's content asks for."""
+    memory = content.integer(element, f'{MEMORY}/DesiredMemory')
+    maximum = content.integer(element, f'{MEMORY}/MaximumMemory', memory)
+    return managed_system.Amounts(
+        memory, system.overhead(maximum), units_of(element)
+    )
 
 
 def units_of(element: content.Element) -> float:

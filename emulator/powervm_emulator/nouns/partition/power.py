@@ -143,20 +143,25 @@ class PowerOff(_PowerOperation):
 
 
 def set_state(
-    host: Host, partition: Partition, state: str, rmc_state: str
+    host: Host,
+    partition: Partition,
+    state: str,
+    rmc_state: str,
+    boots: bool = False,
 ) -> None:
     """Put a partition into a state, with all that follows, and announce it.
 
     Memory and processors are taken from the system when it becomes active
     and given back when it is no longer.
+
+    :param boots: as of ``document.set_state``.
     """
-    was_active = partition.is_active
-    document.set_state(partition, state, rmc_state)
+    held = partition.held
+    document.set_state(partition, state, rmc_state, boots)
     host.touch(partition, 'PartitionState,ReferenceCode,Other')
     usage.settle(host.site)
-    if was_active != partition.is_active:
-        sign = 1 if partition.is_active else -1
-        partition.system.take(sign * partition.memory, sign * partition.units)
+    if held != partition.held:
+        partition.system.take(partition.held - held)
         host.touch(partition.system)
 
 
@@ -164,15 +169,18 @@ def _run(host: Host, partition: Partition) -> None:
     rmc_state = host.behaviour.rmc_after_power_on
     if partition.kind == partition_module.VIOS:
         rmc_state = partition_module.RMC_ACTIVE
-    set_state(host, partition, partition_module.RUNNING, rmc_state)
+    running = partition_module.RUNNING
+    set_state(host, partition, running, rmc_state, boots=True)
 
 
 def _check_activation(partition: Partition) -> None:
     system = partition.system
-    if partition.memory > system.memory_available:
+    wanted = partition_module.amounts_of(system, partition.element)
+    if wanted.total_memory > system.memory_available:
         raise JobError(
-            f'The partition {partition.name} needs {partition.memory} MB of '
-            f'memory and {system.memory_available} MB are available.'
+            f'The partition {partition.name} needs {wanted.memory} MB of '
+            f'memory and {wanted.overhead} MB for the hypervisor, and '
+            f'{system.memory_available} MB are available.'
         )
     if partition.units > system.units_available:
         raise JobError(

@@ -32,6 +32,34 @@ MAX_NAME = 31
 MAX_ID = 65535
 # Processor units are hundredths; comparing them needs no more than this.
 _EPSILON = 0.001
+# What an active partition can change within the range of its last boot: where
+# it asks for it, where the range is, and how both are called.
+_RANGES = (
+    (
+        f'{partition_module.MEMORY}/DesiredMemory',
+        partition_module.MEMORY,
+        'Memory',
+        'MB of memory',
+    ),
+    (
+        f'{partition_module.SHARED}/DesiredVirtualProcessors',
+        partition_module.CURRENT_SHARED,
+        'VirtualProcessors',
+        'virtual processors',
+    ),
+    (
+        f'{partition_module.SHARED}/DesiredProcessingUnits',
+        partition_module.CURRENT_SHARED,
+        'ProcessingUnits',
+        'processor units',
+    ),
+    (
+        f'{partition_module.DEDICATED}/DesiredProcessors',
+        partition_module.CURRENT_DEDICATED,
+        'Processors',
+        'dedicated processors',
+    ),
+)
 
 
 def check_name(host: Host, system: System, name: str, uuid: str) -> None:
@@ -103,35 +131,64 @@ def check_memory(system: System, element: Element) -> None:
             )
 
 
-def check_processors(system: System, element: Element) -> None:
-    """Minimum, desired and maximum are in order; each processor has units."""
-    if partition_module.is_dedicated(element):
-        _check_order(
-            element, partition_module.DEDICATED, 'Processors', 'processors'
-        )
-        return
-    section = partition_module.SHARED
-    _check_order(element, section, 'VirtualProcessors', 'virtual processors')
-    _check_order(element, section, 'ProcessingUnits', 'processor units')
-    units = content.number(element, f'{section}/DesiredProcessingUnits')
-    count = content.integer(element, f'{section}/DesiredVirtualProcessors')
-    least = system.units_per_processor * count
-    if not least - _EPSILON <= units <= count + _EPSILON:
-        raise errors.BadRequest(
-            f'{units:g} processor units are not between {least:g} and '
-            f'{count}, as {count} virtual processors need.'
-        )
-
-
 def check_compatibility(system: System, element: Element) -> None:
     """The processor compatibility mode is one that the system has."""
-    mode = content.text(element, 'PendingProcessorCompatibilityMode')
+    mode = content.text(element, partition_module.COMPATIBILITY)
     known = system.compatibility_modes
     if mode and known and mode not in known:
         raise errors.BadRequest(
             f'The system does not support the processor compatibility mode '
             f'{mode}.'
         )
+
+
+def check_remote_restart(
+    system: System, element: Element, present: Partition | None = None
+) -> None:
+    """Simplified remote restart is possible, and can change now.
+
+    :param present: the partition, if it exists.
+    """
+    wanted = content.boolean(element, partition_module.REMOTE_RESTART)
+    if wanted and not system.can_restart_remotely:
+        raise errors.BadRequest(
+            'The system does not support the simplified remote restart of '
+            'partitions.'
+        )
+    active = present is not None and present.is_active
+    if active and not system.can_toggle_remote_restart:
+        raise errors.Conflict(
+            'The system does not support a change of simplified remote '
+            'restart of an active partition.'
+        )
+
+
+def check_secure_boot(system: System, element: Element) -> None:
+    """The system and the type of the partition support secure boot."""
+    policy = content.integer(element, partition_module.SECURE_BOOT)
+    type_ = content.text(element, 'PartitionType')
+    if policy and not system.can_boot_securely:
+        raise errors.BadRequest('The system does not support secure boot.')
+    if policy and type_ == partition_module.IBM_I:
+        raise errors.BadRequest(
+            f'A partition of the type {type_} does not support secure boot.'
+        )
+
+
+def check_current_range(partition: Partition, element: Element) -> None:
+    """What an active partition asks for is within what it has booted with."""
+    if not partition.is_active:
+        return
+    for path, where, name, what in _RANGES:
+        desired = content.number(element, path)
+        low = partition.number(f'{where}/CurrentMinimum{name}', desired)
+        high = partition.number(f'{where}/CurrentMaximum{name}', desired)
+        if not low - _EPSILON <= desired <= high + _EPSILON:
+            raise errors.Conflict(
+                f'{desired:g} {what} are not between the {low:g} and '
+                f'{high:g} that the partition {partition.name!r} can have '
+                'until it is activated again.'
+            )
 
 
 def check_capacity(
@@ -149,28 +206,23 @@ def check_capacity(
     :param element: the content that is asked for.
     :param present: the partition, if it exists; what it has counts as free.
     """
-    memory = system.memory_available
-    units = system.units_available
+    free = system.available
     for other in host.of_type(Partition, system):
-        if other is present and other.is_active:
-            memory += other.memory
-            units += other.units
-        elif other is not present and not other.is_active:
-            memory -= other.memory
-            units -= other.units
-    wanted = content.integer(
-        element, f'{partition_module.MEMORY}/DesiredMemory'
-    )
-    if wanted > memory:
+        if other is present:
+            free += other.held
+        elif not other.is_active:
+            free -= partition_module.amounts_of(system, other.element)
+    wanted = partition_module.amounts_of(system, element)
+    if wanted.total_memory > free.total_memory:
         raise errors.Conflict(
-            f'{wanted} MB of memory were asked for and {max(memory, 0)} MB '
+            f'{wanted.memory} MB of memory and {wanted.overhead} MB for the '
+            f'hypervisor were asked for and {max(free.total_memory, 0)} MB '
             'are free.'
         )
-    wanted_units = partition_module.units_of(element)
-    if wanted_units > units + _EPSILON:
+    if wanted.units > free.units + _EPSILON:
         raise errors.Conflict(
-            f'{wanted_units:g} processor units were asked for and '
-            f'{max(units, 0):g} are free.'
+            f'{wanted.units:g} processor units were asked for and '
+            f'{max(free.units, 0):g} are free.'
         )
 
 
@@ -231,15 +283,4 @@ def _check_new_slot(
         raise errors.Conflict(
             f'The I/O slot {slot.name} is owned by the partition '
             f'{slot.owner.name!r} with the id {slot.owner.id}.'
-        )
-
-
-def _check_order(element: Element, section: str, name: str, what: str) -> None:
-    desired = content.number(element, f'{section}/Desired{name}')
-    minimum = content.number(element, f'{section}/Minimum{name}', desired)
-    maximum = content.number(element, f'{section}/Maximum{name}', desired)
-    if not 0 < minimum <= desired <= maximum:
-        raise errors.BadRequest(
-            f'{minimum:g} minimum, {desired:g} desired and {maximum:g} '
-            f'maximum {what} are not in order.'
         )
