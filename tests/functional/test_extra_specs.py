@@ -84,7 +84,7 @@ class ExtraSpecTest(moving.MovingTestCase, pools.PoolTestCase):
 
     def story_settings_follow_the_flavor_through_the_life_of_a_server(self):
         self.enable('host2', 'disabled')
-        server = self.boot(specs(_SHARED), vcpu=2)
+        server = self.boot(specs(_SHARED), vcpu=2, disk=1)
         self.assert_settings(server, _SHARED)
 
         server = self.reboot_hard(server)

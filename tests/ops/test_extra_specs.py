@@ -109,6 +109,7 @@ class ExtraSpecTest(base.HostTestCase):
 
     def test_settings_made_by_hand_survive_reboot_and_resize(self):
         self.wanted = self.spawn(settings=PLAIN)
+        self.set_state(base.OFF)
         lpar = self.partitions.find(self.wanted.lpar_uuid).handle
         lpar.proc_config.shared_proc_cfg.uncapped_weight = 77
         lpar.srr_enabled = True
