@@ -385,6 +385,12 @@ class CapableSystemTest(base.EmulatorTestCase):
         self.start()
         self.assertEqual(('POWER8', 2, '8192', '8'), self.current())
 
+    def test_pending_values_take_effect_if_control_plane_starts_lpar(self):
+        self.pend()
+        for state in ('not activated', 'running'):
+            self.control.set_partition('vm1', state=state)
+        self.assertEqual(('POWER8', 2, '8192', '8'), self.current())
+
     def test_weight_of_active_lpar_changes_at_once(self):
         self.start()
         changed = self.change(shared(uncapped_weight=9))
