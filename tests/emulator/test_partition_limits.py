@@ -268,7 +268,7 @@ class LimitTest(base.EmulatorTestCase):
 
 
 class CapableSystemTest(base.EmulatorTestCase):
-    """LPARs of the default world, which has all but one capability."""
+    """LPARs of the default world, which has all capabilities."""
 
     def setUp(self):
         super().setUp()
@@ -304,7 +304,7 @@ class CapableSystemTest(base.EmulatorTestCase):
         capabilities = system.get_capabilities()
         self.assertTrue(capabilities['simplified_remote_restart_capable'])
         self.assertTrue(capabilities['partition_secure_boot_capable'])
-        self.assertFalse(capabilities['dynamic_srr_capable'])
+        self.assertTrue(capabilities['dynamic_srr_capable'])
 
     def test_active_lpar_keeps_kind_of_processors(self):
         self.start()
@@ -313,7 +313,18 @@ class CapableSystemTest(base.EmulatorTestCase):
             dedicated(),
         )
 
-    def test_active_lpar_keeps_remote_restart(self):
+    def test_remote_restart_of_active_lpar_changes_with_toggle(self):
+        self.start()
+        for wanted in (True, False):
+            changed = self.change(attribute(srr_enabled=wanted))
+            self.assertEqual(wanted, changed.srr_enabled)
+
+    def test_active_lpar_keeps_remote_restart_without_toggle(self):
+        able = {**SYSTEM['capabilities'], 'simplified_remote_restart': True}
+        self.control.load_world(
+            {'systems': [{**SYSTEM, 'capabilities': able}]}
+        )
+        self.lpar = self.create()
         updated = self.change(attribute(srr_enabled=True))
         self.assertTrue(updated.srr_enabled)
         self.start()
@@ -383,6 +394,12 @@ class CapableSystemTest(base.EmulatorTestCase):
         # Nobody can have more than what is to be while it is off.
         self.assertEqual(('POWER9', 0, '8192', '8'), self.current())
         self.start()
+        self.assertEqual(('POWER8', 2, '8192', '8'), self.current())
+
+    def test_pending_values_take_effect_if_control_plane_starts_lpar(self):
+        self.pend()
+        for state in ('not activated', 'running'):
+            self.control.set_partition('vm1', state=state)
         self.assertEqual(('POWER8', 2, '8192', '8'), self.current())
 
     def test_weight_of_active_lpar_changes_at_once(self):
