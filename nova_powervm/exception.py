@@ -257,7 +257,7 @@ class TooManyProcessors(PowerVMError):
     code = 'powervm.partition.processor_limit'
     message = (
         'The LPAR is to have up to {number} {kind} processors, but the host '
-        'allows {limit} for an LPAR. Use a flavor with fewer vCPUs, or a '
+        'allows {limit}. Use a flavor with fewer vCPUs or, if it has one, a '
         'smaller powervm:max_vcpu.'
     )
 
@@ -283,8 +283,8 @@ class InsufficientCapacity(PowerVMError):
     code = 'powervm.partition.capacity'
     retryable = True
     message = (
-        'The LPAR needs {needed} {what}, but the host has {free} free. Stop '
-        'or move other LPARs of the host, or use a smaller flavor.'
+        'The LPAR needs {needed} more {what}, but the host has {free} free. '
+        'Stop or move other LPARs of the host, or use a smaller flavor.'
     )
 
 

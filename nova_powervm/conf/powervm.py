@@ -124,7 +124,10 @@ Increase the value if the log reports reads that timed out on a slow host.
 Number of processing units for each virtual processor of an instance.
 
 PowerVM shares processors. With a factor of 0.1, an instance with 4 vCPUs is
-guaranteed 0.4 processors and can use up to 4 while they are idle.
+guaranteed 0.4 processors and can use up to 4 while they are idle. A flavor
+can say otherwise with ``powervm:proc_units``.
+
+A change applies to new LPARs, and to those whose number of vCPUs changes.
 
 Placement offers the host's processors as VCPU, multiplied by
 ``[DEFAULT]cpu_allocation_ratio``. If that ratio and this factor together

@@ -39,11 +39,24 @@ class HypervisorMemory:
     """What the host says about the memory for an LPAR.
 
     :param overhead_mb: The memory in MiB that the hypervisor needs for it.
-    :param free_mb: The memory in MiB that no LPAR uses.
+    :param free_mb: The memory in MiB that no LPAR uses; None if the host does
+        not tell.
     """
 
     overhead_mb: int
-    free_mb: int
+    free_mb: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProcessorLimits:
+    """The most processors of a kind that an LPAR can have; 0 if unknown.
+
+    :param desired: That it can be given.
+    :param maximum: That its maximum can be.
+    """
+
+    desired: int = 0
+    maximum: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,9 +73,8 @@ class ManagedSystem:
     :param proc_units_free: CurrentAvailableSystemProcessorUnits.
     :param min_units_per_vcpu: MinimumProcessorUnitsPerVirtualProcessor.
     :param io_slots: All physical I/O slots with their owners.
-    :param max_virtual: The most virtual processors that an LPAR can have; 0 if
-        the host does not tell it.
-    :param max_dedicated: The same for dedicated processors.
+    :param virtual: The limits of virtual processors.
+    :param dedicated: The limits of dedicated processors.
     :param compatibility_modes: SupportedPartitionProcessorCompatibilityModes.
     :param has_dedicated_processors: Whether LPARs can have dedicated ones.
     :param has_remote_restart: Whether it is capable of simplified remote
@@ -80,8 +92,8 @@ class ManagedSystem:
     proc_units_free: float
     min_units_per_vcpu: float
     io_slots: tuple[slots.Slot, ...] = ()
-    max_virtual: int = 0
-    max_dedicated: int = 0
+    virtual: ProcessorLimits = ProcessorLimits()
+    dedicated: ProcessorLimits = ProcessorLimits()
     compatibility_modes: tuple[str, ...] = ()
     has_dedicated_processors: bool = True
     has_remote_restart: bool = False

@@ -59,18 +59,15 @@ class Units:
     """
 
     form: str = (
-        'a number from 0.05 to 256 with at most two digits after the point'
+        'a number from 0.05 to 999.99 with at most two digits after the point'
     )
-    pattern: str = r'\d{1,3}(\.\d{1,2})?'
+    pattern: str = r'0?\.(0[5-9]|[1-9][0-9]?)|[1-9][0-9]{0,2}(\.[0-9]{1,2})?'
 
     def parse(self, text: str) -> float:
         """Return the number."""
         if not re.fullmatch(self.pattern, text):
             raise ValueError(text)
-        number = float(text)
-        if not 0.05 <= number <= 256:
-            raise ValueError(text)
-        return number
+        return float(text)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -248,7 +245,9 @@ def _enough_units(limit: str) -> HostCheck:
     return check
 
 
-def _has_dedicated(case: Case, host: host_values.ManagedSystem) -> str | None:
+def _allows_dedicated(
+    case: Case, host: host_values.ManagedSystem
+) -> str | None:
     if case.value and not host.has_dedicated_processors:
         return 'the host has no LPARs with dedicated processors'
     return None
@@ -277,7 +276,7 @@ def _verifies_guests(
 
 _MEMORY = Whole(128, 2**25)
 _PROCESSORS = Whole(1, 10**4)
-_SHARED = 'PartitionProcessorConfiguration/SharedProcessorConfiguration/'
+_UNITS = 'PartitionProcessorConfiguration/SharedProcessorConfiguration/'
 
 TABLE: tuple[ExtraSpec, ...] = (
     ExtraSpec(
@@ -303,7 +302,7 @@ TABLE: tuple[ExtraSpec, ...] = (
     ExtraSpec(
         'min_vcpu',
         _PROCESSORS,
-        f'{_SHARED}MinimumVirtualProcessors',
+        f'{_UNITS}MinimumVirtualProcessors',
         'The least number of processors, virtual or dedicated.',
         "the flavor's vCPUs",
         in_flavor=_at_most('vcpus'),
@@ -311,7 +310,7 @@ TABLE: tuple[ExtraSpec, ...] = (
     ExtraSpec(
         'max_vcpu',
         _PROCESSORS,
-        f'{_SHARED}MaximumVirtualProcessors',
+        f'{_UNITS}MaximumVirtualProcessors',
         'The number of processors, virtual or dedicated, that an '
         'administrator can let the running LPAR grow to.',
         "the flavor's vCPUs",
@@ -320,7 +319,7 @@ TABLE: tuple[ExtraSpec, ...] = (
     ExtraSpec(
         'proc_units',
         Units(),
-        f'{_SHARED}DesiredProcessingUnits',
+        f'{_UNITS}DesiredProcessingUnits',
         'The processing units that all virtual processors together are '
         'guaranteed: 1 is one processor.',
         '``[powervm]proc_units_factor`` for each vCPU, within the limits '
@@ -331,22 +330,25 @@ TABLE: tuple[ExtraSpec, ...] = (
     ExtraSpec(
         'min_proc_units',
         Units(),
-        f'{_SHARED}MinimumProcessingUnits',
+        f'{_UNITS}MinimumProcessingUnits',
         'The least processing units.',
         'in proportion to the least number of processors',
-        in_flavor=_all(_shared_only, _at_most('proc_units')),
+        in_flavor=_all(
+            _shared_only, _at_most('proc_units'), _at_most('min_vcpu')
+        ),
         on_host=_enough_units('min_vcpu'),
     ),
     ExtraSpec(
         'max_proc_units',
         Units(),
-        f'{_SHARED}MaximumProcessingUnits',
+        f'{_UNITS}MaximumProcessingUnits',
         'The processing units that an administrator can let the running '
         'LPAR grow to.',
         'in proportion to the largest number of processors',
         in_flavor=_all(
             _shared_only, _at_least('proc_units'), _at_most('max_vcpu')
         ),
+        on_host=_enough_units('max_vcpu'),
     ),
     ExtraSpec(
         'dedicated_proc',
@@ -355,7 +357,7 @@ TABLE: tuple[ExtraSpec, ...] = (
         'Whether each vCPU is a whole processor that no other LPAR uses while '
         'this one runs.',
         'false',
-        on_host=_has_dedicated,
+        on_host=_allows_dedicated,
     ),
     ExtraSpec(
         'dedicated_sharing_mode',
@@ -385,7 +387,7 @@ TABLE: tuple[ExtraSpec, ...] = (
     ExtraSpec(
         'shared_weight',
         Whole(0, 255),
-        f'{_SHARED}UncappedWeight',
+        f'{_UNITS}UncappedWeight',
         "The weight of the LPAR's share of idle processing units, compared "
         'with that of other uncapped LPARs.',
         str(settings.DEFAULT_WEIGHT),
@@ -475,38 +477,20 @@ def _unknown(key: str) -> str:
 
 
 def objections_in_flavor(
-    extra_specs: Mapping[str, str],
-    named: settings.Named,
-    wanted: settings.Settings,
-    *,
-    has_slots: bool,
+    flavor: settings.FlavorSettings, *, has_slots: bool
 ) -> Iterator[Objection]:
-    """Yield which values do not go with the rest of a flavor.
+    """Yield what is wrong in a flavor, whatever the host.
 
-    :param extra_specs: The extra specs of the flavor.
-    :param named: Their values by setting, as parsed.
-    :param wanted: The settings that an LPAR is to have.
-    :param has_slots: Whether it is to have physical slots.
+    :param flavor: The flavor.
+    :param has_slots: Whether its servers have physical slots.
     """
+    named, wrong = parse(flavor.extra_specs)
+    yield from wrong
+    if wrong:
+        return
+    wanted = settings.decide_settings(flavor, named)
     for row in TABLE:
         if row.name in named:
-            case = Case(named[row.name], wanted, has_slots)
-            if reason := row.in_flavor(case):
-                yield Objection(row.key, extra_specs[row.key], reason)
-
-
-def objections_of_host(
-    extra_specs: Mapping[str, str],
-    named: settings.Named,
-    wanted: settings.Settings,
-    host: host_values.ManagedSystem,
-) -> Iterator[Objection]:
-    """Yield which values a host does not support.
-
-    The parameters are those of :func:`objections_in_flavor`.
-    """
-    for row in TABLE:
-        if row.name in named:
-            reason = row.on_host(Case(named[row.name], wanted), host)
+            reason = row.in_flavor(Case(named[row.name], wanted, has_slots))
             if reason:
-                yield Objection(row.key, extra_specs[row.key], reason)
+                yield Objection(row.key, flavor.extra_specs[row.key], reason)

@@ -26,7 +26,6 @@ from nova_powervm.lpar import settings as lpar_settings
 #: PowerVM's limit on the length of a partition's name.
 LPAR_NAME_LIMIT = 31
 _REFUSED = re.compile(r'[^A-Za-z0-9._ -]')
-#: PowerVM hands out processing units in hundredths.
 
 
 class Power(enum.StrEnum):

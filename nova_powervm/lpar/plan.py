@@ -28,6 +28,7 @@ from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import setting_checks
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import storage
@@ -150,13 +151,15 @@ class _Planner:
         wanted = self._wanted
         added = wanted.slots
         # What a host supports never changes, but the slots do.
-        settings = setting_checks.settle(
+        settings = setting_checks.choose_settings(
             wanted, self._actual.slots if added else self._actual.rules
         )
         self._refuse_devices(added)
         assigned = tuple(self._assignment(slot) for slot in added)
-        if settings and wanted.power_on and not self._is_rebuild_check:
-            setting_checks.check_room(settings, None, self._actual)
+        if settings and (wanted.power_on or wanted.runs_later):
+            setting_checks.check_room(
+                settings, self._held_in_rebuild(), self._actual
+            )
         names = slots.format_drc_indexes(wanted.drc_indexes) or 'none'
         return steps.Document(
             spec=partition.PartitionSpec(
@@ -177,6 +180,11 @@ class _Planner:
         return self._operation.is_check and (
             self._operation.disks is operations.Disks.MADE
         )
+
+    def _held_in_rebuild(self) -> lpar_settings.Settings | None:
+        """Return what the LPAR holds that Nova removes for a rebuild."""
+        lpar = self._actual.lpar if self._is_rebuild_check else None
+        return lpar.settings if lpar and lpar.is_active else None
 
     def _remains(self) -> list[steps.Step]:
         """Remove what an interrupted build left.
@@ -356,7 +364,7 @@ class _Planner:
         freed = frozenset(lpar.slots) - wanted.drc_indexes
         settings = None
         if self._operation.settings:
-            settings = setting_checks.settle(
+            settings = setting_checks.choose_settings(
                 wanted,
                 self._actual.slots if gaps else self._actual.rules,
                 lpar.settings,
@@ -364,8 +372,8 @@ class _Planner:
         changed = lpar.settings.changes(settings) if settings else frozenset()
         if not (gaps or freed or changed):
             return None
-        if settings and self._starts:
-            setting_checks.check_room(settings, lpar, self._actual)
+        if settings and (self._starts or wanted.runs_later):
+            setting_checks.check_room(settings, lpar.settings, self._actual)
         added = [s for s in gaps if s.drc_index not in lpar.slots]
         lost = {s.drc_index for s in added} - wanted.moved_slots.keys()
         if lost:

@@ -14,16 +14,16 @@
 """Checks what a flavor says about an LPAR against the flavor and the host."""
 
 import dataclasses
+from collections.abc import Collection
 
 from nova_powervm import exception
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import extra_specs
-from nova_powervm.lpar import partition
 from nova_powervm.lpar import settings
 from nova_powervm.lpar import spec
 
 
-def settle(
+def choose_settings(
     wanted: spec.Wanted,
     host: host_values.ManagedSystem,
     present: settings.Settings | None = None,
@@ -41,31 +41,58 @@ def settle(
     flavor = wanted.settings
     if flavor is None:
         return None
+    named = _parse(flavor)
+    found = settings.decide_settings(
+        flavor, named, present, [*map(_of_new_lpar, wanted.other_settings)]
+    )
+    changed = present.changes(found) if present else {*settings.NAMES}
+    rows = [row for row in extra_specs.TABLE if row.name in changed & {*named}]
+    for row in rows:
+        case = extra_specs.Case(named[row.name], found, bool(wanted.slots))
+        _refuse(flavor, row, row.in_flavor(case), exception.ExtraSpecRefused)
+    for row in rows:
+        case = extra_specs.Case(named[row.name], found)
+        _refuse(
+            flavor,
+            row,
+            row.on_host(case, host),
+            exception.ExtraSpecUnsupported,
+        )
+    _check_sizes(flavor, found, host, changed)
+    return found
+
+
+def _parse(flavor: settings.FlavorSettings) -> settings.Named:
     named, wrong = extra_specs.parse(flavor.extra_specs)
     for objection in wrong:
         raise exception.ExtraSpecRefused(**dataclasses.asdict(objection))
-    found = settings.decide_settings(flavor, named, present)
-    if found == present:
-        return found
-    for objection in extra_specs.objections_in_flavor(
-        flavor.extra_specs, named, found, has_slots=bool(wanted.slots)
-    ):
-        raise exception.ExtraSpecRefused(**dataclasses.asdict(objection))
-    _check_sizes(flavor, named, found, host)
-    for objection in extra_specs.objections_of_host(
-        flavor.extra_specs, named, found, host
-    ):
-        raise exception.ExtraSpecUnsupported(**dataclasses.asdict(objection))
-    return found
+    return named
+
+
+def _of_new_lpar(flavor: settings.FlavorSettings) -> settings.Settings:
+    """Return what a flavor gives a new LPAR, as far as it is valid."""
+    named, _ = extra_specs.parse(flavor.extra_specs)
+    return settings.decide_settings(flavor, named)
+
+
+def _refuse(
+    flavor: settings.FlavorSettings,
+    row: extra_specs.ExtraSpec,
+    reason: str | None,
+    error: type[exception.ExtraSpecRefused],
+) -> None:
+    if reason:
+        value = flavor.extra_specs[row.key]
+        raise error(key=row.key, value=value, reason=reason)
 
 
 def _check_sizes(
     flavor: settings.FlavorSettings,
-    named: settings.Named,
     found: settings.Settings,
     host: host_values.ManagedSystem,
+    changed: Collection[str],
 ) -> None:
-    """Check the flavor's memory and vCPUs.
+    """Check the memory and the processors, as far as they change.
 
     :raises exception.MemorySizeRefused: The memory is not a multiple of the
         host's region size.
@@ -73,7 +100,7 @@ def _check_sizes(
     :raises exception.TooManyProcessors: The host has no such large LPARs.
     """
     region = host.memory_region_mb
-    if region > 0 and found.memory_mb % region:
+    if 'memory_mb' in changed and region > 0 and found.memory_mb % region:
         below = found.memory_mb - found.memory_mb % region
         choices = [size for size in (below, below + region) if size > 0]
         raise exception.MemorySizeRefused(
@@ -82,46 +109,55 @@ def _check_sizes(
             choices=' or '.join(map(str, choices)),
         )
     least = round(found.vcpus * host.min_units_per_vcpu, settings.UNITS_DIGITS)
-    if found.processors < least and 'proc_units' not in named:
+    if {'vcpus', 'proc_units'} & {*changed} and found.processors < least:
         raise exception.ProcessorsRefused(
             vcpus=found.vcpus,
             factor=flavor.units_per_vcpu,
             units=found.proc_units,
             minimum=host.min_units_per_vcpu,
         )
-    limit = host.max_dedicated if found.dedicated_proc else host.max_virtual
-    if limit and found.max_vcpu > limit:
-        raise exception.TooManyProcessors(
-            number=found.max_vcpu,
-            kind='dedicated' if found.dedicated_proc else 'virtual',
-            limit=limit,
-        )
+    kind = 'dedicated' if found.dedicated_proc else 'virtual'
+    limits = host.dedicated if found.dedicated_proc else host.virtual
+    for name, limit in (
+        ('vcpus', limits.desired),
+        ('max_vcpu', limits.maximum),
+    ):
+        number = getattr(found, name)
+        if name in changed and 0 < limit < number:
+            raise exception.TooManyProcessors(
+                number=number, kind=kind, limit=limit
+            )
 
 
 def check_room(
     wanted: settings.Settings,
-    lpar: partition.Partition | None,
+    held: settings.Settings | None,
     actual: spec.Actual,
 ) -> None:
-    """Check that the host has what an LPAR takes when it starts.
+    """Check that the host has what an LPAR needs to start.
 
     The hypervisor uses memory of its own for each LPAR, which grows with the
     largest memory that it may get. The host is asked for it only if the last
     reading leaves any doubt.
 
     :param wanted: The settings that the LPAR is to have.
-    :param lpar: The LPAR, which may run; None if there is none.
+    :param held: Those for which it has processors and memory already; None if
+        it has none.
     :param actual: What the host says.
     :raises exception.InsufficientCapacity: There is not enough.
     """
-    held = lpar.settings if lpar is not None and lpar.is_active else None
-    units = wanted.processors - (held.processors if held else 0)
+    units = wanted.least_processors - (held.least_processors if held else 0)
     if units > actual.rules.proc_units_free:
         _refuse_lack('processing units', units, actual.slots.proc_units_free)
-    memory_mb = wanted.memory_mb - (held.memory_mb if held else 0)
-    if memory_mb + wanted.max_mem <= actual.rules.memory_free_mb:
+    memory_mb = wanted.min_mem - (held.min_mem if held else 0)
+    if memory_mb <= 0 or (
+        memory_mb + wanted.max_mem <= actual.rules.memory_free_mb
+    ):
         return
     found = actual.hypervisor_memory(wanted.memory_mb, wanted.max_mem)
+    if found.free_mb is None:
+        # It does not tell, and refuses the start itself.
+        return
     memory_mb += found.overhead_mb
     if held is not None:
         memory_mb -= actual.hypervisor_memory(
@@ -131,6 +167,7 @@ def check_room(
 
 
 def _refuse_lack(what: str, needed: float, free: float) -> None:
+    needed, free = (round(n, settings.UNITS_DIGITS) for n in (needed, free))
     if needed > free:
         raise exception.InsufficientCapacity(
             what=what, needed=f'{needed:g}', free=f'{free:g}'

@@ -25,6 +25,7 @@ from typing import Any
 
 Named = Mapping[str, Any]
 
+#: PowerVM hands out processing units in hundredths.
 UNITS_DIGITS = 2
 DEFAULT_WEIGHT = 64
 #: Idle processors of a stopped LPAR may be used by others.
@@ -69,15 +70,12 @@ class FlavorSettings:
     :param units_per_vcpu: Processing units for each of them
         (``[powervm]proc_units_factor``), unless an extra spec says otherwise.
     :param extra_specs: The flavor's extra specs.
-    :param former: The keys of the extra specs of the flavor that a move
-        replaces by this one.
     """
 
     memory_mb: int
     vcpus: int
     units_per_vcpu: float
     extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    former: Collection[str] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,8 +135,13 @@ class Settings:
 
     @property
     def processors(self) -> float:
-        """The processing units that it takes from the host while it runs."""
+        """The processors that it has, as processing units."""
         return self.proc_units or float(self.vcpus)
+
+    @property
+    def least_processors(self) -> float:
+        """The processors that it needs to start, as processing units."""
+        return self.min_proc_units or float(self.min_vcpu)
 
     def changes(self, wanted: 'Settings') -> frozenset[str]:
         """Return the names of the settings that differ from those wanted."""
@@ -160,7 +163,7 @@ class Settings:
             (name, getattr(self, name), getattr(wanted, name))
             for name in NAMES
             if name in names
-            and not (self.has_default(name) and wanted.has_default(name))
+            and not (self.follows_size(name) and wanted.follows_size(name))
         )
         return [
             f'{describe_name(name)} {have} instead of {want}'
@@ -168,7 +171,7 @@ class Settings:
             if have != want and None not in (have, want)
         ]
 
-    def has_default(self, name: str) -> bool:
+    def follows_size(self, name: str) -> bool:
         """Return whether a setting is a limit that follows a size."""
         value = getattr(self, name)
         if name not in _LIMITS or value is None:
@@ -185,66 +188,94 @@ def describe_name(name: str) -> str:
 
 
 def decide_settings(
-    flavor: FlavorSettings, named: Named, present: Settings | None = None
+    flavor: FlavorSettings,
+    named: Named,
+    present: Settings | None = None,
+    others: Collection[Settings] = (),
 ) -> Settings:
     """Decide which settings an LPAR is to have.
 
-    A setting that the flavor does not name stays as it is: somebody may have
-    changed it on the host. If there is no LPAR, or the flavor before a move
-    named it, it gets its default.
+    Memory and vCPUs are the flavor's. Another setting that it does not name
+    stays if somebody has set it on the host, which is if no flavor of the
+    instance gives it; processing units stay while the number of processors
+    does. All else has its default.
 
     :param flavor: The flavor.
     :param named: The values of the flavor's extra specs, by setting.
     :param present: The settings of the LPAR, if there is one.
+    :param others: What other flavors that the instance may have had would
+        give a new LPAR.
     """
-    former = {key.partition(':')[2] for key in flavor.former}
-    found = {} if present is None else dataclasses.asdict(present)
+    new = _decide_new(flavor, named)
+    if present is None:
+        return new
     kept = {
         name: value
-        for name, value in found.items()
-        if value is not None and name not in named and name not in former
+        for name, value in dataclasses.asdict(present).items()
+        if value is not None
+        and name not in (*named, 'memory_mb', 'vcpus')
+        and all(value != getattr(each, name) for each in (new, *others))
     }
-    chosen = {**_DEFAULTS, **kept, **named}
-    chosen['memory_mb'], chosen['vcpus'] = flavor.memory_mb, flavor.vcpus
-    chosen['dedicated_proc'] = _has_dedicated(named, kept)
-    for name in _SHARED if chosen['dedicated_proc'] else _DEDICATED:
-        chosen[name] = None
-    if not chosen['dedicated_proc']:
-        chosen['uncapped'] = _is_uncapped(named, kept)
-        if not chosen['uncapped']:
-            chosen['shared_weight'] = None
-        chosen['proc_units'] = _proc_units(flavor, named)
-    for name, (size, default) in _LIMITS.items():
-        if name in named or (chosen['dedicated_proc'] and name in _SHARED):
-            continue
-        chosen[name] = default(chosen)
-        # One that is not the default was set on the host.
-        if name in kept and kept[name] != default(found):
-            bound = min if name.startswith('min_') else max
-            chosen[name] = bound(kept[name], chosen[size])
+    if present.vcpus != flavor.vcpus:
+        kept.pop('proc_units', None)
+    return _keep(new, named, kept)
+
+
+def _decide_new(flavor: FlavorSettings, named: Named) -> Settings:
+    """Decide the settings of a new LPAR."""
+    chosen = {
+        **_DEFAULTS,
+        'memory_mb': flavor.memory_mb,
+        'vcpus': flavor.vcpus,
+        'proc_units': _proc_units(flavor, named),
+        **named,
+    }
+    _leave_out(chosen)
+    for name, (_, default) in _LIMITS.items():
+        if name not in named and not _is_left_out(name, chosen):
+            chosen[name] = default(chosen)
     return Settings(**chosen)
 
 
-def _has_dedicated(named: Named, kept: Named) -> bool:
-    """Return whether an LPAR has dedicated processors.
+def _keep(new: Settings, named: Named, kept: Named) -> Settings:
+    """Return settings with those that somebody has set on the host.
 
-    A flavor that names a setting of one kind of processors means that kind.
+    :param new: The settings of a new LPAR.
+    :param named: Those that the flavor names.
+    :param kept: Those that somebody has set.
     """
-    if 'dedicated_proc' in named:
-        return bool(named['dedicated_proc'])
-    if any(name in named for name in _SHARED):
-        return False
-    return bool(kept.get('dedicated_proc'))
+    chosen = {**dataclasses.asdict(new), **kept}
+    if any(name in named for name in _OF_SHARED):
+        # The flavor means processors of this kind.
+        chosen['dedicated_proc'] = False
+    for name, value in _DEFAULTS.items():
+        if chosen[name] is None:
+            chosen[name] = value
+    _leave_out(chosen)
+    for name, (size, _) in _LIMITS.items():
+        if name not in named and not _is_left_out(name, chosen):
+            bound = min if name.startswith('min_') else max
+            chosen[name] = bound(chosen[name], chosen[size])
+    return Settings(**chosen)
 
 
-def _is_uncapped(named: Named, kept: Named) -> bool:
-    if 'uncapped' in named:
-        return bool(named['uncapped'])
-    return 'shared_weight' in named or bool(kept.get('uncapped', True))
+def _leave_out(chosen: dict[str, Any]) -> None:
+    """Leave out what is for the other kind of processors."""
+    for name in NAMES:
+        if _is_left_out(name, chosen):
+            chosen[name] = None
+
+
+def _is_left_out(name: str, chosen: Named) -> bool:
+    if chosen['dedicated_proc']:
+        return name in _OF_SHARED
+    if name == 'shared_weight':
+        return not chosen['uncapped']
+    return name in _OF_DEDICATED
 
 
 def _proc_units(flavor: FlavorSettings, named: Named) -> float:
-    """Return the processing units, within the limits that a flavor names."""
+    """Return the processing units, within the limits that are named."""
     if 'proc_units' in named:
         return float(named['proc_units'])
     units = round(flavor.vcpus * flavor.units_per_vcpu, UNITS_DIGITS)
@@ -259,6 +290,8 @@ def _scaled(settings: Named, limit: str) -> float:
 
 
 _DEFAULTS: Named = {
+    'dedicated_proc': False,
+    'uncapped': True,
     'shared_weight': DEFAULT_WEIGHT,
     'dedicated_sharing_mode': DEFAULT_SHARING,
 }
@@ -271,11 +304,11 @@ _LIMITS: Mapping[str, tuple[str, Callable[[Named], Any]]] = {
     'min_proc_units': ('proc_units', lambda s: _scaled(s, 'min_vcpu')),
     'max_proc_units': ('proc_units', lambda s: _scaled(s, 'max_vcpu')),
 }
-_SHARED = (
+_OF_SHARED = (
     'proc_units',
     'min_proc_units',
     'max_proc_units',
     'uncapped',
     'shared_weight',
 )
-_DEDICATED = ('dedicated_sharing_mode',)
+_OF_DEDICATED = ('dedicated_sharing_mode',)

@@ -75,6 +75,7 @@ class Wanted:
     :param name: Its name (``instance.name``, not the display name).
     :param settings: What the flavor says about its settings; None to leave
         them as they are.
+    :param other_settings: What the other flavors of a move say.
     :param slots: All the slots that it has.
     :param moved_slots: DRC index of each slot that a move takes from the LPAR
         or gives to it, and the uuid of the migration.
@@ -89,6 +90,7 @@ class Wanted:
     :param ports: Its ports as Nova knows them; None if they are unknown, which
         leaves the adapters as they are.
     :param power_on: Whether to start it.
+    :param runs_later: Whether a later operation starts it, in a check.
     :param timeout: Seconds for its guest to shut down; 0 to stop it at once.
     :param pool_is_current: Whether the disks that the host's pool has for the
         instance are the ones it uses, rather than some of years ago.
@@ -99,6 +101,7 @@ class Wanted:
     instance_uuid: str
     name: str = ''
     settings: lpar_settings.FlavorSettings | None = None
+    other_settings: tuple[lpar_settings.FlavorSettings, ...] = ()
     slots: tuple[WantedSlot, ...] = ()
     moved_slots: Mapping[int, str] = dataclasses.field(default_factory=dict)
     root: WantedImage | None = None
@@ -108,6 +111,7 @@ class Wanted:
     config_drive: bool = False
     ports: tuple[network_ports.Port, ...] | None = None
     power_on: bool = True
+    runs_later: bool = False
     timeout: int = 0
     pool_is_current: bool = True
     allocated: frozenset[str] | None = None

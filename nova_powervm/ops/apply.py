@@ -110,12 +110,12 @@ class LparOps:
         operation: operations.Operation,
         wanted: spec.Wanted,
         askers: survey.Askers | None = None,
-        check: Callable[[], None] = lambda: None,
+        before: Callable[[], None] = lambda: None,
     ) -> 'Outcome':
         """Plan an operation, and carry it out.
 
-        :param check: Raises what else refuses the operation; it is called
-            just before the first change.
+        :param before: Is called once the plan is made, before the first
+            change; it may refuse the operation, or change records of Nova's.
         :returns: What was done.
         :raises exception.PowerVMError: The operation was refused before it
             changed anything; or it failed, and what is done then is in the
@@ -124,7 +124,7 @@ class LparOps:
         asked = askers or survey.Askers()
         with survey.Survey(self.readers, operation, wanted, asked) as found:
             planned = found.plan()
-            check()
+            before()
             LOG.log(
                 logging.INFO if planned.steps else logging.DEBUG,
                 'Plan for LPAR %(lpar_uuid)s: %(plan)s.',

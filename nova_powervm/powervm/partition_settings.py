@@ -31,6 +31,7 @@ _SHARED = {
     'max_proc_units': 'max_units',
     'shared_weight': 'uncapped_weight',
 }
+_WEIGHT = 'UncappedWeight'
 # Those with an attribute of the LPAR itself, to read and to write.
 _OTHERS = {
     'processor_compatibility': (
@@ -61,7 +62,8 @@ def _read_processors(config: Any) -> dict[str, Any]:
         return {
             **_attributes(config.dedicated_proc_cfg, _DEDICATED),
             'dedicated_proc': True,
-            'dedicated_sharing_mode': config.sharing_mode,
+            'dedicated_sharing_mode': config.sharing_mode
+            or settings.DEFAULT_SHARING,
         }
     found = _attributes(config.shared_proc_cfg, _SHARED)
     found['uncapped'] = (
@@ -104,6 +106,15 @@ def _write_processors(
     _write(config.shared_proc_cfg, _SHARED, wanted, names)
     if 'uncapped' in names:
         config.sharing_mode = _sharing_mode(wanted)
+        if not wanted.uncapped:
+            _remove_weight(config.shared_proc_cfg.element)
+
+
+def _remove_weight(shared: Any) -> None:
+    """Remove what capped processors have not."""
+    weight = shared.find(_WEIGHT)
+    if weight is not None:
+        shared.remove(weight)
 
 
 def _new_processors(adapter: Any, wanted: settings.Settings) -> Any:

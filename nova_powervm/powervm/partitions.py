@@ -32,6 +32,7 @@ from pypowervm.wrappers import logical_partition
 from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.powervm import partition_settings
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import system
@@ -205,6 +206,7 @@ class RestPartitions:
             lpar_builder.MEM: spec.settings.memory_mb,
             lpar_builder.VCPU: spec.settings.vcpus,
             lpar_builder.DED_PROCS: spec.settings.dedicated_proc,
+            **_sharing(spec.settings),
             lpar_builder.PHYS_IO_SLOTS: self._required(spec.slots),
         }
         lpar = lpar_builder.LPARBuilder(
@@ -343,6 +345,13 @@ class RestPartitions:
 def _off_options(lpar: Any, hard: bool) -> power_opts.PowerOffOpts:
     options = power_opts.PowerOffOpts()
     return options.vsp_hard() if hard else options.soft_detect(lpar)
+
+
+def _sharing(wanted: lpar_settings.Settings) -> dict[str, str]:
+    """Return pypowervm's attribute of capped processors, if they are."""
+    if wanted.uncapped is not False:
+        return {}
+    return {lpar_builder.SHARING_MODE: base_partition.SharingMode.CAPPED}
 
 
 def _partition(lpar: Any) -> partition.Partition:

@@ -151,8 +151,8 @@ class RestSystem:
     ) -> host_values.HypervisorMemory:
         """Ask how much memory the hypervisor needs for an LPAR.
 
-        (Job ``QueryReservedMemoryRequiredForPartition``.) A host that does not
-        tell it is taken to need 512 MiB.
+        (Job ``QueryReservedMemoryRequiredForPartition``.) Without an answer,
+        it is not known how much memory is free.
 
         :param memory_mb: The memory of the LPAR in MiB.
         :param max_mem: The largest memory that it may get, in MiB.
@@ -163,8 +163,6 @@ class RestSystem:
                 self.wrapper.uuid,
                 {'desired_mem': memory_mb, 'max_mem': max_mem},
             )
-            if free is None:
-                free = self.wrapper.memory_free
             return host_values.HypervisorMemory(overhead, free)
 
     @rest_errors.retried

@@ -60,8 +60,12 @@ def managed_system_of(
         proc_units=system.proc_units_configurable,
         proc_units_free=system.proc_units_avail,
         min_units_per_vcpu=system.min_proc_units,
-        max_virtual=system.max_vcpus_per_aix_linux_lpar,
-        max_dedicated=system.max_procs_per_aix_linux_lpar,
+        virtual=host_values.ProcessorLimits(
+            system.max_vcpus_per_aix_linux_lpar, system.max_sys_vcpus_limit
+        ),
+        dedicated=host_values.ProcessorLimits(
+            system.max_procs_per_aix_linux_lpar, system.max_sys_procs_limit
+        ),
         compatibility_modes=system.proc_compat_modes,
         has_dedicated_processors=system.get_capability(
             'dedicated_processor_partition_capable'

@@ -202,16 +202,23 @@ class Descriptions:
         return spec.Wanted(
             instance.uuid,
             name=instance.name,
-            settings=settings.FlavorSettings(
-                flavor.memory_mb,
-                flavor.vcpus,
-                self._units,
-                dict(flavor.extra_specs or {}),
-                former=instance_moves.other_extra_specs(instance, flavor),
+            settings=self._settings(flavor),
+            other_settings=tuple(
+                self._settings(other)
+                for other in instance_moves.flavors(instance)
+                if other.id != flavor.id
             ),
             slots=self._claims.wanted_slots(instance.uuid, found, requests),
             config_drive=configdrive.required_by(instance),
             **rest,
+        )
+
+    def _settings(self, flavor: Any) -> settings.FlavorSettings:
+        return settings.FlavorSettings(
+            flavor.memory_mb,
+            flavor.vcpus,
+            self._units,
+            dict(flavor.extra_specs or {}),
         )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
+from nova.compute import vm_states
 
 from nova_powervm.devices import claims
 from nova_powervm.lpar import disk_resizes
@@ -63,6 +64,11 @@ def is_within_host(migration: Any) -> bool:
     return bool(migration.source_compute == migration.dest_compute)
 
 
+def is_running(instance: Any) -> bool:
+    """Return whether Nova starts an instance at the end of its move."""
+    return bool(instance.vm_state != vm_states.STOPPED)
+
+
 def flavors(instance: Any) -> list[Any]:
     """Return the flavors that the devices of an instance may be of.
 
@@ -72,20 +78,6 @@ def flavors(instance: Any) -> list[Any]:
     """
     found = [instance.flavor, instance.new_flavor, instance.old_flavor]
     return [flavor for flavor in found if flavor is not None]
-
-
-def other_extra_specs(instance: Any, flavor: Any) -> frozenset[str]:
-    """Return the keys of extra specs that an instance may have had before.
-
-    :param instance: nova.objects.Instance.
-    :param flavor: nova.objects.Flavor, the one that it gets or has.
-    """
-    return frozenset(
-        key
-        for other in flavors(instance)
-        for key in other.extra_specs or ()
-        if key not in (flavor.extra_specs or ())
-    )
 
 
 def new_slots(instance: Any) -> dict[str, claims.SlotProvider]:

@@ -82,6 +82,7 @@ class MoveChecks:
                         instance, self._host
                     ),
                     power_on=False,
+                    runs_later=instance_moves.is_running(instance),
                 ),
             )
         else:

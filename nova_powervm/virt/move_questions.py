@@ -145,6 +145,7 @@ class MoveQuestions:
                 moved_slots=instance_moves.moved_slots(instance, self._host),
                 ports=vifs.ports(instance.get_network_info()),
                 power_on=False,
+                runs_later=instance_moves.is_running(instance),
             ),
         )
 

@@ -105,7 +105,7 @@ class MoveRepairs:
                 instance_ports.bind_ports(instance, self._host)
 
         done = self._lpars.run(
-            operations.HARD_REBOOT, wanted, asked.askers, check=settle
+            operations.HARD_REBOOT, wanted, asked.askers, before=settle
         )
         if done.has_grown:
             del instance.system_metadata[GROWTH_KEY]

@@ -132,7 +132,7 @@ class Moves:
             self._lpars.run(
                 operations.DEPARTURE,
                 source,
-                check=lambda: self._checks.check_move(
+                before=lambda: self._checks.check_move(
                     context, instance, move, flavor
                 ),
             )

@@ -91,7 +91,8 @@ class ExtraSpecTest(base.HostTestCase):
         with self.subTest(after='resize to a flavor without it'):
             self.change(
                 operations.RESIZE,
-                dataclasses.replace(PLAIN, former=special.extra_specs),
+                PLAIN,
+                other_settings=(special,),
             )
             self.assertNotEqual(text, self.element(row))
         with self.subTest(after='hard reboot with the old flavor'):
@@ -141,6 +142,47 @@ class ExtraSpecTest(base.HostTestCase):
         self.assertGreater(float(found.fields['needed']), free)
         self.assertEqual(free, float(found.fields['free']))
 
+    def test_move_is_refused_before_the_guest_stops(self):
+        self.wanted = self.spawn(settings=PLAIN)
+        large = dataclasses.replace(PLAIN, vcpus=64, units_per_vcpu=1.0)
+        moved = dataclasses.replace(
+            self.wanted,
+            settings=large,
+            other_settings=(PLAIN,),
+            power_on=False,
+            runs_later=True,
+        )
+        for row in (operations.RESIZE, operations.ARRIVAL):
+            with self.subTest(row=row):
+                self.forget()
+                with self.assertRaises(exception.InsufficientCapacity):
+                    self.lpars.check(row, moved)
+                self.assertEqual([], self.changes())
+
+    def test_rebuild_of_stopped_server_needs_room_before_it_is_removed(self):
+        self.wanted = self.spawn(settings=PLAIN)
+        large = dataclasses.replace(PLAIN, vcpus=64, units_per_vcpu=1.0)
+        rebuilt = dataclasses.replace(self.wanted, settings=large)
+        with self.assertRaises(exception.InsufficientCapacity):
+            self.lpars.check(
+                operations.SPAWN,
+                rebuilt,
+                base.survey.Askers(image=base.Source()),
+            )
+
+    def test_capped_processors_have_no_weight(self):
+        self.wanted = self.spawn(settings=flavor(uncapped='false'))
+        weight = next(
+            row for row in extra_specs.TABLE if row.name == 'shared_weight'
+        )
+        self.assertIsNone(self.element(weight))
+
+        self.change(operations.HARD_REBOOT, flavor(uncapped='true'))
+        self.assertEqual('64', self.element(weight))
+        self.change(operations.HARD_REBOOT, flavor(uncapped='false'))
+
+        self.assertIsNone(self.element(weight))
+
     def test_lack_of_processors_is_refused(self):
         free = self.managed.read().proc_units_free
 
@@ -152,5 +194,5 @@ class ExtraSpecTest(base.HostTestCase):
                     flavor(dedicated_proc='true'), vcpus=int(free) + 1
                 )
             ),
-            f'but the host has {free:g} free',
+            f'more processing units, but the host has {free:g} free',
         )

@@ -100,7 +100,7 @@ class LparIdentityTest(unittest.TestCase):
 
 def settle(vcpus=1, factor=0.5, minimum=0.05, memory_mb=1024, region_mb=0):
     """Return the settings of a flavor on a host with these rules."""
-    return setting_checks.settle(
+    return setting_checks.choose_settings(
         spec.Wanted(
             '', settings=settings.FlavorSettings(memory_mb, vcpus, factor)
         ),

@@ -164,20 +164,20 @@ class Create(base.Command):
 
         :raises exception.ConfigurationError: An extra spec is refused.
         """
-        flavor = existing or flavors.Flavor(specs)
+        flavor = existing or flavors.Flavor({})
         flavor = dataclasses.replace(
-            flavor, extra_specs=specs, vcpus=vcpus or flavor.vcpus
+            flavor,
+            extra_specs={**flavor.extra_specs, **specs},
+            vcpus=vcpus or flavor.vcpus,
         )
         config = self.app.config
-        ratio = config.cpu_allocation_ratio
-        for finding in setting_lint.lint_settings(
-            flavor, config.settings.proc_units_factor, ratio
-        ):
+        known = config.settings.proc_units_factor, config.cpu_allocation_ratio
+        for finding in setting_lint.lint_settings(flavor, *known):
             if finding.severity is flavor_lint.Severity.ERROR:
                 raise exception.ConfigurationError(
                     reason=f'{finding.key}: {finding.what}: {finding.hint}'
                 )
-        charge = setting_lint.find_charge(flavor, ratio)
+        charge = setting_lint.find_charge(flavor, *known)
         return {} if charge is None else {setting_lint.CHARGE: str(charge)}
 
     def _apply(

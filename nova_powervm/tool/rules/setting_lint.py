@@ -26,6 +26,7 @@ from nova_powervm.tool.rules import flavors
 
 #: Overrides how many VCPU a server takes in Placement.
 CHARGE = 'resources:VCPU'
+_UNITS = frozenset({'proc_units', 'min_proc_units', 'max_proc_units'})
 
 
 def lint_settings(
@@ -37,38 +38,40 @@ def lint_settings(
     :param units_per_vcpu: ``[powervm]proc_units_factor``.
     :param ratio: ``[DEFAULT]cpu_allocation_ratio``.
     """
-    named, wrong = extra_specs.parse(flavor.extra_specs)
-    yield from map(_refused, wrong)
-    if not named or wrong or flavor.vcpus is None or flavor.memory_mb is None:
+    described = _describe(flavor, units_per_vcpu)
+    if described is None:
+        yield from map(_refused, extra_specs.parse(flavor.extra_specs)[1])
         return
-    wanted = settings.decide_settings(
-        settings.FlavorSettings(
-            flavor.memory_mb, flavor.vcpus, units_per_vcpu
-        ),
-        named,
-    )
     yield from map(
         _refused,
         extra_specs.objections_in_flavor(
-            flavor.extra_specs,
-            named,
-            wanted,
-            has_slots=_has_devices(flavor.extra_specs),
+            described, has_slots=_has_devices(flavor.extra_specs)
         ),
     )
-    charge = find_charge(flavor, ratio)
+    charge = find_charge(flavor, units_per_vcpu, ratio)
     present = flavor.extra_specs.get(CHARGE, str(flavor.vcpus))
     if charge is not None and str(charge) != present:
         yield flavor_lint.warning(
             CHARGE,
-            f'a server takes {wanted.processors:g} processors of a host, '
-            f'which are {charge} VCPU with an allocation ratio of {ratio:g}, '
-            f'but Placement counts {present}',
+            f'with an allocation ratio of {ratio:g}, the processors of a '
+            f'server are {charge} VCPU, but Placement counts {present}',
             f'write {CHARGE}={charge}',
         )
 
 
-def find_charge(flavor: flavors.Flavor, ratio: float) -> int | None:
+def _describe(
+    flavor: flavors.Flavor, units_per_vcpu: float
+) -> settings.FlavorSettings | None:
+    if flavor.vcpus is None or flavor.memory_mb is None:
+        return None
+    return settings.FlavorSettings(
+        flavor.memory_mb, flavor.vcpus, units_per_vcpu, flavor.extra_specs
+    )
+
+
+def find_charge(
+    flavor: flavors.Flavor, units_per_vcpu: float, ratio: float
+) -> int | None:
     """Return how many VCPU a server of a flavor takes from its host.
 
     Placement offers as many VCPU (``ratio``) for each processor, and counts
@@ -79,17 +82,17 @@ def find_charge(flavor: flavors.Flavor, ratio: float) -> int | None:
     :raises exception.ConfigurationError: It is not known how many vCPUs it
         has.
     """
-    named, _ = extra_specs.parse(flavor.extra_specs)
-    processors: float | None = named.get('proc_units')
-    if named.get('dedicated_proc'):
-        processors = flavor.vcpus
-        if processors is None:
-            raise exception.ConfigurationError(
-                reason='say how many vCPUs the flavor has with --vcpus'
-            )
-    if processors is None:
+    named, wrong = extra_specs.parse(flavor.extra_specs)
+    if wrong or not (named.keys() & _UNITS or named.get('dedicated_proc')):
         return None
-    return max(1, math.ceil(round(processors * ratio, 2)))
+    if flavor.vcpus is None:
+        raise exception.ConfigurationError(
+            reason='say how many vCPUs the flavor has with --vcpus'
+        )
+    found = settings.decide_settings(
+        settings.FlavorSettings(0, flavor.vcpus, units_per_vcpu), named
+    )
+    return max(1, math.ceil(round(found.processors * ratio, 2)))
 
 
 def _refused(objection: extra_specs.Objection) -> flavor_lint.Finding:

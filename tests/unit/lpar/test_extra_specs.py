@@ -23,7 +23,6 @@ from pypowervm.wrappers import base_partition
 from nova_powervm import exception
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import extra_specs
-from nova_powervm.lpar import partition
 from nova_powervm.lpar import setting_checks
 from nova_powervm.lpar import settings
 from nova_powervm.lpar import spec
@@ -39,8 +38,8 @@ HOST = host_values.ManagedSystem(
     proc_units=16.0,
     proc_units_free=4.0,
     min_units_per_vcpu=0.05,
-    max_virtual=64,
-    max_dedicated=8,
+    virtual=host_values.ProcessorLimits(64, 256),
+    dedicated=host_values.ProcessorLimits(8, 16),
     compatibility_modes=('default', 'POWER7', 'POWER8'),
     has_remote_restart=True,
     has_secure_boot=True,
@@ -65,7 +64,7 @@ def wanted(slots=(), memory_mb=1024, vcpus=2, factor=0.5, **named):
 
 def settle(host=HOST, present=None, **fields):
     """Decide and check settings."""
-    return setting_checks.settle(wanted(**fields), host, present)
+    return setting_checks.choose_settings(wanted(**fields), host, present)
 
 
 @ddt.ddt
@@ -108,7 +107,7 @@ class TableTest(unittest.TestCase):
     @ddt.named_data(
         ['memory', 'max_mem', 'much', 'a whole number from 128 to 33554432'],
         ['units', 'proc_units', '0.001', 'at most two digits'],
-        ['small', 'proc_units', '0.01', 'a number from 0.05 to 256'],
+        ['small', 'proc_units', '0.01', 'a number from 0.05 to 999.99'],
         ['truth', 'dedicated_proc', 'maybe', 'true or false'],
         ['weight', 'shared_weight', '256', 'a whole number from 0 to 255'],
         ['mode', 'processor_compatibility', 'POWER11', 'POWER9, POWER9_Enh'],
@@ -144,6 +143,11 @@ class ChecksTest(unittest.TestCase):
             'most units',
             {'proc_units': '1', 'max_proc_units': '0.5'},
             'below the processing units, 1',
+        ],
+        [
+            'fewer',
+            {'min_proc_units': '1.5', 'min_vcpu': '1'},
+            'the minimum virtual',
         ],
         ['more', {'max_proc_units': '3'}, 'above the maximum virtual proc'],
         [
@@ -193,6 +197,12 @@ class ChecksTest(unittest.TestCase):
             {'vcpus': 10, 'min_proc_units': '0.4'},
             {},
             '0.05 processing units for each of 10',
+        ],
+        [
+            'most units',
+            {'vcpus': 10, 'max_vcpu': '20', 'max_proc_units': '0.9'},
+            {},
+            '0.05 processing units for each of 20',
         ],
         [
             'mode',
@@ -266,7 +276,7 @@ class ChecksTest(unittest.TestCase):
 
     @ddt.named_data(
         ['virtual', {'vcpus': 65}, 'up to 65 virtual processors'],
-        ['growing', {'max_vcpu': '65'}, 'the host allows 64'],
+        ['growing', {'max_vcpu': '257'}, 'the host allows 256'],
         [
             'dedicated',
             {'vcpus': 9, 'dedicated_proc': 'true'},
@@ -281,34 +291,44 @@ class ChecksTest(unittest.TestCase):
 
         self.assertIn(words, str(caught.exception))
 
-    def test_lpar_that_is_right_is_not_checked(self):
-        present = settle(shared_weight='7')
-        strict = dataclasses.replace(HOST, memory_region_mb=512 * 3)
+    def test_only_what_changes_is_checked(self):
+        named = {'shared_weight': '7', 'processor_compatibility': 'POWER8'}
+        present = settle(max_vcpu='100', **named)
+        strict = dataclasses.replace(
+            HOST,
+            memory_region_mb=512 * 3,
+            virtual=host_values.ProcessorLimits(1, 1),
+            compatibility_modes=('default',),
+        )
 
-        self.assertEqual(present, settle(strict, present, shared_weight='7'))
+        self.assertEqual(
+            dataclasses.replace(present, shared_weight=9),
+            settle(strict, present, **named | {'shared_weight': '9'}),
+        )
 
     def test_unknown_flavor_gives_no_settings(self):
-        self.assertIsNone(setting_checks.settle(spec.Wanted(''), HOST))
+        self.assertIsNone(
+            setting_checks.choose_settings(spec.Wanted(''), HOST)
+        )
 
 
 @ddt.ddt
 class RoomTest(unittest.TestCase):
     """Whether a host has what an LPAR takes; the hypervisor needs 512 MiB."""
 
-    def check(self, held=None, state='running', **fields):
+    def check(self, held=None, free_mb=8192, **fields):
         """Check whether there is room; return what the host was asked."""
-        lpar = held and partition.Partition('', '', state, held, {})
         actual = spec.Actual(
             parts={spec.Part.RULES: HOST, spec.Part.SLOTS: HOST}
         )
         asked = []
         while True:
             try:
-                setting_checks.check_room(settle(**fields), lpar, actual)
+                setting_checks.check_room(settle(**fields), held, actual)
             except spec.NotReadError as unread:
                 asked.append(unread.part)
                 actual = actual.with_part(
-                    unread.part, host_values.HypervisorMemory(512, 8192)
+                    unread.part, host_values.HypervisorMemory(512, free_mb)
                 )
             else:
                 return asked
@@ -323,7 +343,7 @@ class RoomTest(unittest.TestCase):
         with self.assertRaises(exception.InsufficientCapacity) as caught:
             self.check(memory_mb=7936)
         self.assertIn(
-            'needs 8448 MiB of memory, but the host has 8192 free',
+            'needs 8448 more MiB of memory, but the host has 8192 free',
             str(caught.exception),
         )
 
@@ -336,14 +356,25 @@ class RoomTest(unittest.TestCase):
             self.check(**fields)
 
         self.assertIn(
-            f'{number} processing units, but the host has 4 free',
+            f'{number} more processing units, but the host has 4 free',
             str(caught.exception),
         )
 
-    def test_resources_of_running_lpar_count_as_free(self):
-        held = settle(memory_mb=8192, vcpus=4, dedicated_proc='true')
+    def test_only_growth_of_an_lpar_needs_room(self):
         large = {'memory_mb': 16384, 'vcpus': 8, 'dedicated_proc': 'true'}
+        held = settle(**large | {'memory_mb': 8192, 'vcpus': 4})
 
         self.assertEqual(2, len(self.check(held, **large)))
+        self.assertEqual([], self.check(settle(**large), **large))
         with self.assertRaises(exception.InsufficientCapacity):
-            self.check(held, 'not activated', **large)
+            self.check(**large)
+
+    def test_lpar_starts_with_its_minimum(self):
+        self.check(memory_mb=16384, min_mem='4096')
+        self.check(vcpus=8, proc_units='8', min_proc_units='1')
+
+    def test_hundredths_fit_exactly(self):
+        self.check(settle(vcpus=10, proc_units='1.1'), vcpus=10, factor=0.51)
+
+    def test_host_that_does_not_tell_its_memory_decides_itself(self):
+        self.assertEqual(1, len(self.check(free_mb=None, memory_mb=65536)))

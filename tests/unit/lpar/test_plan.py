@@ -18,6 +18,7 @@ import ddt
 
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
+from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import storage
 from tests.unit.devices.values import settings_of
@@ -485,7 +486,16 @@ class DocumentTest(unittest.TestCase):
 
     def test_resize_and_hard_reboot_write_sizes_and_keep_name(self):
         for row in (operations.RESIZE, operations.HARD_REBOOT):
-            made = decide(row, wanted(name='renamed'), lpar(settings=SMALL))
+            made = decide(
+                row,
+                wanted(
+                    name='renamed',
+                    other_settings=[
+                        lpar_settings.FlavorSettings(1024, 2, 0.5)
+                    ],
+                ),
+                lpar(settings=SMALL),
+            )
 
             self.assertEqual(values.SIZES, made.document.spec.settings)
             self.assertEqual(values.NAME, made.document.spec.name)

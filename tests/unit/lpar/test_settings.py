@@ -25,10 +25,10 @@ PLAIN = settings.decide_settings(FLAVOR, {})
 DEDICATED = settings.decide_settings(FLAVOR, {'dedicated_proc': True})
 
 
-def decide(named=(), present=None, **changes):
+def decide(named=(), present=None, others=(), **changes):
     """Decide the settings of an LPAR."""
     return settings.decide_settings(
-        dataclasses.replace(FLAVOR, **changes), dict(named), present
+        dataclasses.replace(FLAVOR, **changes), dict(named), present, others
     )
 
 
@@ -130,14 +130,32 @@ class DecisionTest(unittest.TestCase):
         )
 
     def test_setting_of_the_former_flavor_goes(self):
-        former = decide({'shared_weight': 7, 'max_mem': 4096})
-
-        self.assert_settings(
-            decide(
-                present=former,
-                former=['powervm:shared_weight', 'powervm:max_mem'],
-            )
+        former = decide(
+            {'shared_weight': 7, 'max_mem': 4096, 'min_proc_units': 1.5}
         )
+
+        self.assert_settings(decide(present=former, others=[former]))
+
+    def test_setting_that_differs_from_both_flavors_stays(self):
+        former = decide({'shared_weight': 7})
+        present = dataclasses.replace(former, shared_weight=8)
+
+        self.assertEqual(present, decide(present=present, others=[former]))
+
+    def test_processing_units_stay_with_the_number_of_processors(self):
+        present = dataclasses.replace(
+            PLAIN, proc_units=1.5, min_proc_units=1.5, max_proc_units=1.5
+        )
+
+        self.assertEqual(1.5, decide(present=present).proc_units)
+        self.assertEqual(2.0, decide(present=present, vcpus=4).proc_units)
+
+    def test_weight_does_not_uncap_what_somebody_has_capped(self):
+        present = dataclasses.replace(
+            PLAIN, uncapped=False, shared_weight=None
+        )
+
+        self.assertEqual(present, decide({'shared_weight': 7}, present))
 
     @ddt.named_data(
         ['none', {}, 2048, {'min_mem': 2048, 'max_mem': 2048}],
@@ -150,7 +168,7 @@ class DecisionTest(unittest.TestCase):
     ):
         present = dataclasses.replace(PLAIN, **changed)
 
-        found = decide(present=present, memory_mb=memory_mb)
+        found = decide(present=present, others=[PLAIN], memory_mb=memory_mb)
 
         expected = {'min_mem': memory_mb, 'max_mem': memory_mb}
         expected |= changed | limits

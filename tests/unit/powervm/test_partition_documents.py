@@ -60,7 +60,7 @@ class DocumentTestCase(base.EmulatorTestCase):
             memory_mb, vcpus, proc_units / vcpus
         )
         wanted = lpar_settings.decide_settings(
-            flavor, named, present and present.settings
+            flavor, named, present and present.settings, [SIZES]
         )
         return partition.PartitionSpec(
             uuid=self.uuid,

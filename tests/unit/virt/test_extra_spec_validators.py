@@ -26,7 +26,10 @@ from nova_powervm.virt import extra_spec_validators
 #: Values that the API accepts and refuses, by the class of the row's value.
 VALUES = {
     extra_specs.Whole: (('128',), ('x', '99999999999', '-1')),
-    extra_specs.Units: (('1', '0.5', '12.25'), ('.5', '0.125', '1e2', 'x')),
+    extra_specs.Units: (
+        ('1', '0.05', '.5', '0.5', '12.25', '999.99'),
+        ('0', '0.04', '0.0', '0.125', '1000', '1e2', '-1', 'x', '\u0663'),
+    ),
     extra_specs.Truth: (('true', 'No', '1'), ('maybe',)),
     extra_specs.Choice: ((), ('POWER11', 'Default', '')),
 }

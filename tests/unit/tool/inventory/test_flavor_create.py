@@ -45,7 +45,7 @@ class FlavorCreateTest(base.ToolTestCase):
             result.out.splitlines(),
         )
         result = self.run_tool('flavor', 'create', '--print', *specs)
-        self.assertEqual(2, result.status)
+        self.assertEqual(1, result.status)
         self.assertIn('with --vcpus', result.err)
 
     def test_refused_extra_spec_is_not_printed(self):

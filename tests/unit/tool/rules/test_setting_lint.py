@@ -67,21 +67,19 @@ class SettingLintTest(unittest.TestCase):
         self.assertIn(words, text)
 
     @ddt.named_data(
-        ['dedicated', {'powervm__dedicated_proc': 'true'}, '4', '16'],
-        ['guaranteed', {'powervm__proc_units': '2.5'}, '2.5', '10'],
-        ['little', {'powervm__proc_units': '0.3'}, '0.3', '2'],
+        ['dedicated', {'powervm__dedicated_proc': 'true'}, '16'],
+        ['guaranteed', {'powervm__proc_units': '2.5'}, '10'],
+        ['at least', {'powervm__min_proc_units': '2'}, '8'],
+        ['little', {'powervm__proc_units': '0.3'}, '2'],
         [
             'overridden',
             {'powervm__proc_units': '1.25', 'resources__VCPU': '4'},
-            '1.25',
             '5',
         ],
     )
-    def test_wrong_count_of_processors_is_a_warning(
-        self, fields, processors, charge
-    ):
+    def test_wrong_count_of_processors_is_a_warning(self, fields, charge):
         ((severity, key, text),) = lint(**fields)
 
         self.assertEqual(('warning', 'resources:VCPU'), (severity, key))
-        self.assertIn(f'takes {processors} processors', text)
+        self.assertIn(f'of a server are {charge} VCPU', text)
         self.assertIn(f'write resources:VCPU={charge}', text)
