@@ -40,6 +40,21 @@ def power_off(
         stop(partitions, lpar, timeout)
 
 
+def crash_dump(partitions: interfaces.Partitions, uuid: str) -> bool:
+    """Have the guest of an LPAR write a dump of its memory, and restart.
+
+    The LPAR keeps its slots and adapters.
+
+    :param uuid: Upper-case PowerVM uuid.
+    :returns: False, and nothing is done, if the LPAR is off.
+    :raises exception.PartitionNotFound: There is no such LPAR.
+    """
+    lpar = interfaces.require_lpar(partitions, uuid)
+    if lpar.is_active:
+        partitions.dump(lpar)
+    return lpar.is_active
+
+
 def stop(
     partitions: interfaces.Partitions, lpar: partition.Partition, timeout: int
 ) -> None:

@@ -357,9 +357,10 @@ class PowerVMDriver(driver.ComputeDriver):
         self.services.power.start(context, instance, network_info, accel_info)
 
     power_update_event = _refuse('a power update event')
-    trigger_crash_dump = _refuse(
-        'a crash dump', nova_exception.TriggerCrashDumpNotSupported
-    )
+
+    def trigger_crash_dump(self, instance: Any) -> None:
+        """Have the guest write a dump of its memory, and restart."""
+        self.services.power.crash_dump(instance)
 
     # The cycle of Nova's resource tracker
 

@@ -68,6 +68,43 @@ class PowerTest(base.PowerVMTestCase):
         self.assert_state('running')
         self.assertEqual(['PowerOn'], self.jobs())
 
+    def dump(self):
+        """Request a crash dump; return the event of it once it has ended."""
+        self.api.post_server_action(
+            self.server['id'], {'trigger_crash_dump': None}
+        )
+        action = self.api.get_instance_actions(self.server['id'])[0]
+        self.assertEqual('trigger_crash_dump', action['action'])
+
+        def find_event():
+            events = self.api.get_instance_action_details(
+                self.server['id'], action['request_id']
+            )['events']
+            return next((e for e in events if e['finish_time']), None)
+
+        return self.await_found(find_event, 'the crash dump has no end')
+
+    def story_crash_dump_restarts_guest_with_its_slots(self):
+        slots = self.lpar(self.server).slots
+
+        event = self.dump()
+
+        self.assertEqual('Success', event['result'], event)
+        self.assertEqual(['PowerOff'], self.jobs())
+        self.assert_state('running')
+        self.assertEqual(slots, self.lpar(self.server).slots)
+
+    def story_crash_dump_of_stopped_guest_fails(self):
+        name = self.lpar(self.server).name
+        self.control().set_partition(name, state='not activated')
+
+        event = self.dump()
+
+        self.assertEqual('Error', event['result'])
+        self.assertIn('is not running', event['details'])
+        self.assertEqual([], self.jobs())
+        self._stop_server(self.server)
+
     def story_guest_that_shuts_down_is_shown_as_stopped(self):
         self.stub_out(f'{stopped_lpars.__name__}.SETTLE_SECONDS', 0.3)
         name = self.lpar(self.server).name

@@ -164,18 +164,6 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         )
         self.assert_unchanged()
 
-    def story_crash_dump_is_refused(self):
-        self.request_action('trigger_crash_dump')
-
-        self.refused(
-            'trigger_crash_dump', 'compute_trigger_crash_dump', 'a crash dump'
-        )
-        self.assert_unchanged()
-        # What is before it can be of the story before.
-        _, line, after = self.logged().partition('a crash dump is not')
-        self.assertTrue(line)
-        self.assertNotIn('Exception during message handling', after)
-
     def images(self):
         """Return the names of the images."""
         return sorted(image['name'] for image in self.glance.detail(None))
@@ -354,10 +342,6 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
                 self.request_action,
                 'createImage',
                 {'name': 'copy'},
-            ),
-            'servers:trigger_crash_dump': (
-                self.request_action,
-                'trigger_crash_dump',
             ),
         }
 
