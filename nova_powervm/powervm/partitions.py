@@ -368,4 +368,11 @@ def _partition(lpar: Any) -> partition.Partition:
             for slot in lpar.io_config.io_slots
         },
         handle=lpar,
+        reference_code=_reference_code(lpar),
     )
+
+
+def _reference_code(lpar: Any) -> str:
+    """Return an LPAR's reference code; only zeros stand for none."""
+    code = str(lpar.ref_code or '').strip()
+    return code if code.strip('0') else ''

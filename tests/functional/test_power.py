@@ -105,6 +105,42 @@ class PowerTest(base.PowerVMTestCase):
         self.assertEqual([], self.jobs())
         self._stop_server(self.server)
 
+    def story_diagnostics_until_2_47_describe_lpar(self):
+        lpar = self.lpar(self.server)
+        with utils.temporary_mutation(self.api, microversion='2.47'):
+            found = self.api.api_get(
+                f'/servers/{self.server["id"]}/diagnostics'
+            ).body
+
+        expected = {
+            'io_slots': [f'{slot:08X}' for slot in lpar.slots],
+            'max_mem': 512,
+            'memory_mb': 512,
+            'proc_units': 0.1,
+            'reference_code': 'Linux ppc64le',
+            'state': 'running',
+            'vcpus': 1,
+        }
+        self.assertEqual(expected, {key: found[key] for key in expected})
+
+    def story_failed_start_and_failed_lpar_show_reference_code(self):
+        self._stop_server(self.server)
+        name = self.lpar(self.server).name
+        code = {'reference_code': 'BA210000'}
+        self.control().set_partition(name, 'not activated', **code)
+        self.control().add_fault(match='LogicalPartition.job', status=400)
+
+        self.api.post_server_action(self.server['id'], {'os-start': None})
+
+        event = self._wait_for_instance_action_event(
+            self.server, 'start', 'compute_start_instance', 'error'
+        )
+        self.assertIn('reference code BA210000', event['details'])
+        self.control().set_partition(name, 'error', **code)
+        self.driver.get_info(self.instance(self.server))
+        self.assertIn('has failed (reference code BA210000)', self.logged())
+        self._start_server(self.server)
+
     def story_guest_that_shuts_down_is_shown_as_stopped(self):
         self.stub_out(f'{stopped_lpars.__name__}.SETTLE_SECONDS', 0.3)
         name = self.lpar(self.server).name

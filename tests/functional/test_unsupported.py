@@ -258,12 +258,15 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assert_logged_once('PowerVM: a VNC console is not supported')
         self.assert_unchanged()
 
-    def story_diagnostics_are_refused(self):
-        status, _ = self.api_refusal(
-            self.api.api_get, f'/servers/{self.server["id"]}/diagnostics'
-        )
+    def story_diagnostics_are_refused_from_2_48_on(self):
+        path = f'/servers/{self.server["id"]}/diagnostics'
+        with utils.temporary_mutation(self.api, microversion='2.48'):
+            answer = self.api_refusal(self.api.api_get, path)
 
-        self.assertEqual(501, status)
+        self.assertEqual(
+            (501, 'The requested functionality is not supported.'), answer
+        )
+        self.assert_logged_once('PowerVM: reading diagnostics from')
         self.assert_unchanged()
 
     def story_setting_administrator_password_is_refused(self):
