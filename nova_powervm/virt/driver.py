@@ -53,6 +53,7 @@ class PowerVMDriver(driver.ComputeDriver):
         'supports_evacuate': True,
         'supports_image_type_raw': True,
         'supports_image_type_qcow2': True,
+        'supports_tagged_attach_interface': True,
     }
 
     def __init__(self, virtapi: Any) -> None:
@@ -238,11 +239,11 @@ class PowerVMDriver(driver.ComputeDriver):
         self, context: Any, instance: Any, image_meta: Any, vif: Any
     ) -> None:
         """Connect one more port; a running instance needs RMC for it."""
-        self.services.network_adapters.attach(instance, vif)
+        self.services.network_adapters.attach(context, instance, vif)
 
     def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
         """Disconnect a port if it is connected."""
-        self.services.network_adapters.detach(instance, vif)
+        self.services.network_adapters.detach(context, instance, vif)
 
     # Resizes, cold migrations and snapshots
 
