@@ -341,6 +341,8 @@ class _Execution:
                     self._found.image_source,
                 )
             )
+            # Not before: only now it is known whether the bytes were read.
+            self._found.verify_signature()
 
     def _keep_disks(self, step: steps.KeepDisks) -> None:
         """Ask again whether a disk is in use: minutes may have passed."""

@@ -54,6 +54,7 @@ class PowerVMDriver(driver.ComputeDriver):
         'supports_image_type_raw': True,
         'supports_image_type_qcow2': True,
         'supports_tagged_attach_interface': True,
+        'supports_trusted_certs': True,
     }
 
     def __init__(self, virtapi: Any) -> None:
