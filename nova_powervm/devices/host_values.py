@@ -14,8 +14,28 @@
 
 import dataclasses
 import math
+import re
+
+import os_traits
 
 from nova_powervm.devices import slots
+
+_GENERATION = re.compile(r'POWER(\d+)')
+#: The first generation that runs little-endian Linux.
+_FIRST_LITTLE_ENDIAN = 8
+#: The traits that os-traits has for generations of POWER processors.
+_GENERATION_TRAITS = {
+    8: os_traits.HW_CPU_PPC64LE_POWER8,
+    9: os_traits.HW_CPU_PPC64LE_POWER9,
+}
+#: The traits of processors, of which a host has some.
+CPU_TRAITS = frozenset(
+    (
+        os_traits.HW_ARCH_PPC64,
+        os_traits.HW_ARCH_PPC64LE,
+        *_GENERATION_TRAITS.values(),
+    )
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,6 +133,28 @@ class ManagedSystem:
     def memory_used_mb(self) -> int:
         """Memory that is not free, in MiB."""
         return self.memory_mb - self.memory_free_mb
+
+    @property
+    def cpu_traits(self) -> frozenset[str]:
+        """Those of :data:`CPU_TRAITS` that its guests can rely on.
+
+        An LPAR runs in the newest mode that host and guest know.
+        """
+        found = filter(None, map(_GENERATION.match, self.compatibility_modes))
+        generations = {int(mode[1]) for mode in found}
+        if not generations:
+            return frozenset()
+        traits = {os_traits.HW_ARCH_PPC64}
+        if max(generations) >= _FIRST_LITTLE_ENDIAN:
+            traits.add(os_traits.HW_ARCH_PPC64LE)
+        return frozenset(
+            traits
+            | {
+                trait
+                for generation, trait in _GENERATION_TRAITS.items()
+                if generation in generations
+            }
+        )
 
     def slot(self, drc_index: int) -> slots.Slot | None:
         """Find a slot by its DRC index."""

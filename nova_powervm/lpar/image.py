@@ -27,6 +27,9 @@ FORMATS = (RAW, QCOW2)
 #: Hexadecimal digits of an image's fingerprint.
 FINGERPRINT_DIGITS = 40
 
+#: Glance's hashes that no two images share.
+_STRONG_HASHES = frozenset(('sha256', 'sha384', 'sha512'))
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Image:
@@ -38,6 +41,9 @@ class Image:
     :param hash_algorithm: The algorithm of Glance's hash, as named by hashlib;
         empty if there is no hash.
     :param hash_value: The hash in hexadecimal.
+    :param certificates: Ids of the certificates that its owner trusts to have
+        signed it. If there are any, no server gets it without a verification
+        of its signature for this server.
     """
 
     id: str
@@ -45,19 +51,24 @@ class Image:
     size: int | None = None
     hash_algorithm: str = ''
     hash_value: str = ''
+    certificates: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
         """Hexadecimal digits that only images with the same bytes share.
 
         Without a hash it is that of the image's id, because Glance never
-        changes an image.
+        changes an image. Who trusts certificates does not trust Glance, nor a
+        weak hash: then only copies that were verified with the same
+        certificates count.
         """
-        parts = (
+        parts: tuple[str, ...] = (
             (self.hash_algorithm, self.hash_value.lower())
             if self.hash_value
             else ('id', self.id)
         )
+        if self.hash_algorithm not in _STRONG_HASHES:
+            parts = (*parts, *sorted(self.certificates))
         text = ':'.join((*parts, self.disk_format, str(self.size)))
         digest = hashlib.sha256(text.encode()).hexdigest()
         return digest[:FINGERPRINT_DIGITS]

@@ -110,6 +110,8 @@ class Partition:
     :param settings: Its memory, processors and further settings.
     :param slots: DRC index of each physical slot -> whether it is required.
     :param handle: An opaque object for the implementation that read it.
+    :param reference_code: What its operator panel shows, such as ``B2001230``
+        or ``Linux ppc64le``; empty for nothing.
     """
 
     uuid: str
@@ -118,6 +120,7 @@ class Partition:
     settings: lpar_settings.Settings
     slots: dict[int, bool]
     handle: Any = dataclasses.field(default=None, compare=False, repr=False)
+    reference_code: str = dataclasses.field(default='', compare=False)
 
     @property
     def power(self) -> Power:

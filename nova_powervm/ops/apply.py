@@ -274,7 +274,7 @@ class _Execution:
                     'LPAR %s could not be changed; starting it as it was.',
                     self._stopped.name,
                 )
-                self._readers.partitions.power_on(self._stopped)
+                power.start(self._readers.partitions, self._stopped)
         except exception.PowerVMError as second:
             raise exception.GuestStaysOff(
                 reason=error, second=second
@@ -315,6 +315,16 @@ class _Execution:
     def _stop(self, step: steps.Stop) -> None:
         if self._lpar.power is partition.Power.RUNNING:
             self._stopped = self._lpar
+        elif self._lpar.power is partition.Power.FAILED:
+            LOG.warning(
+                'LPAR %(name)s has failed (reference code %(code)s); it is '
+                'stopped.',
+                {
+                    'name': self._lpar.name,
+                    'code': self._lpar.reference_code or 'none',
+                },
+                instance_uuid=self._wanted.instance_uuid,
+            )
         power.stop(self._readers.partitions, self._lpar, step.timeout)
 
     def _make_root(self, step: steps.MakeRoot) -> None:
@@ -331,6 +341,8 @@ class _Execution:
                     self._found.image_source,
                 )
             )
+            # Not before: only now it is known whether the bytes were read.
+            self._found.verify_signature()
 
     def _keep_disks(self, step: steps.KeepDisks) -> None:
         """Ask again whether a disk is in use: minutes may have passed."""
@@ -448,7 +460,7 @@ class _Execution:
         pool = self._readers.disks.pool
         if step.asks_again and pool is not None:
             stored_disks.check_unused(pool.disks(self._wanted.lpar_uuid))
-        self._readers.partitions.power_on(self._lpar)
+        power.start(self._readers.partitions, self._lpar)
         LOG.info(
             'Started LPAR %s.',
             self._lpar.name,

@@ -76,6 +76,8 @@ class ImageReader:
         _new_hash(described)
         self._beginning: list[bytes] = []
         self._rest: Generator[bytes] | None = None
+        #: Whether the whole image was read and verified.
+        self.is_verified = False
         #: What the beginning shows.
         self.contents = self._open()
 
@@ -138,6 +140,7 @@ class ImageReader:
             )
         if found is not None:
             _check_hash(self._described, found.hexdigest())
+        self.is_verified = True
         self._complete(self.contents)
         yield held
 
@@ -194,6 +197,9 @@ class ImageOps:
     ) -> image.Contents:
         """Read a whole image, unless this service has verified it before.
 
+        One with trusted certificates is always read: what is remembered does
+        not tell whether its signature was verified, and by whom.
+
         Use this before replacing data that cannot be restored. Concurrent
         calls for one image wait for the first. The parameters are those of
         :meth:`open`.
@@ -205,7 +211,7 @@ class ImageOps:
         described.check()
         with lockutils.lock(f'powervm-image-{described.id}'):
             known = self._known.get(described)
-            if known is not None:
+            if known is not None and not described.certificates:
                 return known
             return self._read_whole(described, source, inspect)
 

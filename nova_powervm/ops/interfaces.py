@@ -146,6 +146,12 @@ class Partitions(Protocol):
         :raises exception.RestError: The job failed or was cancelled.
         """
 
+    def dump(self, lpar: partition.Partition) -> None:
+        """Have the guest of a running LPAR write a dump, and restart it.
+
+        :raises exception.RestError: The job failed.
+        """
+
 
 class Records(Protocol):
     """Nova's records of instances."""

@@ -12,6 +12,9 @@
 
 """Stops and restarts LPARs: softly first, if there is time for it."""
 
+import contextlib
+from collections.abc import Iterator
+
 from oslo_log import log as logging
 
 from nova_powervm import exception
@@ -26,6 +29,50 @@ _CANNOT_SHUT_DOWN = frozenset(
 )
 
 
+def reference_code(partitions: interfaces.Partitions, uuid: str) -> str:
+    """Return the reference code of an LPAR, or an empty string.
+
+    Never raise an error, because the code explains another one.
+
+    :param uuid: Upper-case PowerVM uuid.
+    """
+    try:
+        lpar = partitions.find(uuid)
+    except exception.PowerVMError:
+        return ''
+    return lpar.reference_code if lpar else ''
+
+
+def start(
+    partitions: interfaces.Partitions, lpar: partition.Partition
+) -> None:
+    """Start an LPAR unless it is already running.
+
+    :raises exception.RestError: It did not start; the reason begins with the
+        reference code.
+    """
+    with _explained(partitions, lpar):
+        partitions.power_on(lpar)
+
+
+@contextlib.contextmanager
+def _explained(
+    partitions: interfaces.Partitions, lpar: partition.Partition
+) -> Iterator[None]:
+    """Add the reference code of an LPAR to the error of a failed start.
+
+    It comes first, because Nova cuts a fault after 255 characters.
+    """
+    try:
+        yield
+    except exception.RestError as error:
+        code = reference_code(partitions, lpar.uuid)
+        if not code:
+            raise
+        reason = f'reference code {code}: {error.fields["reason"]}'
+        raise type(error)(**error.fields | {'reason': reason}) from error
+
+
 def power_off(
     partitions: interfaces.Partitions, uuid: str, timeout: int = 0
 ) -> None:
@@ -38,6 +85,21 @@ def power_off(
     lpar = interfaces.require_lpar(partitions, uuid)
     if lpar.is_active:
         stop(partitions, lpar, timeout)
+
+
+def crash_dump(partitions: interfaces.Partitions, uuid: str) -> bool:
+    """Have the guest of an LPAR write a dump of its memory, and restart.
+
+    The LPAR keeps its slots and adapters.
+
+    :param uuid: Upper-case PowerVM uuid.
+    :returns: False, and nothing is done, if the LPAR is off.
+    :raises exception.PartitionNotFound: There is no such LPAR.
+    """
+    lpar = interfaces.require_lpar(partitions, uuid)
+    if lpar.is_active:
+        partitions.dump(lpar)
+    return lpar.is_active
 
 
 def stop(
@@ -83,6 +145,7 @@ def restart(
         # It may have shut down after the time limit, and would stay off.
         lpar = interfaces.require_lpar(partitions, lpar.uuid)
         if not lpar.is_active:
-            partitions.power_on(lpar)
+            start(partitions, lpar)
             return
-    partitions.restart(lpar, hard=True)
+    with _explained(partitions, lpar):
+        partitions.restart(lpar, hard=True)

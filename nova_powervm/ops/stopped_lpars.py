@@ -20,6 +20,7 @@ from oslo_log import log as logging
 
 from nova_powervm.lpar import partition
 from nova_powervm.ops import interfaces
+from nova_powervm.ops import power
 
 LOG = logging.getLogger(__name__)
 
@@ -78,8 +79,15 @@ class StoppedLpars:
             for lpar_uuid in sorted(suspects.keys() & off.keys()):
                 LOG.info(
                     'LPAR %(lpar_uuid)s of instance %(instance_uuid)s has '
-                    'stopped by itself.',
-                    {'lpar_uuid': lpar_uuid, 'instance_uuid': off[lpar_uuid]},
+                    'stopped by itself (reference code %(code)s).',
+                    {
+                        'lpar_uuid': lpar_uuid,
+                        'instance_uuid': off[lpar_uuid],
+                        'code': power.reference_code(
+                            self._partitions, lpar_uuid
+                        )
+                        or 'none',
+                    },
                 )
                 self._emit(off[lpar_uuid])
             suspects = {k: v for k, v in off.items() if k not in seen}

@@ -249,9 +249,11 @@ class Survey:
             return self._readers.images.verify(
                 root.described, source, inspect=root.inspect
             )
-        self._readers.images.cache(
+        written = self._readers.images.cache(
             root.described, source, self._readers.disks, inspect=root.inspect
         )
+        if not written:
+            self._verify_signature(root)
         cached = self._cached(root.described)
         if cached is None:
             raise exception.RestBusy(
@@ -259,6 +261,24 @@ class Survey:
                 reason='another host has just deleted it',
             )
         return cached
+
+    def verify_signature(self) -> None:
+        """Verify the signature of an image that this operation has not read.
+
+        A disk driver does not need the bytes of an image that it has cached.
+
+        :raises exception.ImageRefused: The image has trusted certificates,
+            and Nova refuses it.
+        """
+        root = self._wanted.root
+        if root and not (self._image and self._image.is_verified):
+            self._verify_signature(root)
+
+    def _verify_signature(self, root: spec.WantedImage) -> None:
+        if root.described.certificates:
+            self._readers.images.verify(
+                root.described, self._bytes(), inspect=root.inspect
+            )
 
     def _cached(self, described: image.Image) -> image.Contents | None:
         pool = self._readers.disks.pool
@@ -315,6 +335,11 @@ class _ImageSource:
     def inspect(self) -> image.Contents:
         """Open the image, and return what its beginning shows."""
         return self._open().contents
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the whole image was read and verified."""
+        return self._reader is not None and self._reader.is_verified
 
     def close(self) -> None:
         """End an incomplete transfer."""

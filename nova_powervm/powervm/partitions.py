@@ -341,6 +341,18 @@ class RestPartitions:
             options = _off_options(lpar.handle, hard).restart()
             power.PowerOp.stop(lpar.handle, opts=options, **limit)
 
+    def dump(self, lpar: partition.Partition) -> None:
+        """Have the guest of a running LPAR write a dump, and restart it.
+
+        A second dump would overwrite the first, so do not retry.
+
+        :raises exception.RestError: The job failed.
+        """
+        options = power_opts.PowerOffOpts().immediate()
+        options.operation(power_opts.PowerOffOperation.DUMPRESTART)
+        with rest_errors.translated(f'dumping LPAR {lpar.name}'):
+            power.PowerOp.stop(lpar.handle, opts=options)
+
 
 def _off_options(lpar: Any, hard: bool) -> power_opts.PowerOffOpts:
     options = power_opts.PowerOffOpts()
@@ -365,4 +377,11 @@ def _partition(lpar: Any) -> partition.Partition:
             for slot in lpar.io_config.io_slots
         },
         handle=lpar,
+        reference_code=_reference_code(lpar),
     )
+
+
+def _reference_code(lpar: Any) -> str:
+    """Return an LPAR's reference code; only zeros stand for none."""
+    code = str(lpar.ref_code or '').strip()
+    return code if code.strip('0') else ''

@@ -202,7 +202,7 @@ class Builds:
         root = None
         if build.image_meta is not None:
             glance = glance_images.GlanceImage(
-                build.context, build.image_meta.id
+                build.context, build.image_meta.id, instance.trusted_certs
             )
             root = descriptions.image(instance, glance)
             asked.image = glance.read

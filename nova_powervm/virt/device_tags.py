@@ -36,6 +36,12 @@ def describe_tagged(
     return objects.InstanceDeviceMetadata(devices=devices)
 
 
+def save(context: Any, instance: Any, network_info: Iterable[Any]) -> None:
+    """Record the tagged devices of an instance, for the metadata service."""
+    instance.device_metadata = describe_tagged(context, instance, network_info)
+    instance.save()
+
+
 def _ports(
     context: Any, instance: Any, network_info: Iterable[Any] | None
 ) -> Iterator[objects.NetworkInterfaceMetadata]:

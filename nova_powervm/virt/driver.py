@@ -53,6 +53,8 @@ class PowerVMDriver(driver.ComputeDriver):
         'supports_evacuate': True,
         'supports_image_type_raw': True,
         'supports_image_type_qcow2': True,
+        'supports_tagged_attach_interface': True,
+        'supports_trusted_certs': True,
     }
 
     def __init__(self, virtapi: Any) -> None:
@@ -215,9 +217,14 @@ class PowerVMDriver(driver.ComputeDriver):
     get_spice_console = _refuse('a SPICE console', NotImplementedError)
     get_serial_console = _refuse('a serial console', NotImplementedError)
     get_mks_console = _refuse('an MKS console', NotImplementedError)
-    get_diagnostics = _refuse('reading diagnostics', NotImplementedError)
+
+    def get_diagnostics(self, instance: Any) -> dict[str, Any]:
+        """Describe the instance's LPAR, until microversion 2.47."""
+        return self.services.instances.diagnose(instance)
+
+    # Nova's object for these has a fixed list of drivers, without this one.
     get_instance_diagnostics = _refuse(
-        'reading diagnostics', NotImplementedError
+        'reading diagnostics from microversion 2.48 on', NotImplementedError
     )
 
     def get_host_ip_addr(self) -> str:
@@ -233,11 +240,11 @@ class PowerVMDriver(driver.ComputeDriver):
         self, context: Any, instance: Any, image_meta: Any, vif: Any
     ) -> None:
         """Connect one more port; a running instance needs RMC for it."""
-        self.services.network_adapters.attach(instance, vif)
+        self.services.network_adapters.attach(context, instance, vif)
 
     def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
         """Disconnect a port if it is connected."""
-        self.services.network_adapters.detach(instance, vif)
+        self.services.network_adapters.detach(context, instance, vif)
 
     # Resizes, cold migrations and snapshots
 
@@ -357,9 +364,10 @@ class PowerVMDriver(driver.ComputeDriver):
         self.services.power.start(context, instance, network_info, accel_info)
 
     power_update_event = _refuse('a power update event')
-    trigger_crash_dump = _refuse(
-        'a crash dump', nova_exception.TriggerCrashDumpNotSupported
-    )
+
+    def trigger_crash_dump(self, instance: Any) -> None:
+        """Have the guest write a dump of its memory, and restart."""
+        self.services.power.crash_dump(instance)
 
     # The cycle of Nova's resource tracker
 

@@ -37,11 +37,15 @@ class GlanceImage:
 
     :param context: Nova's request context.
     :param image_id: The image's uuid.
+    :param trusted_certs: nova.objects.TrustedCerts, or None.
     """
 
-    def __init__(self, context: Any, image_id: str) -> None:
+    def __init__(
+        self, context: Any, image_id: str, trusted_certs: Any = None
+    ) -> None:
         self._context = context
         self._id = image_id
+        self._trusted_certs = trusted_certs
         self._api = glance.API()
 
     def describe(self) -> image.Image:
@@ -72,12 +76,16 @@ class GlanceImage:
             size=known.get('size'),
             hash_algorithm=algorithm,
             hash_value=value or '',
+            certificates=tuple(self._trusted_certs.ids)
+            if self._trusted_certs
+            else (),
         )
 
     def read(self) -> Generator[bytes]:
         """Read the image's bytes as Glance sends them.
 
-        Nova verifies the image's signature at the same time, if configured.
+        Nova verifies the image's signature at the same time, if configured or
+        if there are trusted certificates. It tells of a bad one at the end.
 
         :raises exception.ImageRefused: Glance or Nova refused.
         :raises exception.ImageUnreadable: The transfer was interrupted.
@@ -89,7 +97,12 @@ class GlanceImage:
             raise self._failure(error) from error
 
     def _download(self, writer: pipes.Writer) -> None:
-        self._api.download(self._context, self._id, data=writer)
+        self._api.download(
+            self._context,
+            self._id,
+            data=writer,
+            trusted_certs=self._trusted_certs,
+        )
 
     def _failure(self, error: Exception) -> exception.PowerVMError:
         """Distinguish a refusal from an error that another try may avoid."""
@@ -99,5 +112,7 @@ class GlanceImage:
         if refused:
             # The message continues after the reason.
             reason = str(error).rstrip('.')
+            # The error about wrong bytes has no words; these are Nova's.
+            reason = reason or 'Image signature verification failed'
             return exception.ImageRefused(image=self._id, reason=reason)
         return exception.ImageUnreadable(image=self._id, reason=error)

@@ -144,6 +144,15 @@ class GuestPower:
                 instance=instance,
             )
 
+    def crash_dump(self, instance: Any) -> None:
+        """Have the guest write a dump of its memory, and restart.
+
+        :raises nova.exception.InstanceNotRunning: The instance is off.
+        """
+        lpar_uuid = translation.lpar_of(instance)
+        if not power.crash_dump(self._partitions, lpar_uuid):
+            raise nova_exception.InstanceNotRunning(instance_id=instance.uuid)
+
     def reboot(
         self,
         context: Any,

@@ -181,6 +181,7 @@ class HostCycle:
     ) -> None:
         """Publish the processors, memory and disk of the host."""
         managed, disk = snapshot.system, snapshot.disk
+        writing.set_cpu_traits(provider_tree, nodename, managed.cpu_traits)
         disk_reserved = utils.convert_mb_to_ceil_gb(CONF.reserved_host_disk_mb)
         present = provider_tree.data(nodename).inventory
         inventory = writing.root_inventory(

@@ -12,6 +12,7 @@
 
 """Finds the LPARs of instances and their power states."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +21,10 @@ from nova.virt import hardware
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
 from nova_powervm.ops import interfaces
+from nova_powervm.ops import power
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import startup
 from nova_powervm.virt import translation
@@ -77,15 +80,37 @@ class Instances:
 
         :raises exception.PowerVMError: The host does not tell it.
         """
+        lpar_uuid = translation.lpar_of(instance)
         with self._startup.limit_waits():
-            state = partition.power(
-                self._partitions.state(translation.lpar_of(instance))
+            state = partition.power(self._partitions.state(lpar_uuid))
+        if state is partition.Power.FAILED:
+            LOG.error(
+                'The LPAR of the instance has failed (reference code %s).',
+                power.reference_code(self._partitions, lpar_uuid) or 'none',
+                instance=instance,
             )
         if state is partition.Power.OFF and self._deferred_starts.is_waiting(
             instance
         ):
             return partition.Power.UNKNOWN
         return state
+
+    def diagnose(self, instance: Any) -> dict[str, Any]:
+        """Describe the LPAR of an instance for its administrator.
+
+        The keys are free: Nova passes them on until microversion 2.47.
+
+        :raises exception.PartitionNotFound: There is no LPAR.
+        """
+        lpar = interfaces.require_lpar(
+            self._partitions, translation.lpar_of(instance)
+        )
+        return {
+            'state': lpar.state,
+            'reference_code': lpar.reference_code,
+            'io_slots': [*map(slots.format_drc_index, sorted(lpar.slots))],
+            **dataclasses.asdict(lpar.settings),
+        }
 
 
 def describe(

@@ -28,6 +28,7 @@ from nova_powervm.ops import attached_slots
 from nova_powervm.ops import host
 from nova_powervm.ops import interfaces
 from nova_powervm.virt import descriptions
+from nova_powervm.virt import device_tags
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import translation
 from nova_powervm.virt.unsupported import messages
@@ -123,10 +124,11 @@ class NetworkAdapters:
                     )
                 )
 
-    def attach(self, instance: Any, vif: Any) -> None:
+    def attach(self, context: Any, instance: Any, vif: Any) -> None:
         """Connect one more port; a running instance needs RMC for it.
 
-        :raises nova.exception.InterfaceAttachFailed: The host refused.
+        :raises nova.exception.InterfaceAttachFailed: The host refused, or
+            Nova cannot record the port's tag.
         """
         try:
             self._run(operations.ATTACH_PORT, instance, [vif])
@@ -139,8 +141,21 @@ class NetworkAdapters:
             raise nova_exception.InterfaceAttachFailed(
                 instance_uuid=instance.uuid
             ) from error
+        try:
+            ports = [*instance.get_network_info(), vif]
+            device_tags.save(context, instance, ports)
+        except Exception as error:
+            LOG.exception(
+                'The tag of port %s cannot be recorded; it is detached again.',
+                vif['id'],
+                instance=instance,
+            )
+            self.detach(context, instance, vif)
+            raise nova_exception.InterfaceAttachFailed(
+                instance_uuid=instance.uuid
+            ) from error
 
-    def detach(self, instance: Any, vif: Any) -> None:
+    def detach(self, context: Any, instance: Any, vif: Any) -> None:
         """Disconnect a port if it is connected.
 
         :raises nova.exception.InterfaceDetachFailed: The host refused.
@@ -156,3 +171,15 @@ class NetworkAdapters:
             raise nova_exception.InterfaceDetachFailed(
                 instance_uuid=instance.uuid
             ) from error
+        try:
+            ports = instance.get_network_info()
+            device_tags.save(
+                context, instance, [p for p in ports if p['id'] != vif['id']]
+            )
+        except Exception:
+            # The port is detached; its tag does no harm.
+            LOG.exception(
+                'The tag of port %s stays recorded.',
+                vif['id'],
+                instance=instance,
+            )

@@ -231,6 +231,15 @@ class ControlVerbsMixin:
         with self.assertRaisesRegex(errors.ControlError, "'asleep'"):
             self.control.set_partition('archive', 'asleep')
 
+    def test_set_partition_shows_reference_code_until_next_state(self):
+        lpar = self.create()
+        self.control.set_partition(
+            lpar.name, 'error', reference_code='B2001230'
+        )
+        self.assertEqual('B2001230', self.read(lpar.uuid).ref_code)
+        self.control.set_partition(lpar.name, 'not activated')
+        self.assertEqual('00000000', self.read(lpar.uuid).ref_code)
+
     def test_set_job_mode_and_advance_jobs_refuse_invalid_values(self):
         self.control.set_job_mode('manual')
         self.assertEqual('manual', self.control.state()['job_mode'])

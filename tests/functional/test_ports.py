@@ -16,14 +16,18 @@ What happens to the adapters on the host is tested in ``tests/ops``.
 """
 
 import contextlib
+import json
 
 import fixtures
 from neutronclient.common import exceptions as neutron_exceptions
 from nova import context as nova_context
+from nova import utils
+from nova.api.metadata import base as metadata_base
 from nova.network import model as network_model
 from nova.network import neutron
 from nova.tests.functional.api import client
 
+from nova_powervm.virt import device_tags
 from tests.functional import networks
 
 
@@ -115,6 +119,49 @@ class PortsOfServerTest(networks.NetworkTestCase):
         self.set_rmc('active')
 
         self.attach_and_detach('running')
+
+    def nics(self):
+        """Return MAC and tags of each port that the metadata service shows."""
+        shown = metadata_base.get_metadata_by_instance_id(
+            self.server['id'], None
+        ).lookup('/openstack/latest/meta_data.json')
+        return [
+            (device['mac'], device['tags'])
+            for device in json.loads(shown)['devices']
+        ]
+
+    def attach_tagged(self, port):
+        """Attach a port with a tag."""
+        with utils.temporary_mutation(self.api, microversion='2.49'):
+            self.api.attach_interface(
+                self.server['id'],
+                {'interfaceAttachment': {'port_id': port['id'], 'tag': 'san'}},
+            )
+
+    def story_tag_of_attached_port_is_shown_until_it_is_detached(self):
+        self.set_rmc('active')
+        port = self.make_port(vlan=300)
+
+        self.attach_tagged(port)
+
+        self.assertEqual([(port['mac_address'], ['san'])], self.nics())
+        self.set_rmc('active')
+        self._detach_interface(self.server, port['id'])
+        self.assertEqual([], self.nics())
+
+    def story_port_whose_tag_is_not_recorded_is_detached_again(self):
+        self.set_rmc('active')
+        port = self.make_port(vlan=300)
+
+        with fixtures.MockPatchObject(
+            device_tags, 'save', side_effect=ValueError('it')
+        ):
+            self.assertRaises(
+                client.OpenStackApiException, self.attach_tagged, port
+            )
+
+        self.assert_exact(self.kept, self.lost)
+        self.assertIn('cannot be recorded; it is detached', self.logged())
 
     def story_attach_refuses_unsupported_vif_type(self):
         self.set_rmc('active')

@@ -68,6 +68,79 @@ class PowerTest(base.PowerVMTestCase):
         self.assert_state('running')
         self.assertEqual(['PowerOn'], self.jobs())
 
+    def dump(self):
+        """Request a crash dump; return the event of it once it has ended."""
+        self.api.post_server_action(
+            self.server['id'], {'trigger_crash_dump': None}
+        )
+        action = self.api.get_instance_actions(self.server['id'])[0]
+        self.assertEqual('trigger_crash_dump', action['action'])
+
+        def find_event():
+            events = self.api.get_instance_action_details(
+                self.server['id'], action['request_id']
+            )['events']
+            return next((e for e in events if e['finish_time']), None)
+
+        return self.await_found(find_event, 'the crash dump has no end')
+
+    def story_crash_dump_restarts_guest_with_its_slots(self):
+        slots = self.lpar(self.server).slots
+
+        event = self.dump()
+
+        self.assertEqual('Success', event['result'], event)
+        self.assertEqual(['PowerOff'], self.jobs())
+        self.assert_state('running')
+        self.assertEqual(slots, self.lpar(self.server).slots)
+
+    def story_crash_dump_of_stopped_guest_fails(self):
+        name = self.lpar(self.server).name
+        self.control().set_partition(name, state='not activated')
+
+        event = self.dump()
+
+        self.assertEqual('Error', event['result'])
+        self.assertIn('is not running', event['details'])
+        self.assertEqual([], self.jobs())
+        self._stop_server(self.server)
+
+    def story_diagnostics_until_2_47_describe_lpar(self):
+        lpar = self.lpar(self.server)
+        with utils.temporary_mutation(self.api, microversion='2.47'):
+            found = self.api.api_get(
+                f'/servers/{self.server["id"]}/diagnostics'
+            ).body
+
+        expected = {
+            'io_slots': [f'{slot:08X}' for slot in lpar.slots],
+            'max_mem': 512,
+            'memory_mb': 512,
+            'proc_units': 0.1,
+            'reference_code': 'Linux ppc64le',
+            'state': 'running',
+            'vcpus': 1,
+        }
+        self.assertEqual(expected, {key: found[key] for key in expected})
+
+    def story_failed_start_and_failed_lpar_show_reference_code(self):
+        self._stop_server(self.server)
+        name = self.lpar(self.server).name
+        code = {'reference_code': 'BA210000'}
+        self.control().set_partition(name, 'not activated', **code)
+        self.control().add_fault(match='LogicalPartition.job', status=400)
+
+        self.api.post_server_action(self.server['id'], {'os-start': None})
+
+        event = self._wait_for_instance_action_event(
+            self.server, 'start', 'compute_start_instance', 'error'
+        )
+        self.assertIn('reference code BA210000', event['details'])
+        self.control().set_partition(name, 'error', **code)
+        self.driver.get_info(self.instance(self.server))
+        self.assertIn('has failed (reference code BA210000)', self.logged())
+        self._start_server(self.server)
+
     def story_guest_that_shuts_down_is_shown_as_stopped(self):
         self.stub_out(f'{stopped_lpars.__name__}.SETTLE_SECONDS', 0.3)
         name = self.lpar(self.server).name

@@ -190,6 +190,41 @@ class ProviderTreeTest(base.PowerVMTestCase):
         self.assertEqual(2048, inventory['DISK_GB']['total'])
         self._run_periodics()
 
+    def root_traits(self):
+        """Return the traits of the compute node."""
+        root = self._get_provider_uuid_by_host('host1')
+        return set(self._get_provider_traits(root))
+
+    def story_images_for_architecture_find_host_by_its_traits(self):
+        root = self._get_provider_uuid_by_host('host1')
+        self._create_trait('CUSTOM_RACK_4')
+        self._set_provider_traits(root, [*self.root_traits(), 'CUSTOM_RACK_4'])
+        self.flags(image_metadata_prefilter=True, group='scheduler')
+        properties = {'hw_architecture': 'ppc64le'}
+        image = self.create_image(base.IMAGE, properties=properties)
+
+        self.boot({'trait:HW_CPU_PPC64LE_POWER9': 'required'}, image=image)
+
+        modes = ['default', 'POWER7', 'POWER8']
+        self.load_world(processors={'compatibility_modes': modes})
+        self.computes['host1'].manager.reportclient.clear_provider_cache()
+        self._run_periodics()
+        self.assertEqual(
+            {
+                'COMPUTE_NODE',
+                'CUSTOM_RACK_4',
+                'HW_ARCH_PPC64',
+                'HW_ARCH_PPC64LE',
+                'HW_CPU_PPC64LE_POWER8',
+            },
+            {
+                trait
+                for trait in self.root_traits()
+                if trait.startswith(('CUSTOM_', 'HW_', 'COMPUTE_NODE'))
+            },
+        )
+        self.load_world()
+
     def story_host_without_volume_group_offers_no_disk(self):
         self.restart_host(volume_group_name=None)
         self.assertNotIn('DISK_GB', self.root_inventory())

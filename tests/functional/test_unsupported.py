@@ -164,18 +164,6 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         )
         self.assert_unchanged()
 
-    def story_crash_dump_is_refused(self):
-        self.request_action('trigger_crash_dump')
-
-        self.refused(
-            'trigger_crash_dump', 'compute_trigger_crash_dump', 'a crash dump'
-        )
-        self.assert_unchanged()
-        # What is before it can be of the story before.
-        _, line, after = self.logged().partition('a crash dump is not')
-        self.assertTrue(line)
-        self.assertNotIn('Exception during message handling', after)
-
     def images(self):
         """Return the names of the images."""
         return sorted(image['name'] for image in self.glance.detail(None))
@@ -270,12 +258,15 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assert_logged_once('PowerVM: a VNC console is not supported')
         self.assert_unchanged()
 
-    def story_diagnostics_are_refused(self):
-        status, _ = self.api_refusal(
-            self.api.api_get, f'/servers/{self.server["id"]}/diagnostics'
-        )
+    def story_diagnostics_are_refused_from_2_48_on(self):
+        path = f'/servers/{self.server["id"]}/diagnostics'
+        with utils.temporary_mutation(self.api, microversion='2.48'):
+            answer = self.api_refusal(self.api.api_get, path)
 
-        self.assertEqual(501, status)
+        self.assertEqual(
+            (501, 'The requested functionality is not supported.'), answer
+        )
+        self.assert_logged_once('PowerVM: reading diagnostics from')
         self.assert_unchanged()
 
     def story_setting_administrator_password_is_refused(self):
@@ -354,10 +345,6 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
                 self.request_action,
                 'createImage',
                 {'name': 'copy'},
-            ),
-            'servers:trigger_crash_dump': (
-                self.request_action,
-                'trigger_crash_dump',
             ),
         }
 

@@ -550,7 +550,7 @@ def assert_burn_order(test, trail):
 
 
 def _describe_job(operation, parameters, timeout):
-    """Describe a job: ``on``, ``off hard``, ``restart soft 60``."""
+    """Describe a job: ``on``, ``off hard``, ``restart soft 60``, ``dump``."""
     given = {
         parameter.find('ParameterName').text: parameter.find(
             'ParameterValue'
@@ -559,8 +559,10 @@ def _describe_job(operation, parameters, timeout):
     }
     if operation == 'PowerOn':
         return 'on'
+    dumps = given['operation'] == 'dumprestart'
+    restarts = 'restart' if given.get('restart') == 'true' else 'off'
     words = [
-        'restart' if given.get('restart') == 'true' else 'off',
+        'dump' if dumps else restarts,
         'hard' if given.get('immediate') == 'true' else 'soft',
     ]
     return ' '.join(words + ([] if timeout == DEFAULT else [str(timeout)]))

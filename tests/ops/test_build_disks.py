@@ -14,6 +14,7 @@
 
 import dataclasses
 import hashlib
+import unittest.mock
 
 import ddt
 from pypowervm.wrappers import storage as storage_wrappers
@@ -24,6 +25,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
+from nova_powervm.powervm.disk import image_cache
 from tests.functional import images
 from tests.functional import rest
 from tests.ops import base
@@ -665,6 +667,129 @@ class PoolTest(BuildTestCase):
         self.assertEqual(1, source.opened)
         self.assertEqual(3, len(self.units()))
         self.assertEqual(wanted.instance_uuid, other.instance_uuid)
+
+
+class TrustedCertificatesTestCase(BuildTestCase):
+    """A server with certificates gets an image that Nova has verified for it.
+
+    Nova tells of a bad signature when it has sent all bytes.
+    """
+
+    certificates = ('certificate',)
+
+    def setUp(self):
+        super().setUp()
+        refusal = exception.ImageRefused(image='it', reason='bad signature')
+        self.unsigned = Glance(LONG, [[LONG, refusal]] * 2)
+
+    def check(self, source):
+        """Check a rebuild; return whether it is refused."""
+        _, wanted = self.prepare(LONG, certificates=self.certificates)
+        self.forget()
+        try:
+            self.lpars.check(SPAWN, wanted, base.survey.Askers(image=source))
+        except exception.ImageRefused:
+            return True
+        finally:
+            self.assertEqual([], self.changes())
+            self.assert_boots_from(LONG)
+        return False
+
+
+class SignedPoolImageTest(TrustedCertificatesTestCase):
+    """A copy in the pool saves the writing, but not the verification."""
+
+    disk_driver = 'ssp'
+
+    def cache(self):
+        """Have the image in the pool, as for a server without certificates."""
+        self.build()
+        self.removals.destroy(base.INSTANCE)
+
+    def fail_unsigned(self, **changes):
+        """Have a build fail for the signature of its image."""
+        _, wanted = self.prepare(
+            LONG, certificates=self.certificates, **changes
+        )
+        wanted = dataclasses.replace(
+            wanted, slots=(base.slot(base.GPU, one_time_use=True),)
+        )
+        self.failed(
+            exception.ImageRefused,
+            SPAWN,
+            wanted,
+            'bad signature',
+            image=self.unsigned,
+        )
+        self.assert_nothing_left()
+        self.assertEqual(set(), self.burned())
+        self.assertEqual(self.unsigned.opened, self.unsigned.closed)
+
+    def test_cached_image_is_read_but_not_written_again(self):
+        self.cache()
+
+        source = self.build(certificates=self.certificates)
+
+        self.assert_boots_from(LONG)
+        self.assertEqual(1, source.opened)
+        self.assertNotIn('PUT File.upload', self.trail())
+
+    def test_new_image_is_read_once(self):
+        source = self.build(certificates=self.certificates)
+
+        self.assert_boots_from(LONG)
+        self.assertEqual(1, source.opened)
+
+    def test_new_image_with_bad_signature_leaves_and_burns_nothing(self):
+        self.fail_unsigned()
+
+        self.assertEqual(
+            [], self.control.state()['clusters'][0]['pool']['logical_units']
+        )
+
+    def test_cached_image_with_bad_signature_leaves_and_burns_nothing(self):
+        self.cache()
+
+        self.fail_unsigned()
+
+    def test_image_that_another_host_writes_meanwhile_is_verified(self):
+        provide = image_cache.ImageCache.provide
+
+        def provide_unread(cache, described, contents, source):
+            provide(cache, described, contents, Glance())
+            return provide(cache, described, contents, source)
+
+        with unittest.mock.patch.object(
+            image_cache.ImageCache, 'provide', provide_unread
+        ):
+            self.fail_unsigned()
+
+    def test_cached_image_without_strong_hash_is_not_used(self):
+        weak = {'hash_algorithm': '', 'hash_value': ''}
+        self.build(**weak)
+        self.removals.destroy(base.INSTANCE)
+
+        self.build(certificates=self.certificates, **weak)
+
+        self.assertIn('PUT File.upload', self.trail())
+
+    def test_rebuild_from_cached_image_is_checked_with_its_signature(self):
+        self.build()
+
+        self.assertTrue(self.check(self.unsigned))
+        self.assertFalse(self.check(Glance()))
+
+
+class RememberedImageTest(TrustedCertificatesTestCase):
+    """A service remembers the images that it has verified by their hashes."""
+
+    disk_driver = 'localdisk'
+
+    def test_remembered_image_is_read_for_its_signature(self):
+        self.build(certificates=self.certificates)
+
+        self.assertTrue(self.check(self.unsigned))
+        self.assertFalse(self.check(Glance()))
 
 
 class PoolCostTest(BuildTestCase):

@@ -19,6 +19,7 @@ import ddt
 from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import settings as lpar_settings
+from nova_powervm.ops import power
 from tests.ops import base
 
 HARD, SOFT = operations.HARD_REBOOT, operations.SOFT_REBOOT
@@ -115,6 +116,39 @@ class StateTest(RebootTestCase):
             ],
             self.trail(),
         )
+
+
+@ddt.ddt
+class CrashDumpTest(RebootTestCase):
+    def dump(self):
+        """Request a dump; return whether the guest was told to write one."""
+        self.forget()
+        return power.crash_dump(self.partitions, self.wanted.lpar_uuid)
+
+    @ddt.data(base.RUNNING, base.FAILED)
+    def test_guest_restarts_with_its_slots(self, state):
+        self.set_state(state)
+
+        self.assertTrue(self.dump())
+
+        self.assertEqual(['dump hard'], self.jobs)
+        self.assert_right()
+
+    def test_guest_that_is_off_writes_no_dump(self):
+        self.set_state(base.OFF)
+
+        self.assertFalse(self.dump())
+
+        self.assertEqual([], self.changes())
+
+    def test_failed_dump_is_not_repeated(self):
+        self.control.plan_job('PowerOff', 'the guest has no dump device')
+
+        with self.assertRaisesRegex(exception.RestError, 'no dump device'):
+            self.dump()
+
+        self.assertEqual(['dump hard'], self.jobs)
+        self.assert_right()
 
 
 class SoftRebootTest(RebootTestCase):

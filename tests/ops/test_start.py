@@ -105,6 +105,52 @@ class StateTest(StartTestCase):
         self.assertNotIn('POST LogicalPartition.update', self.changes())
 
 
+class ReferenceCodeTest(StartTestCase):
+    """What the panel of an LPAR shows explains why it does not run."""
+
+    CODE = 'BA210000'
+
+    def fail_start(self, *words):
+        """Have the start of an LPAR with a reference code fail."""
+        self.set_state(base.OFF, reference_code=self.CODE)
+        self.control.add_fault(match='LogicalPartition.job', status=400)
+        return self.failed(exception.RestError, START, self.wanted, *words)
+
+    def test_error_of_failed_start_has_it_before_the_reason(self):
+        error = self.fail_start(f'{base.NAME} failed: reference code BA210000')
+
+        self.assertIs(exception.RestError, type(error))
+        self.assertEqual(base.OFF, self.lpar()['state'])
+
+    def test_code_that_cannot_be_read_leaves_error_as_it_is(self):
+        self.control.add_fault(
+            match='LogicalPartition.read', status=500, nth=2
+        )
+
+        error = self.fail_start('failed: Failed to power on')
+
+        self.assertNotIn('reference code', str(error))
+
+    def test_log_has_that_of_failed_lpar(self):
+        self.set_state(base.FAILED, reference_code=self.CODE)
+
+        with self.logged('WARNING') as log:
+            self.run_plan(START, self.wanted)
+
+        self.assertIn('has failed (reference code BA210000)', log.output[0])
+
+    def test_hard_restart_that_fails_has_it(self):
+        self.set_state(base.RUNNING, reference_code=self.CODE)
+        self.control.plan_job('PowerOff', 'no')
+
+        self.failed(
+            exception.RestError,
+            operations.HARD_REBOOT,
+            self.wanted,
+            'reference code',
+        )
+
+
 @ddt.ddt
 class StopTest(StartTestCase):
     @ddt.named_data(

@@ -172,6 +172,7 @@ class Control(requests.Requests):
         state: str | None = None,
         rmc_state: str | None = None,
         system: str | None = None,
+        reference_code: str | None = None,
     ) -> JSON:
         """Set the state of a partition, bypassing all rules.
 
@@ -179,6 +180,8 @@ class Control(requests.Requests):
         :param state: PartitionState; None to leave it unchanged.
         :param rmc_state: ResourceMonitoringControlState; None to leave it
             unchanged.
+        :param reference_code: what the panel shows, until the state changes
+            again; None for the usual one of the state.
         :returns: the partition, as in :meth:`state`.
         """
         arguments.check_choice('state', state, partition_module.STATES)
@@ -194,6 +197,8 @@ class Control(requests.Requests):
                 state or found.state,
                 rmc_state or found.rmc_state,
             )
+            if reference_code is not None:
+                found.put('ReferenceCode', reference_code)
             return partition_module.summary(found)
 
     def power_off_system(self) -> None:

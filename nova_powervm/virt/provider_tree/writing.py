@@ -14,6 +14,7 @@
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ from nova import objects
 from oslo_log import log as logging
 
 from nova_powervm.devices import claims
+from nova_powervm.devices import host_values
 from nova_powervm.devices import plan as plans
 from nova_powervm.devices import slots
 
@@ -74,6 +76,17 @@ def _largest(name: str, total: int, ratio: float) -> int:
     a processor of its own is as many VCPU as Placement offers for it.
     """
     return max(total, math.floor(total * ratio)) if name == VCPU else total
+
+
+def set_cpu_traits(tree: Any, nodename: str, traits: Iterable[str]) -> None:
+    """Give the compute node's own provider the traits of its processors.
+
+    Keep all others: Nova and operators set traits there, too.
+
+    :param traits: Those of :data:`.host_values.CPU_TRAITS` to have.
+    """
+    tree.add_traits(nodename, *traits)
+    tree.remove_traits(nodename, *host_values.CPU_TRAITS.difference(traits))
 
 
 def apply_plan(

@@ -45,6 +45,28 @@ class HostViewTest(unittest.TestCase):
         self.assertEqual(two, seen.slot(2))
         self.assertIsNone(seen.slot(3))
 
+    @ddt.named_data(
+        ['nothing reported', '', ''],
+        ['no mode of a generation', 'default', ''],
+        ['big endian only', 'default POWER6 POWER6_Plus POWER7', 'ARCH_PPC64'],
+        [
+            'older than POWER9',
+            'default POWER7 POWER8',
+            'ARCH_PPC64 ARCH_PPC64LE CPU_PPC64LE_POWER8',
+        ],
+        [
+            'POWER9',
+            'default POWER8 POWER9_Base POWER9',
+            'ARCH_PPC64 ARCH_PPC64LE CPU_PPC64LE_POWER8 CPU_PPC64LE_POWER9',
+        ],
+        ['newer than os-traits', 'POWER10 POWER11', 'ARCH_PPC64 ARCH_PPC64LE'],
+    )
+    def test_cpu_traits_follow_compatibility_modes(self, modes, traits):
+        seen = managed_system(compatibility_modes=tuple(modes.split()))
+        self.assertEqual(
+            {f'HW_{trait}' for trait in traits.split()}, seen.cpu_traits
+        )
+
     def test_disk_capacity_is_zero_by_default(self):
         self.assertEqual(
             host_values.DiskCapacity(0, 0), host_values.DiskCapacity()

@@ -52,6 +52,20 @@ class FingerprintTest(unittest.TestCase):
         other = dataclasses.replace(self.ONE, id='other', hash_value='ab' * 64)
         self.assertEqual(self.ONE.fingerprint, other.fingerprint)
 
+    def test_certificates_leave_strong_hash_alone_only(self):
+        for algorithm, is_shared in (
+            ('sha512', True),
+            ('sha256', True),
+            ('md5', False),
+            ('', False),
+        ):
+            one = dataclasses.replace(self.ONE, hash_algorithm=algorithm)
+            two = dataclasses.replace(one, certificates=('a', 'b'))
+            same = dataclasses.replace(one, certificates=('b', 'a'))
+            with self.subTest(algorithm):
+                self.assertEqual(is_shared, one.fingerprint == two.fingerprint)
+                self.assertEqual(same.fingerprint, two.fingerprint)
+
     def test_images_without_hash_differ_by_their_ids(self):
         one = dataclasses.replace(self.ONE, hash_algorithm='', hash_value='')
         other = dataclasses.replace(one, id='other')

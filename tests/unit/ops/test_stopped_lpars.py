@@ -13,6 +13,7 @@
 """LPARs that stop by themselves."""
 
 import unittest
+from unittest import mock
 
 from nova_powervm.ops import stopped_lpars
 
@@ -44,6 +45,9 @@ class Cloud:
             if lpar_uuid in self.should_run and host == 'host1'
         }
 
+    def find(self, lpar_uuid):
+        return mock.Mock(reference_code=f'code of {lpar_uuid}')
+
     def wait(self, seconds):
         self.waited.append(seconds)
         return False
@@ -57,7 +61,9 @@ class Cloud:
 class StoppedLparsTest(unittest.TestCase):
     def test_lpar_that_stays_off_is_reported_once(self):
         cloud = Cloud(a=[OFF])
-        cloud.check(['a'])
+        with self.assertLogs(stopped_lpars.LOG.name) as log:
+            cloud.check(['a'])
+        self.assertIn('(reference code code of a)', log.output[0])
         self.assertEqual(['instance a'], cloud.emitted)
         self.assertEqual([stopped_lpars.SETTLE_SECONDS], cloud.waited)
 

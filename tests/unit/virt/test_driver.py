@@ -186,6 +186,8 @@ class DriverTest(test.NoDBTestCase):
                 'supports_evacuate',
                 'supports_image_type_qcow2',
                 'supports_image_type_raw',
+                'supports_tagged_attach_interface',
+                'supports_trusted_certs',
             },
             declared,
         )

@@ -15,6 +15,7 @@
 import hashlib
 import io
 
+import cryptography.exceptions
 import ddt
 import requests
 from cursive import exception as cursive_exception
@@ -104,6 +105,12 @@ class GlanceImageTest(test.NoDBTestCase):
         [
             'bad signature',
             cursive_exception.SignatureVerificationError(reason='bad'),
+            exception.ImageRefused,
+        ],
+        [
+            'wrong bytes',
+            # It has no words.
+            cryptography.exceptions.InvalidSignature(),
             exception.ImageRefused,
         ],
         [
