@@ -34,6 +34,11 @@ SRIOV = 0x21010023
 VIOS_SLOT = 0x21010011
 FOREIGN_SLOT = 0x2101002B
 
+EVENTS = (
+    '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
+    '&QUEUE_APPLICATIONID=test'
+)
+
 
 class EmulatorTestCase(unittest.TestCase):
     """Starts an emulator and opens a pypowervm session for each test."""
@@ -95,6 +100,12 @@ class EmulatorTestCase(unittest.TestCase):
         self.assertEqual(status, caught.exception.response.status)
         self.assertRegex(str(caught.exception), message)
         return caught.exception
+
+    def assert_each_refused(self, *cases):
+        """Assert that each (status, message, function, *args) is refused."""
+        for status, message, function, *args in cases:
+            with self.subTest(message=message, args=args):
+                self.assert_refused(status, message, function, *args)
 
 
 def quieten(test):

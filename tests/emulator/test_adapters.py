@@ -41,15 +41,14 @@ class AdapterTestCase(base.EmulatorTestCase):
         """Create an adapter the way a driver does."""
         return cna.crt_cna(self.adapter, None, self.vm.uuid, vlan, **options)
 
-    def switch(self):
-        """Return the default switch."""
-        (found,) = network.VSwitch.get(self.adapter, parent=self.system())
-        return found
+    def switch(self, number=0):
+        """Return a virtual switch, by default the first."""
+        return network.VSwitch.get(self.adapter, parent=self.system())[number]
 
-    def build_adapter(self, vlan=100, **options):
+    def build_adapter(self, pvid=100, **options):
         """Build an adapter without creating it."""
         return network.CNA.bld(
-            self.adapter, vlan, self.switch().related_href, **options
+            self.adapter, pvid, self.switch().related_href, **options
         )
 
     def put(self, adapter):
@@ -74,35 +73,24 @@ class CreateAdapterTest(AdapterTestCase):
     def test_create_fills_in_location_code_and_switch(self):
         made = self.plug()
         code = f'U9009.22A.EMU0001-V{self.vm.id}-C{made.slot}'
-        self.assertEqual(code, made.loc_code)
-        self.assertEqual(
-            code,
-            made.element.findtext('DynamicReconfigurationConnectorName'),
-        )
-        self.assertEqual(self.vm.id, made.lpar_id)
-        self.assertEqual(0, made.vswitch_id)
+        name = made.element.findtext('DynamicReconfigurationConnectorName')
+        self.assertEqual((code, code), (made.loc_code, name))
+        self.assertEqual((self.vm.id, 0), (made.lpar_id, made.vswitch_id))
         self.assertEqual(self.switch().related_href, made.vswitch_uri)
         self.assertTrue(made.enabled)
-        self.assertFalse(made.is_tagged_vlan_supported)
+        self.assertFalse(made.is_tagged_vlan_supported or made.is_trunk)
         self.assertEqual([], made.tagged_vlans)
-        self.assertFalse(made.is_trunk)
         self.assertEqual(made.uuid, made.uuid.lower())
         self.assertIsNone(made.element.find('UseNextAvailableHighSlotID'))
 
-    def test_feed_and_entry_show_created_adapter(self):
+    def test_feed_and_entry_and_partition_show_created_adapter(self):
+        self.assertEqual([], self.adapters())
         made = self.plug()
         # Created without groups, so read without groups.
         (listed,) = network.CNA.get(self.adapter, parent=self.vm, xag=[])
-        self.assertEqual(made.uuid, listed.uuid)
-        self.assertEqual(made.etag, listed.etag)
+        self.assertEqual((made.uuid, made.etag), (listed.uuid, listed.etag))
         (listed,) = self.adapters()
         self.assertIs(listed, listed.refresh())
-
-    def test_feed_of_partition_without_adapters_is_empty(self):
-        self.assertEqual([], self.adapters())
-
-    def test_partition_links_to_its_adapters(self):
-        made = self.plug()
         (link,) = self.read(self.vm.uuid).element.find('ClientNetworkAdapters')
         self.assertEqual(made.related_href, link.get('href'))
 
@@ -118,31 +106,22 @@ class CreateAdapterTest(AdapterTestCase):
         self.vm = self.create()
         self.assertEqual(mac, self.plug().mac)
 
-    def test_create_keeps_requested_mac_address(self):
-        self.assertEqual('FA163E000001', self.plug(mac_addr=MAC).mac)
-
-    def test_create_keeps_tagged_vlans(self):
-        made = self.put(self.build_adapter(addl_tagged_vlans=[53, 54]))
+    def test_create_keeps_requested_mac_address_and_tagged_vlans(self):
+        made = self.put(
+            self.build_adapter(mac_addr=MAC, addl_tagged_vlans=[53, 54])
+        )
+        self.assertEqual('FA163E000001', made.mac)
         self.assertEqual([53, 54], made.tagged_vlans)
         self.assertTrue(made.is_tagged_vlan_supported)
-        (shown,) = self.partition('vm1')['adapters']
-        self.assertEqual([53, 54], shown['tagged'])
-
-    def test_control_plane_state_shows_adapter(self):
-        made = self.plug(mac_addr=MAC)
-        self.assertEqual(
-            [
-                {
-                    'uuid': made.uuid,
-                    'mac': MAC,
-                    'vlan': 100,
-                    'tagged': [],
-                    'switch': 'ETHERNET0(Default)',
-                    'slot': made.slot,
-                }
-            ],
-            self.partition('vm1')['adapters'],
-        )
+        expected = {
+            'uuid': made.uuid,
+            'mac': MAC,
+            'vlan': 100,
+            'tagged': [53, 54],
+            'switch': 'ETHERNET0(Default)',
+            'slot': made.slot,
+        }
+        self.assertEqual([expected], self.partition('vm1')['adapters'])
 
     def test_create_and_delete_emit_events(self):
         events = self.emulator._application._emulation.host.events
@@ -152,27 +131,18 @@ class CreateAdapterTest(AdapterTestCase):
             f'/rest/api/uom/LogicalPartition/{self.vm.uuid}/'
             f'ClientNetworkAdapter/{made.uuid}'
         )
-        seen = {(event.type, event.data) for event in events.poll('me', '', 0)}
-        self.assertIn(('ADD_URI', path), seen)
-        made.delete()
-        seen = {(event.type, event.data) for event in events.poll('me', '', 0)}
-        self.assertIn(('DELETE_URI', path), seen)
-
-    def test_adapters_can_share_vlan(self):
-        self.plug()
-        self.plug()
-        self.assertEqual(2, len(self.adapters()))
+        for kind in ('ADD_URI', 'DELETE_URI'):
+            seen = events.poll('me', '', 0)
+            self.assertIn((kind, path), {(one.type, one.data) for one in seen})
+            if kind == 'ADD_URI':
+                made.delete()
 
 
 class VirtualSlotTest(AdapterTestCase):
-    def test_next_high_slot_follows_highest_in_use(self):
-        self.assertEqual(2, self.plug().slot)
-        self.assertEqual(10, self.plug(slot_num=10).slot)
-        self.assertEqual(11, self.plug().slot)
-
-    def test_next_high_slot_wraps_to_lowest_free_slot(self):
-        self.plug(slot_num=63)
-        self.assertEqual(2, self.plug().slot)
+    def test_next_high_slot_follows_highest_in_use_or_wraps(self):
+        for requested, slot in ((None, 2), (10, 10), (None, 11), (63, 63)):
+            self.assertEqual(slot, self.plug(slot_num=requested).slot)
+        self.assertEqual(3, self.plug().slot)
 
     def test_next_low_slot_is_lowest_free_slot(self):
         mgmt = partition_tasks.get_mgmt_partition(self.adapter)
@@ -189,36 +159,19 @@ class VirtualSlotTest(AdapterTestCase):
         self.plug(slot_num=3)
         self.assertEqual(2, self.put(planned).slot)
 
-    def test_delete_frees_slot(self):
-        self.plug(slot_num=5).delete()
+    def test_create_refuses_slot_in_use_until_delete_frees_it(self):
+        made = self.plug(slot_num=5)
+        message = 'slot 5 of the partition .vm1. is taken'
+        self.assert_refused(409, message, self.plug, slot_num=5)
+        made.delete()
         self.assertEqual(5, self.plug(slot_num=5).slot)
 
-    def test_create_refuses_slot_in_use(self):
-        self.plug(slot_num=5)
-        self.assert_refused(
-            409,
-            'slot 5 of the partition .vm1. is taken',
-            self.plug,
-            slot_num=5,
-        )
-
     def test_create_refuses_partition_without_free_slot(self):
-        vm = self.create('vm2', max_io_slots=4)
-        for _ in range(2):
-            cna.crt_cna(self.adapter, None, vm.uuid, 100)
-        self.assert_refused(
-            409,
-            "'vm2' has no free virtual slot: MaximumVirtualIOSlots is 4",
-            cna.crt_cna,
-            self.adapter,
-            None,
-            vm.uuid,
-            100,
-        )
-
-    def test_create_refuses_slots_outside_2_to_63(self):
-        for slot in (0, 1, 64):
-            self.assert_refused(400, '2 to 63', self.plug, slot_num=slot)
+        self.vm = self.create('vm2', max_io_slots=4)
+        self.plug()
+        self.plug()
+        message = "'vm2' has no free virtual slot: MaximumVirtualIOSlots is 4"
+        self.assert_refused(409, message, self.plug)
 
 
 class RefusedAdapterTest(AdapterTestCase):
@@ -227,27 +180,21 @@ class RefusedAdapterTest(AdapterTestCase):
         self.assertEqual({1}, self.networks())
         super().tearDown()
 
-    def test_create_refuses_invalid_vlan(self):
-        for vlan in (0, 4095, -1, 'x', ''):
-            self.assert_refused(400, '1 to 4094', self.plug, vlan)
-
-    def test_create_refuses_invalid_tagged_vlan(self):
-        for tagged in ([0], [4095], ['x']):
-            planned = self.build_adapter(addl_tagged_vlans=tagged)
-            self.assert_refused(400, '1 to 4094', self.put, planned)
-
-    def test_create_refuses_repeated_vlan(self):
-        for tagged in ([5, 5], [100]):
-            planned = self.build_adapter(addl_tagged_vlans=tagged)
-            self.assert_refused(400, 'more than once', self.put, planned)
-
-    def test_create_refuses_more_than_20_tagged_vlans(self):
-        planned = self.build_adapter(addl_tagged_vlans=range(200, 221))
-        self.assert_refused(400, '21 tagged VLANs', self.put, planned)
-
-    def test_create_refuses_invalid_mac_address(self):
-        for mac in ('00', 'x' * 12, '01005E000001', '0' * 12):
-            self.assert_refused(400, 'MAC', self.plug, mac_addr=mac)
+    def test_create_refuses_invalid_values(self):
+        for message, name, values in (
+            ('1 to 4094', 'pvid', (0, 4095, -1, 'x', '')),
+            ('1 to 4094', 'addl_tagged_vlans', ([0], [4095], ['x'])),
+            ('more than once', 'addl_tagged_vlans', ([5, 5], [100])),
+            ('21 tagged VLANs', 'addl_tagged_vlans', [range(200, 221)]),
+            ('MAC', 'mac_addr', ('00', 'x' * 12, '01005E000001', '0' * 12)),
+            ('TrunkPriority', 'trunk_pri', (16, 'x')),
+            ('2 to 63', 'slot_num', (0, 1, 64)),
+        ):
+            for value in values:
+                options = {'pvid': 100, name: value}
+                with self.subTest(name, value=value):
+                    planned = self.build_adapter(**options)
+                    self.assert_refused(400, message, self.put, planned)
 
     def test_create_refuses_unknown_virtual_switch(self):
         uuid = '00000000-0000-4000-8000-000000000000'
@@ -257,11 +204,6 @@ class RefusedAdapterTest(AdapterTestCase):
         self.assert_refused(
             409, f'no virtual switch with the uuid {uuid}', self.put, planned
         )
-
-    def test_create_refuses_invalid_trunk_priority(self):
-        for priority in (16, 'x'):
-            planned = self.build_adapter(trunk_pri=priority)
-            self.assert_refused(400, 'TrunkPriority', self.put, planned)
 
     def test_create_refuses_running_partition_without_rmc(self):
         self.control.set_partition('vm1', 'running', 'inactive')
@@ -279,22 +221,12 @@ class RefusedAdapterTest(AdapterTestCase):
 
 
 class MacAddressTest(AdapterTestCase):
-    def test_create_refuses_mac_address_in_use_by_other_partition(self):
-        self.plug(mac_addr=MAC)
-        other = self.create('vm2')
-        self.assert_refused(
-            409,
-            "MAC address FA163E000001 is in use .* partition 'vm1'",
-            cna.crt_cna,
-            self.adapter,
-            None,
-            other.uuid,
-            200,
-            mac_addr=MAC,
-        )
-
-    def test_delete_frees_mac_address(self):
-        self.plug(mac_addr=MAC).delete()
+    def test_create_refuses_mac_address_in_use_until_it_is_freed(self):
+        made = self.plug(mac_addr=MAC)
+        self.vm = self.create('vm2')
+        message = "MAC address FA163E000001 is in use .* partition 'vm1'"
+        self.assert_refused(409, message, self.plug, 200, mac_addr=MAC)
+        made.delete()
         self.plug(mac_addr=MAC)
 
     def test_create_refuses_mac_address_of_trunk_adapter(self):
@@ -308,25 +240,17 @@ class ActivePartitionTest(AdapterTestCase):
         self.plug().delete()
         self.assertEqual([], self.adapters())
 
-    def test_delete_refuses_running_partition_without_rmc(self):
+    def test_running_partition_without_rmc_can_change_vlan_only(self):
         made = self.plug()
         self.control.set_partition('vm1', 'running', 'inactive')
         self.assert_refused(409, 'no active RMC', made.delete)
-        self.assertEqual(1, len(self.adapters()))
-
-    def test_update_changes_vlan_of_running_partition_without_rmc(self):
-        made = self.plug()
-        self.control.set_partition('vm1', 'running', 'inactive')
         made.pvid = 300
         made.enabled = False
         changed = made.update()
         self.assertEqual((300, False), (changed.pvid, changed.enabled))
-
-    def test_update_refuses_new_mac_address_without_rmc(self):
-        made = self.plug()
-        self.control.set_partition('vm1', 'running', 'inactive')
-        made.mac = MAC
-        self.assert_refused(409, 'no active RMC', made.update)
+        changed.mac = MAC
+        self.assert_refused(409, 'no active RMC', changed.update)
+        self.assertEqual(1, len(self.adapters()))
 
 
 class UpdateAdapterTest(AdapterTestCase):
@@ -335,52 +259,45 @@ class UpdateAdapterTest(AdapterTestCase):
         made.pvid = 200
         made.tagged_vlans = [201, 202]
         changed = made.update()
-        self.assertEqual(200, changed.pvid)
-        self.assertEqual([201, 202], changed.tagged_vlans)
+        self.assertEqual(
+            (200, [201, 202]), (changed.pvid, changed.tagged_vlans)
+        )
         self.assertTrue(changed.is_tagged_vlan_supported)
         self.assertEqual({1, 200, 201, 202}, self.networks())
+        changed.tagged_vlans = []
+        self.assertEqual([], changed.update().tagged_vlans)
+        self.assertEqual({1, 200}, self.networks())
 
-    def test_update_removes_tagged_vlans(self):
-        made = self.put(self.build_adapter(addl_tagged_vlans=[53]))
-        made.tagged_vlans = []
-        self.assertEqual([], made.update().tagged_vlans)
-        self.assertEqual({1, 100}, self.networks())
-
-    def test_update_changes_mac_address(self):
+    def test_update_keeps_or_changes_mac_address(self):
         made = self.plug(mac_addr=MAC)
+        made.pvid = 101
+        made = made.update()
+        self.assertEqual(101, made.pvid)
         made.mac = '02:00:00:00:00:02'
         self.assertEqual('020000000002', made.update().mac)
 
-    def test_update_accepts_unchanged_mac_address(self):
-        made = self.plug(mac_addr=MAC)
-        made.pvid = 101
-        self.assertEqual(101, made.update().pvid)
-
-    def test_update_refuses_mac_address_in_use(self):
+    def test_update_refuses_mac_address_in_use_and_invalid_values(self):
+        self.plug()
         self.plug(mac_addr=MAC)
-        made = self.plug()
-        made.mac = MAC
-        self.assert_refused(409, 'in use', made.update)
-
-    def test_update_refuses_invalid_vlan(self):
-        made = self.plug()
-        made.pvid = 4095
-        self.assert_refused(400, '1 to 4094', made.update)
-        self.assertEqual(100, self.adapters()[0].pvid)
-
-    def test_update_refuses_another_slot(self):
-        made = self.plug()
-        made._slot(9)
-        self.assert_refused(400, 'cannot be changed', made.update)
+        before = self.adapters()[0]
+        for status, message, name, value in (
+            (409, 'in use', 'MACAddress', MAC.replace(':', '').upper()),
+            (400, '1 to 4094', 'PortVLANID', 4095),
+            (400, 'cannot be changed', 'VirtualSlotNumber', 9),
+        ):
+            with self.subTest(name):
+                planned = self.adapters()[0]
+                planned.set_parm_value(name, value)
+                self.assert_refused(status, message, planned.update)
+                self.assertIs(before, before.refresh())
 
     def test_update_ignores_read_only_values(self):
         made = self.plug()
-        code = made.loc_code
+        before = (made.loc_code, self.vm.id)
         made.set_parm_value('LocationCode', 'elsewhere')
         made.set_parm_value('LocalPartitionID', 1)
         changed = made.update()
-        self.assertEqual(code, changed.loc_code)
-        self.assertEqual(self.vm.id, changed.lpar_id)
+        self.assertEqual(before, (changed.loc_code, changed.lpar_id))
 
     def test_update_changes_open_vswitch_external_ids(self):
         made = self.put(
@@ -464,11 +381,9 @@ class TrunkAdapterTest(AdapterTestCase):
 
     def test_point_to_point_pair_finds_each_other(self):
         client, (trunk,) = self.pair()
-        self.assertEqual(trunk.pvid, client.pvid)
-        self.assertEqual(1, trunk.vswitch_id)
+        self.assertEqual((client.pvid, 1), (trunk.pvid, trunk.vswitch_id))
         self.assertEqual('tap0', trunk.dev_name)
-        self.assertEqual(1450, trunk.configured_mtu)
-        self.assertTrue(trunk.is_trunk)
+        self.assertEqual((1450, True), (trunk.configured_mtu, trunk.is_trunk))
         (found,) = cna.find_trunks(self.adapter, client)
         self.assertEqual(trunk.uuid, found.uuid)
         (found,) = cna.find_cnas_on_trunk(trunk)
@@ -491,38 +406,21 @@ class TrunkAdapterTest(AdapterTestCase):
 
     def test_client_moved_to_free_vlan_has_no_trunk_adapter(self):
         client, _ = self.pair()
-        moved = cna.assign_free_vlan(
-            self.adapter, None, self.vswitch('NovaLinkVEABridge'), client
-        )
+        switch = self.switch(1)
+        moved = cna.assign_free_vlan(self.adapter, None, switch, client)
         self.assertEqual([], cna.find_trunks(self.adapter, moved))
 
-    def vswitch(self, name):
-        return network.VSwitch.search(
-            self.adapter,
-            parent_type='ManagedSystem',
-            parent_uuid=self.system().uuid,
-            one_result=True,
-            name=name,
-        )
-
-    def test_create_refuses_vlan_of_trunk_adapter_with_same_priority(self):
+    def test_create_refuses_vlan_of_trunk_adapter(self):
+        """With the same priority, or in the same partition."""
         self.build_adapter(50, trunk_pri=1).create(parent=self.mgmt)
-        self.assert_refused(
-            409,
-            "VLAN 50 is on the trunk adapter .* 'novalink'",
-            self.put,
-            self.build_adapter(60, trunk_pri=1, addl_tagged_vlans=[50, 51]),
+        planned = self.build_adapter(
+            60, trunk_pri=1, addl_tagged_vlans=[50, 51]
         )
+        message = "VLAN 50 is on the trunk adapter .* 'novalink'"
+        self.assert_refused(409, message, self.put, planned)
+        other = self.build_adapter(50, trunk_pri=2)
+        self.assert_refused(409, 'VLAN 50', other.create, parent=self.mgmt)
         self.put(self.build_adapter(50, trunk_pri=2))
-
-    def test_create_refuses_second_trunk_adapter_of_vlan_in_partition(self):
-        self.build_adapter(50, trunk_pri=1).create(parent=self.mgmt)
-        self.assert_refused(
-            409,
-            'VLAN 50',
-            self.build_adapter(50, trunk_pri=2).create,
-            parent=self.mgmt,
-        )
 
     def test_device_name_is_unknown_outside_management_partition(self):
         made = self.put(self.build_adapter(dev_name='tap0'))

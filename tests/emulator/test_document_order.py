@@ -66,20 +66,28 @@ class OrderTestCase(storage.StorageTestCase, wire.WireTestCase):
 
 class OrderTest(OrderTestCase):
     def test_update_with_children_in_wrong_order_is_refused(self):
-        for name in ('PartitionName', 'AvailabilityPriority', MEMORY):
-            with self.subTest(name):
-                before = self.document()
+        before = self.document()
+        for path, words in (
+            ('PartitionName', 'PartitionName'),
+            ('AvailabilityPriority', '.'),
+            (MEMORY, '.'),
+            (f'{MEMORY}/DesiredMemory', 'DesiredMemory'),
+            (f'{SHARED}/DesiredProcessingUnits', 'DesiredProcessingUnits'),
+            (
+                'PartitionProcessorConfiguration/HasDedicatedProcessors',
+                'HasDedicatedProcessors',
+            ),
+            (
+                'PartitionIOConfiguration/MaximumVirtualIOSlots',
+                'MaximumVirtualIOSlots',
+            ),
+        ):
+            with self.subTest(path):
                 document = self.document()
-                move_last(wire.child(document, name))
+                move_last(wire.child(document, path))
                 answer = self.ask('POST', self.path, document)
-                self.assert_refusal(answer, '.')
+                self.assert_refusal(answer, words)
                 self.assert_unchanged(before)
-
-    def test_refusal_names_element_in_wrong_place(self):
-        document = self.document()
-        move_last(wire.child(document, 'PartitionName'))
-        answer = self.ask('POST', self.path, document)
-        self.assert_refusal(answer, 'PartitionName')
 
     def test_creation_with_children_in_wrong_order_is_refused(self):
         document = self.new()
@@ -91,19 +99,6 @@ class OrderTest(OrderTestCase):
             for partition in self.control.state()['systems'][0]['partitions']
         ]
         self.assertNotIn('vm2', names)
-
-    def test_nested_children_in_wrong_order_are_refused(self):
-        for path in (
-            f'{MEMORY}/DesiredMemory',
-            f'{SHARED}/DesiredProcessingUnits',
-            'PartitionProcessorConfiguration/HasDedicatedProcessors',
-            'PartitionIOConfiguration/MaximumVirtualIOSlots',
-        ):
-            with self.subTest(path):
-                document = self.document()
-                move_last(wire.child(document, path))
-                answer = self.ask('POST', self.path, document)
-                self.assert_refusal(answer, path.rpartition('/')[2])
 
     def test_disk_with_children_in_wrong_order_is_refused(self):
         path = self.volume_group()
@@ -133,12 +128,8 @@ class OrderTest(OrderTestCase):
         self.map(self.created, self.disk())
         path = f'{self.path_of("vios1")}?group=ViosSCSIMapping'
         document = self.document(path)
-        move_last(
-            wire.child(
-                document,
-                'VirtualSCSIMappings/VirtualSCSIMapping/ClientAdapter',
-            )
-        )
+        adapter = 'VirtualSCSIMappings/VirtualSCSIMapping/ClientAdapter'
+        move_last(wire.child(document, adapter))
         answer = self.ask('POST', path, document)
         self.assert_refusal(answer, 'ClientAdapter|ServerAdapter')
 
@@ -224,45 +215,21 @@ class AcceptedDocumentTest(OrderTestCase):
         answer = self.ask('POST', self.path, prefixed)
         self.assertEqual(200, answer.status, answer.text[:2000])
 
-    def test_captured_partitions_are_accepted(self):
-        files = ('fake_lpar_feed.txt', 'lpar_ibmi.txt')
-        for file in files:
-            with self.subTest(file):
-                self.control.load_world(
-                    {
-                        'systems': [
-                            {
-                                'name': 'any',
-                                'memory': {'configurable': 1 << 20},
-                                'processors': {'configurable': 64},
-                                'partitions': [{'capture': {'file': file}}],
-                            }
-                        ]
-                    }
-                )
-                (partition,) = self.control.state()['systems'][0]['partitions']
-                self.assert_accepted(self.path_of(partition['name']))
-
-    def test_captured_servers_are_accepted(self):
-        for file in (
-            'fake_vios_hosting_vios_feed.txt',
-            'fake_vios_ssp_npiv.txt',
-            'fake_vios_mappings.txt',
+    def test_captured_partitions_and_servers_are_accepted(self):
+        for key, file, groups in (
+            ('partitions', 'fake_lpar_feed.txt', ''),
+            ('partitions', 'lpar_ibmi.txt', ''),
+            ('virtual_io_servers', 'fake_vios_hosting_vios_feed.txt', GROUPS),
+            ('virtual_io_servers', 'fake_vios_ssp_npiv.txt', GROUPS),
+            ('virtual_io_servers', 'fake_vios_mappings.txt', GROUPS),
         ):
             with self.subTest(file):
-                self.control.load_world(
-                    {
-                        'systems': [
-                            {
-                                'name': 'any',
-                                'memory': {'configurable': 1 << 20},
-                                'processors': {'configurable': 64},
-                                'virtual_io_servers': [
-                                    {'capture': {'file': file}}
-                                ],
-                            }
-                        ]
-                    }
-                )
+                system = {
+                    'name': 'any',
+                    'memory': {'configurable': 1 << 20},
+                    'processors': {'configurable': 64},
+                    key: [{'capture': {'file': file}}],
+                }
+                self.control.load_world({'systems': [system]})
                 (partition,) = self.control.state()['systems'][0]['partitions']
-                self.assert_accepted(self.path_of(partition['name']) + GROUPS)
+                self.assert_accepted(self.path_of(partition['name']) + groups)

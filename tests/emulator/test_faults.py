@@ -25,6 +25,12 @@ class InjectedFaultTest(base.EmulatorTestCase):
     def names(self):
         return {found.name for found in lpar.LPAR.get(self.adapter)}
 
+    def fail_with(self, error, function, **fault):
+        """Inject a fault into the next matching request of a call."""
+        self.control.add_fault(**fault)
+        with self.assertRaises(error):
+            function()
+
     def test_status_before_change_prevents_it(self):
         planned = self.build()
         self.control.add_fault(
@@ -44,37 +50,32 @@ class InjectedFaultTest(base.EmulatorTestCase):
         self.assertIn('vm1', self.names())
         self.assertEqual('vm1', self.slot(base.GPUS[0]).part_name)
 
-    def test_dropped_request_changes_nothing(self):
+    def test_dropped_request_changes_nothing_but_answer_keeps_change(self):
         planned = self.build()
-        self.control.add_fault(method='PUT', drop=True)
-        with self.assertRaises(exceptions.ConnectionError):
-            planned.create()
+        drop = {'method': 'PUT', 'drop': True}
+        self.fail_with(exceptions.ConnectionError, planned.create, **drop)
         self.assertNotIn('vm1', self.names())
-
-    def test_dropped_answer_keeps_change(self):
-        planned = self.build()
-        self.control.add_fault(method='PUT', drop=True, phase='after')
-        with self.assertRaises(exceptions.ConnectionError):
-            planned.create()
+        self.control.clear_journal()
+        drop['phase'] = 'after'
+        self.fail_with(exceptions.ConnectionError, planned.create, **drop)
         self.assertIn('vm1', self.names())
-        (record,) = (
-            record
-            for record in self.control.journal()
-            if record['label'] == 'LogicalPartition.create'
+        self.assertEqual(
+            [(None, 2)],
+            [
+                (record['status'], record['fault'])
+                for record in self.control.journal()
+                if record['label'] == 'LogicalPartition.create'
+            ],
         )
-        self.assertIsNone(record['status'])
-        self.assertEqual(1, record['fault'])
 
-    def test_long_delay_times_client_out(self):
+    def test_only_long_delay_times_client_out(self):
+        self.control.add_fault(match='ManagedSystem.feed', delay=0.001)
+        self.assertEqual(1, len(ms.System.get(self.adapter)))
+        self.assertEqual(1, self.control.faults()[0]['applied'])
         self.control.add_fault(match='ManagedSystem.feed', delay=60)
         with self.assertRaises(exceptions.TimeoutError):
             self.adapter.read('ManagedSystem', timeout=0.1)
         self.assertEqual(1, len(ms.System.get(self.adapter)))
-
-    def test_short_delay_only_slows_request(self):
-        self.control.add_fault(match='ManagedSystem.feed', delay=0.001)
-        self.assertEqual(1, len(ms.System.get(self.adapter)))
-        self.assertEqual(1, self.control.faults()[0]['applied'])
 
     def test_long_delay_after_change_keeps_it(self):
         planned = self.build()
@@ -85,14 +86,12 @@ class InjectedFaultTest(base.EmulatorTestCase):
             self.adapter.create(planned, 'LogicalPartition', timeout=0.5)
         self.assertIn('vm1', self.names())
 
-    def test_nth_fails_only_nth_matching_request(self):
+    def test_nth_matching_request_fails_and_with_every_all_that_follow(self):
         self.control.add_fault(match='ManagedSystem', nth=3, status=500)
         self.system()
         self.system()
         self.assert_refused(500, '.', self.system)
         self.system()
-
-    def test_fault_with_every_fails_all_requests_from_nth_on(self):
         self.control.add_fault(status=500, nth=2, every=True)
         self.system()
         self.assert_refused(500, '.', self.system)
@@ -121,14 +120,11 @@ class InjectedFaultTest(base.EmulatorTestCase):
                 self.control.clear_faults()
                 self.assertNotIn(name, self.names())
 
-    def test_match_includes_query_of_path(self):
+    def test_match_includes_query_of_path_or_is_route_label(self):
+        search, adapter = lpar.LPAR.search, self.adapter
         self.control.add_fault(match=r'search/.*database', status=500)
-        self.assertEqual([], lpar.LPAR.search(self.adapter, name='x'))
-        self.assert_refused(
-            500, '.', lpar.LPAR.search, self.adapter, name='database'
-        )
-
-    def test_match_accepts_route_label(self):
+        self.assertEqual([], search(adapter, name='x'))
+        self.assert_refused(500, '.', search, adapter, name='database')
         self.control.add_fault(match='LogicalPartition.feed', status=500)
         self.system()
         self.assert_refused(500, '.', self.names)
@@ -153,12 +149,10 @@ class InjectedFaultTest(base.EmulatorTestCase):
             base.session_for(self.emulator)
 
     def test_message_makes_vios_look_busy(self):
-        self.control.add_fault(
-            match='VirtualIOServer', status=500, message='HSCL3205 busy'
-        )
-        error = self.assert_refused(
-            500, 'HSCL3205', self.adapter.read, 'VirtualIOServer'
-        )
+        fault = {'match': 'VirtualIOServer', 'message': 'HSCL3205 busy'}
+        self.control.add_fault(status=500, **fault)
+        read = self.adapter.read
+        error = self.assert_refused(500, 'HSCL3205', read, 'VirtualIOServer')
         wrapper = http_error.HttpError.wrap(error.response)
         self.assertTrue(wrapper.is_vios_busy())
 

@@ -16,7 +16,7 @@
 import http.client
 import io
 import pathlib
-import threading
+from concurrent import futures
 
 from pypowervm import exceptions
 from pypowervm.tasks import power
@@ -26,6 +26,7 @@ from pypowervm.wrappers import vios_file
 
 from powervm_emulator import client
 from powervm_emulator.core import errors
+from tests.emulator import base
 from tests.emulator import storage
 
 # Larger than the buffers of a connection, and no multiple of a chunk.
@@ -89,17 +90,18 @@ class UploadTest(storage.StorageTestCase):
             tasks._upload_stream(self.file(disk.udid), handle, upload_type)
             self.assertEqual(b'onetwo', self.control.contents(disk.udid))
 
-    def test_upload_of_media_creates_medium(self):
+    def test_upload_of_media_creates_medium_and_replaces_contents(self):
         self.repository()
-        made = self.medium(data=LARGE, f_size=len(LARGE))
-        self.assertEqual('cfg.iso', made.name)
-        (medium,) = self.group('rootvg').vmedia_repos[0].optical_media
-        self.assertEqual('0ecfg.iso', medium.udid)
-        self.assertAlmostEqual(len(LARGE) / storage.GB, medium.size, 5)
-        self.assertEqual(LARGE, self.control.contents('0ecfg.iso'))
-        self.assertEqual(
-            LARGE, self.control.contents('0ecfg.iso', vios='vios1')
+        file = tasks._create_file(
+            self.adapter, 'm', vios_file.FileType.MEDIA_ISO, self.vios().uuid
         )
+        for data in (b'first', LARGE):
+            self.upload(file, data)
+            self.assertEqual(data, self.control.contents('0em'))
+        (medium,) = self.group('rootvg').vmedia_repos[0].optical_media
+        self.assertEqual(('m', '0em'), (medium.name, medium.udid))
+        self.assertAlmostEqual(len(LARGE) / storage.GB, medium.size, 5)
+        self.assertEqual(LARGE, self.control.contents('0em', vios='vios1'))
 
     def test_upload_of_media_reads_file_of_path(self):
         self.repository()
@@ -122,9 +124,14 @@ class UploadTest(storage.StorageTestCase):
             with self.assertRaisesRegex(errors.ControlError, udid):
                 self.control.contents(udid)
 
-    def test_contents_are_served_over_http(self):
+    def test_uploaded_contents_are_served(self):
         disk = self.disk()
-        self.upload(self.file(disk.udid), LARGE)
+        file = self.file(disk.udid)
+        self.assertEqual(404, self.raw('GET', f'contents/{file.uuid}'))
+        self.upload(file, LARGE)
+        got = io.BytesIO()
+        self.adapter.download_file(file.element, got)
+        self.assertEqual(LARGE, got.getvalue())
         remote = client.Client(self.emulator.url)
         self.assertEqual(LARGE, remote.contents(disk.udid))
         with self.assertRaisesRegex(errors.ControlError, '0 contents'):
@@ -147,57 +154,25 @@ class UploadTest(storage.StorageTestCase):
         self.assertEqual(b'data', self.control.contents(disk.udid))
 
     def test_second_upload_replaces_disk_contents(self):
+        """Also if it has a Content-Length."""
         disk = self.disk()
         file = self.file(disk.udid)
         self.upload(file, b'first')
         self.upload(file, b'second', replacing=True)
         self.assertEqual(b'second', self.control.contents(disk.udid))
+        self.assertEqual(204, self.raw('PUT', f'contents/{file.uuid}', LARGE))
+        self.assertEqual(LARGE, self.control.contents(disk.udid))
 
-    def test_second_upload_replaces_media_contents(self):
-        self.repository()
-        file = tasks._create_file(
-            self.adapter, 'm', vios_file.FileType.MEDIA_ISO, self.vios().uuid
-        )
-        for data in (b'first', LARGE):
-            self.upload(file, data)
-            self.assertEqual(data, self.control.contents('0em'))
-        (medium,) = self.group('rootvg').vmedia_repos[0].optical_media
-        self.assertAlmostEqual(len(LARGE) / storage.GB, medium.size, 5)
-
-    def test_download_returns_uploaded_contents(self):
-        disk = self.disk()
-        file = self.file(disk.udid)
-        self.upload(file, LARGE)
-        got = io.BytesIO()
-        self.adapter.download_file(file.element, got)
-        self.assertEqual(LARGE, got.getvalue())
-
-    def test_download_without_contents_is_not_found(self):
-        file = self.file(self.disk().udid)
-        self.assertEqual(
-            404,
-            self.raw('GET', f'contents/{file.uuid}'),
-        )
-
-    def raw(self, method, path, body=None, **headers):
+    def raw(self, method, path, body=None):
         """Send a request that pypowervm would not make; return its status."""
         connection = http.client.HTTPConnection(
             self.emulator.host, self.emulator.port
         )
         self.addCleanup(connection.close)
-        connection.request(
-            method,
-            f'/rest/api/web/File/{path}',
-            body,
-            {'X-API-Session': self.adapter.session._sessToken, **headers},
-        )
+        headers = {'X-API-Session': self.adapter.session._sessToken}
+        path = f'/rest/api/web/File/{path}'
+        connection.request(method, path, body, headers)
         return connection.getresponse().status
-
-    def test_upload_accepts_body_with_content_length(self):
-        disk = self.disk()
-        file = self.file(disk.udid)
-        self.assertEqual(204, self.raw('PUT', f'contents/{file.uuid}', LARGE))
-        self.assertEqual(LARGE, self.control.contents(disk.udid))
 
     def test_upload_does_not_block_other_requests(self):
         disk = self.disk()
@@ -212,22 +187,15 @@ class UploadTest(storage.StorageTestCase):
         self.assertEqual(131072, len(self.control.contents(disk.udid)))
 
     def test_parallel_uploads_do_not_mix(self):
-        disks = [self.disk(f'disk{number}') for number in range(3)]
-        threads = [
-            threading.Thread(
-                target=self.upload,
-                args=(self.file(disk.udid), LARGE + bytes([number])),
-            )
-            for number, disk in enumerate(disks)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        for number, disk in enumerate(disks):
-            self.assertEqual(
-                LARGE + bytes([number]), self.control.contents(disk.udid)
-            )
+        data = {
+            self.disk(f'disk{number}').udid: LARGE + bytes([number])
+            for number in range(3)
+        }
+        files = [self.file(udid) for udid in data]
+        with futures.ThreadPoolExecutor(3) as pool:
+            list(pool.map(self.upload, files, data.values()))
+        for udid, sent in data.items():
+            self.assertEqual(sent, self.control.contents(udid))
 
     def test_reset_aborts_upload(self):
         disk = self.disk()
@@ -330,56 +298,50 @@ class UploadFaultTest(storage.StorageTestCase):
         (found,) = self.shown_group()['disks']
         return found
 
+    def statuses(self):
+        """Return the statuses of the uploads; None is that of one running."""
+        return [
+            record['status']
+            for record in self.control.journal()
+            if record['label'] == 'File.upload'
+        ]
+
     def test_status_401_empties_upload_without_expected_size(self):
         file = self.file(self.made.udid)
         self.control.add_fault(match='File.upload', status=401)
         # The client logs on again and sends an empty body, without an error.
         self.upload(file, LARGE)
         self.assertEqual(0, self.shown_disk()['size'])
-        self.assertEqual(
-            [401, 204],
-            [
-                record['status']
-                for record in self.control.journal()
-                if record['label'] == 'File.upload'
-            ],
-        )
+        self.assertEqual([401, 204], self.statuses())
 
-    def test_status_401_fails_upload_with_expected_size(self):
-        file = self.file(self.made.udid, f_size=len(LARGE))
-        self.control.add_fault(match='File.upload', status=401)
-        self.assert_refused(
-            400, '0 bytes of .* have arrived', self.upload, file, LARGE
-        )
-        self.assertIsNone(self.shown_disk()['sha256'])
-
-    def test_expired_session_fails_upload_with_expected_size(self):
-        file = self.file(self.made.udid, f_size=len(LARGE))
-        self.control.expire_sessions()
-        self.assert_refused(400, '0 bytes', self.upload, file, LARGE)
-
-    def test_status_before_or_after_upload_decides_contents(self):
-        for phase, sha256 in (
-            ('before', None),
-            ('after', storage.sha256(LARGE)),
+    def test_new_logon_fails_upload_with_expected_size(self):
+        for lose_session in (
+            lambda: self.control.add_fault(match='File.upload', status=401),
+            self.control.expire_sessions,
         ):
-            self.control.add_fault(
-                match='File.upload', status=500, phase=phase
-            )
-            file = self.file(self.made.udid)
-            self.assert_refused(500, 'Injected', self.upload, file, LARGE)
-            self.assertEqual(sha256, self.shown_disk()['sha256'])
+            file = self.file(self.made.udid, f_size=len(LARGE))
+            lose_session()
+            message = '0 bytes of .* have arrived'
+            self.assert_refused(400, message, self.upload, file, LARGE)
+            self.assertIsNone(self.shown_disk()['sha256'])
 
-    def test_drop_before_or_after_upload_decides_contents(self):
-        for phase, sha256 in (
-            ('before', None),
-            ('after', storage.sha256(LARGE)),
+    def test_fault_before_or_after_upload_decides_contents(self):
+        after = storage.sha256(LARGE)
+        for phase, fault, error, sha256 in (
+            ('before', {'status': 500}, exceptions.HttpError, None),
+            ('before', {'drop': True}, exceptions.ConnectionError, None),
+            ('after', {'status': 500}, exceptions.HttpError, after),
+            ('after', {'drop': True}, exceptions.ConnectionError, after),
         ):
-            self.control.add_fault(match='File.upload', drop=True, phase=phase)
-            file = self.file(self.made.udid)
-            with self.assertRaises(exceptions.ConnectionError):
-                self.upload(file, LARGE)
-            self.assertEqual(sha256, self.shown_disk()['sha256'])
+            with self.subTest(phase, **fault):
+                file = self.file(self.disk(f'd{len(self.files())}').udid)
+                self.control.add_fault(
+                    match='File.upload', phase=phase, **fault
+                )
+                with self.assertRaises(error):
+                    self.upload(file, LARGE)
+                shown = self.shown_group()['disks'][-1]
+                self.assertEqual(sha256, shown['sha256'])
 
     def test_refused_upload_is_read_to_its_end(self):
         """A client that is still sending may not see an early answer."""
@@ -388,11 +350,7 @@ class UploadFaultTest(storage.StorageTestCase):
         def between(_):
             for _ in range(3):
                 self.vios()
-            seen.extend(
-                record['status']
-                for record in self.control.journal()
-                if record['label'] == 'File.upload'
-            )
+            seen.extend(self.statuses())
 
         self.control.add_fault(match='File.upload', status=500)
         self.assert_refused(
@@ -434,15 +392,10 @@ class UploadFaultTest(storage.StorageTestCase):
                         self.assertEqual(len(LARGE), shown['size'])
 
     def upload_new(self):
-        (group,) = (
-            group
-            for group in self.shown()['volume_groups']
-            if group['name'] == 'image_pool'
-        )
         return tasks.upload_new_vdisk(
             self.adapter,
             self.shown()['uuid'],
-            group['uuid'],
+            self.shown_group()['uuid'],
             io.BytesIO(LARGE),
             'boot',
             len(LARGE),
@@ -464,64 +417,48 @@ class RefusedFileTest(storage.StorageTestCase):
         return self.create_file(name, kind, **options)
 
     def test_create_refuses_invalid_values(self):
-        for message, options in (
-            ('file name', {'name': 'x' * 80}),
-            ('of the type', {'kind': 'BROKERED_NOTHING'}),
-            ('not a number for ExpectedFileSize', {'f_size': '-1'}),
-            ('no value of SHA256', {'sha_chksum': 'abc'}),
-            ('needs a TargetDevice', {}),
+        vios = '00000000-0000-4000-8000-000000000000'
+        iso = vios_file.FileType.MEDIA_ISO
+        for status, message, options in (
+            (400, 'file name', {'name': 'x' * 80}),
+            (400, 'of the type', {'kind': 'BROKERED_NOTHING'}),
+            (400, 'not a number for ExpectedFileSize', {'f_size': '-1'}),
+            (400, 'no value of SHA256', {'sha_chksum': 'abc'}),
+            (400, 'needs a TargetDevice', {}),
+            (409, 'no VirtualIOServer', {'vios': vios, 'tdev_udid': '03x.1'}),
+            (409, 'UDID 03x.1', {'tdev_udid': '03x.1'}),
+            (409, 'no media repository', {'kind': iso}),
         ):
-            self.assert_refused(400, message, self.create_file, **options)
-
-    def test_create_refuses_other_elements(self):
+            with self.subTest(message):
+                self.assert_refused(
+                    status, message, self.create_file, **options
+                )
+        create, group = self.adapter.create, self.group()
         self.assert_refused(
-            400,
-            'not a File',
-            self.adapter.create,
-            self.group(),
-            'File',
-            service='web',
+            400, 'not a File', create, group, 'File', service='web'
         )
 
-    def test_create_refuses_unknown_vios_and_disk(self):
-        self.assert_refused(
-            409,
-            'no VirtualIOServer',
-            self.create_file,
-            vios='00000000-0000-4000-8000-000000000000',
-            tdev_udid='03x.1',
-        )
-        self.assert_refused(
-            409, 'UDID 03x.1', self.create_file, tdev_udid='03x.1'
-        )
-
-    def test_upload_refuses_removed_disk(self):
+    def test_upload_refuses_removed_disk_and_deleted_file(self):
         disk = self.disk()
         file = self.file(disk.udid)
         tasks.rm_vg_storage(self.group(), vdisks=[disk])
         self.assert_refused(409, disk.udid, self.upload, file, b'data')
+        file.delete()
+        self.assert_refused(404, file.uuid, self.upload, file, LARGE)
+        self.assert_refused(404, file.uuid, file.delete)
 
     def test_upload_refuses_image_larger_than_its_disk(self):
-        disk = self.disk(size=0.125)
+        udid = self.disk(size=0.125).udid
         size = storage.GB // 8 + 1
-        self.assert_refused(
-            409, 'does not fit', self.file, disk.udid, f_size=size
-        )
-        file = self.file(disk.udid)
+        message = 'does not fit'
+        self.assert_refused(409, message, self.file, udid, f_size=size)
+        element = self.file(udid).element
         zeros = (
             bytes(min(1 << 20, size - at)) for at in range(0, size, 1 << 20)
         )
-        self.assert_refused(
-            409,
-            'does not fit',
-            self.adapter.upload_file,
-            file.element,
-            zeros,
-        )
+        upload = self.adapter.upload_file
+        self.assert_refused(409, message, upload, element, zeros)
         self.assertIsNone(self.shown_group()['disks'][0]['sha256'])
-
-    def test_create_refuses_media_without_repository(self):
-        self.assert_refused(409, 'no media repository', self.media_file)
 
     def test_upload_refuses_media_larger_than_free_space(self):
         group = self.repository()
@@ -563,24 +500,14 @@ class RefusedFileTest(storage.StorageTestCase):
         file.delete()
         self.file(disk.udid)
 
-    def test_upload_and_delete_refuse_unknown_file(self):
-        file = self.file(self.disk().udid)
-        file.delete()
-        self.assert_refused(404, file.uuid, self.upload, file, LARGE)
-        self.assert_refused(404, file.uuid, file.delete)
-
 
 class FileEventTest(storage.StorageTestCase):
     def test_files_emit_no_events(self):
-        path = (
-            '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
-            '&QUEUE_APPLICATIONID=x'
-        )
         disk = self.disk()
-        self.adapter.read_by_path(path)
+        self.adapter.read_by_path(base.EVENTS)
         file = self.file(disk.udid)
         self.upload(file, b'data')
         file.delete()
         self.control.emit_event('CACHE_CLEARED')
-        (event,) = self.adapter.read_by_path(path).feed.entries
+        (event,) = self.adapter.read_by_path(base.EVENTS).feed.entries
         self.assertEqual('CACHE_CLEARED', event.element.findtext('EventType'))

@@ -30,6 +30,7 @@ from pypowervm.wrappers import virtual_io_server
 from powervm_emulator import worlds
 from powervm_emulator.nouns.partition import model as partition
 from powervm_emulator.nouns.partition import virtual_slots
+from tests.emulator import base
 from tests.emulator import storage
 
 PREFIX = 'U9009.22A.EMU0001'
@@ -44,63 +45,68 @@ class ScsiMappingTest(storage.StorageTestCase):
     def test_mapping_fills_in_adapters_and_target_device(self):
         mapping = self.map(self.client, self.made)
         server, client = mapping.server_adapter, mapping.client_adapter
-        self.assertEqual('Client', client.side)
-        self.assertEqual(self.client.id, client.lpar_id)
-        self.assertEqual(2, client.lpar_slot_num)
-        self.assertEqual(2, client.vios_id)
+        self.assertEqual(('Client', 'Server'), (client.side, server.side))
+        for adapter in (client, server):
+            self.assertEqual(self.client.id, adapter.lpar_id)
+            self.assertEqual((2, 2), (adapter.lpar_slot_num, adapter.vios_id))
+            name = 'DynamicReconfigurationConnectorName'
+            self.assertEqual(adapter.loc_code, adapter.element.findtext(name))
         self.assertEqual(server.vios_slot_num, client.vios_slot_num)
         self.assertEqual(f'{PREFIX}-V{self.client.id}-C2', client.loc_code)
-        self.assertEqual('Server', server.side)
-        self.assertEqual(self.client.id, server.lpar_id)
-        self.assertEqual(2, server.lpar_slot_num)
-        self.assertEqual(2, server.vios_id)
         location = f'{PREFIX}-V2-C{server.vios_slot_num}'
-        self.assertEqual(location, server.loc_code)
-        self.assertEqual(f'1e{location}', server.udid)
-        self.assertEqual('vhost0', server.name)
-        self.assertEqual('disk1', server.backing_dev_name)
-        names = [
-            adapter.element.findtext('DynamicReconfigurationConnectorName')
-            for adapter in (client, server)
-        ]
-        self.assertEqual([client.loc_code, location], names)
-        self.assertIsInstance(mapping.target_dev, wrappers.VDiskTargetDev)
-        self.assertEqual('0x8100000000000000', mapping.target_dev.lua)
-        self.assertEqual('vtscsi0', mapping.target_dev.name)
-        self.assertEqual(self.made.udid, mapping.backing_storage.udid)
-        self.assertEqual(2.0, mapping.backing_storage.capacity)
-        self.assertTrue(
-            mapping.client_lpar_href.endswith(
-                f'/ManagedSystem/{self.system().uuid}/LogicalPartition/'
-                f'{self.client.uuid}'
-            )
+        self.assertEqual(
+            (location, f'1e{location}'), (server.loc_code, server.udid)
         )
-
-    def test_mapping_accepts_reference_to_disk(self):
-        reference = wrappers.VDisk.bld_ref(self.adapter, 'disk1')
-        mapping = self.map(self.client, reference)
-        self.assertEqual(self.made.udid, mapping.backing_storage.udid)
+        self.assertIsInstance(mapping.target_dev, wrappers.VDiskTargetDev)
+        self.assertEqual('vtscsi0', mapping.target_dev.name)
+        self.assertEqual(2.0, mapping.backing_storage.capacity)
+        href = f'{self.system().uuid}/LogicalPartition/{self.client.uuid}'
+        self.assertTrue(
+            mapping.client_lpar_href.endswith(f'/ManagedSystem/{href}')
+        )
+        shown = {
+            'client': 'vm1',
+            'client_slot': 2,
+            'server_slot': server.vios_slot_num,
+            'adapter': 'vhost0',
+            'lua': '0x8100000000000000',
+            'kind': 'VirtualDisk',
+            'name': 'disk1',
+            'udid': self.made.udid,
+        }
+        self.assertEqual([shown], self.shown()['scsi_mappings'])
+        self.assertEqual(
+            [shown[key] for key in ('adapter', 'name', 'lua', 'udid')],
+            [
+                server.name,
+                server.backing_dev_name,
+                mapping.target_dev.lua,
+                mapping.backing_storage.udid,
+            ],
+        )
 
     def test_mappings_of_client_share_adapter_pair(self):
         self.repository()
+        self.disk('disk2')
         self.map(self.client, self.made)
         self.map(self.client, self.medium())
-        self.map(self.client, self.disk('disk2'))
+        self.map(self.client, wrappers.VDisk.bld_ref(self.adapter, 'disk2'))
         mappings = self.vios().scsi_mappings
         self.assertEqual(
-            {'vhost0'}, {found.server_adapter.name for found in mappings}
-        )
-        self.assertEqual(
-            ['0x8100000000000000', '0x8200000000000000', '0x8300000000000000'],
-            [found.target_dev.lua for found in mappings],
-        )
-        self.assertEqual(
-            ['vtscsi0', 'vtopt0', 'vtscsi1'],
-            [found.target_dev.name for found in mappings],
-        )
-        self.assertEqual(
-            ['disk1', 'cfg.iso', 'disk2'],
-            [found.server_adapter.backing_dev_name for found in mappings],
+            [
+                ('vhost0', '0x8100000000000000', 'vtscsi0', 'disk1'),
+                ('vhost0', '0x8200000000000000', 'vtopt0', 'cfg.iso'),
+                ('vhost0', '0x8300000000000000', 'vtscsi1', 'disk2'),
+            ],
+            [
+                (
+                    found.server_adapter.name,
+                    found.target_dev.lua,
+                    found.target_dev.name,
+                    found.server_adapter.backing_dev_name,
+                )
+                for found in mappings
+            ],
         )
         self.assertIsInstance(mappings[1].backing_storage, wrappers.VOptMedia)
 
@@ -129,31 +135,30 @@ class ScsiMappingTest(storage.StorageTestCase):
         self.assertEqual(first.target_dev.lua, second.target_dev.lua)
 
     def test_mapping_keeps_requested_slot_address_and_name(self):
+        lua = '0x8400000000000000'
+        vios = self.vios()
         mapping = scsi_mapper.build_vscsi_mapping(
             None,
-            self.vios(),
+            vios,
             self.client.uuid,
             self.made,
             lpar_slot_num=40,
-            lua='0x8400000000000000',
+            lua=lua,
             target_name='boot',
         )
-        vios = self.vios()
         scsi_mapper.add_map(vios, mapping)
         (mapping,) = vios.update().scsi_mappings
         self.assertEqual(40, mapping.client_adapter.lpar_slot_num)
         self.assertEqual(40, mapping.server_adapter.lpar_slot_num)
-        self.assertEqual('0x8400000000000000', mapping.target_dev.lua)
-        self.assertEqual('boot', mapping.target_dev.name)
+        target = mapping.target_dev
+        self.assertEqual((lua, 'boot'), (target.lua, target.name))
 
     def test_removal_keeps_other_mapping_and_frees_address(self):
         self.map(self.client, self.made)
         self.map(self.client, self.disk('disk2'))
+        ids = (self.vios().uuid, self.client.uuid)
         vios, removed = scsi_mapper.remove_vdisk_mapping(
-            self.adapter,
-            self.vios().uuid,
-            self.client.uuid,
-            udids=[self.made.udid],
+            self.adapter, *ids, udids=[self.made.udid]
         )
         self.assertEqual([self.made.udid], [disk.udid for disk in removed])
         (left,) = vios.scsi_mappings
@@ -164,35 +169,29 @@ class ScsiMappingTest(storage.StorageTestCase):
             {'0x8100000000000000', '0x8200000000000000'},
             {found.target_dev.lua for found in self.vios().scsi_mappings},
         )
-
-    def test_removal_by_partition_id_frees_virtual_slots(self):
-        mapping = self.map(self.client, self.made)
         vios = self.vios()
         scsi_mapper.remove_maps(vios, self.client.id)
         vios.update()
         self.assertEqual([], self.shown()['scsi_mappings'])
         again = self.map(self.client, self.made)
-        self.assertEqual(
-            mapping.client_adapter.lpar_slot_num,
-            again.client_adapter.lpar_slot_num,
-        )
+        self.assertEqual(2, again.client_adapter.lpar_slot_num)
 
     def test_update_can_reuse_slot_of_removed_mapping(self):
         self.map(self.client, self.made, lpar_slot_num=9)
         vios = self.vios()
         scsi_mapper.remove_maps(vios, self.client.uuid)
-        vios.scsi_mappings.append(
-            virtual_io_server.VSCSIMapping.bld(
-                self.adapter,
-                None,
-                self.client.uuid,
-                self.disk('disk2'),
-                lpar_slot_num=9,
-            )
-        )
+        self.add_new(vios, self.client, self.disk('disk2'), lpar_slot_num=9)
         (mapping,) = vios.update().scsi_mappings
         self.assertEqual('disk2', mapping.backing_storage.name)
         self.assertEqual(9, mapping.client_adapter.lpar_slot_num)
+
+    def add_new(self, vios, client, disk, **options):
+        """Add a mapping with adapters of its own to a VIOS read before."""
+        vios.scsi_mappings.append(
+            virtual_io_server.VSCSIMapping.bld(
+                self.adapter, None, client.uuid, disk, **options
+            )
+        )
 
     def test_detached_pair_takes_next_disk(self):
         mapping = self.map(self.client, self.made)
@@ -212,14 +211,7 @@ class ScsiMappingTest(storage.StorageTestCase):
         """Adapters that the same update creates don't take its slot either."""
         kept = self.map(self.client, self.made)
         vios = self.vios()
-        vios.scsi_mappings.append(
-            virtual_io_server.VSCSIMapping.bld(
-                self.adapter,
-                None,
-                self.create('vm2').uuid,
-                self.disk('disk2'),
-            )
-        )
+        self.add_new(vios, self.create('vm2'), self.disk('disk2'))
         scsi_mapper.detach_storage(vios, self.client.uuid)
         vios.update()
         shown = {
@@ -258,29 +250,11 @@ class ScsiMappingTest(storage.StorageTestCase):
         (mapping,) = vios.update().scsi_mappings
         self.assertEqual('vhost0', mapping.server_adapter.name)
 
-    def test_state_shows_mapping(self):
-        mapping = self.map(self.client, self.made)
-        self.assertEqual(
-            [
-                {
-                    'client': 'vm1',
-                    'client_slot': 2,
-                    'server_slot': mapping.server_adapter.vios_slot_num,
-                    'adapter': 'vhost0',
-                    'lua': '0x8100000000000000',
-                    'kind': 'VirtualDisk',
-                    'name': 'disk1',
-                    'udid': self.made.udid,
-                }
-            ],
-            self.shown()['scsi_mappings'],
-        )
-
 
 class ExtendedGroupTest(storage.StorageTestCase):
     """Reads and updates of mappings with and without their extended group."""
 
-    def test_mappings_are_read_with_their_group_only(self):
+    def test_mappings_are_read_and_updated_with_their_group_only(self):
         self.map(self.create(), self.disk())
         for groups, count in (
             (['None'], 0),
@@ -290,20 +264,11 @@ class ExtendedGroupTest(storage.StorageTestCase):
         ):
             vios = self.vios(groups)
             self.assertEqual(count, len(vios.scsi_mappings), groups)
-
-    def test_update_without_group_keeps_mappings(self):
-        self.map(self.create(), self.disk())
         vios = self.vios(['ViosStorage'])
         vios.name = 'renamed'
         vios.update()
         self.assertEqual(1, len(self.vios().scsi_mappings))
         self.assertEqual('renamed', self.vios().name)
-
-    def test_mapping_changes_etag_of_vios(self):
-        vios = self.vios()
-        self.assertIs(vios, vios.refresh())
-        self.map(self.create(), self.disk())
-        self.assertIsNot(vios, vios.refresh())
 
     def test_second_of_two_racing_clients_is_refused(self):
         client = self.create()
@@ -375,49 +340,34 @@ class ExtendedGroupTest(storage.StorageTestCase):
         self.assertEqual((2, 3), (first['client_slot'], second['client_slot']))
         self.assertNotEqual(first['server_slot'], second['server_slot'])
 
-    def test_mapping_emits_event(self):
-        path = (
-            '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
-            '&QUEUE_APPLICATIONID=x'
-        )
+    def test_mapping_emits_event_and_changes_etag_of_vios(self):
         client, disk = self.create(), self.disk()
-        self.adapter.read_by_path(path)
+        vios = self.vios()
+        self.assertIs(vios, vios.refresh())
+        self.adapter.read_by_path(base.EVENTS)
         self.map(client, disk)
-        (event,) = self.adapter.read_by_path(path).feed.entries
+        self.assertIsNot(vios, vios.refresh())
+        (event,) = self.adapter.read_by_path(base.EVENTS).feed.entries
         self.assertEqual('MODIFY_URI', event.element.findtext('EventType'))
-        self.assertEqual(
-            'VirtualSCSIMappings', event.element.findtext('EventDetail')
-        )
+        detail = event.element.findtext('EventDetail')
+        self.assertEqual('VirtualSCSIMappings', detail)
 
-    def test_mapping_refuses_vios_without_free_virtual_slot(self):
+    def test_mapping_refuses_vios_or_client_without_free_virtual_slot(self):
         world = worlds.default()
         world['systems'][0].pop('network_bridges', None)
         world['systems'][0]['virtual_io_servers'][0]['virtual_slots'] = 3
-        self.control.load_world(world)
-        client = self.create()
-        self.map(client, self.disk('a'))
-        self.map(client, self.disk('b'))
-        self.assert_refused(
-            409,
-            "'vios1' has no free virtual slot",
-            self.map,
-            client,
-            self.disk('c'),
-            fuse_limit=1,
-        )
-
-    def test_mapping_refuses_client_without_free_virtual_slot(self):
-        client = self.create(max_io_slots=4)
-        self.map(client, self.disk('a'), fuse_limit=1)
-        self.map(client, self.disk('b'), fuse_limit=1)
-        self.assert_refused(
-            409,
-            'no free virtual slot',
-            self.map,
-            client,
-            self.disk('c'),
-            fuse_limit=1,
-        )
+        for message, options in (
+            ("'vios1' has no free virtual slot", {}),
+            ("'vm1' has no free virtual slot", {'max_io_slots': 3}),
+        ):
+            with self.subTest(message):
+                self.control.load_world(worlds.default() if options else world)
+                client = self.create(**options)
+                self.map(client, self.disk('a'), fuse_limit=1)
+                mapping = (client, self.disk('b'))
+                self.assert_refused(
+                    409, message, self.map, *mapping, fuse_limit=1
+                )
 
 
 class RefusedMappingTest(storage.StorageTestCase):
@@ -432,40 +382,25 @@ class RefusedMappingTest(storage.StorageTestCase):
         self.assert_refused(status, message, self.map, *arguments, **options)
         self.assertIs(self.before, self.before.refresh())
 
-    def test_mapping_refuses_deleted_client(self):
+    def test_mapping_refuses_deleted_client_and_unknown_storage(self):
+        disk = wrappers.VDisk.bld_ref(self.adapter, 'none')
+        medium = wrappers.VOptMedia.bld_ref(self.adapter, 'disk1')
+        unit = wrappers.LU.bld_ref(self.adapter, 'lu', '27x')
+        self.refused(409, "no VirtualDisk 'none'", self.client, disk)
+        self.refused(
+            409, "no VirtualOpticalMedia 'disk1'", self.client, medium
+        )
+        self.refused(409, 'no LogicalUnit', self.client, unit)
         self.other.delete()
         self.refused(409, 'not there', self.other, self.made)
 
-    def test_mapping_refuses_unknown_storage(self):
-        self.refused(
-            409,
-            "no VirtualDisk 'none'",
-            self.client,
-            wrappers.VDisk.bld_ref(self.adapter, 'none'),
-        )
-        self.refused(
-            409,
-            "no VirtualOpticalMedia 'disk1'",
-            self.client,
-            wrappers.VOptMedia.bld_ref(self.adapter, 'disk1'),
-        )
-
-    def test_mapping_refuses_logical_units_without_pool(self):
-        unit = wrappers.LU.bld_ref(self.adapter, 'lu', '27x')
-        self.refused(409, 'no LogicalUnit', self.client, unit)
-
     def test_mapping_refuses_storage_mapped_to_other_client(self):
         self.repository()
-        medium = self.medium()
-        for element in (self.made, medium):
+        message = f'mapped to {self.client.uuid} already, by vhost0 of vios1'
+        for element in (self.made, self.medium()):
             self.map(self.client, element)
             self.before = self.vios()
-            self.refused(
-                409,
-                f'mapped to {self.client.uuid} already, by vhost0 of vios1',
-                self.other,
-                element,
-            )
+            self.refused(409, message, self.other, element)
 
     def test_storage_is_mapped_again_to_same_client(self):
         self.map(self.client, self.made)
@@ -500,14 +435,8 @@ class RefusedMappingTest(storage.StorageTestCase):
             (400, "'64' is not a virtual slot", 64),
             (400, "'1' is not a virtual slot", 1),
         ):
-            self.refused(
-                status,
-                message,
-                self.client,
-                disk,
-                lpar_slot_num=slot,
-                fuse_limit=1,
-            )
+            options = {'lpar_slot_num': slot, 'fuse_limit': 1}
+            self.refused(status, message, self.client, disk, **options)
 
     def test_mapping_refuses_address_and_target_name_in_use(self):
         self.map(self.client, self.made)
@@ -535,27 +464,21 @@ class ActiveClientTest(storage.StorageTestCase):
         power.power_on(self.read(self.client.uuid), None)
         self.control.set_partition('vm1', rmc_state=rmc_state)
 
-    def test_mapping_refuses_new_adapters_without_rmc(self):
+    def test_mapping_creates_adapters_with_rmc_only(self):
         self.repository()
         self.start('inactive')
         for element in (self.made, self.medium()):
             self.assert_refused(
                 409, 'no active RMC', self.map, self.client, element
             )
-
-    def test_mapping_creates_adapters_with_rmc(self):
-        self.start('active')
+        self.control.set_partition('vm1', rmc_state='active')
         self.map(self.client, self.made)
 
-    def test_mapping_uses_existing_pair_without_rmc(self):
+    def test_existing_pair_is_used_and_removed_without_rmc(self):
         self.map(self.client, self.made)
         self.start('inactive')
         self.map(self.client, self.disk('disk2'))
         self.assertEqual(2, len(self.vios().scsi_mappings))
-
-    def test_removal_succeeds_without_rmc(self):
-        self.map(self.client, self.made)
-        self.start('inactive')
         scsi_mapper.remove_vdisk_mapping(
             self.adapter, self.vios().uuid, self.client.uuid
         )
@@ -587,39 +510,24 @@ class OrphanMappingTest(storage.StorageTestCase):
         )
 
     def test_disk_of_orphan_mapping_is_in_use(self):
-        self.assert_refused(
-            409,
-            'a partition that is gone',
-            tasks.rm_vg_storage,
-            self.group(),
-            vdisks=[self.made],
-        )
-        self.assert_refused(
-            409,
-            'a partition that is gone already',
-            self.map,
-            self.create('other'),
-            self.made,
-        )
+        remove, group = tasks.rm_vg_storage, self.group()
+        message = 'a partition that is gone'
+        self.assert_refused(409, message, remove, group, vdisks=[self.made])
+        mapping = (self.create('other'), self.made)
+        self.assert_refused(409, f'{message} already', self.map, *mapping)
 
-    def test_new_partition_with_same_id_does_not_inherit_mapping(self):
-        new = self.create('new')
-        self.assertEqual(self.client.id, new.id)
+    def test_new_partition_with_same_id_and_uuid_inherits_no_mapping(self):
+        new = self.build('new', uuid=self.client.uuid).create()
         self.assertEqual(
-            [],
-            scsi_mapper.find_maps(self.vios().scsi_mappings, new.uuid),
+            (self.client.id, self.client.uuid), (new.id, new.uuid)
         )
+        found = self.vios().scsi_mappings
+        self.assertEqual([], scsi_mapper.find_maps(found, new.uuid))
         self.map(new, self.disk('disk2'))
         orphan, mapping = self.shown()['scsi_mappings']
         self.assertEqual((None, 'new'), (orphan['client'], mapping['client']))
         self.assertNotEqual(orphan['server_slot'], mapping['server_slot'])
         self.assertNotEqual(orphan['adapter'], mapping['adapter'])
-
-    def test_new_partition_with_same_uuid_does_not_inherit_mapping(self):
-        planned = self.build('again', uuid=self.client.uuid)
-        self.assertEqual(self.client.uuid, planned.create().uuid)
-        (orphan,) = self.shown()['scsi_mappings']
-        self.assertIsNone(orphan['client'])
 
     def test_orphan_mapping_and_its_disk_can_be_removed(self):
         vios = self.vios()
@@ -673,16 +581,14 @@ class CapturedMappingTest(CapturedServerMixin, storage.StorageTestCase):
     FILE = 'fake_vios_mappings.txt'
 
     def test_adding_and_removing_mapping_keeps_captured_ones(self):
-        before = [
-            mapping.toxmlstring() for mapping in self.vios().scsi_mappings
-        ]
+        def texts():
+            return [one.toxmlstring() for one in self.vios().scsi_mappings]
+
+        before = texts()
         self.assertLess(20, len(before))
         client = self.create()
         mapping = self.map(client, self.disk())
-        after = [
-            mapping.toxmlstring() for mapping in self.vios().scsi_mappings
-        ]
-        self.assertEqual(before, after[:-1])
+        self.assertEqual(before, texts()[:-1])
         used = [
             found.server_adapter.vios_slot_num
             for found in self.vios().scsi_mappings
@@ -691,8 +597,7 @@ class CapturedMappingTest(CapturedServerMixin, storage.StorageTestCase):
         vios = self.vios()
         scsi_mapper.remove_maps(vios, client.uuid)
         vios.update()
-        left = [mapping.toxmlstring() for mapping in self.vios().scsi_mappings]
-        self.assertEqual(before, left)
+        self.assertEqual(before, texts())
 
     def test_fibre_channel_mapping_to_unknown_port_is_refused(self):
         xag = [const.XAG.VIO_FMAP]
@@ -754,14 +659,10 @@ class CapturedMappingTest(CapturedServerMixin, storage.StorageTestCase):
 
     def test_slots_of_captured_mappings_count_as_taken(self):
         host = self.emulator._application._emulation.host
-        server = self.server()
         read = self.vios(['ViosSCSIMapping', 'ViosFCMapping'])
         slots = {
             mapping.server_adapter.vios_slot_num
-            for mapping in read.scsi_mappings
-        } | {
-            mapping.server_adapter.vios_slot_num
-            for mapping in read.vfc_mappings
+            for mapping in (*read.scsi_mappings, *read.vfc_mappings)
         }
-        self.assertLessEqual(slots, virtual_slots.taken(host, server))
+        self.assertLessEqual(slots, virtual_slots.taken(host, self.server()))
         self.assertLess(20, len(slots))

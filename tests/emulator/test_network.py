@@ -56,44 +56,44 @@ class VirtualSwitchTest(NetworkTestCase):
     def test_create_takes_lowest_free_switch_id(self):
         made = self.create_switch('MGMT', switch_mode='Vepa')
         self.assertEqual((1, 'Vepa'), (made.switch_id, made.mode))
+        self.assertIn(
+            {'name': 'MGMT', 'uuid': made.uuid, 'mode': 'Vepa'},
+            self.control.state()['systems'][0]['virtual_switches'],
+        )
         self.assertEqual(2, self.create_switch('OTHER').switch_id)
         made.delete()
         self.assertEqual(1, self.create_switch('AGAIN').switch_id)
         self.assertEqual({'ETHERNET0', 'OTHER', 'AGAIN'}, set(self.switches()))
 
-    def test_state_shows_created_switch(self):
-        made = self.create_switch('MGMT')
-        system = self.control.state()['systems'][0]
-        self.assertIn(
-            {'name': 'MGMT', 'uuid': made.uuid, 'mode': 'Veb'},
-            system['virtual_switches'],
-        )
-
-    def test_create_refuses_name_in_use(self):
-        for name in ('ETHERNET0', 'ETHERNET0(Default)'):
-            self.assert_refused(
-                409, f"'{name}|already", self.create_switch, name
-            )
-
-    def test_create_refuses_empty_name_and_unknown_mode(self):
-        self.assert_refused(400, 'SwitchName', self.create_switch, '')
-        self.assert_refused(
-            400,
-            "'Hub' is not Veb or Vepa for SwitchMode",
-            self.create_switch,
-            'a',
-            switch_mode='Hub',
-        )
-
-    def test_create_refuses_seventeenth_switch(self):
-        for number in range(15):
+    def test_create_refuses_invalid_or_seventeenth_switch(self):
+        hub = self.build_switch('a', switch_mode='Hub')
+        body = network.VNet.bld(self.adapter, 'n', 1, 'x', True)
+        path = ('ManagedSystem', self.system().uuid, 'VirtualSwitch')
+        system = {'parent': self.system()}
+        for number in range(14):
             self.create_switch(f'S{number}')
-        self.assert_refused(
-            409, '16 virtual switches', self.create_switch, 'S'
-        )
+        for status, message, function, *arguments in (
+            (409, "'ETHERNET0' already", self.create_switch, 'ETHERNET0'),
+            (409, 'already', self.create_switch, 'ETHERNET0(Default)'),
+            (400, 'SwitchName', self.create_switch, ''),
+            (
+                400,
+                'The body is a VirtualNetwork',
+                self.adapter.create,
+                body,
+                *path,
+            ),
+        ):
+            with self.subTest(message, arguments=arguments):
+                self.assert_refused(status, message, function, *arguments)
+        message = "'Hub' is not Veb or Vepa for SwitchMode"
+        self.assert_refused(400, message, hub.create, **system)
+        self.create_switch('S14')
+        message = '16 virtual switches'
+        self.assert_refused(409, message, self.create_switch, 'S')
 
     def test_update_changes_name_and_mode_but_not_id(self):
-        made = self.create_switch('MGMT')
+        made, old = self.create_switch('MGMT'), self.switches()['MGMT']
         made.name, made.mode = 'OTHER', 'Vepa'
         made.set_parm_value('SwitchID', 7)
         changed = made.update()
@@ -101,55 +101,28 @@ class VirtualSwitchTest(NetworkTestCase):
             ('OTHER', 'Vepa', 1),
             (changed.name, changed.mode, changed.switch_id),
         )
+        self.assert_refused(412, 'If-Match', old.delete)
+        changed.name = 'ETHERNET0'
+        self.assert_refused(409, 'already', changed.update)
+        self.assertEqual({'ETHERNET0', 'OTHER'}, set(self.switches()))
 
-    def test_update_refuses_name_in_use(self):
-        made = self.create_switch('MGMT')
-        made.name = 'ETHERNET0'
-        self.assert_refused(409, 'already', made.update)
-        self.assertEqual({'ETHERNET0', 'MGMT'}, set(self.switches()))
-
-    def test_delete_refuses_outdated_etag(self):
-        made = self.create_switch('MGMT')
-        other = self.switches()['MGMT']
-        other.mode = 'Vepa'
-        other.update()
-        self.assert_refused(412, 'If-Match', made.delete)
-
-    def test_delete_refuses_default_switch(self):
-        self.assert_refused(
-            409, 'default', self.switches()['ETHERNET0'].delete
-        )
-
-    def test_delete_refuses_switch_with_adapter(self):
+    def test_delete_refuses_default_switch_and_one_in_use(self):
+        delete = self.switches()['ETHERNET0'].delete
+        self.assert_refused(409, 'default', delete)
         self.create_switch('MGMT')
         vm = self.create()
-        adapter = cna.crt_cna(self.adapter, None, vm.uuid, 5, vswitch='MGMT')
-        self.assert_refused(
-            409,
-            "MGMT is in use .* slot 2 of the partition 'vm1'",
-            self.switches()['MGMT'].delete,
-        )
-        adapter.delete()
+        for message, made in (
+            (
+                "MGMT is in use .* slot 2 of the partition 'vm1'",
+                cna.crt_cna(self.adapter, None, vm.uuid, 5, vswitch='MGMT'),
+            ),
+            ('VLAN 7', self.create_network(7, switch='MGMT')),
+        ):
+            delete = self.switches()['MGMT'].delete
+            self.assert_refused(409, message, delete)
+            made.delete()
         self.switches()['MGMT'].delete()
         self.assertEqual({'ETHERNET0'}, set(self.switches()))
-
-    def test_delete_refuses_switch_with_virtual_network(self):
-        self.create_switch('MGMT')
-        made = self.create_network(7, switch='MGMT')
-        self.assert_refused(409, 'VLAN 7', self.switches()['MGMT'].delete)
-        made.delete()
-        self.switches()['MGMT'].delete()
-
-    def test_create_refuses_body_of_another_kind(self):
-        self.assert_refused(
-            400,
-            'The body is a VirtualNetwork',
-            self.adapter.create,
-            network.VNet.bld(self.adapter, 'n', 1, 'x', True),
-            'ManagedSystem',
-            self.system().uuid,
-            child_type='VirtualSwitch',
-        )
 
 
 class VirtualNetworkTest(NetworkTestCase):
@@ -200,12 +173,13 @@ class VirtualNetworkTest(NetworkTestCase):
         self.networks()['blue'].delete()
         self.assertEqual({'ETHERNET0-1'}, set(self.networks()))
 
-    def test_create_refuses_vlan_with_network(self):
-        self.assert_refused(409, 'VLAN 1 already', self.create_network, 1)
-
-    def test_create_refuses_invalid_vlan(self):
-        for vlan in (0, 4095):
-            self.assert_refused(400, '1 to 4094', self.create_network, vlan)
+    def test_create_refuses_vlan_with_network_and_invalid_one(self):
+        create = self.create_network
+        self.assert_each_refused(
+            (409, 'VLAN 1 already', create, 1),
+            (400, '1 to 4094', create, 0),
+            (400, '1 to 4094', create, 4095),
+        )
 
     def test_update_changes_name_but_refuses_vlan(self):
         made = self.create_network(7, 'blue')
@@ -219,29 +193,14 @@ class VirtualNetworkTest(NetworkTestCase):
 class NetworkWorldTest(NetworkTestCase):
     def load(self, **keys):
         """Load a world with two VIOSes, one partition and the given keys."""
-        partition = {'memory': 1024, 'processors': 1}
-        adapters = keys.pop('adapters', ())
-        self.control.load_world(
-            {
-                'systems': [
-                    {
-                        'name': 'machine',
-                        'virtual_io_servers': [
-                            {'name': 'vios1', 'id': 1, **partition},
-                            {'name': 'vios2', 'id': 2, **partition},
-                        ],
-                        'partitions': [
-                            {
-                                'name': 'vm',
-                                'adapters': list(adapters),
-                                **partition,
-                            }
-                        ],
-                        **keys,
-                    }
-                ]
-            }
-        )
+        size = {'memory': 1024, 'processors': 1}
+        vm = {'name': 'vm', 'adapters': keys.pop('adapters', []), **size}
+        servers = [
+            {'name': f'vios{number}', 'id': number, **size}
+            for number in (1, 2)
+        ]
+        system = {'virtual_io_servers': servers, 'partitions': [vm], **keys}
+        self.control.load_world({'systems': [{'name': 'machine', **system}]})
         return self.control.state()['systems'][0]
 
     def test_world_without_network_keys_has_default_switch(self):
@@ -253,18 +212,14 @@ class NetworkWorldTest(NetworkTestCase):
         self.assertEqual([], state['network_bridges'])
 
     def test_world_keys_describe_switches_bridges_and_adapters(self):
+        vioses = {'vios': 'vios1', 'failover_vios': 'vios2'}
         state = self.load(
             virtual_switches=[
                 {'name': 'ETHERNET0(Default)'},
                 {'name': 'MGMT', 'mode': 'Vepa'},
             ],
             network_bridges=[
-                {
-                    'vios': 'vios1',
-                    'failover_vios': 'vios2',
-                    'pvid': 1,
-                    'vlans': [30, 10, 20],
-                },
+                {**vioses, 'pvid': 1, 'vlans': [30, 10, 20]},
                 {'vios': 'vios2', 'pvid': 2, 'vlans': [4094]},
                 {'vios': 'vios1', 'switch': 'MGMT', 'pvid': 1},
             ],
@@ -273,14 +228,17 @@ class NetworkWorldTest(NetworkTestCase):
                 {'vlan': 10, 'switch': 'MGMT'},
             ],
         )
-        first, second, third = state['network_bridges']
-        self.assertEqual(['vios1', 'vios2'], first['vioses'])
-        self.assertEqual([10, 20, 30], first['vlans'])
         self.assertEqual(
-            (2, [4094], ['vios2']),
-            (second['pvid'], second['vlans'], second['vioses']),
+            [
+                (['vios1', 'vios2'], 1, [10, 20, 30], 'ETHERNET0(Default)'),
+                (['vios2'], 2, [4094], 'ETHERNET0(Default)'),
+                (['vios1'], 1, [], 'MGMT'),
+            ],
+            [
+                (one['vioses'], one['pvid'], one['vlans'], one['switch'])
+                for one in state['network_bridges']
+            ],
         )
-        self.assertEqual('MGMT', third['switch'])
         one, two = state['partitions'][2]['adapters']
         self.assertEqual(
             ('fa:16:3e:00:00:0a', 10, 'ETHERNET0(Default)', 2),
@@ -309,30 +267,27 @@ class NetworkWorldTest(NetworkTestCase):
         before = self.control.state()
         bridge = {'vios': 'vios1', 'pvid': 1}
         mac = {'vlan': 1, 'mac': 'fa:16:3e:00:00:01'}
-        for message, keys in {
-            'VLAN 1 is on': {
-                'network_bridges': [bridge, {**bridge, 'vios': 'vios2'}]
-            },
-            'different Virtual I/O': {
-                'network_bridges': [{**bridge, 'failover_vios': 'vios1'}]
-            },
-            "no virtual switch 'X'": {
-                'network_bridges': [{**bridge, 'switch': 'X'}]
-            },
-            r"bridges\[0\].vios: unknown .* 'vm'": {
-                'network_bridges': [{**bridge, 'vios': 'vm'}]
-            },
-            r'adapters\[0\]: vlan is required': {'adapters': [{}]},
-            r'bridges\[0\]: pvid is required': {
-                'network_bridges': [{'vios': 'vios1'}]
-            },
-            r'switches\[0\]: name is required': {'virtual_switches': [{}]},
-            'FA163E000001 is in use': {'adapters': [mac, mac]},
-            'less than the minimum': {'adapters': [{'vlan': 0}]},
-        }.items():
+        bridges, adapters = 'network_bridges', 'adapters'
+        for message, key, *items in (
+            ('VLAN 1 is on', bridges, bridge, {**bridge, 'vios': 'vios2'}),
+            (
+                'different Virtual I/O',
+                *(bridges, {**bridge, 'failover_vios': 'vios1'}),
+            ),
+            ("no virtual switch 'X'", bridges, {**bridge, 'switch': 'X'}),
+            (
+                r"bridges\[0\].vios: unknown .* 'vm'",
+                *(bridges, {**bridge, 'vios': 'vm'}),
+            ),
+            (r'adapters\[0\]: vlan is required', adapters, {}),
+            (r'bridges\[0\]: pvid is required', bridges, {'vios': 'vios1'}),
+            (r'switches\[0\]: name is required', 'virtual_switches', {}),
+            ('FA163E000001 is in use', adapters, mac, mac),
+            ('less than the minimum', adapters, {'vlan': 0}),
+        ):
             with self.subTest(message):
                 with self.assertRaisesRegex(errors.WorldError, message):
-                    self.load(**keys)
+                    self.load(**{key: items})
                 self.assertEqual(before, self.control.state())
 
     def test_default_world_has_network_bridge(self):

@@ -22,39 +22,37 @@ from pypowervm.wrappers import logical_partition as lpar
 from tests.emulator import base
 
 UUID = '10E1F2A3-0000-4000-8000-00000000000A'
+MEMORY = 'PartitionMemoryConfiguration'
+SHARED = 'PartitionProcessorConfiguration/SharedProcessorConfiguration'
 
 
 class CreateLparTest(base.EmulatorTestCase):
     def test_create_keeps_requested_uuid_and_id(self):
         created = self.create(uuid=UUID.lower(), id=77)
-        self.assertEqual(UUID, created.uuid)
-        self.assertEqual(77, created.id)
+        self.assertEqual((UUID, 77), (created.uuid, created.id))
         read = self.read(UUID)
-        self.assertEqual(UUID, read.uuid)
-        self.assertEqual(UUID, read.partition_uuid)
+        self.assertEqual((UUID, UUID), (read.uuid, read.partition_uuid))
 
-    def test_create_generates_uuid_and_id(self):
+    def test_create_fills_in_uuid_id_state_and_defaults(self):
         created = self.create()
         self.assertEqual(5, created.id)
         self.assertIn(created.uuid[0], '01234567')
         self.assertEqual(created.uuid.upper(), created.uuid)
-
-    def test_create_fills_in_state_and_defaults(self):
-        created = self.create()
-        self.assertEqual('not activated', created.state)
-        self.assertEqual('inactive', created.rmc_state)
-        self.assertEqual('AIX/Linux', created.env)
-        self.assertEqual('00000000', created.ref_code)
-        self.assertEqual('Unknown', created.operating_system)
-        self.assertEqual('Not_Migrating', created.migration_state)
-        self.assertEqual('POWER9', created.proc_compat_mode)
-        self.assertFalse(created.is_mgmt_partition)
+        for name, value in (
+            ('state', 'not activated'),
+            ('rmc_state', 'inactive'),
+            ('env', 'AIX/Linux'),
+            ('ref_code', '00000000'),
+            ('operating_system', 'Unknown'),
+            ('migration_state', 'Not_Migrating'),
+            ('proc_compat_mode', 'POWER9'),
+            ('is_mgmt_partition', False),
+            ('assoc_sys_uuid', self.system().uuid),
+        ):
+            self.assertEqual(value, getattr(created, name), name)
         self.assertFalse(created.capabilities.io_dlpar)
         self.assertEqual(2048, created.mem_config.desired)
-        self.assertEqual(self.system().uuid, created.assoc_sys_uuid)
-
-    def test_create_shows_current_shared_processors(self):
-        created = self.create()
+        self.assertEqual([], list(created.io_config.io_slots))
         current = created.element.find('PartitionProcessorConfiguration')
         section = current.find('CurrentSharedProcessorConfiguration')
         self.assertEqual('0.5', section.findtext('CurrentProcessingUnits'))
@@ -74,22 +72,16 @@ class CreateLparTest(base.EmulatorTestCase):
         self.assertEqual(base.GPUS[0], first.drc_index)
         self.assertTrue(first.required)
         self.assertEqual('3D Controller', first.description)
-        self.assertEqual(0x10DE, first.pci_vendor_id)
-        self.assertEqual(0x1DB6, first.pci_dev_id)
+        ids = (first.pci_vendor_id, first.pci_dev_id)
+        self.assertEqual((0x10DE, 0x1DB6), ids)
         self.assertEqual(self.slot(base.GPUS[0]).drc_name, first.drc_name)
         for drc_index in base.GPUS[:2]:
             owned = self.slot(drc_index)
-            self.assertEqual(created.uuid, owned.part_uuid)
-            self.assertEqual(created.id, owned.part_id)
-            self.assertEqual('vm1', owned.part_name)
+            owner = (owned.part_uuid, owned.part_id, owned.part_name)
+            self.assertEqual((created.uuid, created.id, 'vm1'), owner)
             self.assertEqual('AIX/Linux', owned.part_type)
-
-    def test_create_keeps_slot_not_required(self):
-        created = self.create(slots=base.GPUS[:1], required=False)
-        self.assertFalse(created.io_config.io_slots[0].required)
-
-    def test_create_without_slots_assigns_none(self):
-        self.assertEqual([], list(self.create().io_config.io_slots))
+        other = self.create('vm2', slots=base.GPUS[2:3], required=False)
+        self.assertFalse(other.io_config.io_slots[0].required)
 
     def test_create_accepts_system_as_parent(self):
         created = self.build().create(parent=self.system())
@@ -141,43 +133,41 @@ class RefusedCreateTest(base.EmulatorTestCase):
         self.assertEqual(before, self.control.state())
         return error
 
-    def test_create_refuses_unknown_slot(self):
-        self.refuse(
-            409, 'no I/O slot with the DRC index 2101FFFF', slots=[0x2101FFFF]
-        )
+    def test_create_refuses_values_in_use_or_beyond_host(self):
+        self.create('first', slots=base.GPUS[:1], uuid=UUID)
+        dedicated = {'proc_units': None, 'dedicated_proc': 'true'}
+        for status, message, values in (
+            (
+                409,
+                'no I/O slot .* DRC index 2101FFFF',
+                {'slots': [0x2101FFFF]},
+            ),
+            (409, "owned by.*'vios1'", {'slots': [base.VIOS_SLOT]}),
+            (409, "21010020.*'first'", {'slots': base.GPUS[:1]}),
+            (409, '21 is named more than once', {'slots': [base.GPUS[1]] * 2}),
+            (409, '21010023.*SR-IOV mode', {'slots': [base.SRIOV]}),
+            (409, '262144 MB of memory .* asked for', {'memory': 262144}),
+            (409, '29 .* and 27.5 are free', {'vcpu': 29, 'proc_units': 29}),
+            (409, '29 processor units', {'vcpu': 29, **dedicated}),
+            (400, '0.05 processor units', {'proc_units': 0.05}),
+            (409, "'database' is in use", {'name': 'database'}),
+            (409, "'vios1' is in use", {'name': 'vios1'}),
+            (409, "id 3 is in use by 'database'", {'id': 3}),
+            (409, f'uuid {UUID} exists', {'uuid': UUID}),
+        ):
+            with self.subTest(message):
+                self.refuse(status, message, **values)
 
-    def test_create_refuses_slot_of_vios(self):
-        self.refuse(409, "owned by.*'vios1'", slots=[base.VIOS_SLOT])
-
-    def test_create_refuses_slot_of_another_lpar(self):
-        self.create('first', slots=base.GPUS[:1])
-        self.refuse(409, "21010020.*'first'", slots=base.GPUS[:1])
-
-    def test_create_refuses_repeated_slot(self):
-        self.refuse(
-            409, '21010020 is named more than once', slots=[base.GPUS[0]] * 2
-        )
-
-    def test_create_refuses_slot_in_sriov_mode(self):
-        self.refuse(409, '21010023.*SR-IOV mode', slots=[base.SRIOV])
-
-    def test_create_refuses_unassignable_slot(self):
+    def test_create_refuses_slot_until_it_is_assignable(self):
         self.control.plug('21010050', {'assignable': False})
         self.refuse(409, '21010050.*not assignable', slots=[0x21010050])
         path = 'RelatedIOAdapter/IOAdapter/LogicalPartitionAssignmentCapable'
         shown = self.slot(0x21010050).element
         self.assertEqual('false', shown.findtext(path))
         self.assertIsNone(self.slot(base.GPUS[0]).element.findtext(path))
-
-    def test_create_accepts_slot_that_became_assignable(self):
-        self.control.plug('21010050', {'assignable': False})
-        self.control.plug(
-            '21010050', {'assignable': True, 'description': 'GPU'}
-        )
+        card = {'assignable': True, 'description': 'GPU'}
+        self.control.plug('21010050', card)
         self.create(slots=[0x21010050])
-
-    def test_create_refuses_more_memory_than_installed(self):
-        self.refuse(409, '262144 MB of memory .* asked for', memory=262144)
 
     def test_create_refuses_memory_of_partitions_that_are_off(self):
         # Less archive's 4096 MB, and what the hypervisor needs for each.
@@ -186,75 +176,20 @@ class RefusedCreateTest(base.EmulatorTestCase):
         self.refuse(409, '2304 MB .* and 2304 MB are free', memory=2304)
         self.create('second', memory=2048)
 
-    def test_create_refuses_more_processor_units_than_free(self):
-        self.refuse(
-            409,
-            '29 processor units .* and 28 are free',
-            vcpu=29,
-            proc_units=29,
-        )
-
-    def test_create_refuses_more_dedicated_processors_than_free(self):
-        self.refuse(
-            409,
-            '29 processor units',
-            vcpu=29,
-            proc_units=None,
-            dedicated_proc='true',
-        )
-
-    def test_create_refuses_memory_not_multiple_of_region(self):
-        wrong = self.build()
-        wrong.mem_config.desired = 2049
-        wrong.mem_config.max = 4096
-        wrong.mem_config.min = 256
-        self.assert_refused(400, '2049 MB .* not a multiple', wrong.create)
-
-    def test_create_refuses_minimum_memory_above_desired(self):
-        wrong = self.build()
-        wrong.mem_config.min = 4096
-        self.assert_refused(400, 'not in order', wrong.create)
-
-    def test_create_refuses_minimum_processors_above_desired(self):
-        wrong = self.build()
-        wrong.proc_config.shared_proc_cfg.min_virtual = 4
-        self.assert_refused(400, 'not in order', wrong.create)
-
-    def test_create_refuses_too_few_processor_units(self):
-        self.refuse(400, '0.05 processor units', vcpu=2, proc_units=0.05)
-
-    def test_create_refuses_name_of_another_lpar(self):
-        self.refuse(409, "'database' is in use", name='database')
-
-    def test_create_refuses_name_of_vios(self):
-        self.refuse(409, "'vios1' is in use", name='vios1')
-
-    def test_create_refuses_name_over_31_characters(self):
-        wrong = self.build()
-        wrong.name = 'x' * 32
-        self.assert_refused(400, '1 to 31 characters', wrong.create)
-
-    def test_create_refuses_id_in_use(self):
-        self.refuse(409, "id 3 is in use by 'database'", id=3)
-
-    def test_create_refuses_uuid_in_use(self):
-        self.create('first', uuid=UUID)
-        self.refuse(409, f'uuid {UUID} exists', uuid=UUID)
-
-    def test_create_refuses_uuid_with_top_bit_set(self):
-        wrong = self.build()
-        wrong.set_parm_value('PartitionUUID', 'F' + UUID[1:])
-        self.assert_refused(400, 'most significant bit', wrong.create)
-
-    def test_create_refuses_unknown_compatibility_mode(self):
-        wrong = self.build()
-        wrong.set_parm_value('PendingProcessorCompatibilityMode', 'POWER10')
-        self.assert_refused(400, 'POWER10', wrong.create)
-
-    def test_create_refuses_vios_as_lpar(self):
-        wrong = self.build()
-        wrong.set_parm_value('PartitionType', 'Virtual IO Server')
-        self.assert_refused(400, 'Virtual IO Server', wrong.create)
+    def test_create_refuses_invalid_values(self):
+        for message, path, value in (
+            ('2049 MB .* not a multiple', f'{MEMORY}/MaximumMemory', 2049),
+            ('not in order', f'{MEMORY}/MinimumMemory', 4096),
+            ('not in order', f'{SHARED}/MinimumVirtualProcessors', 4),
+            ('1 to 31 characters', 'PartitionName', 'x' * 32),
+            ('most significant bit', 'PartitionUUID', 'F' + UUID[1:]),
+            ('POWER10', 'PendingProcessorCompatibilityMode', 'POWER10'),
+            ('Virtual IO Server', 'PartitionType', 'Virtual IO Server'),
+        ):
+            with self.subTest(path):
+                wrong = self.build()
+                wrong.set_parm_value(path, value)
+                self.assert_refused(400, message, wrong.create)
 
     def test_refusal_body_is_http_error_entry(self):
         error = self.refuse(409, '.', slots=[0x2101FFFF])
@@ -285,52 +220,41 @@ class UpdateLparTest(base.EmulatorTestCase):
         super().setUp()
         self.lpar = self.create(slots=base.GPUS[:1])
 
-    def test_update_changes_memory(self):
+    def test_update_changes_memory_within_what_is_free(self):
         self.lpar.mem_config.desired = 4096
-        self.lpar.mem_config.max = 8192
+        self.lpar.mem_config.max = 262144
         updated = self.lpar.update()
         self.assertEqual(4096, updated.mem_config.desired)
         self.assertEqual(4096, self.read(self.lpar.uuid).mem_config.desired)
         current = updated.element.find('PartitionMemoryConfiguration')
         self.assertEqual('4096', current.findtext('CurrentMemory'))
         self.assertEqual('not activated', updated.state)
-
-    def test_update_refuses_more_memory_than_free(self):
-        self.lpar.mem_config.desired = 262144
-        self.lpar.mem_config.max = 262144
-        self.assert_refused(409, 'MB of memory', self.lpar.update)
-
-    def test_update_accepts_memory_within_own_share(self):
         # Less archive's 4096 MB, and what the hypervisor needs for each.
         free = self.system().memory_free - 4096 - 256
-        self.lpar.mem_config.desired = free - 4352
-        self.lpar.mem_config.max = 262144
-        self.lpar.update()
+        updated.mem_config.desired = free - 4352
+        updated = updated.update()
+        updated.mem_config.desired = 262144
+        self.assert_refused(409, 'MB of memory', updated.update)
 
-    def test_rename_shows_in_slot_owner(self):
+    def test_rename_shows_in_slot_owner_and_refuses_name_in_use(self):
         self.lpar.name = 'other'
-        self.lpar.update()
+        renamed = self.lpar.update()
         self.assertEqual('other', self.slot(base.GPUS[0]).part_name)
+        renamed.name = 'database'
+        self.assert_refused(409, 'in use', renamed.update)
 
-    def test_rename_refuses_name_in_use(self):
-        self.lpar.name = 'database'
-        self.assert_refused(409, 'in use', self.lpar.update)
-
-    def test_update_attaches_free_slot(self):
+    def test_update_attaches_free_slot_and_refuses_that_of_other_lpar(self):
         slots = self.lpar.io_config.io_slots
         slots.append(bp.IOSlot.bld(self.adapter, False, base.NVME))
         updated = self.lpar.update()
+        slots = updated.io_config.io_slots
         self.assertEqual(
-            [base.GPUS[0], base.NVME],
-            [slot.drc_index for slot in updated.io_config.io_slots],
+            [base.GPUS[0], base.NVME], [slot.drc_index for slot in slots]
         )
-        self.assertIn('NVMe', updated.io_config.io_slots[1].description)
+        self.assertIn('NVMe', slots[1].description)
         self.assertEqual('vm1', self.slot(base.NVME).part_name)
-
-    def test_update_refuses_slot_of_another_lpar(self):
-        slots = self.lpar.io_config.io_slots
         slots.append(bp.IOSlot.bld(self.adapter, False, base.FOREIGN_SLOT))
-        self.assert_refused(409, 'database', self.lpar.update)
+        self.assert_refused(409, 'database', updated.update)
         self.assertEqual('database', self.slot(base.FOREIGN_SLOT).part_name)
 
     def test_update_detaches_slot(self):
@@ -389,11 +313,6 @@ class UpdateLparTest(base.EmulatorTestCase):
         active.update()
         self.assertEqual(before.memory_free - 2048, self.system().memory_free)
 
-    def test_update_of_deleted_lpar_is_not_found(self):
-        self.lpar.delete()
-        with self.assertRaises(exceptions.HttpNotFound):
-            self.lpar.update()
-
 
 class DeleteLparTest(base.EmulatorTestCase):
     def test_delete_frees_slots_and_id(self):
@@ -404,14 +323,13 @@ class DeleteLparTest(base.EmulatorTestCase):
         self.assertEqual([], lpar.LPAR.search(self.adapter, name='vm1'))
         self.assertEqual(5, self.create('again', slots=base.GPUS).id)
 
-    def test_delete_refuses_running_lpar(self):
+    def test_delete_refuses_running_lpar_and_is_final(self):
         created = self.create()
         self.control.set_partition('vm1', state='running')
         created = self.read(created.uuid)
         self.assert_refused(409, "in the state 'running'", created.delete)
-
-    def test_second_delete_is_not_found(self):
-        created = self.create()
-        created.delete()
-        with self.assertRaises(exceptions.HttpNotFound):
-            created.delete()
+        self.control.set_partition('vm1', state='not activated')
+        created.refresh().delete()
+        for function in (created.update, created.delete):
+            with self.assertRaises(exceptions.HttpNotFound):
+                function()

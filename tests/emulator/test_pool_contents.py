@@ -33,31 +33,24 @@ class ContentsTest(pools.PoolTestCase):
         self.assertEqual(MB, shown['size'])
         self.assertEqual(round(10 - 1 / 1024, 6), self.shown()['free'])
 
-    def test_upload_goes_through_any_node_and_no_other_server(self):
-        image = self.client.image()
-        self.client.upload(image, b'through the other', 'vios2')
-        self.assertEqual(
-            b'through the other', self.control.contents(image.udid)
-        )
+    def refuse_upload(self, message, file, data=b'x'):
+        """Assert that data for a File are refused."""
+        upload = self.adapter.upload_file
         self.assert_refused(
-            409, 'no virtual disk', self.client.file, image, 'vios3'
+            409, message, upload, file.element, io.BytesIO(data)
         )
 
-    def test_upload_through_stopped_server_is_refused(self):
-        unit = self.client.unit()
-        file = self.client.file(unit)
+    def test_upload_goes_through_any_active_node_and_no_other_server(self):
+        image, create = self.client.image(), self.client.file
+        self.client.upload(image, b'through the other', 'vios2')
+        found = self.control.contents(image.udid)
+        self.assertEqual(b'through the other', found)
+        self.assert_refused(409, 'no virtual disk', create, image, 'vios3')
+        file = create(image)
         self.control.set_partition('vios1', state='not activated')
-        for upload, *arguments in (
-            (self.client.file, unit),
-            (
-                self.adapter.upload_file,
-                file.element,
-                io.BytesIO(b'x'),
-            ),
-        ):
-            self.assert_refused(
-                409, 'vios1 is no active node', upload, *arguments
-            )
+        message = 'vios1 is no active node'
+        self.assert_refused(409, message, create, image)
+        self.refuse_upload(message, file)
 
     def test_contents_are_those_of_file_download(self):
         image = self.client.image(data=b'image')
@@ -68,21 +61,21 @@ class ContentsTest(pools.PoolTestCase):
         )
         self.assertEqual('image', response.body)
 
-    def test_clone_begins_with_the_contents_of_its_image(self):
-        image = self.client.image(data=b'image')
-        clone = self.client.clone(image)
-        self.assertEqual(b'image', self.control.contents(clone.udid))
-        self.assertEqual(0, self.shown_unit('clone1')['used'])
-
     def test_guest_changes_only_its_own_disk(self):
+        """A clone begins with the contents of its image."""
         image = self.client.image(data=b'image')
         clone, other = (
             self.client.clone(image, name) for name in ('clone1', 'clone2')
         )
+        self.assertEqual(b'image', self.control.contents(clone.udid))
+        self.assertEqual(0, self.shown_unit('clone1')['used'])
         written = self.write(clone, b'MAGES', offset=1)
         self.assertEqual(b'iMAGES', self.control.contents(clone.udid))
         self.assertEqual(storage_base.sha256(b'iMAGES'), written['sha256'])
         self.assertEqual(6, written['size'])
+        clone.refresh().delete()
+        with self.assertRaisesRegex(errors.ControlError, '0 contents'):
+            self.control.contents(clone.udid)
         for unit in (image, other):
             self.assertEqual(b'image', self.control.contents(unit.udid))
 
@@ -132,69 +125,34 @@ class ContentsTest(pools.PoolTestCase):
         with self.assertRaisesRegex(errors.ControlError, 'no disk has'):
             self.control.write_disk('27x', 'eA==')
 
-    def test_upload_beyond_unit_is_refused(self):
-        unit = self.client.unit(size=SMALL)
-        self.assert_unchanged(
-            409, 'does not fit', self.client.file, unit, f_size=16 * MB + 1
-        )
-        file = self.client.file(unit)
-        self.assert_refused(
-            409,
-            'does not fit',
-            self.adapter.upload_file,
-            file.element,
-            io.BytesIO(b'x' * (16 * MB + 1)),
-        )
-
-    def test_upload_beyond_pool_is_refused(self):
+    def test_upload_beyond_unit_or_pool_is_refused(self):
+        unit, create = self.client.unit(size=SMALL), self.client.file
+        large, message = 16 * MB + 1, 'does not fit'
+        self.assert_unchanged(409, message, create, unit, f_size=large)
+        self.refuse_upload(message, create(unit), b'x' * large)
         unit = self.client.unit()
         self.client.unit(size=10 - SMALL, thin=False)
         for byte in (b'x', b'y'):
             self.client.upload(unit, byte * 16 * MB)
-        self.assert_unchanged(
-            409, '0 GB are free', self.client.file, unit, f_size=17 * MB
-        )
+        message = '0 GB are free'
+        self.assert_unchanged(409, message, create, unit, f_size=17 * MB)
 
-    def test_upload_to_image_with_clones_is_refused(self):
+    def test_upload_to_image_with_clones_or_deleted_unit_is_refused(self):
         image = self.client.image(data=b'image')
         file = self.client.file(image)
-        self.client.clone(image)
-        self.assert_refused(
-            409,
-            'has linked clones',
-            self.adapter.upload_file,
-            file.element,
-            io.BytesIO(b'other'),
-        )
+        clone = self.client.clone(image)
+        self.refuse_upload('has linked clones', file)
         self.assertEqual(b'image', self.control.contents(image.udid))
+        clone.delete()
+        image.refresh().delete()
+        self.refuse_upload('no virtual disk', file)
 
     def test_upload_to_unit_of_active_partition_is_refused(self):
         unit = self.client.unit()
-        client = self.create()
-        self.client.map(client, unit)
+        self.client.map(self.create(), unit)
         self.client.file(unit)
         self.control.set_partition('vm1', state='running')
         self.assert_unchanged(409, 'is active', self.client.file, unit)
-
-    def test_upload_to_deleted_unit_is_refused(self):
-        unit = self.client.unit()
-        file = self.client.file(unit)
-        unit.delete()
-        self.assert_refused(
-            409,
-            'no virtual disk',
-            self.adapter.upload_file,
-            file.element,
-            io.BytesIO(b'x'),
-        )
-
-    def test_contents_go_with_unit(self):
-        image = self.client.image(data=b'image')
-        clone = self.client.clone(image)
-        clone.delete()
-        with self.assertRaisesRegex(errors.ControlError, '0 contents'):
-            self.control.contents(clone.udid)
-        self.assertEqual(b'image', self.control.contents(image.udid))
 
     def test_contents_go_with_world(self):
         image = self.client.image(data=b'image')

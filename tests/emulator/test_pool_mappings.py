@@ -35,35 +35,22 @@ class PoolMappingTest(pools.PoolTestCase):
         self.assertEqual('vtscsi0', mapping.target_dev.name)
         self.assertEqual('disk1', mapping.server_adapter.backing_dev_name)
 
-    def test_slot_and_address_are_those_that_were_asked_for(self):
+    def test_slot_and_address_are_those_asked_for_unless_they_are_taken(self):
+        lua = '0x8700000000000000'
         mapping = self.client.map(
-            self.lpar, self.disk, lpar_slot_num=9, lua='0x8700000000000000'
+            self.lpar, self.disk, lpar_slot_num=9, lua=lua
         )
         self.assertEqual(9, mapping.client_adapter.lpar_slot_num)
-        self.assertEqual('0x8700000000000000', mapping.target_dev.lua)
-
-    def test_taken_slot_and_address_are_refused(self):
-        self.client.map(
-            self.lpar, self.disk, lpar_slot_num=9, lua='0x8700000000000000'
-        )
+        self.assertEqual(lua, mapping.target_dev.lua)
         other = self.client.unit('disk2')
-        self.assert_unchanged(
-            409,
-            'virtual slot 9 .* is taken',
-            self.client.map,
-            self.lpar,
-            other,
-            'vios2',
-            lpar_slot_num=9,
-        )
-        self.assert_unchanged(
-            409,
-            'address 0x8700000000000000 is taken',
-            self.client.map,
-            self.lpar,
-            other,
-            lua='0x8700000000000000',
-        )
+        for message, vios, options in (
+            ('virtual slot 9 .* is taken', 'vios2', {'lpar_slot_num': 9}),
+            (f'address {lua} is taken', 'vios1', {'lua': lua}),
+        ):
+            given = (self.lpar, other, vios)
+            self.assert_unchanged(
+                409, message, self.client.map, *given, **options
+            )
 
     def test_unit_is_mapped_by_several_nodes(self):
         slots = {
@@ -97,34 +84,20 @@ class PoolMappingTest(pools.PoolTestCase):
             ],
         )
 
-    def test_server_outside_the_cluster_is_refused(self):
-        self.assert_unchanged(
-            409,
-            'vios3 has no LogicalUnit',
-            self.client.map,
-            self.lpar,
-            self.disk,
-            'vios3',
-        )
-
-    def test_server_that_is_not_running_is_refused(self):
-        self.control.set_partition('vios1', state='not activated')
-        self.assert_unchanged(
-            409,
-            'vios1 is no active node',
-            self.client.map,
-            self.lpar,
-            self.disk,
-        )
-
-    def test_unit_that_is_not_there_is_refused(self):
+    def test_mapping_refuses_other_or_stopped_server_and_deleted_unit(self):
         gone = self.client.unit()
         gone.delete()
-        self.assert_unchanged(
-            409, 'has no LogicalUnit', self.client.map, self.lpar, gone
-        )
+        for message, unit, vios in (
+            ('vios3 has no LogicalUnit', self.disk, 'vios3'),
+            ('has no LogicalUnit', gone, 'vios1'),
+            ('vios1 is no active node', self.disk, 'vios1'),
+        ):
+            if 'active' in message:
+                self.control.set_partition(vios, state='not activated')
+            given = (self.lpar, unit, vios)
+            self.assert_unchanged(409, message, self.client.map, *given)
 
-    def test_unit_is_in_use_while_active_partition_has_it(self):
+    def test_unit_is_in_use_while_active_partition_and_server_have_it(self):
         before = self.disk
         self.client.map(self.lpar, self.disk)
         self.assertFalse(self.disk.refresh().in_use)
@@ -132,8 +105,11 @@ class PoolMappingTest(pools.PoolTestCase):
         used = before.refresh()
         self.assertTrue(used.in_use)
         self.assertNotEqual(before.etag, used.etag)
-        self.control.set_partition('vm1', state='not activated')
-        self.assertFalse(used.refresh().in_use)
+        for name in ('vios1', 'vm1'):
+            self.control.set_partition(name, state='not activated')
+            self.assertFalse(used.refresh().in_use)
+            self.control.set_partition(name, state='running')
+            self.assertTrue(used.refresh().in_use)
 
     def test_pool_shows_use_of_unit_when_partition_starts_and_stops(self):
         self.client.map(self.lpar, self.disk)
@@ -151,26 +127,18 @@ class PoolMappingTest(pools.PoolTestCase):
                 ]
                 self.assertIn(f'SharedStoragePool/{pool.uuid}', changed)
 
-    def test_unit_is_not_in_use_without_running_server(self):
-        self.client.map(self.lpar, self.disk)
-        self.control.set_partition('vm1', state='running')
-        self.control.set_partition('vios1', state='not activated')
-        self.assertFalse(self.disk.refresh().in_use)
-        self.control.set_partition('vios1', state='running')
-        self.assertTrue(self.disk.refresh().in_use)
-
     def test_mapped_unit_is_not_deleted(self):
         self.client.map(self.lpar, self.disk)
         self.client.map(self.lpar, self.disk, 'vios2')
         self.client.unmap(self.lpar)
         self.assert_unchanged(409, 'vios2 of host1 maps it', self.disk.delete)
         self.client.unmap(self.lpar, 'vios2')
+        other = self.client.unit('disk2')
         self.disk.delete()
-
-    def test_orphan_keeps_the_unit(self):
-        self.client.map(self.lpar, self.disk)
+        # An orphan keeps its unit.
+        self.client.map(self.lpar, other)
         self.lpar.delete()
-        self.assert_unchanged(409, 'maps it', self.disk.delete)
+        self.assert_unchanged(409, 'maps it', other.refresh().delete)
 
     def test_unit_of_stopped_server_is_deleted_and_its_storage_is_gone(self):
         self.client.map(self.lpar, self.disk)

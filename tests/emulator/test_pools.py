@@ -52,19 +52,13 @@ class PoolTest(pools.PoolTestCase):
         self.assertEqual('9009-22A*EMU0001', cluster.nodes[0].mtms.mtms_str)
         self.assertIsNotNone(cluster.repos_pv)
 
-    def test_cluster_and_pool_are_found_by_name(self):
+    def test_entries_are_found_by_name_and_uuid(self):
         (cluster,) = clusters.Cluster.search(self.adapter, name='cloud')
         self.assertEqual(self.client.cluster().uuid, cluster.uuid)
         (pool,) = storage.SSP.search(self.adapter, name='pool1')
         self.assertEqual(self.client.pool().uuid, pool.uuid)
         self.assertEqual([], storage.SSP.search(self.adapter, name='pool'))
-
-    def test_single_entries_are_read_by_uuid(self):
-        for found in (
-            self.client.cluster(),
-            self.client.pool(),
-            self.client.tier(),
-        ):
+        for found in (cluster, pool, self.client.tier()):
             again = type(found).get(self.adapter, uuid=found.uuid)
             self.assertEqual(found.toxmlstring(), again.toxmlstring())
 
@@ -77,20 +71,18 @@ class PoolTest(pools.PoolTestCase):
 
     def test_pool_adds_up_what_is_in_it(self):
         pool = self.client.pool()
-        self.assertEqual(10, pool.capacity)
-        self.assertEqual(9.5, pool.free_space)
-        self.assertEqual(1.5, pool.total_lu_size)
-        self.assertEqual(0, pool.over_commit_space)
+        self.assertEqual((10, 9.5), (pool.capacity, pool.free_space))
         self.assertEqual(
-            ['image', 'thick'], [one.name for one in pool.logical_units]
+            (1.5, 0), (pool.total_lu_size, pool.over_commit_space)
         )
+        names = [one.name for one in pool.logical_units]
+        self.assertEqual(['image', 'thick'], names)
         self.assertEqual(2, len(pool.physical_volumes))
-
-    def test_promised_space_beyond_capacity_is_overcommitted(self):
         self.client.unit(size=20)
         pool = self.client.pool()
-        self.assertEqual(9.5, pool.free_space)
-        self.assertEqual(11.5, pool.over_commit_space)
+        self.assertEqual(
+            (9.5, 11.5), (pool.free_space, pool.over_commit_space)
+        )
 
     def test_default_tier_is_found_by_task(self):
         tier = tasks.default_tier_for_ssp(self.client.pool())
@@ -134,53 +126,64 @@ class PoolTest(pools.PoolTestCase):
 class LogicalUnitTest(pools.PoolTestCase):
     def test_new_disk_is_thin_and_not_in_use(self):
         unit = self.client.unit('disk', 1.5)
-        self.assertEqual('disk', unit.name)
-        self.assertEqual(1.5, unit.capacity)
-        self.assertTrue(unit.is_thin)
-        self.assertFalse(unit.in_use)
+        self.assertEqual(('disk', 1.5), (unit.name, unit.capacity))
+        self.assertEqual((True, False), (unit.is_thin, unit.in_use))
         self.assertEqual(storage.LUType.DISK, unit.lu_type)
         self.assertEqual('27', unit.udid[:2])
         self.assertIsNone(unit.cloned_from_udid)
         self.assertEqual(10, self.client.pool().free_space)
 
-    def test_thick_disk_takes_its_whole_size(self):
-        self.client.unit(size=4, thin=False)
+    def test_thick_disk_takes_its_whole_size_until_it_is_deleted(self):
+        unit = self.client.unit(size=4, thin=False)
         self.assertEqual(6, self.client.pool().free_space)
-
-    def test_thick_disk_beyond_free_space_is_refused(self):
-        self.client.unit(size=4, thin=False)
+        message = 'needs 7 GB more, and 6 GB are free on the tier'
         self.assert_unchanged(
-            409,
-            'needs 7 GB more, and 6 GB are free on the tier',
-            self.client.unit,
-            size=7,
-            thin=False,
+            409, message, self.client.unit, size=7, thin=False
         )
+        unit._capacity(11)
+        self.assert_unchanged(409, 'needs 7 GB more', unit.update)
+        unit.refresh().delete()
+        self.assertEqual(10, self.client.pool().free_space)
+        self.assertEqual([], self.client.units())
+        self.assertNotEqual(unit.udid, self.client.unit().udid)
 
     def test_names_need_not_be_unique(self):
         units = [self.client.unit('same') for _ in range(2)]
         self.assertEqual(2, len({unit.udid for unit in units}))
 
-    def test_name_of_no_or_too_many_characters_is_refused(self):
+    def test_new_unit_of_invalid_values_is_refused(self):
         self.client.unit('n' * 79)
-        for name in ('', 'n' * 80):
-            self.assert_unchanged(
-                400, '1 to 79 characters', self.client.unit, name
-            )
-
-    def test_size_and_type_are_checked(self):
-        for options, message in (
-            ({'size': 0}, 'not a size in GB'),
-            ({'typ': storage.LUType.AMS}, 'LogicalUnitType'),
+        image, gone = self.client.image(), self.client.image('gone')
+        gone.delete()
+        for status, message, options in (
+            (400, '1 to 79 characters', {'name': ''}),
+            (400, '1 to 79 characters', {'name': 'n' * 80}),
+            (400, 'not a size in GB', {'size': 0}),
+            (400, 'LogicalUnitType', {'typ': storage.LUType.AMS}),
+            (400, 'linked clone is a thin', {'clone': image, 'thin': False}),
+            (
+                400,
+                'linked clone is a thin',
+                {'clone': image, 'typ': storage.LUType.IMAGE},
+            ),
+            (409, 'no image with the UDID', {'clone': self.client.unit()}),
+            (409, 'no image with the UDID', {'clone': gone}),
         ):
-            self.assert_unchanged(400, message, self.client.unit, **options)
+            with self.subTest(message, **options):
+                self.assert_unchanged(
+                    status, message, self.client.unit, **options
+                )
 
-    def test_size_that_would_be_served_as_zero_is_refused(self):
-        unit = storage.LUEnt.bld(self.adapter, 'tiny', 1)
-        unit.set_parm_value('UnitCapacity', '0.0000001')
-        self.assert_unchanged(
-            400, 'not a size in GB', unit.create, parent=self.client.tier()
-        )
+    def test_size_below_what_is_needed_is_refused(self):
+        """Served as zero, or smaller than the image of a clone."""
+        tiny = storage.LUEnt.bld(self.adapter, 'tiny', 1)
+        tiny.set_parm_value('UnitCapacity', '0.0000001')
+        image = self.client.image(size=2)
+        clone = storage.LUEnt.bld(self.adapter, 'clone', 1, clone=image)
+        clone._capacity(1.5)
+        tier = self.client.tier()
+        self.assert_unchanged(400, 'not a size', tiny.create, parent=tier)
+        self.assert_unchanged(409, 'too few', clone.create, parent=tier)
 
     def test_unknown_tier_is_refused(self):
         tier = self.client.tier()
@@ -191,57 +194,22 @@ class LogicalUnitTest(pools.PoolTestCase):
         image = self.client.image(size=2)
         clone = self.client.clone(image, size=1)
         self.assertEqual(image.udid, clone.cloned_from_udid)
-        self.assertEqual(2, clone.capacity)
-        self.assertTrue(clone.is_thin)
+        self.assertEqual((2, True), (clone.capacity, clone.is_thin))
         self.assertEqual('29', image.udid[:2])
         self.assertEqual(10, self.client.pool().free_space)
-
-    def test_image_is_found_whatever_begins_its_udid(self):
-        image = self.client.image()
-        unit = storage.LUEnt.bld(self.adapter, 'clone', 1, clone=image)
+        # The image is found whatever begins its UDID.
+        unit = storage.LUEnt.bld(self.adapter, 'clone', 2, clone=image)
         unit._cloned_from_udid(f'27{image.udid[2:]}')
         clone = unit.create(parent=self.client.tier())
         self.assertEqual(image.udid, clone.cloned_from_udid)
 
-    def test_clone_smaller_than_its_image_is_refused(self):
-        unit = storage.LUEnt.bld(
-            self.adapter, 'clone', 1, clone=self.client.image(size=2)
-        )
-        unit._capacity(1.5)
-        self.assert_unchanged(
-            409, 'too few', unit.create, parent=self.client.tier()
-        )
-
-    def test_clone_of_disk_or_of_nothing_is_refused(self):
-        disk = self.client.unit()
-        gone = self.client.image()
-        gone.delete()
-        for source in (disk, gone):
-            self.assert_unchanged(
-                409, 'no image with the UDID', self.client.clone, source
-            )
-
-    def test_thick_clone_and_clone_as_image_are_refused(self):
-        image = self.client.image()
-        for options in ({'thin': False}, {'typ': storage.LUType.IMAGE}):
-            self.assert_unchanged(
-                400,
-                'linked clone is a thin',
-                self.client.unit,
-                clone=image,
-                **options,
-            )
-
-    def test_unit_is_renamed_and_grown(self):
+    def test_unit_is_renamed_and_grown_but_not_shrunk(self):
         unit = self.client.unit('before', 1)
         unit._name('after')
         unit._capacity(2)
         unit = unit.update()
         self.assertEqual(('after', 2), (unit.name, unit.capacity))
         self.assertEqual('after', self.shown_unit('after')['name'])
-
-    def test_shrinking_and_names_out_of_range_are_refused(self):
-        unit = self.client.unit(size=2)
         unit._capacity(1)
         self.assert_unchanged(409, 'cannot shrink', unit.update)
         unit = unit.refresh()
@@ -258,11 +226,6 @@ class LogicalUnitTest(pools.PoolTestCase):
         unit._is_thin(True)
         unit.update()
         self.assertEqual(10, self.client.pool().free_space)
-
-    def test_growth_of_thick_unit_needs_space(self):
-        unit = self.client.unit(size=6, thin=False)
-        unit._capacity(11)
-        self.assert_unchanged(409, 'needs 5 GB more', unit.update)
 
     def test_update_keeps_what_the_pool_decides(self):
         image = self.client.image()
@@ -291,21 +254,14 @@ class LogicalUnitTest(pools.PoolTestCase):
             412, 'If-Match', response, old.href, etag=old.etag
         )
 
-    def test_deleted_unit_gives_its_space_back(self):
-        unit = self.client.unit(size=4, thin=False)
-        unit.delete()
-        self.assertEqual(10, self.client.pool().free_space)
-        self.assertEqual([], self.client.units())
-
-    def test_udids_are_not_reused(self):
-        first = self.client.unit()
-        first.delete()
-        self.assertNotEqual(first.udid, self.client.unit().udid)
-
     def test_image_with_clones_is_not_deleted(self):
         image = self.client.image()
         clone = self.client.clone(image)
         self.assert_unchanged(409, "'clone1' is a linked clone", image.delete)
+        pool = self.client.pool()
+        kept = [one for one in pool.logical_units if one.udid != image.udid]
+        pool.logical_units = kept
+        self.assert_unchanged(409, 'linked clone', pool.update)
         clone.delete()
         image.delete()
         self.assertEqual([], self.client.units())
@@ -326,27 +282,19 @@ class LogicalUnitTest(pools.PoolTestCase):
         tasks.rm_ssp_storage(self.client.pool(), [clone])
         self.assertEqual(['other'], [one.name for one in self.client.units()])
 
-    def test_posted_pool_that_loses_only_an_image_is_refused(self):
-        image = self.client.image()
-        self.client.clone(image)
-        pool = self.client.pool()
-        kept = [one for one in pool.logical_units if one.udid != image.udid]
-        pool.logical_units = kept
-        self.assert_unchanged(409, 'linked clone', pool.update)
-
     def test_posted_pool_changes_nothing_else(self):
-        pool = self.client.pool()
-        pool.name = 'renamed'
-        self.assert_unchanged(400, 'does not rename', pool.update)
-        pool = self.client.pool()
-        pool.physical_volumes = []
-        self.assert_unchanged(400, 'physical volumes', pool.update)
-        pool = self.client.pool()
         new = storage.LU.bld(self.adapter, 'new', 1)
-        pool.logical_units = [new]
-        self.assert_unchanged(400, 'on a tier', pool.update)
-        pool.logical_units = [storage.LU.bld_ref(self.adapter, 'x', '27x')]
-        self.assert_unchanged(409, 'no logical unit', pool.update)
+        gone = storage.LU.bld_ref(self.adapter, 'x', '27x')
+        for status, message, name, value in (
+            (400, 'does not rename', 'name', 'renamed'),
+            (400, 'physical volumes', 'physical_volumes', []),
+            (400, 'on a tier', 'logical_units', [new]),
+            (409, 'no logical unit', 'logical_units', [gone]),
+        ):
+            with self.subTest(name, value=value):
+                pool = self.client.pool()
+                setattr(pool, name, value)
+                self.assert_unchanged(status, message, pool.update)
 
     def test_unit_made_through_pool_is_on_default_tier(self):
         with warnings.catch_warnings():
@@ -362,9 +310,6 @@ class LogicalUnitTest(pools.PoolTestCase):
         unit.delete()
         tier = f'/Tier/{self.client.tier().uuid}'
         uri = f'{tier}/LogicalUnit/{unit.uuid}'
-        found = [
-            event for event in self.poll() if event[1].endswith((uri, tier))
-        ]
         self.assertEqual(
             [
                 ('ADD_URI', uri, 'LogicalUnit'),
@@ -375,23 +320,18 @@ class LogicalUnitTest(pools.PoolTestCase):
                 ('MODIFY_URI', tier, 'Tier'),
             ],
             [
-                (type_, data.partition('/uom')[2], detail)
-                for type_, data, detail in found
+                (kind, data.partition('/uom')[2], detail)
+                for kind, data, detail in self.poll()
+                if data.endswith((uri, tier))
             ],
         )
 
     def poll(self):
-        path = (
-            '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
-            '&QUEUE_APPLICATIONID=test'
-        )
-        feed = self.adapter.read_by_path(path).feed
+        """Return type, data and detail of the new events."""
+        names = ('EventType', 'EventData', 'EventDetail')
         return [
-            tuple(
-                entry.element.findtext(name) or ''
-                for name in ('EventType', 'EventData', 'EventDetail')
-            )
-            for entry in feed.entries
+            tuple(entry.element.findtext(name) or '' for name in names)
+            for entry in self.adapter.read_by_path(base.EVENTS).feed.entries
         ]
 
     def test_task_uploads_an_image_once(self):

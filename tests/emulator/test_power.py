@@ -74,18 +74,14 @@ class PowerTest(base.EmulatorTestCase):
                 seen, opts=power_opts.PowerOffOpts().os_normal()
             )
 
-    def test_hard_restart_keeps_lpar_running(self):
+    def test_restart_keeps_lpar_running(self):
         power.power_on(self.lpar, None)
         free = self.system().memory_free
-        power.PowerOp.stop(self.refresh(), opts=hard_off().restart())
-        self.assertEqual('running', self.refresh().state)
-        self.assertEqual(free, self.system().memory_free)
-
-    def test_dump_restart_keeps_lpar_running(self):
-        power.power_on(self.lpar, None)
-        opts = power_opts.PowerOffOpts().operation('dumprestart')
-        power.PowerOp.stop(self.refresh(), opts=opts)
-        self.assertEqual('running', self.refresh().state)
+        dump = power_opts.PowerOffOpts().operation('dumprestart')
+        for opts in (hard_off().restart(), dump):
+            power.PowerOp.stop(self.refresh(), opts=opts)
+            self.assertEqual('running', self.refresh().state)
+            self.assertEqual(free, self.system().memory_free)
 
     def run_job(self, name, **parameters):
         template = self.adapter.read(
@@ -124,37 +120,28 @@ class PowerTest(base.EmulatorTestCase):
         power.PowerOp.stop(seen, opts=power_opts.PowerOffOpts().os_normal())
         self.assertEqual('not activated', self.read(created.uuid).state)
 
-    def test_power_off_refuses_unknown_operation(self):
+    def test_unknown_operation_and_job_are_refused(self):
         with self.assertRaisesRegex(exceptions.JobRequestFailed, 'explode'):
             self.run_job('PowerOff', operation='explode')
-
-    def test_unknown_job_is_not_found(self):
         with self.assertRaises(exceptions.HttpNotFound):
             self.run_job('Explode')
 
-    def test_power_on_fails_without_required_slot(self):
-        self.control.pull('21010020', remove=True)
-        with self.assertRaisesRegex(
-            exceptions.VMPowerOnFailure, '21010020, which is not there'
-        ):
+    def assert_not_started(self, words):
+        with self.assertRaisesRegex(exceptions.VMPowerOnFailure, words):
             power.power_on(self.lpar, None)
         self.assertEqual('not activated', self.refresh().state)
 
-    def test_power_on_fails_with_empty_required_slot(self):
+    def test_power_on_fails_without_required_slot(self):
         self.control.pull('21010020')
-        with self.assertRaisesRegex(
-            exceptions.VMPowerOnFailure, '21010020, which is empty'
-        ):
-            power.power_on(self.lpar, None)
+        self.assert_not_started('21010020, which is empty')
         self.control.plug('21010020', {'description': 'another'})
-        power.power_on(self.lpar, None)
-
-    def test_power_on_fails_with_required_slot_of_another_owner(self):
         self.control.set_owner('21010020', 'database', profiles=False)
-        with self.assertRaisesRegex(
-            exceptions.VMPowerOnFailure, '21010020, which belongs to database'
-        ):
-            power.power_on(self.lpar, None)
+        self.assert_not_started('21010020, which belongs to database')
+        self.control.set_owner('21010020', 'vm1', profiles=False)
+        power.power_on(self.lpar, None)
+        power.power_off(self.lpar, None, force_immediate=True)
+        self.control.pull('21010020', remove=True)
+        self.assert_not_started('21010020, which is not there')
 
     def test_power_on_succeeds_without_optional_slot(self):
         other = self.create('vm2', slots=[base.NVME], required=False)
@@ -197,15 +184,16 @@ class ManualJobTest(base.EmulatorTestCase):
         self.control.set_job_mode('manual')
 
     def submit(self, operation):
-        path = {
-            'root_type': 'LogicalPartition',
-            'root_id': self.lpar.uuid,
-        }
+        path = {'root_type': 'LogicalPartition', 'root_id': self.lpar.uuid}
         template = self.adapter.read(
             **path, suffix_type='do', suffix_parm=operation
         )
         request = template.entry.element
         return job.Job.wrap(self.adapter.create_job(request, **path))
+
+    def cancel(self, started):
+        path = {'root_type': 'jobs', 'root_id': started.job_id}
+        self.adapter.update(None, None, **path, suffix_type='cancel')
 
     def status(self, job_id):
         wrapper = job.Job.wrap(self.adapter.read_job(job_id))
@@ -238,21 +226,21 @@ class ManualJobTest(base.EmulatorTestCase):
         self.assertEqual('not activated', self.state())
         self.assertEqual('COMPLETED_OK', self.status(started.job_id)[0])
 
-    def test_cancelled_power_on_leaves_lpar_off(self):
+    def test_cancelled_power_on_leaves_lpar_off_and_its_memory_free(self):
         free = self.system().memory_free
         started = self.submit('PowerOn')
         self.control.advance_jobs()
-        self.adapter.update(
-            None,
-            None,
-            root_type='jobs',
-            root_id=started.job_id,
-            suffix_type='cancel',
-        )
-        self.assertEqual(
-            'CANCELED_WHILE_RUNNING', self.status(started.job_id)[0]
-        )
+        self.cancel(started)
+        status, _ = self.status(started.job_id)
+        self.assertEqual('CANCELED_WHILE_RUNNING', status)
         self.assertEqual('not activated', self.state())
+        self.assertEqual(free, self.system().memory_free)
+        # Also if the partition is deleted.
+        started = self.submit('PowerOn')
+        self.control.advance_jobs()
+        self.control.set_partition('vm1', state='not activated')
+        self.read(self.lpar.uuid).delete()
+        self.cancel(started)
         self.assertEqual(free, self.system().memory_free)
 
     def advance(self):
@@ -280,35 +268,18 @@ class ManualJobTest(base.EmulatorTestCase):
         self.assertEqual('not activated', self.state())
         self.assertEqual(free, self.system().memory_free)
 
-    def test_cancel_after_partition_is_deleted_frees_its_memory(self):
-        free = self.system().memory_free
-        started = self.submit('PowerOn')
-        self.control.advance_jobs()
-        self.control.set_partition('vm1', state='not activated')
-        self.read(self.lpar.uuid).delete()
-        self.adapter.update(
-            None,
-            None,
-            root_type='jobs',
-            root_id=started.job_id,
-            suffix_type='cancel',
-        )
-        self.assertEqual(free, self.system().memory_free)
-
-    def test_power_on_job_fails_if_lpar_was_stopped_meanwhile(self):
-        self.submit('PowerOn')
-        self.control.advance_jobs()
-        self.control.set_partition('vm1', state='not activated')
-        self.assertEqual('COMPLETED_WITH_ERROR', self.advance())
-        self.assertEqual('not activated', self.state())
-
-    def test_power_off_job_fails_if_state_changed_meanwhile(self):
-        self.control.set_partition('vm1', state='running')
-        self.submit('PowerOff')
-        self.control.advance_jobs()
-        self.control.set_partition('vm1', state='error')
-        self.assertEqual('COMPLETED_WITH_ERROR', self.advance())
-        self.assertEqual('error', self.state())
+    def test_job_fails_if_state_changed_meanwhile(self):
+        for operation, begin, state in (
+            ('PowerOn', 'not activated', 'not activated'),
+            ('PowerOff', 'running', 'error'),
+        ):
+            with self.subTest(operation):
+                self.control.set_partition('vm1', state=begin)
+                self.submit(operation)
+                self.control.advance_jobs()
+                self.control.set_partition('vm1', state=state)
+                self.assertEqual('COMPLETED_WITH_ERROR', self.advance())
+                self.assertEqual(state, self.state())
 
     def test_delete_refuses_running_job(self):
         started = self.submit('PowerOn')

@@ -134,32 +134,21 @@ class ReadPartitionTest(base.EmulatorTestCase):
         )
         self.assertEqual('novalink', found.name)
 
-    def test_search_finds_lpar_by_name(self):
-        (found,) = lpar.LPAR.search(self.adapter, name='database')
-        self.assertEqual(3, found.id)
-
-    def test_search_accepts_special_characters(self):
-        created = self.create("my vm/1 & 'x'")
-        (found,) = lpar.LPAR.search(self.adapter, name="my vm/1 & 'x'")
-        self.assertEqual(created.uuid, found.uuid)
-
-    def test_search_unquotes_name_once(self):
-        self.create('vm%41')
-        (found,) = lpar.LPAR.search(self.adapter, name='vm%41')
-        self.assertEqual('vm%41', found.name)
-
-    def test_negated_search_finds_other_lpars(self):
-        found = lpar.LPAR.search(self.adapter, negate=True, name='database')
-        self.assertEqual({'novalink', 'archive'}, {p.name for p in found})
-
-    def test_search_without_match_is_empty(self):
+    def test_search_finds_lpars_by_name(self):
+        """Special characters are unquoted once."""
+        for name in ("my vm/1 & 'x'", 'vm%41'):
+            self.create(name)
+        for name in ('database', "my vm/1 & 'x'", 'vm%41'):
+            (found,) = lpar.LPAR.search(self.adapter, name=name)
+            self.assertEqual(name, found.name)
+        others = lpar.LPAR.search(self.adapter, negate=True, name='database')
+        self.assertEqual(
+            {'novalink', 'archive', "my vm/1 & 'x'", 'vm%41'},
+            {found.name for found in others},
+        )
         self.assertEqual([], lpar.LPAR.search(self.adapter, name='none'))
-
-    def test_search_finds_vios_by_id(self):
         (found,) = vios.VIOS.search(self.adapter, id=2)
         self.assertEqual('vios1', found.name)
-
-    def test_malformed_search_is_refused(self):
         self.assert_refused(
             400,
             'is not a search',
@@ -226,21 +215,21 @@ class ViosGroupTest(base.EmulatorTestCase):
         super().setUp()
         self.uuid = vios.VIOS.get(self.adapter)[0].uuid
 
-    def test_read_without_group_omits_extended_sections(self):
-        elements = self.elements()
-        self.assertIn('PartitionName', elements)
-        self.assertNotIn('VirtualSCSIMappings', elements)
-        self.assertNotIn('MediaRepositories', elements)
-
-    def test_read_with_group_includes_its_section_only(self):
-        elements = self.elements(xag=[const.XAG.VIO_SMAP])
-        self.assertIn('VirtualSCSIMappings', elements)
-        self.assertNotIn('VirtualFibreChannelMappings', elements)
-
-    def test_read_with_empty_group_list_includes_all_sections(self):
-        elements = self.elements(xag=[])
-        self.assertIn('VirtualFibreChannelMappings', elements)
-        self.assertIn('MediaRepositories', elements)
+    def test_read_includes_sections_of_its_groups_only(self):
+        scsi, fibre, media = sections = (
+            'VirtualSCSIMappings',
+            'VirtualFibreChannelMappings',
+            'MediaRepositories',
+        )
+        for query, expected in (
+            ({}, set()),
+            ({'xag': [const.XAG.VIO_SMAP]}, {scsi}),
+            ({'xag': []}, {scsi, fibre, media}),
+        ):
+            with self.subTest(**query):
+                elements = self.elements(**query)
+                self.assertIn('PartitionName', elements)
+                self.assertEqual(expected, elements & {*sections})
 
     def test_self_link_repeats_groups(self):
         found = vios.VIOS.get(

@@ -227,12 +227,19 @@ class ReadingTest(RecordTestCase):
         self.assertEqual(['PUT Logon.create', 'DELETE Logon.delete'], writing)
         self.assertEqual(0, emulator.control.state()['sessions'])
 
+    def assert_failed(self, words, url, *options):
+        """Assert that a record fails with these words, and writes nothing."""
+        status, said = self.run_record(url, *options)
+        self.assertEqual(1, status)
+        self.assertIn(words, said)
+        self.assertNotIn('Traceback', said)
+        return said
+
     def test_session_ends_if_reading_fails(self):
         emulator = base.start(self)
         emulator.control.add_fault(match='ManagedSystem.feed', status=500)
-        status, said = self.run_record(emulator.url)
-        self.assertEqual(1, status)
-        self.assertIn('cannot read the systems: it answers 500', said)
+        words = 'cannot read the systems: it answers 500'
+        self.assert_failed(words, emulator.url)
         self.assertEqual(0, emulator.control.state()['sessions'])
         self.assertFalse(self.output.exists())
 
@@ -245,17 +252,14 @@ class ReadingTest(RecordTestCase):
         self.assertIn('NetworkBridge: it answers 403', self.output.read_text())
 
     def test_record_refuses_what_no_world_can_have(self):
-        emulator = base.start(self)
-        with mock.patch(
-            'powervm_emulator.record.world.document',
-            return_value={
-                'systems': [{'name': 'small', 'memory': {'hypervisor': 1}}],
-                'clusters': [],
-            },
-        ):
-            status, said = self.run_record(emulator.url)
-        self.assertEqual(1, status)
-        self.assertIn('the server has what worlds cannot have: ', said)
+        system = {'name': 'small', 'memory': {'hypervisor': 1}}
+        world = {'systems': [system], 'clusters': []}
+        document = 'powervm_emulator.record.world.document'
+        with mock.patch(document, return_value=world):
+            self.assert_failed(
+                'the server has what worlds cannot have: ',
+                base.start(self).url,
+            )
         self.assertFalse(self.output.exists())
 
     def test_links_to_what_worlds_do_not_have_are_counted(self):
@@ -269,35 +273,22 @@ class ReadingTest(RecordTestCase):
             'not have',
         )
 
-    def test_wrong_password_is_told(self):
-        emulator = base.start(self)
+    def test_server_that_refuses_or_is_not_there_is_told(self):
+        refusing, nowhere = base.start(self).url, 'http://127.0.0.1:9'
         self.password.write_text('wrong\n')
-        status, said = self.run_record(emulator.url)
-        self.assertEqual(1, status)
-        self.assertIn(f'cannot log on to {emulator.url}: it answers 401', said)
-        self.assertNotIn('wrong', said)
+        words = f'cannot log on to {refusing}: it answers 401'
+        self.assertNotIn('wrong', self.assert_failed(words, refusing))
+        self.assert_failed(f'cannot log on to {nowhere}: ', nowhere)
+        for url in ('host', 'ftp://host', 'file:///etc/passwd', 'https://'):
+            with self.subTest(url):
+                self.assert_failed('is not the URL of a REST server', url)
 
     def test_file_that_is_there_is_left_alone(self):
         self.output.write_text('mine')
         emulator = base.start(self)
-        status, said = self.run_record(emulator.url)
-        self.assertEqual(1, status)
-        self.assertIn('is there; name a new file', said)
+        self.assert_failed('is there; name a new file', emulator.url)
         self.assertEqual('mine', self.output.read_text())
         self.assertEqual({}, emulator.control.journal_counts())
-
-    def test_record_refuses_what_is_no_url(self):
-        for url in ('host', 'ftp://host', 'file:///etc/passwd', 'https://'):
-            with self.subTest(url):
-                status, said = self.run_record(url)
-                self.assertEqual(1, status)
-                self.assertIn('is not the URL of a REST server', said)
-
-    def test_server_that_is_not_there_is_told(self):
-        status, said = self.run_record('http://127.0.0.1:9')
-        self.assertEqual(1, status)
-        self.assertIn('cannot log on to http://127.0.0.1:9: ', said)
-        self.assertNotIn('Traceback', said)
 
     def test_world_goes_to_standard_output_without_file(self):
         emulator = base.start(self)
@@ -342,34 +333,25 @@ class TlsTest(RecordTestCase):
 class DocumentTest(unittest.TestCase):
     """Documents in worlds, which record writes."""
 
-    def world(self, **capture):
-        return {'systems': [{'capture': capture}]}
-
-    def assert_refused(self, words, world):
-        with self.assertRaisesRegex(errors.WorldError, words):
-            fixture.Emulator(world)
-
-    def test_document_needs_uuid(self):
-        self.assert_refused(
-            "'uuid' is a required property", self.world(document='<a/>')
-        )
-
-    def test_document_excludes_file(self):
-        uuid = '00000000-0000-4000-8000-000000000000'
-        self.assert_refused(
-            'document and file exclude each other',
-            self.world(document='<a/>', uuid=uuid, file='lpar.txt'),
-        )
-
-    def test_document_of_another_kind_is_refused(self):
-        uuid = '00000000-0000-4000-8000-000000000000'
-        self.assert_refused(
-            'a document of a ManagedSystem is a LogicalPartition',
-            self.world(document='<LogicalPartition/>', uuid=uuid),
-        )
-
-    def test_document_that_is_no_xml_is_refused(self):
-        uuid = '00000000-0000-4000-8000-000000000000'
-        self.assert_refused(
-            'not well-formed', self.world(document='hello', uuid=uuid)
-        )
+    def test_document_of_system_is_checked(self):
+        uuid = {'uuid': '00000000-0000-4000-8000-000000000000'}
+        for words, document, keys in (
+            ("'uuid' is a required property", '<a/>', {}),
+            (
+                'document and file exclude each other',
+                '<a/>',
+                {**uuid, 'file': 'lpar.txt'},
+            ),
+            (
+                'a document of a ManagedSystem is a LogicalPartition',
+                '<LogicalPartition/>',
+                uuid,
+            ),
+            ('not well-formed', 'hello', uuid),
+        ):
+            with (
+                self.subTest(words),
+                self.assertRaisesRegex(errors.WorldError, words),
+            ):
+                capture = {'document': document, **keys}
+                fixture.Emulator({'systems': [{'capture': capture}]})

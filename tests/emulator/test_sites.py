@@ -13,9 +13,8 @@
 """Sites: several hosts that share storage pools."""
 
 import base64
-import copy
-import threading
 import unittest
+from concurrent import futures
 
 from pypowervm import exceptions
 from pypowervm.tasks import scsi_mapper
@@ -27,10 +26,6 @@ from powervm_emulator.core import errors
 from tests.emulator import base
 from tests.emulator import pools
 
-EVENTS = (
-    '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
-    '&QUEUE_APPLICATIONID=test'
-)
 ROUNDS = 5
 
 
@@ -71,14 +66,18 @@ class SiteTestCase(base.EmulatorTestCase):
     def pool(self, control):
         return control.state()['clusters'][0]['pool']
 
-    def lpar(self, control, name='vm'):
-        """Return a partition in the state."""
-        (found,) = (
-            one
-            for one in control.state()['systems'][0]['partitions']
-            if one['name'] == name
-        )
-        return found
+    def lpars(self, control):
+        """Return the partitions in the state, by name."""
+        found = control.state()['systems'][0]['partitions']
+        return {one['name']: one for one in found}
+
+    def lpar(self, control):
+        return self.lpars(control)['vm']
+
+    def cycle_power(self):
+        """Take the power from the first host and give it back."""
+        self.control1.power_off_system()
+        self.control1.power_on_system()
 
     def map(self, client, control, unit):
         """Map a unit to the partition of a host by one server."""
@@ -146,50 +145,30 @@ class SharingTest(SiteTestCase):
         self.assertEqual(412, caught.exception.response.status)
 
     def test_events_of_pool_reach_clients_of_all_hosts(self):
+        """Those of a host reach its own clients only."""
         for client in self.clients:
-            client.adapter.read_by_path(EVENTS)
+            client.adapter.read_by_path(base.EVENTS)
         unit = self.client1.unit()
         for client in self.clients:
-            entries = client.adapter.read_by_path(EVENTS).feed.entries
+            entries = client.adapter.read_by_path(base.EVENTS).feed.entries
             data = entries[0].element.findtext('EventData')
             port = client.adapter.session.port
             self.assertTrue(data.startswith(f'http://127.0.0.1:{port}/'), data)
             self.assertTrue(data.endswith(f'/LogicalUnit/{unit.uuid}'), data)
-
-    def test_events_of_host_reach_only_its_own_clients(self):
-        for client in self.clients:
-            client.adapter.read_by_path(EVENTS)
         self.control1.set_partition('vm', state='running')
-        polled = self.client2.adapter.read_by_path(EVENTS)
+        polled = self.client2.adapter.read_by_path(base.EVENTS)
         self.assertEqual(204, polled.status)
+        self.assertEqual('not activated', self.lpar(self.control2)['state'])
 
-    def test_unit_is_in_use_whichever_host_runs_the_partition(self):
-        unit = self.client1.unit()
-        self.map(self.client2, self.control2, unit)
-        self.control2.set_partition('vm', state='running')
-        self.assertTrue(self.client1.units()[0].in_use)
-        self.assert_refused(
-            409, 'is active', self.client1.upload, unit, b'data'
-        )
-
-    def test_unit_mapped_by_other_host_is_not_deleted(self):
+    def test_unit_that_other_host_uses_only_grows(self):
         unit = self.client1.unit()
         self.map(self.client2, self.control2, unit)
         self.assert_refused(409, 'vios1 of host2 maps it', unit.delete)
-
-    def test_unit_is_mapped_by_servers_of_two_hosts(self):
-        unit = self.client1.unit()
-        for client, control in zip(self.clients, self.controls, strict=True):
-            self.map(client, control, unit)
-            (mapping,) = client.vios().scsi_mappings
-            self.assertEqual(unit.udid, mapping.backing_storage.udid)
-
-    def test_unit_that_other_host_uses_grows_in_its_mapping(self):
-        unit = self.client1.unit()
-        self.map(self.client2, self.control2, unit)
         self.control2.set_partition('vm', state='running')
         unit = unit.refresh()
         self.assertTrue(unit.in_use)
+        upload = self.client1.upload
+        self.assert_refused(409, 'is active', upload, unit, b'data')
         unit._capacity(2)
         unit.update()
         (mapping,) = self.client2.vios().scsi_mappings
@@ -197,9 +176,12 @@ class SharingTest(SiteTestCase):
         (unit,) = self.client2.units()
         self.assertEqual((2, True), (unit.capacity, unit.in_use))
 
-    def test_hosts_have_volumes_and_partitions_of_their_own(self):
-        self.control1.set_partition('vm', state='running')
-        self.assertEqual('not activated', self.lpar(self.control2)['state'])
+    def test_unit_is_mapped_by_servers_of_two_hosts(self):
+        unit = self.client1.unit()
+        for client, control in zip(self.clients, self.controls, strict=True):
+            self.map(client, control, unit)
+            (mapping,) = client.vios().scsi_mappings
+            self.assertEqual(unit.udid, mapping.backing_storage.udid)
 
 
 class LoadingTest(SiteTestCase):
@@ -214,52 +196,39 @@ class LoadingTest(SiteTestCase):
         self.assertEqual(b'image', self.control1.contents(unit.udid))
         self.assertEqual([], list(self.client1.vios().scsi_mappings))
 
-    def test_pool_begins_anew_when_no_host_has_it(self):
+    def test_pool_goes_with_the_last_host_that_has_it(self):
         self.client1.unit()
         for number, control in enumerate(self.controls, 1):
             alone = world(number)
             del alone['clusters']
             control.load_world(alone)
+            if number == 1:
+                self.assertEqual([], self.control1.state()['clusters'])
+                self.assertEqual([], storage.SSP.get(self.client1.adapter))
+                self.assertEqual(2, len(self.client2.cluster().nodes))
+                self.assertEqual(1, len(self.client2.units()))
         self.control1.load_world(world(1))
         self.assertEqual([], self.pool(self.control1)['logical_units'])
 
-    def test_host_without_cluster_does_not_see_the_pool(self):
+    def test_contradicting_and_failing_worlds_change_nothing(self):
         self.client1.unit()
-        alone = world(1)
-        del alone['clusters']
-        self.control1.load_world(alone)
-        self.assertEqual([], self.control1.state()['clusters'])
-        self.assertEqual([], storage.SSP.get(self.client1.adapter))
-        self.assertEqual(2, len(self.client2.cluster().nodes))
-        self.assertEqual(1, len(self.client2.units()))
-
-    def test_pool_described_in_another_way_is_refused(self):
         before = [control.state() for control in self.controls]
-        for changed in (world(1, capacity=11), copy.deepcopy(world(1))):
-            if changed == world(1):
-                changed['clusters'][0]['name'] = 'other'
-            with self.assertRaisesRegex(errors.WorldError, 'another way'):
+        renamed, failing = world(1), world(1, name='second')
+        renamed['clusters'][0]['name'] = 'other'
+        last = {'name': 'last', 'capacity': 1}
+        failing['clusters'].append(
+            {'name': 'last', 'nodes': ['nobody'], 'pool': last}
+        )
+        for message, changed in (
+            ('another way', world(1, capacity=11)),
+            ('another way', renamed),
+            ('nobody', failing),
+        ):
+            with self.assertRaisesRegex(errors.WorldError, message):
                 self.control1.load_world(changed)
         self.assertEqual(before, [one.state() for one in self.controls])
-
-    def test_site_with_contradicting_worlds_does_not_start(self):
         with self.assertRaisesRegex(errors.WorldError, 'another way'):
             fixture.Site([world(1), world(2, capacity=11)])
-
-    def test_world_that_fails_after_the_pool_changes_nothing(self):
-        self.client1.unit()
-        before = [control.state() for control in self.controls]
-        failing = world(1, name='second')
-        failing['clusters'].append(
-            {
-                'name': 'last',
-                'nodes': ['nobody'],
-                'pool': {'name': 'last', 'capacity': 1},
-            }
-        )
-        with self.assertRaisesRegex(errors.WorldError, 'nobody'):
-            self.control1.load_world(failing)
-        self.assertEqual(before, [one.state() for one in self.controls])
 
     def test_pools_of_different_names_are_not_shared(self):
         self.control2.load_world(world(2, name='own'))
@@ -298,40 +267,27 @@ class PowerTest(SiteTestCase):
         self.assertTrue(remote.state()['powered_on'])
         self.assertEqual([], self.client1.units())
 
-    def test_partitions_stop_and_only_servers_start_again(self):
-        self.control1.set_partition('vm', state='running')
-        before = {
-            one['name']: one
-            for one in self.control1.state()['systems'][0]['partitions']
-        }
-        self.control1.power_off_system()
-        states = {
-            one['state']
-            for one in self.control1.state()['systems'][0]['partitions']
-        }
-        self.assertEqual({'not activated'}, states)
-        self.control1.power_on_system()
-        for name in ('vios1', 'vios2', 'vios3', 'novalink'):
-            self.assertEqual(before[name], self.lpar(self.control1, name))
-        self.assertEqual('not activated', self.lpar(self.control1)['state'])
-
-    def test_server_that_was_off_stays_off(self):
+    def test_partitions_stop_and_only_servers_that_ran_start_again(self):
         self.control1.set_partition('vios2', state='not activated')
+        before = self.lpars(self.control1)
+        self.control1.set_partition('vm', state='running')
         self.control1.power_off_system()
+        stopped = self.lpars(self.control1).values()
+        self.assertEqual({'not activated'}, {one['state'] for one in stopped})
         self.control1.power_on_system()
-        self.assertEqual(
-            'not activated', self.lpar(self.control1, 'vios2')['state']
-        )
+        self.assertEqual(before, self.lpars(self.control1))
 
-    def test_nodes_are_down_without_power(self):
-        self.control1.power_off_system()
-        nodes = self.client2.cluster().nodes
-        self.assertEqual(
-            ['Down', 'Down', 'Up', 'Up'], [node.state for node in nodes]
-        )
-        self.control1.power_on_system()
-        nodes = self.client2.cluster().nodes
-        self.assertEqual({'Up'}, {node.state for node in nodes})
+    def test_nodes_are_down_until_power_is_given_back(self):
+        for give_back in (self.control1.power_on_system, self.control1.reset):
+            self.control1.power_off_system()
+            nodes = self.client2.cluster().nodes
+            self.assertEqual(
+                ['Down', 'Down', 'Up', 'Up'], [node.state for node in nodes]
+            )
+            give_back()
+            self.assertTrue(self.control1.state()['powered_on'])
+            nodes = self.client2.cluster().nodes
+            self.assertEqual({'Up'}, {node.state for node in nodes})
 
     def test_sessions_have_to_log_on_again(self):
         old = self.client1.adapter.session._sessToken
@@ -357,13 +313,11 @@ class PowerTest(SiteTestCase):
     def test_mapping_of_unit_that_is_there_survives(self):
         unit = self.client1.unit()
         self.map(self.client1, self.control1, unit)
-        self.control1.power_off_system()
-        self.control1.power_on_system()
+        self.cycle_power()
         (mapping,) = self.client1.vios().scsi_mappings
         self.assertEqual(unit.udid, mapping.backing_storage.udid)
-        self.assert_refused(
-            409, 'vios1 of host1', self.client2.units()[0].delete
-        )
+        (seen,) = self.client2.units()
+        self.assert_refused(409, 'vios1 of host1', seen.delete)
 
     def test_upload_in_progress_is_lost(self):
         unit = self.client1.image(data=b'before')
@@ -391,26 +345,17 @@ class PowerTest(SiteTestCase):
         )
 
     def test_waiting_poll_is_dropped(self):
-        emulator = self.site.emulators[0]
-        emulator._application._emulation.event_wait = 600
-        adapter = self.client1.adapter
-        adapter.read_by_path(EVENTS)
+        self.site.emulators[0]._application._emulation.event_wait = 600
+        poll = self.client1.adapter.read_by_path
+        poll(base.EVENTS)
         self.control1.clear_journal()
-        dropped = []
-
-        def poll():
-            try:
-                adapter.read_by_path(EVENTS)
-            except exceptions.ConnectionError as error:
-                dropped.append(error)
-
-        thread = threading.Thread(target=poll, daemon=True)
-        thread.start()
-        while not self.control1.journal():
-            self.assertTrue(thread.is_alive())
-        self.control1.power_off_system()
-        thread.join(60)
-        self.assertEqual(1, len(dropped))
+        with futures.ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(poll, base.EVENTS)
+            while not self.control1.journal():
+                self.assertFalse(waiting.done())
+            self.control1.power_off_system()
+            with self.assertRaises(exceptions.ConnectionError):
+                waiting.result(60)
 
     def test_second_pull_of_the_plug_changes_nothing(self):
         for verb in ('power_on_system', 'power_off_system'):
@@ -419,55 +364,26 @@ class PowerTest(SiteTestCase):
             getattr(self.control1, verb)()
             self.assertEqual(before, self.control1.state())
 
-    def test_reset_gives_the_power_back(self):
-        self.control1.power_off_system()
-        self.control1.reset()
-        self.assertTrue(self.control1.state()['powered_on'])
-        self.assertEqual('Up', self.client2.cluster().nodes[0].state)
-
 
 class ConcurrencyTest(SiteTestCase):
     def test_hosts_change_the_pool_at_once(self):
         image = self.client1.image(data=b'image')
-        failures = []
-
-        def work(client, control):
-            try:
-                self.work(client, control, image)
-            except Exception as error:
-                failures.append(error)
-
-        threads = [
-            threading.Thread(target=work, args=pair, daemon=True)
-            for pair in zip(self.clients, self.controls, strict=True)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(120)
-            self.assertFalse(thread.is_alive())
-        self.assertEqual([], failures)
+        with futures.ThreadPoolExecutor(2) as executor:
+            images = (image, image)
+            list(executor.map(self.work, self.clients, self.controls, images))
         pool = self.pool(self.control1)
         kept = [one for one in pool['logical_units'] if not one['thin']]
         self.assertEqual(2 * ROUNDS, len(kept))
         self.assertEqual(1 + 4 * ROUNDS, len(pool['logical_units']))
-        self.assertAlmostEqual(
-            10 - sum(one['used'] for one in pool['logical_units']),
-            pool['free'],
-            places=5,
-        )
+        used = sum(one['used'] for one in pool['logical_units'])
+        self.assertAlmostEqual(10 - used, pool['free'], places=5)
         self.assertEqual(b'image', self.control1.contents(image.udid))
 
     def work(self, client, control, image):
         """Make, fill, map and delete units."""
-        uuid = self.lpar(control)['uuid']
         for number in range(ROUNDS):
             client.unit(f'thick{number}', 1 / 64, thin=False)
-            clone = client.clone(image, f'clone{number}')
-            reference = storage.LU.bld_ref(
-                client.adapter, clone.name, clone.udid
-            )
-            scsi_mapper.add_vscsi_mapping(None, client.vios(), uuid, reference)
+            self.map(client, control, client.clone(image, f'clone{number}'))
             unit = client.unit('gone')
             client.upload(unit, b'data' * 1000)
             unit.refresh().delete()

@@ -30,6 +30,7 @@ from pypowervm.tasks import storage as tasks
 from pypowervm.tasks.monitor import util
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import network
+from pypowervm.wrappers import vios_file
 from pypowervm.wrappers import virtual_io_server
 
 from powervm_emulator import app
@@ -65,15 +66,23 @@ class StateTestCase(test_process.CommandTestCase):
         self.state = self.folder / 'state'
 
     def start_state(self, *arguments):
-        """Start an emulator that keeps its state; return process and URL."""
-        return self.start('--state', str(self.state), *arguments)
+        """Start an emulator that keeps its state; set its process and URL."""
+        self.process, self.url = self.start(
+            '--state', str(self.state), *arguments
+        )
+        self.control = client.Client(self.url)
 
-    def kill(self, process):
-        process.kill()
-        process.wait(30)
+    def kill(self):
+        self.process.kill()
+        self.process.wait(30)
 
-    def logon(self, url):
-        adapter = adapter_for(url)
+    def restart(self):
+        """Kill the emulator and start it again with its state."""
+        self.kill()
+        self.start_state()
+
+    def logon(self, url=None):
+        adapter = adapter_for(url or self.url)
         self.addCleanup(base.forget, adapter.session)
         return adapter
 
@@ -107,47 +116,40 @@ class KilledTest(StateTestCase):
         return made.uuid
 
     def test_killed_emulator_starts_with_all_answered_changes(self):
-        process, url = self.start_state()
-        adapter = self.logon(url)
+        self.start_state()
+        adapter = self.logon()
         self.change(adapter)
         before = facts.read(adapter)
-        self.kill(process)
-        _, url = self.start_state()
+        self.restart()
         self.maxDiff = 2000
-        self.assertEqual(before, facts.read(self.logon(url)))
+        self.assertEqual(before, facts.read(self.logon()))
 
     def test_change_is_in_the_file_before_its_answer(self):
-        process, url = self.start_state()
-        adapter = self.logon(url)
-        (found,) = lpar.LPAR.search(adapter, name='archive')
+        self.start_state()
+        (found,) = lpar.LPAR.search(self.logon(), name='archive')
         found.name = 'renamed'
         found.update()
-        self.kill(process)
-        self.assertIn('>renamed</PartitionName>', self.kept())
-
-    def kept(self):
-        return json.loads(self.state.read_text().partition('\n')[2])['hosts'][
-            0
-        ]['resources'][1:].__str__()
+        self.kill()
+        kept = json.loads(self.state.read_text().partition('\n')[2])
+        resources = str(kept['hosts'][0]['resources'][1:])
+        self.assertIn('>renamed</PartitionName>', resources)
 
     def test_changes_of_control_plane_are_kept(self):
-        process, url = self.start_state()
-        client.Client(url).set_owner('21010020', 'archive')
-        client.Client(url).power_off_system()
-        self.kill(process)
-        _, url = self.start_state()
-        control = client.Client(url)
-        state = control.state()
+        self.start_state()
+        self.control.set_owner('21010020', 'archive')
+        self.control.power_off_system()
+        self.restart()
+        state = self.control.state()
         self.assertFalse(state['powered_on'])
         owners = {
             slot['drc_index']: slot['owner']
             for slot in state['systems'][0]['slots']
         }
         self.assertEqual('archive', owners['21010020'])
-        control.power_on_system()
+        self.control.power_on_system()
         states = {
             one['name']: one['state']
-            for one in control.state()['systems'][0]['partitions']
+            for one in self.control.state()['systems'][0]['partitions']
         }
         self.assertEqual('running', states['vios1'])
 
@@ -158,184 +160,145 @@ class KilledTest(StateTestCase):
             'reports_slot_owners': False,
             'slots': [{'drc_index': '21010020', 'owner': 'novalink'}],
         }
-        process, url = self.start_state('--world', self.world(world))
-        before = client.Client(url).state()
+        self.start_state('--world', self.world(world))
+        before = self.control.state()
         self.assertEqual('novalink', before['systems'][0]['slots'][0]['owner'])
-        self.kill(process)
-        _, url = self.start_state()
-        self.assertEqual(before, client.Client(url).state())
+        self.restart()
+        self.assertEqual(before, self.control.state())
 
     def test_reset_goes_back_to_the_world_of_the_first_start(self):
-        process, url = self.start_state('--world', self.world(pools.WORLD))
-        before = client.Client(url).state()
-        client.Client(url).set_partition('vios1', state='not activated')
-        self.kill(process)
-        _, url = self.start_state()
-        client.Client(url).reset()
-        self.assertEqual(before, client.Client(url).state())
+        self.start_state('--world', self.world(pools.WORLD))
+        before = self.control.state()
+        self.control.set_partition('vios1', state='not activated')
+        self.restart()
+        self.control.reset()
+        self.assertEqual(before, self.control.state())
 
-    def test_resources_made_afterwards_get_uuids_of_their_own(self):
-        process, url = self.start_state()
-        known = json.dumps(client.Client(url).state()).lower()
-        self.kill(process)
-        _, url = self.start_state()
+    def test_etags_of_before_are_good_and_new_uuids_differ(self):
+        self.start_state()
+        known = json.dumps(self.control.state()).lower()
+        before = [one.etag for one in lpar.LPAR.get(self.logon())]
+        self.restart()
         helper = base.EmulatorTestCase()
-        helper.adapter = self.logon(url)
+        helper.adapter = self.logon()
+        after = [one.etag for one in lpar.LPAR.get(helper.adapter)]
+        self.assertEqual(before, after)
         self.assertNotIn(helper.create('vm1').uuid.lower(), known)
 
-    def test_etag_of_before_is_good_while_nothing_changes(self):
-        process, url = self.start_state()
-        before = [one.etag for one in lpar.LPAR.get(self.logon(url))]
-        self.kill(process)
-        _, url = self.start_state()
-        after = [one.etag for one in lpar.LPAR.get(self.logon(url))]
-        self.assertEqual(before, after)
-
     def test_later_revision_has_none_of_the_etags_of_before(self):
-        process, url = self.start_state()
+        self.start_state()
         seen = set()
-        (found,) = lpar.LPAR.search(self.logon(url), name='archive')
+        (found,) = lpar.LPAR.search(self.logon(), name='archive')
         for number in range(30):
             found.name = f'archive{number}'
             found = found.update()
             seen.add(found.etag)
         self.assertEqual(30, len(seen))
-        self.kill(process)
-        _, url = self.start_state()
-        (found,) = lpar.LPAR.search(self.logon(url), name='archive29')
+        self.restart()
+        (found,) = lpar.LPAR.search(self.logon(), name='archive29')
         found.name = 'again'
         self.assertNotIn(found.update().etag, seen)
 
     def test_sessions_and_uploads_are_not_kept(self):
-        process, url = self.start_state()
-        adapter = self.logon(url)
+        self.start_state()
+        adapter = self.logon()
         (vios,) = virtual_io_server.VIOS.get(adapter)
         group = tasks.find_vg(adapter, 'image_pool')[1]
         disk = tasks.crt_vdisk(adapter, vios.uuid, group.uuid, 'disk1', 1)
-        adapter.create(
-            file_body(adapter, vios.uuid, disk.udid), 'File', service='web'
-        )
+        kind = vios_file.FileType.DISK_IMAGE
+        vios_file.File.bld(
+            adapter, 'image', kind, vios.uuid, tdev_udid=disk.udid
+        ).create()
         token = adapter.session._sessToken
-        self.kill(process)
+        self.kill()
         self.assertNotIn(token, self.state.read_text())
-        _, url = self.start_state()
-        self.assertEqual(0, client.Client(url).state()['sessions'])
-        feed = self.logon(url).read('File', service='web').feed
+        self.start_state()
+        self.assertEqual(0, self.control.state()['sessions'])
+        feed = self.logon().read('File', service='web').feed
         self.assertEqual([], feed.entries)
-
-
-def file_body(adapter, vios_uuid, udid):
-    """Return the File that announces an upload to a disk."""
-    from pypowervm.wrappers import vios_file  # noqa: PLC0415
-
-    return vios_file.File.bld(
-        adapter,
-        'image',
-        vios_file.FileType.DISK_IMAGE,
-        vios_uuid,
-        tdev_udid=udid,
-    ).element
 
 
 class SiteTest(StateTestCase):
     def start_site(self, *arguments):
-        process, url = self.start_state(*arguments)
-        return process, [url, process.stdout.readline().strip()]
+        """Start a site of two hosts; return their URLs."""
+        self.start_state(*arguments)
+        return [self.url, self.process.stdout.readline().strip()]
 
     def test_file_keeps_all_hosts_and_their_pool(self):
-        files = []
+        image = {'name': 'image', 'capacity': 1, 'type': 'image'}
+        arguments = []
         for serial in ('EMU0001', 'EMU0002'):
-            world = pools.world(
-                logical_units=[
-                    {'name': 'image', 'capacity': 1, 'type': 'image'}
-                ]
-            )
+            world = pools.world(logical_units=[image])
             world['systems'][0]['serial'] = serial
-            files.append(self.world(world))
-        process, urls = self.start_site(
-            '--world', files[0], '--world', files[1]
-        )
-        adapter = self.logon(urls[0])
-        made = pools.Client(adapter)
+            arguments += ['--world', self.world(world)]
+        urls = self.start_site(*arguments)
+        made = pools.Client(self.logon(urls[0]))
         tasks.crt_lu(made.tier(), 'disk', 2)
         before = [facts.read(self.logon(url)) for url in urls]
-        self.kill(process)
-        _, urls = self.start_site()
+        self.kill()
+        urls = self.start_site()
         after = [facts.read(self.logon(url)) for url in urls]
         self.maxDiff = 2000
         self.assertEqual(before, after)
         # They share the pool, and do not each have one.
         tasks.crt_lu(pools.Client(self.logon(urls[1])).tier(), 'new', 1)
-        names = {
-            unit.name
-            for unit in pools.Client(self.logon(urls[0])).pool().logical_units
-        }
-        self.assertEqual({'image', 'disk', 'new'}, names)
+        units = pools.Client(self.logon(urls[0])).pool().logical_units
+        self.assertEqual(
+            {'image', 'disk', 'new'}, {unit.name for unit in units}
+        )
 
 
 class RefusalTest(StateTestCase):
     def assert_refused(self, words, *arguments):
-        """The emulator does not start, and the file is as it was."""
+        """Assert that the emulator does not start and keeps the file."""
         before = self.state.read_bytes()
-        done = test_process.run('--state', str(self.state), *arguments)
+        self.assert_no_start(words, self.state, *arguments)
+        self.assertEqual(before, self.state.read_bytes())
+
+    def assert_no_start(self, words, state, *arguments):
+        done = test_process.run('--state', str(state), *arguments)
         self.assertEqual(1, done.returncode, done.stderr)
         self.assertRegex(done.stderr, words)
         self.assertNotIn('Traceback', done.stderr)
-        self.assertEqual(before, self.state.read_bytes())
 
-    def make_state(self):
-        """Make a file of a state; return its text."""
-        process, _ = self.start_state()
-        self.kill(process)
-        return self.state.read_text()
+    def test_file_of_another_kind_or_in_missing_folder_is_refused(self):
+        for content, words in (
+            (b'alias ll="ls -l"\n', 'is no state file of this program'),
+            (b'', 'is no state file of this program'),
+            (bytes(range(256)), 'state'),
+        ):
+            with self.subTest(content):
+                self.state.write_bytes(content)
+                self.assert_refused(words)
+        state = self.folder / 'no' / 'state'
+        self.assert_no_start('No such file or directory', state)
 
-    def test_file_of_another_kind_is_refused(self):
-        self.state.write_text('alias ll="ls -l"\n')
-        self.assert_refused('is no state file of this program')
-
-    def test_empty_file_is_refused(self):
-        self.state.touch()
-        self.assert_refused('is no state file of this program')
-
-    def test_binary_file_is_refused(self):
-        self.state.write_bytes(bytes(range(256)))
-        self.assert_refused('state')
-
-    def test_file_of_another_version_is_refused(self):
-        text = self.make_state()
-        self.state.write_text(text.replace('state 2 ', 'state 3 ', 1))
-        self.assert_refused('has version 3, and this program reads version 2')
-
-    def test_damaged_file_is_refused(self):
-        text = self.make_state()
-        for damaged in (text[:-1], text.replace('archive', 'Archive', 1)):
-            with self.subTest(len(damaged)):
-                self.state.write_text(damaged)
-                self.assert_refused('is damaged')
+    def test_file_of_another_version_or_damaged_or_in_use_is_refused(self):
+        self.start_state()
+        self.assert_refused('another emulator uses the state file')
+        self.kill()
+        text = self.state.read_text()
+        for changed, words in (
+            (
+                text.replace('state 2 ', 'state 3 ', 1),
+                'has version 3, and this program reads version 2',
+            ),
+            (text[:-1], 'is damaged'),
+            (text.replace('archive', 'Archive', 1), 'is damaged'),
+        ):
+            with self.subTest(words):
+                self.state.write_text(changed)
+                self.assert_refused(words)
+        self.state.write_text(text)
+        world = ('--world', self.world(pools.WORLD))
+        words = 'has 1 hosts, and there are 2 worlds'
+        self.assert_refused(words, *world, *world)
 
     def test_file_that_describes_no_host_is_refused(self):
         keeper = keeper_module.Keeper(str(self.state))
         keeper._write('{"hosts": [{}], "shared": [], "revision": 0}')
         keeper.close()
         self.assert_refused('cannot be loaded')
-
-    def test_second_emulator_with_the_file_is_refused(self):
-        self.start_state()
-        self.assert_refused('another emulator uses the state file')
-
-    def test_file_of_another_number_of_worlds_is_refused(self):
-        self.make_state()
-        world = self.world(pools.WORLD)
-        self.assert_refused(
-            'has 1 hosts, and there are 2 worlds',
-            *('--world', world, '--world', world),
-        )
-
-    def test_file_in_missing_folder_is_refused(self):
-        done = test_process.run('--state', str(self.folder / 'no' / 'state'))
-        self.assertEqual(1, done.returncode)
-        self.assertIn('No such file or directory', done.stderr)
-        self.assertNotIn('Traceback', done.stderr)
 
 
 class KeeperTest(unittest.TestCase):
@@ -351,14 +314,15 @@ class KeeperTest(unittest.TestCase):
         self.addCleanup(self.keeper.close)
         self.keeper.begin([self.application.emulation])
 
-    def test_file_is_readable_by_this_user_only(self):
-        self.assertEqual(0o600, stat.S_IMODE(self.path.stat().st_mode))
-
-    def test_save_without_change_writes_nothing(self):
-        before = self.path.stat().st_mtime_ns, self.path.stat().st_ino
+    def test_file_is_private_and_unchanged_by_save_without_change(self):
+        before = self.path.stat()
+        self.assertEqual(0o600, stat.S_IMODE(before.st_mode))
         self.keeper.save()
-        after = self.path.stat().st_mtime_ns, self.path.stat().st_ino
-        self.assertEqual(before, after)
+        after = self.path.stat()
+        self.assertEqual(
+            (before.st_mtime_ns, before.st_ino),
+            (after.st_mtime_ns, after.st_ino),
+        )
 
     def test_file_is_on_disk_before_it_replaces_the_former_one(self):
         done = []

@@ -15,6 +15,7 @@
 
 import base64
 
+from pypowervm.tasks import scsi_mapper
 from pypowervm.tasks import storage as tasks
 from pypowervm.tasks import vopt
 from pypowervm.wrappers import storage as wrappers
@@ -37,31 +38,25 @@ def _base64(data):
 class VirtualDiskTest(storage.StorageTestCase):
     def test_create_takes_space_of_volume_group(self):
         disk = self.disk(size=2)
-        self.assertEqual(2.0, disk.capacity)
-        self.assertEqual('None', disk.label)
+        self.assertEqual((2.0, 'None'), (disk.capacity, disk.label))
         self.assertEqual(wrappers.VDiskType.LV, disk.vdtype)
         group = self.group()
         self.assertEqual(f'03{group.serial_id}.1', disk.udid)
         self.assertTrue(disk.vg_uri.endswith(f'/VolumeGroup/{group.uuid}'))
-        self.assertEqual(1998.0, group.free_space)
-        self.assertEqual(1998.0, group.available_size)
+        self.assertEqual(
+            (1998.0, 1998.0), (group.free_space, group.available_size)
+        )
+        # The capacity is rounded up to the size of a physical partition.
+        self.assertEqual(1.125, self.disk('disk2', size=1.01).capacity)
+        self.assertEqual(1996.875, self.group().free_space)
 
-    def test_create_rounds_capacity_up_to_partition_size(self):
-        self.assertEqual(1.125, self.disk(size=1.01).capacity)
-        self.assertEqual(1998.875, self.group().free_space)
-
-    def test_removal_frees_space(self):
-        disk = self.disk()
-        other = self.disk('disk2')
+    def test_removal_frees_space_and_its_udid_is_not_reused(self):
+        disk, other = self.disk(), self.disk('disk2')
         tasks.rm_vg_storage(self.group(), vdisks=[disk])
         (left,) = self.group().virtual_disks
         self.assertEqual(other.udid, left.udid)
         self.assertEqual(1998.0, self.group().free_space)
-
-    def test_removed_udid_is_not_reused(self):
-        disk = self.disk()
-        tasks.rm_vg_storage(self.group(), vdisks=[disk])
-        self.assertNotEqual(disk.udid, self.disk().udid)
+        self.assertNotIn(self.disk().udid, (disk.udid, other.udid))
 
     def test_growth_keeps_udid_and_contents(self):
         data = b'contents'
@@ -79,14 +74,9 @@ class VirtualDiskTest(storage.StorageTestCase):
         data = b'an image'
         image = self.disk('image', size=1)
         self.upload(self.file(image.udid), data)
+        target = (self.adapter, self.vios().uuid, self.group().uuid)
         copy = tasks.crt_copy_vdisk(
-            self.adapter,
-            self.vios().uuid,
-            self.group().uuid,
-            image.udid,
-            len(data),
-            'copy',
-            d_size=2 * storage.GB,
+            *target, image.udid, len(data), 'copy', d_size=2 * storage.GB
         )
         self.assertEqual(2.0, copy.capacity)
         tasks.rm_vg_storage(self.group(), vdisks=[image])
@@ -106,15 +96,11 @@ class VirtualDiskTest(storage.StorageTestCase):
             ['b'], [disk.name for disk in self.group().virtual_disks]
         )
 
-    def test_new_disk_changes_etag_of_volume_group(self):
-        group = self.group()
+    def test_new_disk_changes_etag_of_volume_group_only(self):
+        group, etag = self.group(), self.vios().etag
         self.assertIs(group, group.refresh())
         self.disk()
         self.assertIsNot(group, group.refresh())
-
-    def test_new_disk_keeps_etag_of_vios(self):
-        etag = self.vios().etag
-        self.disk()
         self.assertEqual(etag, self.vios().etag)
 
     def test_update_without_disk_list_keeps_disks(self):
@@ -134,53 +120,42 @@ class RefusedDiskTest(storage.StorageTestCase):
         self.assertEqual(self.before, self.control.state())
         super().tearDown()
 
-    def test_create_refuses_more_than_free_space(self):
-        self.assert_refused(409, '2000 GB free and 2001', self.disk, size=2001)
+    def test_create_refuses_impossible_disk(self):
+        for status, message, options in (
+            (409, '2000 GB free and 2001', {'size': 2001}),
+            *(
+                (400, 'not the name', {'name': name})
+                for name in ('x' * 16, 'a/b', 'a b', '')
+            ),
+            (409, 'to copy', {'base_image': '03x.1'}),
+        ):
+            with self.subTest(**options):
+                self.assert_refused(status, message, self.disk, **options)
 
-    def test_create_refuses_invalid_names(self):
-        for name in ('x' * 16, 'a/b', 'a b', ''):
-            self.assert_refused(400, 'not the name', self.disk, name)
+    def test_update_refuses_invalid_values_of_new_disk(self):
+        for status, message, name, value in (
+            (400, "'File'", 'VirtualDiskType', wrappers.VDiskType.FILE),
+            *(
+                (400, 'DiskCapacity', 'DiskCapacity', capacity)
+                for capacity in ('0', '-1', 'two', '1e3')
+            ),
+            # A disk that has been removed.
+            (409, '03x.7', 'UniqueDeviceID', '03x.7'),
+        ):
+            with self.subTest(name, value=value):
+                group = self.group()
+                disk = wrappers.VDisk.bld(self.adapter, 'a', 1)
+                disk.set_parm_value(name, value)
+                group.virtual_disks.append(disk)
+                self.assert_refused(status, message, group.update)
 
-    def test_create_refuses_unknown_image(self):
-        self.assert_refused(409, 'to copy', self.disk, base_image='03x.1')
-
-    def test_create_refuses_file_backed_disk(self):
+    def test_update_refuses_body_of_another_kind_and_physical_volumes(self):
         group = self.group()
-        disk = wrappers.VDisk.bld(self.adapter, 'a', 1)
-        disk._vdtype(wrappers.VDiskType.FILE)
-        group.virtual_disks.append(disk)
-        self.assert_refused(400, "'File'", group.update)
-
-    def test_create_refuses_invalid_capacity(self):
-        for capacity in ('0', '-1', 'two', '1e3'):
-            group = self.group()
-            disk = wrappers.VDisk.bld(self.adapter, 'a', 1)
-            disk.set_parm_value('DiskCapacity', capacity)
-            group.virtual_disks.append(disk)
-            self.assert_refused(400, 'DiskCapacity', group.update)
-
-    def test_update_refuses_body_of_another_kind(self):
-        group = self.group()
-        self.assert_refused(
-            400,
-            'not a VolumeGroup',
-            self.adapter.update_by_path,
-            self.system(),
-            None,
-            group.href,
-        )
-
-    def test_update_refuses_physical_volumes(self):
-        group = self.group()
+        update = self.adapter.update_by_path
+        body = (self.system(), None, group.href)
+        self.assert_refused(400, 'not a VolumeGroup', update, *body)
         group.phys_vols.append(wrappers.PV.bld(self.adapter, 'hdisk9'))
         self.assert_refused(400, 'physical volumes', group.update)
-
-    def test_update_refuses_removed_disk(self):
-        group = self.group()
-        disk = wrappers.VDisk.bld(self.adapter, 'a', 1)
-        disk.set_parm_value('UniqueDeviceID', '03x.7')
-        group.virtual_disks.append(disk)
-        self.assert_refused(409, '03x.7', group.update)
 
 
 class RefusedDiskChangeTest(storage.StorageTestCase):
@@ -190,59 +165,42 @@ class RefusedDiskChangeTest(storage.StorageTestCase):
         super().setUp()
         self.made = self.disk()
 
-    def test_create_refuses_name_in_use(self):
+    def test_create_refuses_name_in_use_and_image_larger_than_disk(self):
         self.assert_refused(409, 'in use', self.disk)
         vios, group = tasks.find_vg(self.adapter, 'rootvg')
-        self.assert_refused(
-            409,
-            "in use.*'image_pool'",
-            tasks.crt_vdisk,
-            self.adapter,
-            vios.uuid,
-            group.uuid,
-            'disk1',
-            1,
-        )
+        disk = (self.adapter, vios.uuid, group.uuid, 'disk1', 1)
+        message = "in use.*'image_pool'"
+        self.assert_refused(409, message, tasks.crt_vdisk, *disk)
+        options = {'size': 1, 'base_image': self.made.udid}
+        self.assert_refused(409, 'does not', self.disk, 'disk2', **options)
 
-    def test_copy_refuses_image_larger_than_disk(self):
-        self.assert_refused(
-            409,
-            'does not fit',
-            self.disk,
-            'disk2',
-            size=1,
-            base_image=self.made.udid,
-        )
-
-    def test_update_refuses_shrinking_and_renaming(self):
-        group = self.group()
-        group.virtual_disks[0].capacity = 1
-        self.assert_refused(409, 'cannot shrink', group.update)
-        group = self.group()
-        group.virtual_disks[0].name = 'other'
-        self.assert_refused(409, 'cannot be renamed', group.update)
-
-    def test_update_refuses_growth_beyond_volume_group(self):
-        group = self.group()
-        group.virtual_disks[0].capacity = 2001
-        self.assert_refused(409, '1998 GB free and 1999 GB', group.update)
+    def test_update_refuses_shrinking_renaming_and_excessive_growth(self):
+        for message, name, value in (
+            ('cannot shrink', 'capacity', 1),
+            ('1998 GB free and 1999 GB', 'capacity', 2001),
+            ('cannot be renamed', 'name', 'other'),
+        ):
+            with self.subTest(message):
+                group = self.group()
+                setattr(group.virtual_disks[0], name, value)
+                self.assert_refused(409, message, group.update)
         self.assertEqual(2.0, self.group().virtual_disks[0].capacity)
-
-    def test_update_refuses_repeated_disk(self):
         group = self.group()
         group.virtual_disks.append(self.made)
         self.assert_refused(400, 'more than once', group.update)
 
-    def test_removal_refuses_mapped_disk(self):
+    def test_mapped_disk_is_not_removed_and_grows_in_its_mapping(self):
         self.map(self.create(), self.made)
-        self.assert_refused(
-            409,
-            'vhost0 of vios1',
-            tasks.rm_vg_storage,
-            self.group(),
-            vdisks=[self.made],
-        )
-        self.assertEqual(1, len(self.group().virtual_disks))
+        etag, group = self.vios().etag, self.group()
+        remove = tasks.rm_vg_storage
+        message = 'vhost0 of vios1'
+        self.assert_refused(409, message, remove, group, vdisks=[self.made])
+        group = self.group()
+        group.virtual_disks[0].capacity = 4
+        group.update()
+        (mapping,) = self.vios().scsi_mappings
+        self.assertEqual(4.0, mapping.backing_storage.capacity)
+        self.assertNotEqual(etag, self.vios().etag)
 
     def test_disk_of_running_partition_grows_and_its_new_end_is_zero(self):
         small = self.disk('small', size=SMALL)
@@ -264,16 +222,6 @@ class RefusedDiskChangeTest(storage.StorageTestCase):
     def assert_beyond_end(self, disk, offset):
         with self.assertRaisesRegex(errors.ControlError, 'not within'):
             self.control.write_disk(disk.udid, _base64(b'new'), offset)
-
-    def test_growth_shows_in_mapping(self):
-        self.map(self.create(), self.made)
-        etag = self.vios().etag
-        group = self.group()
-        group.virtual_disks[0].capacity = 4
-        group.update()
-        (mapping,) = self.vios().scsi_mappings
-        self.assertEqual(4.0, mapping.backing_storage.capacity)
-        self.assertNotEqual(etag, self.vios().etag)
 
 
 class MediaRepositoryTest(storage.StorageTestCase):
@@ -299,38 +247,39 @@ class MediaRepositoryTest(storage.StorageTestCase):
             ['cfg.iso'], [medium.name for medium in shown.optical_media]
         )
 
-    def test_create_refuses_second_repository(self):
-        self.repository()
-        group = self.group()
-        group.vmedia_repos = [
-            wrappers.VMediaRepos.bld(self.adapter, 'second', 1)
-        ]
-        self.assert_refused(409, "'rootvg' already", group.update)
-
-    def test_create_refuses_two_repositories_in_one_group(self):
-        group = self.group()
-        group.vmedia_repos = [
-            wrappers.VMediaRepos.bld(self.adapter, name, 1) for name in 'ab'
-        ]
-        self.assert_refused(409, 'one media repository', group.update)
-
-    def test_create_refuses_more_than_free_space(self):
+    def test_create_refuses_second_or_too_large_repository(self):
         self.assert_refused(409, '200 GB free', self.repository, size=201)
+        for message, names in (
+            ('one media repository', 'ab'),
+            ("'rootvg' already", 'c'),
+        ):
+            group = self.group()
+            group.vmedia_repos = [
+                wrappers.VMediaRepos.bld(self.adapter, name, 1)
+                for name in names
+            ]
+            self.assert_refused(409, message, group.update)
+            self.repository()
 
-    def test_removal_refuses_repository_with_media(self):
-        group = self.repository()
-        self.medium()
-        group = self.read_group(group.uuid)
+    def test_removal_refuses_mapped_media_and_repository_with_media(self):
+        uuid = self.repository().uuid
+        mapping = self.map(self.create(), self.medium())
+        group = self.read_group(uuid)
+        media = list(group.vmedia_repos[0].optical_media)
+        message = "'cfg.iso' cannot be removed"
+        remove = tasks.rm_vg_storage
+        self.assert_refused(409, message, remove, group, vopts=media)
+        scsi_mapper.remove_vopt_mapping(
+            self.adapter, self.vios().uuid, mapping.server_adapter.lpar_id
+        )
+        group = self.read_group(uuid)
         group.vmedia_repos = []
         self.assert_refused(409, 'has media', group.update)
-        group = self.read_group(group.uuid)
-        tasks.rm_vg_storage(
-            group, vopts=list(group.vmedia_repos[0].optical_media)
-        )
-        group = self.read_group(group.uuid)
+        tasks.rm_vg_storage(self.read_group(uuid), vopts=media)
+        group = self.read_group(uuid)
         group.vmedia_repos = []
         group.update()
-        self.assertEqual(0, len(self.read_group(group.uuid).vmedia_repos))
+        self.assertEqual(0, len(self.read_group(uuid).vmedia_repos))
         self.assertEqual(200.0, self.group('rootvg').free_space)
         self.assertIsNone(self.vios(['ViosStorage']).media_repository)
 
@@ -366,69 +315,45 @@ class MediaRepositoryTest(storage.StorageTestCase):
         group.vmedia_repos[0].optical_media.append(stale)
         self.assert_refused(409, '0eold', group.update)
 
-    def test_removal_refuses_mapped_media(self):
-        group = self.repository()
-        self.map(self.create(), self.medium())
-        group = self.read_group(group.uuid)
-        media = list(group.vmedia_repos[0].optical_media)
-        self.assert_refused(
-            409,
-            "'cfg.iso' cannot be removed",
-            tasks.rm_vg_storage,
-            group,
-            vopts=media,
-        )
-
 
 class StorageStateTest(storage.StorageTestCase):
     """Storage in the control plane's state."""
 
     def test_state_shows_disks_and_media(self):
         data = b'0123456789'
-        disk = self.disk()
-        empty = self.disk('empty')
+        disk, empty = self.disk(), self.disk('empty')
         self.upload(self.file(disk.udid), data)
         self.repository()
         self.medium(data=data)
         contents = {'size': 10, 'sha256': storage.sha256(data)}
+        none = {'size': 0, 'sha256': None}
         group = self.shown_group()
         self.assertEqual(self.group().uuid, group['uuid'])
-        self.assertEqual(2048.0, group['capacity'])
-        self.assertEqual(1996.0, group['free'])
+        self.assertEqual((2048.0, 1996.0), (group['capacity'], group['free']))
         self.assertIsNone(group['media_repository'])
+        expected = [
+            {'name': name, 'udid': one.udid, 'capacity': 2.0, **details}
+            for name, one, details in (
+                ('disk1', disk, contents),
+                ('empty', empty, none),
+            )
+        ]
+        self.assertEqual(expected, group['disks'])
+        media = [{'name': 'cfg.iso', 'udid': '0ecfg.iso', **contents}]
         self.assertEqual(
-            [
-                {
-                    'name': 'disk1',
-                    'udid': disk.udid,
-                    'capacity': 2.0,
-                    **contents,
-                },
-                {
-                    'name': 'empty',
-                    'udid': empty.udid,
-                    'capacity': 2.0,
-                    'size': 0,
-                    'sha256': None,
-                },
-            ],
-            group['disks'],
-        )
-        self.assertEqual(
-            {
-                'name': 'vopt',
-                'size': 1.0,
-                'media': [
-                    {'name': 'cfg.iso', 'udid': '0ecfg.iso', **contents}
-                ],
-            },
+            {'name': 'vopt', 'size': 1.0, 'media': media},
             self.shown_group('rootvg')['media_repository'],
         )
 
-    def test_reset_drops_disks_and_contents(self):
+    def test_reset_drops_disks_and_contents_but_invalid_world_does_not(self):
         before = self.control.state()
         disk = self.disk()
         self.upload(self.file(disk.udid), b'data')
+        with self.assertRaises(errors.WorldError):
+            self.control.load_world(
+                {'systems': [{'capture': {'file': 'none.txt'}}]}
+            )
+        self.assertEqual(b'data', self.control.contents(disk.udid))
         self.control.reset()
         self.assertEqual(before, self.control.state())
         with self.assertRaisesRegex(errors.ControlError, disk.udid):
@@ -444,15 +369,6 @@ class StorageStateTest(storage.StorageTestCase):
         with self.assertRaisesRegex(errors.ControlError, disk.udid):
             self.control.contents(disk.udid)
         self.assertFalse(path.exists())
-
-    def test_invalid_world_drops_no_contents(self):
-        disk = self.disk()
-        self.upload(self.file(disk.udid), b'data')
-        with self.assertRaises(errors.WorldError):
-            self.control.load_world(
-                {'systems': [{'capture': {'file': 'none.txt'}}]}
-            )
-        self.assertEqual(b'data', self.control.contents(disk.udid))
 
     def test_udids_are_same_for_same_seed(self):
         self.repository()
@@ -508,73 +424,32 @@ class StorageWorldTest(storage.StorageTestCase):
         self.map(self.create(), medium)
 
     def test_loading_emits_no_events_but_cache_cleared(self):
-        path = (
-            '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
-            '&QUEUE_APPLICATIONID=x'
-        )
-        self.adapter.read_by_path(path)
+        self.adapter.read_by_path(base.EVENTS)
         disks = [{'name': 'old', 'capacity': 10}]
         self.load({'name': 'datavg', 'capacity': 100, 'disks': disks})
-        events = self.adapter.read_by_path(path).feed.entries
+        events = self.adapter.read_by_path(base.EVENTS).feed.entries
         self.assertEqual(
             ['CACHE_CLEARED'],
             [event.element.findtext('EventType') for event in events],
         )
 
     def test_loading_refuses_impossible_storage(self):
-        repository = {'size': 60}
+        def group(name='x', **keys):
+            return {'name': name, 'capacity': 100, **keys}
+
+        def disk(name, capacity=1):
+            return {'name': name, 'capacity': capacity}
+
+        file = {'file': 'fake_volume_group.txt'}
+        half = {'media_repository': {'size': 60}}
         for message, groups in (
             ('capacity is required', [{'name': 'x'}]),
-            (
-                'beyond capacity',
-                [
-                    {
-                        'name': 'x',
-                        'capacity': 100,
-                        'disks': [{'name': 'a', 'capacity': 41}],
-                        'media_repository': repository,
-                    }
-                ],
-            ),
-            (
-                'one media_repository',
-                [
-                    {
-                        'name': name,
-                        'capacity': 100,
-                        'media_repository': repository,
-                    }
-                    for name in 'xy'
-                ],
-            ),
-            (
-                'name is that of the capture',
-                [{'capture': {'file': 'fake_volume_group.txt'}, 'name': 'x'}],
-            ),
-            (
-                'more than once',
-                [{'capture': {'file': 'fake_volume_group.txt'}}] * 2,
-            ),
-            (
-                "'a' is in use",
-                [
-                    {
-                        'name': 'x',
-                        'capacity': 100,
-                        'disks': [{'name': 'a', 'capacity': 1}] * 2,
-                    }
-                ],
-            ),
-            (
-                'does not match',
-                [
-                    {
-                        'name': 'x',
-                        'capacity': 100,
-                        'disks': [{'name': 'a b', 'capacity': 1}],
-                    }
-                ],
-            ),
+            ('beyond capacity', [group(disks=[disk('a', 41)], **half)]),
+            ('one media_repository', [group(**half), group('y', **half)]),
+            ('name is that of the capture', [{'capture': file, 'name': 'x'}]),
+            ('more than once', [{'capture': file}] * 2),
+            ("'a' is in use", [group(disks=[disk('a')] * 2)]),
+            ('does not match', [group(disks=[disk('a b')])]),
         ):
             with (
                 self.subTest(message),

@@ -81,9 +81,6 @@ class TlsCommandTest(test_process.CommandTestCase):
             with self.subTest(address):
                 answer = requests.get(address, verify=path, timeout=30)
                 self.assertEqual(401, answer.status_code)
-
-    def test_client_without_certificate_refuses_server(self):
-        _, url, _ = self.start_tls('--tls')
         with self.assertRaises(requests.exceptions.SSLError):
             requests.get(url, timeout=30)
 
@@ -114,25 +111,20 @@ class TlsCommandTest(test_process.CommandTestCase):
         answer = requests.get(url, verify=files.certificate, timeout=30)
         self.assertEqual(401, answer.status_code)
 
-    def test_certificate_and_key_need_each_other(self):
-        for option in ('--tls-cert', '--tls-key'):
-            with self.subTest(option):
-                done = test_process.run(option, '/dev/null')
-                self.assertEqual(2, done.returncode)
-                self.assertIn('need each other', done.stderr)
-
-    def test_tls_excludes_given_certificate(self):
-        done = test_process.run(
-            '--tls', '--tls-cert', '/dev/null', '--tls-key', '/dev/null'
-        )
-        self.assertEqual(2, done.returncode)
-        self.assertIn('not with --tls-cert', done.stderr)
-
-    def test_missing_certificate_is_named(self):
-        done = test_process.run('--tls-cert', '/no/c', '--tls-key', '/no/k')
-        self.assertEqual(1, done.returncode)
-        self.assertIn('cannot read /no/c: No such file', done.stderr)
-        self.assertNotIn('Traceback', done.stderr)
+    def test_unsuitable_files_are_refused(self):
+        null = ('--tls-cert', '/dev/null', '--tls-key', '/dev/null')
+        missing = ('--tls-cert', '/no/c', '--tls-key', '/no/k')
+        for status, words, arguments in (
+            (2, 'need each other', null[:2]),
+            (2, 'need each other', null[2:]),
+            (2, 'not with --tls-cert', ('--tls', *null)),
+            (1, 'cannot read /no/c: No such file', missing),
+        ):
+            with self.subTest(arguments):
+                done = test_process.run(*arguments)
+                self.assertEqual(status, done.returncode)
+                self.assertIn(words, done.stderr)
+                self.assertNotIn('Traceback', done.stderr)
 
 
 class ContextTest(unittest.TestCase):
@@ -202,23 +194,18 @@ class SweepTest(unittest.TestCase):
         self.folder = folder_of(self)
         self.enterContext(mock.patch('tempfile.tempdir', str(self.folder)))
 
-    def test_sweep_leaves_directories_in_use(self):
+    def test_sweep_deletes_unlocked_directory_only(self):
         used = scratch.Scratch()
         self.addCleanup(used.cleanup)
-        scratch.sweep()
-        self.assertTrue(used.path.is_dir())
-
-    def test_sweep_deletes_unlocked_directory(self):
-        left = self.folder / 'powervm-emulator-x'
-        left.mkdir()
+        left, other = (
+            self.folder / f'powervm-emulator-{name}' for name in ('x', 'notes')
+        )
+        for made in (left, other):
+            made.mkdir()
         (left / 'lock').touch()
         scratch.sweep()
         self.assertFalse(left.exists())
-
-    def test_sweep_leaves_what_has_no_lock(self):
-        other = self.folder / 'powervm-emulator-notes'
-        other.mkdir()
-        scratch.sweep()
+        self.assertTrue(used.path.is_dir())
         self.assertTrue(other.is_dir())
 
     def test_lock_is_held_from_the_moment_it_can_be_seen(self):
