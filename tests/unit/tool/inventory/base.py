@@ -108,6 +108,12 @@ class ToolTestCase(unittest.TestCase):
         self.assertEqual((0, ''), (result.status, result.err))
         return result
 
+    def error_of(self, *arguments):
+        """Run a command that ends with status 1 and no output."""
+        result = self.run_tool(*arguments)
+        self.assertEqual((1, ''), (result.status, result.out), result)
+        return result.err
+
     def assert_one_line(self, text, *words):
         """Assert that an error or warning is one line with these words."""
         self.assertEqual(1, len(text.splitlines()), text)

@@ -26,50 +26,35 @@ class DeviceNamesTest(unittest.TestCase):
         super().setUp()
         self.names = pci_ids.read_names([LIST])
 
-    def describe(self, **changes):
-        return self.names.describe(values.slot(**changes))
-
-    def test_known_device_has_vendor_and_device_name(self):
-        self.assertEqual(
-            'Example Graphics EX100 [Model 9 16GB] (10DE:1EB8)',
-            self.describe(),
-        )
-
-    def test_unknown_device_has_the_description_of_the_host(self):
-        self.assertEqual('GPU (10DE:1EB9)', self.describe(device_id=0x1EB9))
-        self.assertEqual('GPU (FACE:1EB8)', self.describe(vendor_id=0xFACE))
-
-    def test_unreported_values_are_left_out(self):
-        self.assertEqual('GPU (1EB8)', self.describe(vendor_id=None))
-        self.assertEqual('GPU (10DE)', self.describe(device_id=None))
-        self.assertEqual(
-            'adapter',
-            self.describe(vendor_id=None, device_id=None, description=None),
-        )
-
-    def test_empty_slot_is_called_empty(self):
-        self.assertEqual('empty slot', self.describe(pci_class=0xFFFF))
-
-    def test_subsystems_and_classes_are_not_taken_for_devices(self):
-        # The file has a subsystem 10de:0001 and a class 03 with 00 below.
-        self.assertEqual('GPU (10DE:0001)', self.describe(device_id=1))
-        self.assertEqual(
-            'GPU (0003:0000)', self.describe(vendor_id=3, device_id=0)
-        )
-
-    def test_unprintable_text_of_the_host_is_removed(self):
-        self.assertEqual(
-            'a [31m b (10DE:0002)',
-            self.describe(device_id=2, description='a\x1b[31m\nb'),
-        )
-
-    def test_missing_list_gives_no_names(self):
-        names = pci_ids.read_names(['/nonexistent/pci.ids'])
-        self.assertEqual('GPU (10DE:1EB8)', names.describe(values.slot()))
+    def test_device_has_names_of_list_or_description_of_host(self):
+        nothing = dict.fromkeys(('vendor_id', 'device_id', 'description'))
+        for changes, expected in (
+            ({}, 'Example Graphics EX100 [Model 9 16GB] (10DE:1EB8)'),
+            ({'device_id': 0x1EB9}, 'GPU (10DE:1EB9)'),
+            ({'vendor_id': 0xFACE}, 'GPU (FACE:1EB8)'),
+            # Values that are not reported are left out.
+            ({'vendor_id': None}, 'GPU (1EB8)'),
+            ({'device_id': None}, 'GPU (10DE)'),
+            (nothing, 'adapter'),
+            ({'pci_class': 0xFFFF}, 'empty slot'),
+            # The file has a subsystem 10de:0001 and a class 03 with 00 below.
+            ({'device_id': 1}, 'GPU (10DE:0001)'),
+            ({'vendor_id': 3, 'device_id': 0}, 'GPU (0003:0000)'),
+            # Unprintable text is removed.
+            (
+                {'device_id': 2, 'description': 'a\x1b[31m\nb'},
+                'a [31m b (10DE:0002)',
+            ),
+        ):
+            with self.subTest(**changes):
+                found = self.names.describe(values.slot(**changes))
+                self.assertEqual(expected, found)
 
     def test_first_existing_list_is_read(self):
-        names = pci_ids.read_names(['/nonexistent/pci.ids', LIST])
-        self.assertIn('Example', names.describe(values.slot()))
+        missing = '/nonexistent/pci.ids'
+        for paths, word in (([missing], 'GPU'), ([missing, LIST], 'Example')):
+            names = pci_ids.read_names(paths)
+            self.assertIn(word, names.describe(values.slot()))
 
     def test_arbitrary_file_is_read_without_error(self):
         for lines in (

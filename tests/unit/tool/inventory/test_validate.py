@@ -16,6 +16,7 @@ import contextlib
 import csv
 import io
 import os
+import pathlib
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,10 +54,28 @@ other:
 """
 
 
-class OfflineTest(base.ToolTestCase):
+class FileTestCase(base.ToolTestCase):
     def check(self, text, *arguments):
-        path = self.write('checked.yaml', text)
-        return self.run_tool('validate', path, '--offline', *arguments)
+        """Validate a text or bytes, as a file of its own."""
+        path = self.write('checked.yaml', '')
+        encoded = text if isinstance(text, bytes) else text.encode()
+        pathlib.Path(path).write_bytes(encoded)
+        return self.run_tool('validate', path, *arguments)
+
+    def assert_finding(self, result, severity, paragraph, *words):
+        """Assert that there is one finding with these words."""
+        (row,) = result.json
+        self.assertEqual(severity == 'error', result.status == 2)
+        found = (row['Severity'], row['Paragraph'])
+        self.assertEqual((severity, paragraph), found)
+        for word in words:
+            self.assertIn(word, row['Problem'])
+        return row
+
+
+class OfflineTest(FileTestCase):
+    def check(self, text, *arguments):
+        return super().check(text, '--offline', *arguments)
 
     def test_exit_code_follows_the_worst_finding(self):
         for text, arguments, status in (
@@ -71,15 +90,6 @@ class OfflineTest(base.ToolTestCase):
                     result = self.check(text, *arguments, *output)
                     self.assertEqual(status, result.status, result)
                     self.assertEqual('', result.err)
-
-    def test_pipe_is_refused_without_waiting(self):
-        path = str(self.directory / 'pipe')
-        os.mkfifo(path, mode=0o644)
-
-        result = self.run_tool('validate', path, '--offline')
-
-        self.assertEqual(2, result.status)
-        self.assertIn('it is not a regular file', result.out)
 
     def test_problems_are_those_of_the_service(self):
         result = self.check(BAD, '-f', 'json')
@@ -122,37 +132,37 @@ class OfflineTest(base.ToolTestCase):
         self.assertIn('checked.yaml: no problems.', summary)
         self.assertIn('Not checked without a host: ', unchecked)
         self.assertNotIn('Not checked', self.check(BAD).out)
+        # The default is the file of nova.conf.
+        result = self.succeed('validate', '--offline')
+        self.assertIn(self.inventory, result.out)
 
     def test_overlap_on_any_host_is_a_warning(self):
         text = base.GPUS + (
             'rest:\n  identification: {drc_name: "*"}\n'
             '  resource_class: CUSTOM_REST\n'
         )
+        words = "each device that paragraph 'gpus' (line 1) identifies"
         result = self.check(text, '-f', 'json')
-        self.assertEqual(1, result.status)
-        (row,) = result.json
-        self.assertEqual(('warning', 'rest'), _named(row))
-        self.assertIn(
-            "each device that paragraph 'gpus' (line 1) identifies",
-            row['Problem'],
-        )
+        self.assert_finding(result, 'warning', 'rest', words)
         self.assertEqual(0, self.check(CLASHING).status)
 
-    def test_empty_file_is_a_warning_and_nova_compute_starts(self):
-        result = self.check('# nothing\n')
-        self.assertEqual(1, result.status)
-        self.assertIn('the file has no paragraph', result.out)
-        self.assertIn('nova-compute starts with it.', result.out)
-
-    def test_missing_default_file_is_a_warning(self):
+    def test_empty_or_missing_default_file_is_a_warning(self):
         os.unlink(self.inventory)
-        result = self.run_tool('validate', '--offline')
-        self.assertEqual(1, result.status)
-        self.assertIn('there is no such file', result.out)
-        self.assertIn(
-            'nova-compute starts without the file and offers no device.',
-            result.out,
-        )
+        for result, problem, effect in (
+            (
+                self.check('# nothing\n'),
+                'the file has no paragraph',
+                'nova-compute starts with it.',
+            ),
+            (
+                self.run_tool('validate', '--offline'),
+                'there is no such file',
+                'nova-compute starts without the file and offers no device.',
+            ),
+        ):
+            self.assertEqual(1, result.status)
+            self.assertIn(problem, result.out)
+            self.assertIn(effect, result.out)
 
     def test_missing_named_file_is_an_error_and_nothing_is_claimed(self):
         for name in ('typo.yaml', ''):
@@ -160,9 +170,8 @@ class OfflineTest(base.ToolTestCase):
                 with self.subTest(name=name, arguments=arguments):
                     result = self.run_tool('validate', name, *arguments)
                     self.assertEqual((2, ''), (result.status, result.err))
-                    self.assertIn(
-                        f'{name}: error: there is no such file', result.out
-                    )
+                    words = f'{name}: error: there is no such file'
+                    self.assertIn(words, result.out)
                     self.assertNotIn('nova-compute', result.out)
         listed = self.run_tool('validate', 'typo.yaml', '-f', 'json').json
         self.assertEqual(['error'], [row['Severity'] for row in listed])
@@ -173,29 +182,24 @@ class OfflineTest(base.ToolTestCase):
         self.assertIn('<stdin>:3:16: error', result.out)
         self.assertIn('3 |     vendor_id: 1014', result.out)
 
-    def test_world_writable_file_is_an_error(self):
-        path = self.write('checked.yaml', base.GPUS)
-        os.chmod(path, 0o666)  # noqa: S103  that is the point
-        result = self.run_tool('validate', path, '--offline')
-        self.assertEqual(2, result.status)
-        self.assertIn('chmod o-w', result.out)
-
-    def test_directory_is_an_error(self):
-        result = self.run_tool('validate', self.directory, '--offline')
-        self.assertEqual(2, result.status)
-        self.assertIn('error', result.out)
-
-    def test_bytes_that_are_not_utf8_are_an_error_at_their_place(self):
-        path = self.directory / 'checked.yaml'
-        path.write_bytes(b'gpus:\n  \xff: 1\n')
-        path.chmod(0o644)
-        result = self.run_tool('validate', path, '--offline')
-        self.assertEqual(2, result.status)
-        self.assertIn('checked.yaml:2:3: error: byte 0xFF', result.out)
-
-    def test_default_file_is_that_of_nova_conf(self):
-        result = self.succeed('validate', '--offline')
-        self.assertIn(self.inventory, result.out)
+    def test_file_that_is_not_safe_or_readable_is_an_error(self):
+        pipe = self.directory / 'pipe'
+        os.mkfifo(pipe, mode=0o644)
+        writable, binary = self.directory / 'writable', self.directory / 'bin'
+        writable.write_text(base.GPUS)
+        writable.chmod(0o666)
+        binary.write_bytes(b'gpus:\n  \xff: 1\n')
+        binary.chmod(0o644)
+        for path, words in (
+            (pipe, 'it is not a regular file'),
+            (writable, 'chmod o-w'),
+            (self.directory, 'error'),
+            (binary, 'bin:2:3: error: byte 0xFF'),
+        ):
+            with self.subTest(path):
+                result = self.run_tool('validate', path, '--offline')
+                self.assertEqual(2, result.status)
+                self.assertIn(words, result.out)
 
     def test_findings_are_listed_in_each_format(self):
         rows = list(csv.reader(self.check(BAD, '-f', 'csv').out.splitlines()))
@@ -207,11 +211,7 @@ class OfflineTest(base.ToolTestCase):
         self.assertIn('| Severity |', result.out)
 
 
-class HostTest(base.HostTestCase):
-    def check(self, text, *arguments):
-        path = self.write('checked.yaml', text)
-        return self.run_tool('validate', path, *arguments)
-
+class HostTest(FileTestCase, base.HostTestCase):
     def test_offered_devices_are_counted_by_class(self):
         result = self.succeed('validate')
         self.assertRegex(
@@ -220,63 +220,44 @@ class HostTest(base.HostTestCase):
 
     def test_device_in_two_paragraphs_is_an_error(self):
         result = self.check(CLASHING, '-f', 'json')
-        self.assertEqual(2, result.status)
-        (row,) = result.json
-        self.assertEqual(('error', 3), (row['Severity'], row['Line']))
-        for words in (
+        row = self.assert_finding(
+            *(result, 'error', 'nvidia'),
             'slot 21010020 at U78D2.001.EMU0001-P1-C3',
             "paragraph 'gpus' (line 1)",
             "paragraph 'nvidia' (line 3)",
-        ):
-            self.assertIn(words, row['Problem'])
+        )
+        self.assertEqual(3, row['Line'])
         self.assertNotIn('It offers', self.check(CLASHING).out)
 
-    def test_paragraph_that_matches_no_slot_is_a_warning(self):
-        result = self.check(base.GPUS + NOWHERE, '-f', 'json')
-        self.assertEqual(1, result.status)
-        (row,) = result.json
-        self.assertEqual(('warning', 'other'), _named(row))
-        self.assertIn('identifies no device', row['Problem'])
-
-    def test_file_that_matches_no_slot_is_a_warning(self):
+    def test_paragraph_without_suitable_slot_is_a_warning(self):
+        for text, paragraph, words in (
+            (base.GPUS + NOWHERE, 'other', 'identifies no device'),
+            (WIRED, 'ports', 'connected to a network'),
+        ):
+            with self.subTest(words):
+                result = self.check(text, '-f', 'json')
+                self.assert_finding(result, 'warning', paragraph, words)
+                self.assertEqual(1, result.status)
         result = self.check(NOWHERE, '-f', 'json')
         self.assertEqual(1, result.status)
-        self.assertIn(
-            'no paragraph offers a device', result.json[0]['Problem']
-        )
+        self.assertIn('no paragraph offers', result.json[0]['Problem'])
 
-    def test_wired_adapter_is_a_warning(self):
-        result = self.check(WIRED, '-f', 'json')
-        self.assertEqual(1, result.status)
-        (row,) = result.json
-        self.assertEqual(('warning', 'ports'), _named(row))
-        self.assertIn('connected to a network', row['Problem'])
-
-    def test_allowed_slot_of_another_owner_is_listed(self):
+    def test_slot_that_is_not_free_is_listed_with_the_reason(self):
         result = self.check(WIRED)
         self.assertIn('It offers 0 of the 14 slots', result.out)
-        self.assertRegex(
-            result.out,
-            r'not free now: slot 21010028 .*: it is owned by VIOS vios1',
-        )
-
-    def test_owner_that_may_be_an_instance_is_not_called_foreign(self):
+        words = r'not free now: slot 21010028 .*: it is owned by VIOS vios1'
+        self.assertRegex(result.out, words)
         self.emulator.control.set_owner('21010020', 'database')
-        result = self.succeed('validate')
         self.assertIn(
             'it is owned by partition database, which Nova may run: only '
             'Placement knows',
-            result.out,
+            self.succeed('validate').out,
         )
-
-    def test_unassignable_slot_is_listed_as_not_free(self):
-        self.emulator.control.plug('21010020', {'assignable': False})
+        self.emulator.control.plug('21010021', {'assignable': False})
         result = self.succeed('validate')
-        self.assertIn('offers 3 of the 14 slots', result.out)
-        self.assertRegex(
-            result.out,
-            r'not free now: slot 21010020 .*: the host does not allow part',
-        )
+        self.assertIn('offers 2 of the 14 slots', result.out)
+        words = r'not free now: slot 21010021 .*: the host does not allow part'
+        self.assertRegex(result.out, words)
 
     def test_invalid_file_needs_no_host(self):
         self.emulator.stop()
@@ -285,7 +266,7 @@ class HostTest(base.HostTestCase):
         self.assertIn('2 errors', result.out)
 
 
-class AcceleratorsTest(base.HostTestCase):
+class AcceleratorsTest(FileTestCase, base.HostTestCase):
     """Checks of Cyborg's file beside Nova's."""
 
     def check(self, text, *arguments):
@@ -300,63 +281,47 @@ class AcceleratorsTest(base.HostTestCase):
         self.assertIn('It offers 4 of the 14 slots', result.out)
 
     def test_files_without_common_device_have_no_problem(self):
+        denying = base.GPUS + (
+            'not:\n  identification: {vendor_id: "10DE"}\n  allow: false\n'
+        )
+        self.assertEqual(0, self.check(denying).status)
         result = self.check(CRYPTO)
         self.assertEqual((0, ''), (result.status, result.err), result.out)
         self.assertIn('accelerators.yaml: no device in both.', result.out)
 
     def test_device_in_both_files_is_an_error_that_names_both_places(self):
         text = 'cards:\n  identification: {drc_index: "21010020"}\n'
-        result = self.check(text, '-f', 'json')
-        self.assertEqual(2, result.status)
-        (row,) = result.json
-        self.assertEqual(
-            ('error', 1, 'cards'),
-            (row['Severity'], row['Line'], row['Paragraph']),
-        )
-        self.assertIn('accelerators.yaml', row['File'])
-        for words in (
+        row = self.assert_finding(
+            *(self.check(text, '-f', 'json'), 'error', 'cards'),
             'slot 21010020 at U78D2.001.EMU0001-P1-C3',
             f"paragraph 'gpus' (line 1) of {self.inventory}",
-        ):
-            self.assertIn(words, row['Problem'])
+        )
+        self.assertEqual(1, row['Line'])
+        self.assertIn('accelerators.yaml', row['File'])
         self.assertIn('handover 21010020 --to', row['Hint'])
         self.assertIn('1 problem with devices in both.', self.check(text).out)
-
-    def test_device_that_one_file_denies_is_in_one_only(self):
-        text = base.GPUS + (
-            'not:\n  identification: {vendor_id: "10DE"}\n  allow: false\n'
-        )
-        result = self.check(text)
-        self.assertEqual(0, result.status, result.out)
 
     def test_one_time_use_is_an_error_in_cyborgs_file_only(self):
         text = CRYPTO + '  one_time_use: true\n'
         result = self.check(text, '-f', 'json')
-        self.assertEqual(2, result.status)
-        (row,) = result.json
-        self.assertEqual(('error', 'crypto'), _named(row))
-        self.assertIn('one_time_use', row['Problem'])
-        path = self.write('checked.yaml', text)
-        self.assertEqual(0, self.run_tool('validate', path).status)
+        self.assert_finding(result, 'error', 'crypto', 'one_time_use')
+        self.assertEqual(0, super().check(text).status)
 
     def test_overlap_is_a_warning_without_host(self):
-        result = self.check(
-            base.GPUS.replace('gpus', 'cards'), '--offline', '-f', 'json'
-        )
-        self.assertEqual(1, result.status)
-        (row,) = result.json
-        self.assertEqual(('warning', 'cards'), _named(row))
-        self.assertIn('identifies each of its devices, too', row['Problem'])
-        wider = self.check(
-            'cards:\n  identification: {vendor_id: "10DE"}\n',
-            *('--offline', '-f', 'json'),
-        )
-        self.assertIn('also identifies each', wider.json[0]['Problem'])
+        wider = 'cards:\n  identification: {vendor_id: "10DE"}\n'
+        for text, words in (
+            (
+                base.GPUS.replace('gpus', 'cards'),
+                'identifies each of its devices, too',
+            ),
+            (wider, 'also identifies each'),
+        ):
+            result = self.check(text, '--offline', '-f', 'json')
+            self.assert_finding(result, 'warning', 'cards', words)
 
     def test_missing_file_is_an_error(self):
-        result = self.run_tool(
-            'validate', '--accelerators', str(self.directory / 'no.yaml')
-        )
+        path = self.directory / 'no.yaml'
+        result = self.run_tool('validate', '--accelerators', path)
         self.assertEqual(2, result.status)
         self.assertIn('there is no such file', result.out)
 
@@ -369,21 +334,15 @@ class StoredAnswerTest(base.ToolTestCase):
         for name, system in base.CAPTURES:
             with self.subTest(capture=name, system=system):
                 options = ['--system-name', system] if system else []
-                result = self.run_tool(
-                    'validate',
-                    path,
-                    '--system-xml',
-                    base.capture(name),
-                    *options,
-                )
+                source = ('--system-xml', base.capture(name), *options)
+                result = self.run_tool('validate', path, *source)
                 self.assertIn(result.status, (0, 1), result)
                 self.assertIn('It offers', result.out)
 
     def test_offline_excludes_system_xml(self):
         with contextlib.redirect_stderr(io.StringIO()) as err:
-            result = self.run_tool(
-                'validate', '--offline', '--system-xml', 'x'
-            )
+            excluded = ('--offline', '--system-xml', 'x')
+            result = self.run_tool('validate', *excluded)
         self.assertEqual(2, result.status)
         self.assertIn('not allowed with', err.getvalue())
 
@@ -425,7 +384,3 @@ class ExcerptTest(base.ToolTestCase):
         for shown in self.excerpt(text, line, column):
             self.assertTrue(shown.isprintable())
             self.assertLess(len(shown), 250)
-
-
-def _named(row):
-    return row['Severity'], row['Paragraph']

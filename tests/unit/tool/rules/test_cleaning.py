@@ -48,11 +48,9 @@ class ChooseTest(unittest.TestCase):
             self.choose(*io_slots, **options)
         self.assertIn(words, str(caught.exception))
 
-    def test_free_device_is_cleaned(self):
+    def test_free_device_or_that_of_the_partition_is_cleaned(self):
         other = dataclasses.replace(CARD, drc_index=1)
         self.assertEqual(CARD, self.choose(other, CARD))
-
-    def test_slot_of_the_partition_for_cleaning_is_cleaned(self):
         slot = owned(CLEANER)
         self.assertEqual(slot, self.choose(slot, partition='cleaner'))
 
@@ -79,17 +77,11 @@ class ChooseTest(unittest.TestCase):
                 self.assert_refused(words, *found)
 
     def test_device_that_must_not_be_released_is_not_cleaned(self):
+        traits = frozenset({names.ONE_TIME_USE_TRAIT, names.QUARANTINED_TRAIT})
         for words, changes in (
             ('it is allocated to', {'consumers': {'a': {'CUSTOM_GPU': 1}}}),
             ('not burned', {'inventory': {'CUSTOM_GPU': values.record(0)}}),
-            (
-                'in quarantine',
-                {
-                    'traits': frozenset(
-                        {names.ONE_TIME_USE_TRAIT, names.QUARANTINED_TRAIT}
-                    )
-                },
-            ),
+            ('in quarantine', {'traits': traits}),
         ):
             with self.subTest(words):
                 self.assert_refused(words, CARD, **changes)
@@ -107,31 +99,22 @@ class CleanedTest(unittest.TestCase):
         others = dataclasses.replace(CARD, drc_index=1, vendor_id=1)
         cleaning.check_cleaned(test_releasing.burned(), CARD, [others, CARD])
 
-    def test_card_with_one_changed_id_is_refused(self):
-        for field in (
-            'vendor_id',
-            'device_id',
-            'subsys_vendor_id',
-            'subsys_device_id',
-        ):
+    def test_changed_or_owned_or_missing_card_is_refused(self):
+        fields = 'vendor_id device_id subsys_vendor_id subsys_device_id'
+        for field in fields.split():
             for value, words in ((0xABC, '0ABC'), (None, 'not reported')):
                 with self.subTest(field=field, value=value):
                     after = dataclasses.replace(CARD, **{field: value})
                     self.assert_refused(f', and is {words}', after)
-        self.assert_refused(
-            'drc_name was U1-P1-C3, and is U1-P1-C4',
-            dataclasses.replace(CARD, drc_name='U1-P1-C4'),
-        )
-
-    def test_slot_with_an_owner_is_refused(self):
+        moved = dataclasses.replace(CARD, drc_name='U1-P1-C4')
+        self.assert_refused('drc_name was U1-P1-C3, and is U1-P1-C4', moved)
         self.assert_refused('owned by partition cleaner', owned(CLEANER))
-
-    def test_missing_slot_is_refused(self):
         self.assert_refused('does not report its slot')
 
 
 class EnvironmentTest(unittest.TestCase):
     def test_unreported_values_are_empty(self):
+        slot = slots.Slot(values.INDEX, vendor_id=0x10DE)
         self.assertEqual(
             {
                 'POWERVM_DRC_INDEX': '21010020',
@@ -141,10 +124,5 @@ class EnvironmentTest(unittest.TestCase):
                 'POWERVM_ATTEMPT': '2',
                 'POWERVM_PARTITION': 'cleaner',
             },
-            cleaning.make_environment(
-                slots.Slot(values.INDEX, vendor_id=0x10DE),
-                'host1',
-                2,
-                'cleaner',
-            ),
+            cleaning.make_environment(slot, 'host1', 2, 'cleaner'),
         )

@@ -53,14 +53,11 @@ def held(consumer=INSTANCE):
 
 def plan_for(tree, slots, policy=POLICY):
     """Plan as the command does."""
+    facts = assessment.Facts(
+        policy, tuple(slots), tree.holdings, tree.providers
+    )
     return plans.make_plan(
-        assessment.assess(
-            assessment.Facts(
-                policy, tuple(slots), tree.holdings, tree.providers
-            )
-        ),
-        tree.allocations,
-        values.name_of,
+        assessment.assess(facts), tree.allocations, values.name_of
     )
 
 
@@ -86,17 +83,31 @@ class DifferencesTest(unittest.TestCase):
         self.assertTrue(difference.cure)
         return difference
 
-    def test_matching_state_has_no_difference(self):
-        self.assertEqual((), compare([offered()]))
-
-    def test_instance_with_its_device_has_no_difference(self):
-        self.assertEqual(
-            (),
-            compare(
-                [offered(consumers=held())],
-                [values.slot(owner=values.client())],
-            ),
+    def test_expected_state_has_no_difference(self):
+        owned = [values.slot(owner=values.client())]
+        withdrawn = offered(
+            consumers=held(),
+            inventory={'CUSTOM_GPU': values.record(1)},
+            traits=offered().traits | {names.WITHDRAWN_TRAIT},
         )
+        by_operator = offered(inventory={'CUSTOM_GPU': values.record(1)})
+        for what, provider, changes in (
+            ('offered', offered(), {}),
+            ('allocated', offered(consumers=held()), {'slots': owned}),
+            (
+                'withdrawn',
+                withdrawn,
+                {'slots': owned, 'policy': policies.Policy()},
+            ),
+            ('reserved by the operator', by_operator, {}),
+            (
+                'allocated while LPARs are unknown',
+                offered(consumers=held()),
+                {'slots': owned, 'lpar_uuids': None},
+            ),
+        ):
+            with self.subTest(what):
+                self.assertEqual((), compare([provider], **changes))
 
     def test_offered_slot_without_provider_is_missing(self):
         found = self.assert_one(
@@ -105,22 +116,19 @@ class DifferencesTest(unittest.TestCase):
         self.assertEqual(values.INDEX, found.drc_index)
         self.assertIsNone(found.uuid)
 
-    def test_free_provider_of_empty_slot_is_stale(self):
-        found = self.assert_one(
-            'stale',
-            'the slot is empty',
-            compare([offered()], [values.slot(vendor_id=0xFFFF)]),
-        )
+    def test_provider_of_slot_that_is_not_offered_is_stale(self):
+        empty = [values.slot(vendor_id=0xFFFF)]
+        owned = [values.slot(owner=values.client())]
+        found = compare([offered()], empty)
+        found = self.assert_one('stale', 'the slot is empty', found)
         self.assertIn('nova-compute', found.cure)
-
-    def test_allocated_provider_without_paragraph_is_stale(self):
         found = self.assert_one(
             'stale',
             'no paragraph of none.yaml identifies it: lacks '
             'CUSTOM_POWERVM_WITHDRAWN',
             compare(
                 [offered(consumers=held())],
-                [values.slot(owner=values.client())],
+                owned,
                 policy=policies.Policy(source='none.yaml'),
             ),
         )
@@ -144,85 +152,39 @@ class DifferencesTest(unittest.TestCase):
         self.assertIn('Replace a card', found.cure)
         self.assertTrue(found.counts)
 
-    def test_withdrawn_provider_is_no_difference(self):
-        withdrawn = offered(
-            consumers=held(),
-            inventory={'CUSTOM_GPU': values.record(1)},
-            traits=offered().traits | {names.WITHDRAWN_TRAIT},
-        )
-        self.assertEqual(
-            (),
-            compare(
-                [withdrawn],
-                [values.slot(owner=values.client())],
-                policy=policies.Policy(),
-            ),
-        )
-
-    def test_provider_with_wrong_traits_is_changed(self):
-        traits = offered().traits - {'OWNER_NOVA'} | {
-            'CUSTOM_POWERVM_IOSLOT_CLASS_0200'
-        }
-        self.assert_one(
-            'changed',
-            'lacks OWNER_NOVA; has CUSTOM_POWERVM_IOSLOT_CLASS_0200',
-            compare([offered(traits=traits)]),
-        )
-
-    def test_provider_with_wrong_resource_class_is_changed(self):
-        self.assert_one(
-            'changed',
-            'has inventory of PGPU; lacks inventory of CUSTOM_GPU',
-            compare([offered(inventory={'PGPU': values.record()})]),
-        )
-
-    def test_provider_with_wrong_reserved_is_changed(self):
-        marked = offered().traits | {names.WITHDRAWN_TRAIT}
-        self.assert_one(
-            'changed',
-            'CUSTOM_GPU reserved is 1, should be 0',
-            compare(
-                [
-                    offered(
-                        inventory={'CUSTOM_GPU': values.record(1)},
-                        traits=marked,
-                    )
-                ]
-            ),
-        )
-
-    def test_unit_reserved_by_operator_is_no_difference(self):
-        self.assertEqual(
-            (),
-            compare(
-                [
-                    offered(
-                        inventory={'CUSTOM_GPU': values.record(1)},
-                    )
-                ]
-            ),
-        )
-
-    def test_cyborg_provider_of_same_slot_is_foreign(self):
-        # nova-compute withdraws its own provider if a trait names the slot.
-        for withdrawn, changes in (
-            ([], {'name': 'host1_21010020'}),
+    def test_provider_with_wrong_contents_is_changed(self):
+        own = offered().traits
+        class_trait = 'CUSTOM_POWERVM_IOSLOT_CLASS_0200'
+        for words, changes in (
             (
-                ['stale'],
+                f'lacks OWNER_NOVA; has {class_trait}',
+                {'traits': own - {'OWNER_NOVA'} | {class_trait}},
+            ),
+            (
+                'has inventory of PGPU; lacks inventory of CUSTOM_GPU',
+                {'inventory': {'PGPU': values.record()}},
+            ),
+            (
+                'CUSTOM_GPU reserved is 1, should be 0',
                 {
-                    'name': 'gpu',
-                    'traits': {
-                        'OWNER_CYBORG',
-                        'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020',
-                    },
+                    'inventory': {'CUSTOM_GPU': values.record(1)},
+                    'traits': own | {names.WITHDRAWN_TRAIT},
                 },
             ),
         ):
-            other = offered(
-                uuid='other',
-                **{'traits': frozenset({'OWNER_CYBORG'}), **changes},
-            )
-            with self.subTest(changes):
+            with self.subTest(words):
+                found = compare([offered(**changes)])
+                self.assert_one('changed', words, found)
+
+    def test_cyborg_provider_of_same_slot_is_foreign(self):
+        index_trait = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020'
+        # nova-compute withdraws its own provider if a trait names the slot.
+        for withdrawn, name, traits in (
+            ([], 'host1_21010020', {'OWNER_CYBORG'}),
+            (['stale'], 'gpu', {'OWNER_CYBORG', index_trait}),
+        ):
+            other = offered(uuid='other', name=name, traits=frozenset(traits))
+            with self.subTest(name):
                 *others, foreign = compare([offered(), other])
                 self.assertEqual(withdrawn, [str(d.kind) for d in others])
                 found = self.assert_one(
@@ -231,39 +193,32 @@ class DifferencesTest(unittest.TestCase):
                 self.assertEqual(values.INDEX, found.drc_index)
                 self.assertTrue(found.counts)
 
-    def test_provider_with_class_of_slots_is_foreign(self):
-        other = offered(uuid='other', name='fpga', traits=frozenset())
-        found = self.assert_one(
-            'foreign', 'with the class CUSTOM_GPU', compare([offered(), other])
-        )
+    def test_provider_of_others_is_foreign_and_counts_with_class_of_slots(
+        self,
+    ):
+        fpga = offered(uuid='other', name='fpga', traits=frozenset())
+        found = compare([offered(), fpga])
+        found = self.assert_one('foreign', 'with the class CUSTOM_GPU', found)
         self.assertIn('traitN:OWNER_NOVA=required', found.cure)
-
-    def test_unrelated_foreign_provider_does_not_count(self):
-        other = offered(
-            uuid='other',
-            name='bandwidth',
-            inventory={'NET_BW_EGR_KILOBIT_PER_SEC': values.record()},
-            traits=frozenset(),
+        unrelated = dataclasses.replace(
+            fpga, inventory={'NET_BW_EGR_KILOBIT_PER_SEC': values.record()}
         )
-        found = self.assert_one(
-            'foreign', 'offers nothing', compare([offered(), other])
-        )
+        found = compare([offered(), unrelated])
+        found = self.assert_one('foreign', 'offers nothing', found)
         self.assertFalse(found.counts)
+        found = compare([offered(parent_uuid='elsewhere')])
+        self.assert_one('foreign', 'no direct child', found)
 
-    def test_foreign_that_has_a_slots_name_in_the_wrong_place(self):
-        self.assert_one(
-            'foreign',
-            'no direct child',
-            compare([offered(parent_uuid='elsewhere')]),
-        )
-
-    def test_allocation_without_lpar_is_leaked(self):
+    def test_allocation_without_lpar_or_its_slot_is_leaked(self):
+        allocated = [offered(consumers=held())]
         found = self.assert_one(
             'leaked',
             f'allocated to {INSTANCE}, which has no LPAR',
-            compare([offered(consumers=held())], lpar_uuids=()),
+            compare(allocated, lpar_uuids=()),
         )
         self.assertIn(f'allocation delete {INSTANCE}', found.cure)
+        found = compare(allocated)
+        self.assert_one('leaked', 'but the slot is free', found)
 
     def test_move_tells_whether_its_slots_are_leaked(self):
         for steps, cures in (
@@ -276,47 +231,27 @@ class DifferencesTest(unittest.TestCase):
                 [offered(consumers=held())], lpar_uuids=(), leftovers=left
             )
             self.assertEqual(cures, [each.cure for each in found])
-        # A slot without an allocation is never fine.
-        here = dataclasses.replace(ROOT, consumers={INSTANCE: {'VCPU': 1}})
-        slots = [values.slot(owner=values.client(name='vm1'))]
-        tree = placement_tree.Tree('host1', here, (offered(),))
-        for steps, words in (((), 'server show'), (('reboot',), 'reboot')):
-            left = {values.INDEX: left_moves.Finding('moves', steps)}
-            *_, leaked = differences.compare(
-                plan_for(tree, slots), tree, slots, (values.LPAR,), left
-            )
-            self.assertEqual('leaked', str(leaked.kind))
-            self.assertIn(words, leaked.cure)
-
-    def test_allocation_of_slot_that_lpar_lacks_is_leaked(self):
-        self.assert_one(
-            'leaked',
-            'but the slot is free',
-            compare([offered(consumers=held())]),
-        )
-
-    def test_allocation_is_not_leaked_if_lpars_are_unknown(self):
-        found = compare(
-            [offered(consumers=held())],
-            [values.slot(owner=values.client())],
-            lpar_uuids=None,
-        )
-        self.assertEqual((), found)
 
     def test_slot_of_lpar_without_allocation_is_leaked(self):
         here = dataclasses.replace(ROOT, consumers={INSTANCE: {'VCPU': 1}})
         slots = [values.slot(owner=values.client(name='vm1'))]
         tree = placement_tree.Tree('host1', here, (offered(),))
-        found = differences.compare(
-            plan_for(tree, slots), tree, slots, (values.LPAR,)
-        )
-        # nova-compute takes the provider away, for nobody holds it.
-        self.assertEqual(['stale', 'leaked'], [str(d.kind) for d in found])
-        self.assert_one(
-            'leaked',
-            f'held by partition vm1 of instance {INSTANCE}, which was not',
-            found[1:],
-        )
+        for steps, words in (
+            (None, ''),
+            ((), 'server show'),
+            (('reboot',), 'reboot'),
+        ):
+            left = {values.INDEX: left_moves.Finding('moves', steps)}
+            found = differences.compare(
+                *(plan_for(tree, slots), tree, slots, (values.LPAR,)),
+                None if steps is None else left,
+            )
+            # nova-compute takes the provider away, for nobody holds it.
+            self.assertEqual(['stale', 'leaked'], [str(d.kind) for d in found])
+            self.assertIn(words, found[1].cure)
+            if steps is None:
+                held_by = f'held by partition vm1 of instance {INSTANCE}, '
+                self.assert_one('leaked', f'{held_by}which was not', found[1:])
 
     def test_leaked_is_not_a_slot_that_an_instance_has_by_cyborg(self):
         other = offered(
@@ -330,14 +265,11 @@ class DifferencesTest(unittest.TestCase):
         self.assert_one('foreign', 'of Cyborg', found)
 
     def test_differences_are_sorted_by_kind_and_slot(self):
-        found = compare(
-            [offered(0x21010022, consumers=held(OTHER))],
-            [
-                values.slot(drc_index=0x21010023),
-                values.slot(),
-                values.slot(drc_index=0x21010022),
-            ],
-        )
+        slots = [
+            values.slot(drc_index=index)
+            for index in (0x21010023, values.INDEX, 0x21010022)
+        ]
+        found = compare([offered(0x21010022, consumers=held(OTHER))], slots)
         self.assertEqual(
             [
                 ('missing', 0x21010020),

@@ -42,6 +42,9 @@ def many(number):
 
 
 class FlavorLintTest(unittest.TestCase):
+    def assert_none(self, specs, offers=FILE):
+        self.assertEqual((), flavor_lint.lint_flavor(specs, offers))
+
     def assert_found(self, severity, key, words, specs, offers=FILE):
         (finding,) = flavor_lint.lint_flavor(specs, offers)
         self.assertEqual((severity, key), (str(finding.severity), finding.key))
@@ -49,160 +52,119 @@ class FlavorLintTest(unittest.TestCase):
         return finding
 
     def test_valid_flavor_has_no_finding(self):
-        self.assertEqual((), flavor_lint.lint_flavor(GOOD, FILE))
-        self.assertEqual((), flavor_lint.lint_flavor(GOOD, CLOUD))
-        self.assertEqual((), flavor_lint.lint_flavor(many(2), CLOUD))
-
-    def test_flavor_without_devices_has_no_finding(self):
-        for specs in (
-            {},
-            {
-                'hw:cpu_policy': 'shared',
-                'trait:HW_CPU_X86_AVX2': 'required',
-            },
-            {'resources:VCPU': '0', 'resources:CUSTOM_BAREMETAL': '1'},
-            {'resources_NIC:NET_BW_EGR_KILOBIT_PER_SEC': '2000'},
+        for specs, offers in (
+            (GOOD, FILE),
+            (GOOD, CLOUD),
+            (many(2), CLOUD),
+            ({'accel:device_profile': 'gpu'}, FILE),
+            # Without devices
+            ({}, CLOUD),
+            ({'hw:cpu_policy': 'shared'}, CLOUD),
+            ({'trait:HW_CPU_X86_AVX2': 'required'}, CLOUD),
+            (
+                {'resources:VCPU': '0', 'resources:CUSTOM_BAREMETAL': '1'},
+                CLOUD,
+            ),
+            ({'resources_NIC:NET_BW_EGR_KILOBIT_PER_SEC': '2000'}, CLOUD),
         ):
             with self.subTest(specs):
-                self.assertEqual((), flavor_lint.lint_flavor(specs, CLOUD))
+                self.assert_none(specs, offers)
 
-    def test_misspelled_traits_key_is_an_error(self):
-        finding = self.assert_found(
-            'error',
-            f'traits1:{VENDOR}',
-            "group named 's1'",
-            {**GOOD, f'traits1:{VENDOR}': 'required'},
-        )
-        self.assertEqual(f'write trait1:{VENDOR}', finding.hint)
+    def test_misspelled_key_is_an_error(self):
+        right = f'trait1:{VENDOR}'
+        product = 'trait1:CUSTOM_POWERVM_IOSLOT_PRODUCT_ID_1DB6'
+        profile = {'accel:device_profile_name': 'gpu'}
+        for key, words, specs, hint in (
+            (
+                f'traits1:{VENDOR}',
+                "group named 's1'",
+                {**GOOD, f'traits1:{VENDOR}': 'required'},
+                f'write {right}',
+            ),
+            (
+                'resource1:CUSTOM_GPU',
+                'nothing at all',
+                {'resource1:CUSTOM_GPU': '1'},
+                'write resources1:CUSTOM_GPU',
+            ),
+            (
+                product,
+                'DEVICE_ID',
+                {**GOOD, product: 'required'},
+                'trait1:CUSTOM_POWERVM_IOSLOT_DEVICE_ID_1DB6=required',
+            ),
+            (
+                'accel:device-profile',
+                'no accelerator is attached',
+                {'accel:device-profile': 'gpu'},
+                'write accel:device_profile=gpu',
+            ),
+            (
+                'accel:device_profile_name',
+                'no accelerator is attached',
+                profile,
+                'write accel:device_profile=gpu',
+            ),
+        ):
+            with self.subTest(key):
+                offers = CLOUD if key == product else FILE
+                found = self.assert_found('error', key, words, specs, offers)
+                self.assertIn(hint, found.hint)
 
-    def test_misspelled_resource_key_is_an_error(self):
-        finding = self.assert_found(
-            'error',
-            'resource1:CUSTOM_GPU',
-            'nothing at all',
-            {'resource1:CUSTOM_GPU': '1'},
-        )
-        self.assertEqual('write resources1:CUSTOM_GPU', finding.hint)
-
-    def test_product_id_trait_is_an_error(self):
-        key = 'trait1:CUSTOM_POWERVM_IOSLOT_PRODUCT_ID_1DB6'
-        finding = self.assert_found(
-            'error', key, 'DEVICE_ID', {**GOOD, key: 'required'}, CLOUD
-        )
-        self.assertIn(
-            'trait1:CUSTOM_POWERVM_IOSLOT_DEVICE_ID_1DB6=required',
-            finding.hint,
-        )
+    def test_wrong_value_is_an_error(self):
+        without_policy = many(2)
+        del without_policy['group_policy']
+        vendor, gpu = f'trait1:{VENDOR}', 'resources1:CUSTOM_GPU'
+        nowhere = 'trait1:CUSTOM_NOWHERE'
+        for key, words, specs, offers, hint in (
+            ('group_policy', 'missing', without_policy, FILE, ''),
+            (
+                'group_policy',
+                "'isolated' is not a policy",
+                {**many(2), 'group_policy': 'isolated'},
+                FILE,
+                '',
+            ),
+            (
+                gpu,
+                'each slot is a provider with one unit',
+                {**GOOD, gpu: '2'},
+                FILE,
+                'write 2 groups',
+            ),
+            (
+                vendor,
+                "'require' is not a value",
+                {**GOOD, vendor: 'require'},
+                FILE,
+                '',
+            ),
+            (
+                nowhere,
+                'no device with this trait',
+                {**GOOD, nowhere: 'required'},
+                CLOUD,
+                '',
+            ),
+        ):
+            with self.subTest(words):
+                found = self.assert_found('error', key, words, specs, offers)
+                self.assertIn(hint, found.hint)
 
     def test_extra_spec_refused_by_the_driver_is_reported(self):
         specs = {'hw:cpu_policy': 'dedicated'}
+        words = "'dedicated' is refused: LPARs share the host's"
         for others, severity in (({}, 'warning'), (GOOD, 'error')):
             finding = self.assert_found(
-                severity,
-                'hw:cpu_policy',
-                "'dedicated' is refused: LPARs share the host's",
-                {**others, **specs},
+                severity, 'hw:cpu_policy', words, {**others, **specs}
             )
             self.assertIn('remove it', finding.hint)
 
-    def test_misspelled_device_profile_is_an_error(self):
-        right = {'accel:device_profile': 'gpu'}
-        self.assertEqual((), flavor_lint.lint_flavor(right, FILE))
-        for key in ('accel:device-profile', 'accel:device_profile_name'):
-            finding = self.assert_found(
-                'error', key, 'no accelerator is attached', {key: 'gpu'}
-            )
-            self.assertEqual('write accel:device_profile=gpu', finding.hint)
-
-    def test_missing_group_policy_is_an_error(self):
-        specs = many(2)
-        del specs['group_policy']
-        self.assert_found('error', 'group_policy', 'missing', specs)
-
-    def test_wrong_group_policy_is_an_error(self):
-        self.assert_found(
-            'error',
-            'group_policy',
-            "'isolated' is not a policy",
-            {**many(2), 'group_policy': 'isolated'},
-        )
-
-    def test_amount_above_one_is_an_error(self):
-        finding = self.assert_found(
-            'error',
-            'resources1:CUSTOM_GPU',
-            'each slot is a provider with one unit',
-            {**GOOD, 'resources1:CUSTOM_GPU': '2'},
-        )
-        self.assertIn('write 2 groups', finding.hint)
-
-    def test_missing_owner_trait_is_a_warning(self):
+    def test_missing_owner_trait_or_group_number_is_a_warning(self):
         specs = {k: v for k, v in GOOD.items() if 'OWNER' not in k}
-        finding = self.assert_found(
-            'warning', 'trait1:OWNER_NOVA', 'missing', specs
-        )
-        self.assertEqual('add trait1:OWNER_NOVA=required', finding.hint)
-
-    def test_class_without_offer_is_reported(self):
-        specs = {
-            'resources1:CUSTOM_GPUS': '1',
-            'trait1:OWNER_NOVA': 'required',
-        }
-        for offers, severity in ((FILE, 'warning'), (CLOUD, 'error')):
-            finding = self.assert_found(
-                severity,
-                'resources1:CUSTOM_GPUS',
-                'offers no device of class CUSTOM_GPUS',
-                specs,
-                offers,
-            )
-            self.assertIn('CUSTOM_GPU', finding.hint)
-
-    def test_class_without_free_device_is_a_warning(self):
-        self.assert_found(
-            'warning',
-            'resources1:CUSTOM_RARE',
-            'no free device',
-            {'resources1:CUSTOM_RARE': '1', 'trait1:OWNER_NOVA': 'required'},
-            CLOUD,
-        )
-
-    def test_trait_without_offer_is_reported(self):
-        self.assert_found(
-            'error',
-            'trait1:CUSTOM_NOWHERE',
-            'no device with this trait',
-            {**GOOD, 'trait1:CUSTOM_NOWHERE': 'required'},
-            CLOUD,
-        )
-
-    def test_unknown_trait_value_is_an_error(self):
-        self.assert_found(
-            'error',
-            f'trait1:{VENDOR}',
-            "'require' is not a value",
-            {**GOOD, f'trait1:{VENDOR}': 'require'},
-        )
-
-    def test_traits_without_common_device_are_a_warning(self):
-        offers = flavor_lint.DeviceOffers(
-            frozenset({'CUSTOM_GPU', 'CUSTOM_NVME'}),
-            traits=frozenset({VENDOR}),
-            devices=(GPU,),
-        )
-        self.assert_found(
-            'warning',
-            'resources1:CUSTOM_NVME',
-            'no device of this host',
-            {
-                'resources1:CUSTOM_NVME': '1',
-                f'trait1:{VENDOR}': 'required',
-                'trait1:OWNER_NOVA': 'required',
-            },
-            offers,
-        )
-
-    def test_device_in_unnumbered_group_is_a_warning(self):
+        owner = 'trait1:OWNER_NOVA'
+        finding = self.assert_found('warning', owner, 'missing', specs)
+        self.assertEqual(f'add {owner}=required', finding.hint)
         finding = self.assert_found(
             'warning',
             'resources:CUSTOM_GPU',
@@ -211,63 +173,77 @@ class FlavorLintTest(unittest.TestCase):
         )
         self.assertIn('resources1:CUSTOM_GPU=1', finding.hint)
 
-    def test_flavor_with_4_equal_groups_for_32_devices_is_warned_of(self):
-        offers = flavor_lint.DeviceOffers(
-            frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 32
+    def test_class_without_offer_is_reported(self):
+        owner = {'trait1:OWNER_NOVA': 'required'}
+        nvme = flavor_lint.DeviceOffers(
+            frozenset({'CUSTOM_GPU', 'CUSTOM_NVME'}),
+            traits=frozenset({VENDOR}),
+            devices=(GPU,),
         )
-        finding = self.assert_found(
-            'warning',
-            'resources*:CUSTOM_GPU',
-            '4 equal groups and 32 devices that fit on one host take '
-            'Placement about 93 s',
-            many(4),
-            offers,
-        )
-        for option in (
-            'max_allocation_candidates',
-            'breadth-first',
-            'optimize_for_wide_provider_trees',
+        nowhere = 'offers no device of class CUSTOM_GPUS'
+        for name, severity, words, more, offers, hint in (
+            ('GPUS', 'warning', nowhere, {}, FILE, 'CUSTOM_GPU'),
+            ('GPUS', 'error', nowhere, {}, CLOUD, 'CUSTOM_GPU'),
+            ('RARE', 'warning', 'no free device', {}, CLOUD, ''),
+            # No device has the class and the trait.
+            (
+                'NVME',
+                'warning',
+                'no device of this host',
+                {f'trait1:{VENDOR}': 'required'},
+                nvme,
+                '',
+            ),
         ):
-            self.assertIn(option, finding.hint)
+            with self.subTest(name, severity=severity):
+                key = f'resources1:CUSTOM_{name}'
+                finding = self.assert_found(
+                    severity, key, words, {key: '1', **owner, **more}, offers
+                )
+                self.assertIn(hint, finding.hint)
 
-    def test_flavor_with_few_groups_or_devices_has_no_finding(self):
-        offers = flavor_lint.DeviceOffers(
-            frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 32
-        )
-        self.assertEqual((), flavor_lint.lint_flavor(many(2), offers))
-        self.assertEqual((), flavor_lint.lint_flavor(many(4), CLOUD))
-
-    def test_flavor_with_3_equal_groups_for_unknown_devices_is_warned_of(self):
-        self.assertEqual((), flavor_lint.lint_flavor(many(2), FILE))
-        self.assert_found(
-            'warning',
-            'resources*:CUSTOM_GPU',
-            '3 equal groups take Placement about 29 minutes for each server, '
-            'if a host has 256 such devices',
-            many(3),
-        )
-
-    def test_flavor_with_3_equal_groups_for_256_devices_is_warned_of(self):
-        offers = flavor_lint.DeviceOffers(
-            frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 256
-        )
-        self.assert_found(
-            'warning',
-            'resources*:CUSTOM_GPU',
-            '256 devices that fit on one host take Placement about 29 min',
-            many(3),
-            offers,
-        )
+    def test_flavor_with_many_equal_groups_is_warned_of(self):
+        begin = 'devices that fit on one host take Placement about'
+        for groups, devices, words in (
+            (2, None, None),
+            (2, 32, None),
+            (4, 4, None),
+            (4, 32, f'4 equal groups and 32 {begin} 93 s'),
+            (3, 256, f'256 {begin} 29 min'),
+            (
+                3,
+                None,
+                '3 equal groups take Placement about 29 minutes for each '
+                'server, if a host has 256 such devices',
+            ),
+        ):
+            with self.subTest(groups=groups, devices=devices):
+                offers = FILE
+                if devices:
+                    offers = flavor_lint.DeviceOffers(
+                        frozenset({'CUSTOM_GPU'}), devices=(GPU,) * devices
+                    )
+                if words is None:
+                    self.assert_none(many(groups), offers)
+                    continue
+                key = 'resources*:CUSTOM_GPU'
+                found = self.assert_found(
+                    'warning', key, words, many(groups), offers
+                )
+                for option in (
+                    'max_allocation_candidates',
+                    'breadth-first',
+                    'optimize_for_wide_provider_trees',
+                ):
+                    self.assertIn(option, found.hint)
 
     def test_errors_come_before_warnings(self):
-        found = flavor_lint.lint_flavor(
-            {
-                'resources1:CUSTOM_GPU': '1',
-                'traits1:CUSTOM_X': 'required',
-                'resources2:CUSTOM_GPU': '3',
-            },
-            FILE,
-        )
+        specs = {
+            'resources1:CUSTOM_GPU': '1',
+            'traits1:CUSTOM_X': 'required',
+            'resources2:CUSTOM_GPU': '3',
+        }
+        found = flavor_lint.lint_flavor(specs, FILE)
         severities = [str(f.severity) for f in found]
         self.assertEqual(sorted(severities), severities)
         self.assertEqual({'error', 'warning'}, set(severities))

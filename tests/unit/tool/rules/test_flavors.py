@@ -36,71 +36,56 @@ POLICY = policies.Policy(
 
 
 class DeviceRequestTest(unittest.TestCase):
-    def test_paragraph_gives_class_and_traits(self):
-        self.assertEqual(
-            flavors.DeviceRequest(
+    def test_paragraph_gives_class_and_traits_without_wildcards(self):
+        for arguments, resource_class, traits in (
+            (
+                ['gpus'],
                 'CUSTOM_GPU',
-                frozenset(
-                    {
-                        'CUSTOM_TESLA',
-                        f'{PREFIX}_VENDOR_ID_10DE',
-                        f'{PREFIX}_DEVICE_ID_1DB6',
-                    }
-                ),
+                {
+                    'CUSTOM_TESLA',
+                    f'{PREFIX}_VENDOR_ID_10DE',
+                    f'{PREFIX}_DEVICE_ID_1DB6',
+                },
             ),
-            flavors.request_for_paragraph(POLICY, 'gpus'),
-        )
-
-    def test_value_with_wildcard_gives_no_trait(self):
-        request = flavors.request_for_paragraph(POLICY, 'nvme')
-        self.assertEqual({f'{PREFIX}_VENDOR_ID_144D'}, request.traits)
-        self.assertEqual('CUSTOM_IOSLOT', request.resource_class)
-
-    def test_device_of_paragraph_adds_its_ids(self):
-        request = flavors.request_for_paragraph(POLICY, 'rest', '1014:034a')
-        self.assertEqual(
-            {f'{PREFIX}_VENDOR_ID_1014', f'{PREFIX}_DEVICE_ID_034A'},
-            request.traits,
-        )
+            (['nvme'], 'CUSTOM_IOSLOT', {f'{PREFIX}_VENDOR_ID_144D'}),
+            (
+                ['rest', '1014:034a'],
+                'CUSTOM_REST',
+                {f'{PREFIX}_VENDOR_ID_1014', f'{PREFIX}_DEVICE_ID_034A'},
+            ),
+        ):
+            with self.subTest(arguments):
+                self.assertEqual(
+                    flavors.DeviceRequest(resource_class, frozenset(traits)),
+                    flavors.request_for_paragraph(POLICY, *arguments),
+                )
 
     def test_device_gets_the_class_of_its_paragraph(self):
         request = flavors.request_for_device(POLICY, '1014:034A')
         self.assertEqual('CUSTOM_REST', request.resource_class)
 
-    def test_missing_or_denying_paragraph_is_refused(self):
-        for name in ('gpu', 'never'):
-            with self.assertRaisesRegex(
-                exception.ConfigurationError, 'there are: gpus, nvme, rest'
-            ):
-                flavors.request_for_paragraph(POLICY, name)
-
-    def test_device_outside_the_paragraph_is_refused(self):
-        with self.assertRaisesRegex(
-            exception.ConfigurationError, 'does not match devices 8086:0000'
+    def test_unsuitable_paragraph_or_device_is_refused(self):
+        by_paragraph = flavors.request_for_paragraph
+        by_device = flavors.request_for_device
+        for words, request, *arguments in (
+            ('there are: gpus, nvme, rest', by_paragraph, 'gpu'),
+            ('there are: gpus, nvme, rest', by_paragraph, 'never'),
+            (
+                'does not match devices 8086:0000',
+                *(by_paragraph, 'gpus', '8086:0000'),
+            ),
+            ('no paragraph of inventory.yaml', by_device, '8086:0000'),
+            ('CUSTOM_GPU and CUSTOM_REST', by_device, '10DE:1DB6'),
+            *(
+                ('as in 10DE:1DB6', by_device, text)
+                for text in ('10DE', '10DE:', '10DE:1DB*', 'nvidia:v100', '')
+            ),
         ):
-            flavors.request_for_paragraph(POLICY, 'gpus', '8086:0000')
-
-    def test_device_without_paragraph_is_refused(self):
-        with self.assertRaisesRegex(
-            exception.ConfigurationError, 'no paragraph of inventory.yaml'
-        ):
-            flavors.request_for_device(POLICY, '8086:0000')
-
-    def test_device_of_two_classes_is_refused(self):
-        with self.assertRaisesRegex(
-            exception.ConfigurationError, 'CUSTOM_GPU and CUSTOM_REST'
-        ):
-            flavors.request_for_device(POLICY, '10DE:1DB6')
-
-    def test_invalid_ids_are_refused(self):
-        for text in ('10DE', '10DE:', '10DE:1DB*', 'nvidia:v100', ''):
             with (
-                self.subTest(text),
-                self.assertRaisesRegex(
-                    exception.ConfigurationError, 'as in 10DE:1DB6'
-                ),
+                self.subTest(arguments),
+                self.assertRaisesRegex(exception.ConfigurationError, words),
             ):
-                flavors.request_for_device(POLICY, text)
+                request(POLICY, *arguments)
 
 
 class ExtraSpecsTest(unittest.TestCase):

@@ -87,8 +87,11 @@ class LeftMovesTestCase(unittest.TestCase):
     def assert_found(self, words, steps, server, migration=MOVED, **options):
         """Assert what is found of the first slot, and nothing of others."""
         found = self.find(server, migration, **options)
-        self.assertEqual({FIRST}, {*found})
-        self.assertEqual((words, steps), _parts(found[FIRST]))
+        self.assertEqual({FIRST: left_moves.Finding(words, steps)}, found)
+
+    def assert_steps(self, steps, server):
+        """Assert the steps for the first slot."""
+        self.assertEqual(steps, self.find(server)[FIRST].steps)
 
 
 class RestingServerTest(LeftMovesTestCase):
@@ -96,20 +99,16 @@ class RestingServerTest(LeftMovesTestCase):
 
     def test_allocation_nobody_needs_is_left_over(self):
         words = f'left over from a move of server {SERVER}'
-        for status in ('ACTIVE', 'ERROR', 'SHUTOFF', 'SHELVED_OFFLOADED'):
-            server = dataclasses.replace(THERE, status=status)
+        for changes in (
+            *({'status': status} for status in ('ACTIVE', 'ERROR', 'SHUTOFF')),
+            {'status': 'SHELVED_OFFLOADED'},
+            {'host': None},
+        ):
+            server = dataclasses.replace(THERE, **changes)
             self.assert_found(words, (DELETE,), server)
-        self.assert_found(
-            words, (DELETE,), dataclasses.replace(THERE, host=None)
-        )
-
-    def test_allocation_of_deleted_server_is_left_over(self):
-        self.assert_found(
-            'left over from a move of a deleted server',
-            (DELETE,),
-            None,
-            left_moves.Migration(MIGRATION),
-        )
+        words = 'left over from a move of a deleted server'
+        deleted = left_moves.Migration(MIGRATION)
+        self.assert_found(words, (DELETE,), None, deleted)
 
     def test_allocation_of_server_that_nova_does_not_have_is_kept(self):
         for owner in (None, OWNER):
@@ -132,14 +131,8 @@ class RestingServerTest(LeftMovesTestCase):
             )
 
     def test_allocation_that_a_hard_reboot_takes_is_kept(self):
-        self.assert_found(
-            f'allocated to a move of server {SERVER}, which needs a hard '
-            'reboot',
-            (REBOOT,),
-            HERE,
-        )
-
-    def test_state_is_set_only_where_nova_refuses_the_reboot(self):
+        """The state is set only where Nova refuses the reboot."""
+        words = f'allocated to a move of server {SERVER}, which needs a hard '
         for status, steps in (
             ('ACTIVE', (REBOOT,)),
             ('SHUTOFF', (REBOOT,)),
@@ -151,7 +144,7 @@ class RestingServerTest(LeftMovesTestCase):
         ):
             with self.subTest(status):
                 server = dataclasses.replace(HERE, status=status)
-                self.assertEqual(steps, self.find(server)[FIRST].steps)
+                self.assert_found(f'{words}reboot', steps, server)
 
     def test_allocation_is_left_over_once_the_server_has_its_own_here(self):
         # A device, or nothing but memory and processors
@@ -164,16 +157,14 @@ class RestingServerTest(LeftMovesTestCase):
                 f'left over from a move of server {SERVER}', (DELETE,), HERE
             )
 
-    def test_allocations_of_others_are_not_those_of_the_server(self):
+    def test_server_without_its_own_or_with_old_slots_is_rebooted(self):
         other = '5b1c2d3e-0000-4000-8000-000000000002'
         self.consumers[SECOND] = other
         self.sizes[other] = SIZES
-        self.assertEqual((REBOOT,), self.find(HERE)[FIRST].steps)
-
-    def test_server_with_its_own_gives_back_slots_by_a_reboot(self):
+        self.assert_steps((REBOOT,), HERE)
         self.consumers[SECOND] = SERVER
         self.owners[FIRST] = OWNER
-        self.assertEqual((REBOOT,), self.find(HERE)[FIRST].steps)
+        self.assert_steps((REBOOT,), HERE)
 
     def test_migration_with_several_slots_is_judged_as_a_whole(self):
         self.consumers[SECOND] = MIGRATION
@@ -184,13 +175,13 @@ class RestingServerTest(LeftMovesTestCase):
         self.assertEqual(found[FIRST], found[SECOND])
         self.assertNotIn(DELETE, found[FIRST].steps)
 
-    def test_lpars_with_other_slots_do_not_matter(self):
+    def test_lpars_with_other_slots_and_slots_that_are_gone_do_not_matter(
+        self,
+    ):
         self.owners[SECOND] = OWNER
-        self.assertEqual((DELETE,), self.find(THERE)[FIRST].steps)
-
-    def test_slot_that_is_gone_is_left_over(self):
+        self.assert_steps((DELETE,), THERE)
         del self.owners[FIRST]
-        self.assertEqual((DELETE,), self.find(THERE)[FIRST].steps)
+        self.assert_steps((DELETE,), THERE)
 
 
 class OwnedSlotTest(LeftMovesTestCase):
@@ -212,20 +203,13 @@ class OwnedSlotTest(LeftMovesTestCase):
         failed = dataclasses.replace(THERE, status='ERROR')
         self.assert_found(self.wrong_side(THERE), (REBOOT, *steps), failed)
 
-    def test_lpar_of_server_without_host_is_named(self):
+    def test_unknown_host_and_id_are_left_to_the_operator(self):
         server = left_moves.Server('SHELVED_OFFLOADED', None, None)
-        (finding,) = self.find(server).values()
-        self.assertEqual(
-            (f'once server {SERVER} runs on its host:', *REMOVE),
-            finding.steps,
-        )
-
-    def test_unreported_id_of_lpar_is_left_to_the_operator(self):
+        begin = f'once server {SERVER} runs on its host:'
+        self.assert_steps((begin, *REMOVE), server)
         self.owners[FIRST] = dataclasses.replace(OWNER, partition_id=None)
-        self.assertIn(
-            'pvmctl lpar delete -i id=<id>  # keep its disks',
-            self.find(THERE)[FIRST].steps,
-        )
+        delete = 'pvmctl lpar delete -i id=<id>  # keep its disks'
+        self.assertIn(delete, self.find(THERE)[FIRST].steps)
 
     def test_allocation_of_slot_that_another_partition_has_is_kept(self):
         for owner in (
@@ -244,10 +228,8 @@ class OwnedSlotTest(LeftMovesTestCase):
     def test_allocation_is_kept_if_a_second_partition_has_a_slot(self):
         self.consumers[SECOND] = MIGRATION
         self.owners[SECOND] = values.client(values.OTHER_LPAR, name='db')
-        self.assertIn(
-            'but partition db has slot 21010021',
-            self.find(THERE)[FIRST].state,
-        )
+        words = 'but partition db has slot 21010021'
+        self.assertIn(words, self.find(THERE)[FIRST].state)
 
     def test_unknown_owners_keep_allocation(self):
         for owner in (None, OWNER):
@@ -293,51 +275,36 @@ class OpenMoveTest(LeftMovesTestCase):
 
     def test_server_that_awaits_its_user_moves(self):
         finished = dataclasses.replace(MOVED, status='finished')
-        self.assert_found(
-            f'allocated to server {SERVER}, which moves',
-            (),
-            self.waiting,
-            finished,
-        )
-        self.owners[FIRST] = OWNER
-        self.assert_found(
-            'allocated to instance-00000001, which moves',
-            (),
-            self.waiting,
-            finished,
-        )
-
-    def test_server_does_not_get_the_name_of_another_owner(self):
-        self.owners[FIRST] = values.client(values.OTHER_LPAR, name='db')
-        self.assert_found(
-            f'allocated to server {SERVER}, which moves', (), self.waiting
-        )
+        other = values.client(values.OTHER_LPAR, name='db')
+        for owner, name in (
+            (None, f'server {SERVER}'),
+            (OWNER, 'instance-00000001'),
+            (other, f'server {SERVER}'),
+        ):
+            self.owners[FIRST] = owner
+            words = f'allocated to {name}, which moves'
+            self.assert_found(words, (), self.waiting, finished)
 
     def assert_may_be_stuck(self, now, *given):
         finding = self.find(*given)[FIRST]
-        self.assertEqual(
-            f'allocated to server {SERVER}, which moves', finding.state
-        )
+        words = f'allocated to server {SERVER}, which moves'
+        self.assertEqual(words, finding.state)
         first, *commands = finding.steps
         self.assertTrue(first.startswith('nothing, as long as'), first)
         self.assertIn(f'({now})', first)
         self.assertIn('"Stuck servers"', first)
         self.assertEqual([ALLOW, REBOOT], commands)
 
-    def test_server_with_a_task_moves_or_is_stuck(self):
+    def test_server_with_a_task_or_decided_user_moves_or_is_stuck(self):
+        task = 'resize_migrated'
         for host in ('host1', 'host2'):
             for status in ('ACTIVE', 'RESIZE', 'REVERT_RESIZE', 'ERROR'):
-                self.assert_may_be_stuck(
-                    'task resize_migrated',
-                    left_moves.Server(status, 'resize_migrated', host),
-                )
-
-    def test_migration_whose_user_has_decided_moves_or_is_stuck(self):
+                server = left_moves.Server(status, task, host)
+                self.assert_may_be_stuck(f'task {task}', server)
         for status in ('confirming', 'reverting'):
+            decided = dataclasses.replace(MOVED, status=status)
             self.assert_may_be_stuck(
-                f'migration {status}',
-                self.waiting,
-                dataclasses.replace(MOVED, status=status),
+                f'migration {status}', self.waiting, decided
             )
 
     def test_soft_deleted_server_is_left_alone(self):
@@ -363,10 +330,8 @@ class ResizeInPlaceTest(LeftMovesTestCase):
         self.assertEqual({FIRST}, {*found})
         return found[FIRST].steps
 
-    def test_old_flavor_needs_what_the_migration_has(self):
+    def test_flavor_tells_whether_migration_or_server_has_what_is_needed(self):
         self.assertEqual((REBOOT,), self.steps(OLD))
-
-    def test_new_flavor_needs_what_the_server_has(self):
         self.assertEqual((DELETE,), self.steps(NEW))
         self.owners[FIRST] = OWNER
         self.assertEqual((REBOOT,), self.steps(NEW))
@@ -382,17 +347,14 @@ class ResizeInPlaceTest(LeftMovesTestCase):
         self.assertEqual(REBOOT, reboot)
         self.assertIn('keep the allocations', words)
 
-    def test_flavor_that_is_neither_is_unclear(self):
+    def test_flavor_that_is_neither_or_both_is_unclear(self):
         self.assert_unclear({})
         self.assert_unclear(OLD | {'VCPU': 3})
-
-    def test_flavors_of_one_size_are_unclear(self):
-        self.sizes[SERVER] = SIZES
+        # Disks do not tell flavors apart.
+        for more in ({}, {'DISK_GB': 20}):
+            self.sizes[SERVER] = SIZES | more
+            self.assert_unclear(OLD | {'DISK_GB': 10})
         self.assert_unclear(OLD)
-
-    def test_disks_do_not_tell_flavors_apart(self):
-        self.sizes[SERVER] = SIZES | {'DISK_GB': 20}
-        self.assert_unclear(OLD | {'DISK_GB': 10})
 
     def test_class_that_only_one_has_tells(self):
         self.consumers[FIRST], self.sizes[SERVER] = MIGRATION, SIZES
@@ -412,19 +374,13 @@ class SilentNovaTest(LeftMovesTestCase):
             self.host(), left_moves.NovaRecords(problem='HTTP 503.')
         )
 
-    def test_silence_deletes_nothing(self):
-        finding = self.find_without_nova()[FIRST]
+    def test_silence_deletes_and_removes_nothing(self):
+        state = f'allocated to {MIGRATION}; Nova does not tell whether it is a'
+        step = "delete nothing before Nova's API answers. HTTP 503."
         self.assertEqual(
-            f'allocated to {MIGRATION}; Nova does not tell whether it is a '
-            'move',
-            finding.state,
+            {FIRST: left_moves.Finding(f'{state} move', (step,))},
+            self.find_without_nova(),
         )
-        self.assertEqual(
-            ("delete nothing before Nova's API answers. HTTP 503.",),
-            finding.steps,
-        )
-
-    def test_lpar_on_wrong_side_is_not_removed_either(self):
         self.consumers = {}
         self.owners[FIRST] = OWNER
         self.stale_lpars = {LPAR: ownership.StaleLpar(SERVER, 'host2')}
@@ -484,7 +440,3 @@ class WantsTest(unittest.TestCase):
         self.assertEqual(
             {'VCPU': 0, 'MEMORY_MB': 0}, left_moves.read_wants({})
         )
-
-
-def _parts(finding):
-    return finding.state, finding.steps

@@ -59,50 +59,37 @@ class ProfileTest(unittest.TestCase):
         self.assertTrue(finding.hint)
         return finding
 
-    def test_good_profile_has_no_finding(self):
+    def test_good_profile_and_that_of_another_driver_have_no_finding(self):
         self.assertEqual((), self.lint(GOOD, GOOD))
-
-    def test_profile_for_another_driver_has_no_finding(self):
         self.assertEqual((), self.lint({'resources:FPGA': '2'}))
 
-    def test_profile_without_mark_is_an_error_for_a_class_of_novas(self):
-        finding = self.assert_found(
-            'error',
-            'Nova has devices of class CUSTOM_GPU',
-            GOOD,
-            {'resources:CUSTOM_GPU': '1'},
-        )
+    def test_profile_without_mark_is_reported_by_owner_of_class(self):
+        words = 'Nova has devices of class CUSTOM_GPU'
+        group = {'resources:CUSTOM_GPU': '1'}
+        finding = self.assert_found('error', words, GOOD, group)
         self.assertEqual(f'groups[1]: {MARK}', finding.key)
-
-    def test_profile_without_mark_is_a_warning_for_a_class_of_cyborgs(self):
         for value in (None, 'forbidden'):
             group = {'resources:CUSTOM_CRYPTO': '1', MARK: value}
             self.assert_found('warning', 'slot that is withheld', group)
 
-    def test_amount_other_than_one_is_an_error(self):
+    def test_group_for_more_than_one_slot_is_an_error(self):
         for amount in ('2', '0', 2):
+            group = {**GOOD, 'resources:CUSTOM_CRYPTO': amount}
             finding = self.assert_found(
-                'error',
-                f'{amount} instead of 1',
-                {**GOOD, 'resources:CUSTOM_CRYPTO': amount},
+                'error', f'{amount} instead of 1', group
             )
             self.assertIn('several groups', finding.hint)
-
-    def test_group_with_two_classes_is_an_error(self):
-        self.assert_found(
-            'error', 'of one provider', {**GOOD, 'resources:CUSTOM_X': '1'}
-        )
+        group = {**GOOD, 'resources:CUSTOM_X': '1'}
+        self.assert_found('error', 'of one provider', group)
 
     def test_request_that_no_slot_meets_is_a_warning(self):
+        words = 'has this class and all of these traits'
         for change in (
             {'resources:CUSTOM_CRYPTO': '1', 'trait:CUSTOM_X': 'required'},
             {'resources:CUSTOM_RARE': '1'},
         ):
-            finding = self.assert_found(
-                'warning',
-                'has this class and all of these traits',
-                {MARK: 'required', **change},
-            )
+            group = {MARK: 'required', **change}
+            finding = self.assert_found('warning', words, group)
             self.assertIn('CUSTOM_CRYPTO', finding.hint)
 
 
@@ -118,26 +105,16 @@ class FlavorTest(unittest.TestCase):
         return finding
 
     def test_good_flavor_has_no_finding(self):
-        for specs in (
-            {},
-            {'accel:device_profile': 'crypto'},
-            {
-                'accel:device_profile': 'crypto',
-                'resources1:CUSTOM_GPU': '1',
-                'group_policy': 'none',
-            },
-        ):
+        named = {'accel:device_profile': 'crypto'}
+        gpu = {'resources1:CUSTOM_GPU': '1', 'group_policy': 'none'}
+        for specs in ({}, named, {**named, **gpu}):
             self.assertEqual((), self.lint(specs))
 
-    def test_unknown_profile_is_an_error(self):
-        finding = self.assert_found(
-            'accel:device_profile',
-            "no device profile 'crypt'",
-            {'accel:device_profile': 'crypt'},
-        )
+    def test_unknown_profile_or_misspelled_key_is_an_error(self):
+        right = 'accel:device_profile'
+        words = "no device profile 'crypt'"
+        finding = self.assert_found(right, words, {right: 'crypt'})
         self.assertEqual('there are: crypto', finding.hint)
-
-    def test_misspelled_key_is_an_error(self):
         for key in (
             'device_profile',
             'device-profile',
@@ -146,7 +123,7 @@ class FlavorTest(unittest.TestCase):
             'device_profile_name',
         ):
             finding = self.assert_found(key, 'ignores it', {key: 'crypto'})
-            self.assertEqual('write accel:device_profile=crypto', finding.hint)
+            self.assertEqual(f'write {right}=crypto', finding.hint)
 
     def test_groups_of_flavor_and_profile_together_need_a_policy(self):
         named = {'accel:device_profile': 'crypto'}
@@ -160,14 +137,9 @@ class FlavorTest(unittest.TestCase):
         self.assertEqual((), self.lint({**named, **both}))
 
     def test_slot_of_cyborgs_without_profile_is_an_error(self):
+        mark = f'trait1:{names.CYBORG_TRAIT}'
         for specs, key in (
-            (
-                {
-                    'resources1:CUSTOM_X': '1',
-                    f'trait1:{names.CYBORG_TRAIT}': 'required',
-                },
-                f'trait1:{names.CYBORG_TRAIT}',
-            ),
+            ({'resources1:CUSTOM_X': '1', mark: 'required'}, mark),
             ({'resources1:CUSTOM_CRYPTO': '1'}, 'resources1:CUSTOM_CRYPTO'),
         ):
             self.assert_found(key, 'without a device profile', specs)

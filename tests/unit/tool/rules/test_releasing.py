@@ -68,63 +68,37 @@ class ReleasingTest(unittest.TestCase):
         ):
             self.assertEqual(UUID, releasing.find_provider(which, here).uuid)
 
-    def test_unknown_provider_is_refused(self):
-        here = tree(burned())
-        for which in ('21010029', 'nothing', ''):
-            self.assert_refused(
-                '21010020', releasing.find_provider, which, here
-            )
-
-    def test_ambiguous_slot_is_refused(self):
+    def test_unknown_or_ambiguous_or_foreign_provider_is_refused(self):
         short = burned(uuid='other', name='PowerVM IOSlot 21010020')
-        self.assert_refused(
-            'other',
-            releasing.find_provider,
-            '21010020',
-            tree(burned(), short),
-        )
-
-    def test_foreign_provider_is_refused(self):
-        for other in (
-            burned(name='host1_gpu'),
-            burned(parent_uuid='elsewhere'),
+        for words, which, *below in (
+            ('21010020', '21010029', burned()),
+            ('21010020', 'nothing', burned()),
+            ('21010020', '', burned()),
+            ('other', '21010020', burned(), short),
+            ('did not create', UUID, burned(name='host1_gpu')),
+            ('did not create', UUID, burned(parent_uuid='elsewhere')),
         ):
-            self.assert_refused(
-                'did not create',
-                releasing.find_provider,
-                UUID,
-                tree(other),
-            )
+            with self.subTest(which, below=below):
+                self.assert_refused(
+                    words, releasing.find_provider, which, tree(*below)
+                )
 
-    def test_allocated_device_is_refused(self):
-        self.assert_refused(
-            'it is allocated to one, two',
-            releasing.check_releasable,
-            burned(consumers={'two': {}, 'one': {}}),
-        )
-
-    def test_withdrawn_device_is_refused(self):
-        traits = burned().traits | {names.WITHDRAWN_TRAIT}
-        self.assert_refused(
-            'the driver',
-            releasing.check_releasable,
-            burned(traits=traits),
-        )
-
-    def test_reusable_device_is_refused(self):
-        self.assert_refused(
-            f'--resource CUSTOM_GPU:reserved=0 {UUID}',
-            releasing.check_releasable,
-            burned(traits=frozenset({'OWNER_NOVA'})),
-        )
-
-    def test_unburned_device_is_refused(self):
-        inventory = {'CUSTOM_GPU': values.record(0)}
-        self.assert_refused(
-            'reserved is 0',
-            releasing.check_releasable,
-            burned(inventory=inventory),
-        )
+    def test_device_that_does_not_wait_for_release_is_refused(self):
+        withdrawn = burned().traits | {names.WITHDRAWN_TRAIT}
+        by_hand = f'--resource CUSTOM_GPU:reserved=0 {UUID}'
+        for words, changes in (
+            (
+                'it is allocated to one, two',
+                {'consumers': {'two': {}, 'one': {}}},
+            ),
+            ('the driver', {'traits': withdrawn}),
+            (by_hand, {'traits': frozenset({'OWNER_NOVA'})}),
+            ('reserved is 0', {'inventory': {'CUSTOM_GPU': values.record(0)}}),
+        ):
+            with self.subTest(words):
+                self.assert_refused(
+                    words, releasing.check_releasable, burned(**changes)
+                )
 
     def test_slot_without_owner_is_releasable(self):
         at = {names.property_trait('drc_name', values.slot().drc_name)}
