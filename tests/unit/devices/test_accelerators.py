@@ -44,59 +44,33 @@ def parse(*items, profile='gpus'):
 
 @ddt.ddt
 class ParseRequestsTest(unittest.TestCase):
-    def test_parse_reads_slot_of_request(self):
+    def test_parse_reads_slots_of_requests(self):
+        unset = dict.fromkeys(('instance_uuid', 'hostname', 'device_rp_uuid'))
+        test_pci = {'attach_handle_type': 'TEST_PCI', 'attach_handle_info': {}}
+        for item, expected in (
+            (arq(), ('arq-1', 'device', 0x21010020)),
+            (arq('b', '2101002a'), ('b', 'device', 0x2101002A)),
+            (arq(**test_pci), ('arq-1', 'device', None)),
+            (arq(**unset), ('arq-1', None, 0x21010020)),
+        ):
+            with self.subTest(expected):
+                self.assertEqual(
+                    (accelerators.Request(*expected),), parse(item)
+                )
+        self.assertEqual((), accelerators.to_claims(parse(arq(**test_pci))))
+        found = parse(arq(), arq('c', '21010022', device_profile_group_id=1))
         self.assertEqual(
-            (accelerators.Request('arq-1', 'device', 0x21010020),),
-            parse(arq()),
+            [0x21010020, 0x21010022], [request.drc_index for request in found]
         )
 
-    def test_parse_reads_requests_of_several_groups(self):
-        found = parse(
-            arq('a', '21010020'),
-            arq('b', '2101002a'),
-            arq('c', '21010022', device_profile_group_id=1),
-        )
-
-        self.assertEqual(
-            [0x21010020, 0x2101002A, 0x21010022],
-            [request.drc_index for request in found],
-        )
-
-    @ddt.named_data(
-        ['none', None],
-        ['empty', []],
-    )
-    def test_parse_without_profile_returns_no_request(self, value):
-        self.assertEqual(
-            (), accelerators.parse(INSTANCE, 'host1', None, value)
-        )
-
-    @ddt.named_data(
-        ['none', None],
-        ['empty', []],
-    )
-    def test_parse_refuses_profile_without_requests(self, value):
-        with self.assertRaises(exception.AcceleratorRefused) as caught:
-            accelerators.parse(INSTANCE, 'host1', 'gpus', value)
-        self.assertIn("'gpus'", str(caught.exception))
-        self.assertIn(INSTANCE, str(caught.exception))
-
-    def test_parse_reads_no_slot_from_test_pci(self):
-        found = parse(
-            arq(attach_handle_type='TEST_PCI', attach_handle_info={})
-        )
-
-        self.assertEqual(
-            (accelerators.Request('arq-1', 'device', None),), found
-        )
-        self.assertEqual((), accelerators.to_claims(found))
-
-    def test_parse_accepts_values_cyborg_leaves_unset(self):
-        (found,) = parse(
-            arq(instance_uuid=None, hostname=None, device_rp_uuid=None)
-        )
-
-        self.assertIsNone(found.provider_uuid)
+    def test_parse_needs_requests_for_profile_only(self):
+        for value in (None, []):
+            found = accelerators.parse(INSTANCE, 'host1', None, value)
+            self.assertEqual((), found)
+            with self.assertRaisesRegex(
+                exception.AcceleratorRefused, f"(?=.*{INSTANCE}).*'gpus'"
+            ):
+                accelerators.parse(INSTANCE, 'host1', 'gpus', value)
 
     @ddt.named_data(
         ['text', 'junk', 'is not a valid request'],
@@ -135,21 +109,14 @@ class ParseRequestsTest(unittest.TestCase):
         self.assertFalse(caught.exception.elsewhere)
 
     def test_parse_reports_all_problems(self):
+        wrong = arq('a', attach_handle_type='MDEV'), arq('b', state='Unbound')
         with self.assertRaises(exception.AcceleratorRefused) as caught:
-            parse(
-                arq('a', attach_handle_type='MDEV'),
-                arq('b', state='Unbound'),
-                arq('c'),
-            )
+            parse(*wrong, arq('c'))
         self.assertRegex(str(caught.exception), 'request a .*request b ')
         self.assertNotIn('request c', str(caught.exception))
-
-    def test_parse_refuses_two_requests_for_one_slot(self):
-        with self.assertRaises(exception.AcceleratorRefused) as caught:
+        words = 'requests a and b both name slot 21010020'
+        with self.assertRaisesRegex(exception.AcceleratorRefused, words):
             parse(arq('a'), arq('b'))
-        self.assertIn(
-            'requests a and b both name slot 21010020', str(caught.exception)
-        )
 
 
 @ddt.ddt
@@ -164,14 +131,13 @@ class AcceleratorClaimTest(unittest.TestCase):
         )
         self.assertIn('arq-1', claim.origin)
 
-    def test_refuse_nova_devices_refuses_slot_of_nova(self):
+    def test_refuse_nova_devices_refuses_slot_of_nova_only(self):
         ours = claims.SlotProvider('p1', 0x21010020, frozenset())
-        with self.assertRaises(exception.AcceleratorRefused) as caught:
+        words = r'arq-1 .*21010020 \(provider p1\).*Nova manages'
+        with self.assertRaisesRegex(exception.AcceleratorRefused, words):
             accelerators.refuse_nova_devices(INSTANCE, parse(arq()), [ours])
-        self.assertRegex(
-            str(caught.exception),
-            r'arq-1 .*21010020 \(provider p1\).*Nova manages',
-        )
+        other = claims.SlotProvider('p2', 0x21010021, frozenset())
+        accelerators.refuse_nova_devices(INSTANCE, parse(arq()), [other])
 
     @ddt.named_data(
         ['slot of cyborgs', arq(device_rp_uuid='p1', index='21010030')],
@@ -191,10 +157,6 @@ class AcceleratorClaimTest(unittest.TestCase):
         self.assertIn('slot 21010020 (provider p1)', message)
         # Nova puts the server's name before it and cuts the end.
         self.assertIn('"trait:CUSTOM_<marker>=required"', message[:100])
-
-    def test_refuse_nova_devices_accepts_slot_of_cyborg(self):
-        other = claims.SlotProvider('p2', 0x21010021, frozenset())
-        accelerators.refuse_nova_devices(INSTANCE, parse(arq()), [other])
 
 
 @ddt.ddt

@@ -152,36 +152,29 @@ class ResolveTest(unittest.TestCase):
             ['21010020'], resolve(allocations, {'CUSTOM_GPU': 1}, ['c0'])
         )
 
-    def test_resolve_refuses_device_class_without_known_provider(self):
-        allocations = {'unknown': {'resources': {'CUSTOM_GPU': 1}}}
-        with self.assertRaisesRegex(exception.ClaimFailed, 'asks for 1'):
-            claims.resolve(
-                'instance',
-                allocations,
-                {},
-                {'CUSTOM_GPU': 1},
-                device_classes=('CUSTOM_GPU',),
-            )
-
-    def test_resolve_ignores_class_that_is_not_for_devices(self):
-        allocations = {'root': {'resources': {'CUSTOM_LICENSE': 1}}}
-        self.assertEqual(
-            (),
-            claims.resolve(
-                'instance',
-                allocations,
-                {},
-                {'CUSTOM_LICENSE': 1},
-                device_classes=('CUSTOM_GPU',),
-            ),
-        )
-
-    def test_resolve_refuses_device_of_unknown_owner(self):
-        others = claims.OtherProviders(uuids=frozenset({'s1'}))
-        for name, refused in (('FPGA', True), ('NET_BW_EGR_KILOBIT', False)):
-            allocations = {'s1': {'resources': {name: 1}}}
+    def test_resolve_refuses_device_class_without_known_provider_only(self):
+        for name, refused in (('CUSTOM_GPU', True), ('CUSTOM_LICENSE', False)):
+            arguments = ('i', {'root': held(name)}, {}, {name: 1})
+            classes = {'device_classes': ('CUSTOM_GPU',)}
             with self.subTest(name):
-                arguments = ('i', allocations, {}, {name: 1}, others)
+                if refused:
+                    with self.assertRaisesRegex(
+                        exception.ClaimFailed, 'asks for 1'
+                    ):
+                        claims.resolve(*arguments, **classes)
+                else:
+                    found = claims.resolve(*arguments, **classes)
+                    self.assertEqual((), found)
+
+    def test_resolve_refuses_device_of_unknown_owner_if_it_is_requested(self):
+        others = claims.OtherProviders(uuids=frozenset({'s1'}))
+        for name, requested, refused in (
+            ('FPGA', {'FPGA': 1}, True),
+            ('NET_BW_EGR_KILOBIT', {'NET_BW_EGR_KILOBIT': 1}, False),
+            ('CUSTOM_PCI_8086', {}, False),
+        ):
+            arguments = ('i', {'s1': held(name)}, {}, requested, others)
+            with self.subTest(name):
                 if refused:
                     with self.assertRaisesRegex(
                         exception.ForeignDevice, 'OWNER_NOVA.*s1'
@@ -190,24 +183,15 @@ class ResolveTest(unittest.TestCase):
                 else:
                     self.assertEqual((), claims.resolve(*arguments))
 
-    def test_resolve_ignores_class_of_unknown_owner_not_requested(self):
-        others = claims.OtherProviders(uuids=frozenset({'s1'}))
-        allocations = {'s1': {'resources': {'CUSTOM_PCI_8086': 1}}}
-        self.assertEqual((), claims.resolve('i', allocations, {}, {}, others))
-
 
 class ResolveBoundTest(unittest.TestCase):
     """Cyborg's devices are in order if a request stands for them."""
 
     def resolve(self, allocations, requested, bound):
+        cyborgs = frozenset({'c1', 'c2'})
+        others = claims.OtherProviders(cyborgs, cyborgs)
         return claims.resolve(
-            'the-instance',
-            allocations,
-            PROVIDERS,
-            requested,
-            claims.OtherProviders(
-                frozenset({'c1', 'c2'}), frozenset({'c1', 'c2'})
-            ),
+            *('the-instance', allocations, PROVIDERS, requested, others),
             bound=bound,
         )
 
@@ -224,8 +208,7 @@ class ResolveBoundTest(unittest.TestCase):
             self.resolve({'c1': held(), 'c2': held()}, {}, {'c1'})
         self.assertIn('c2', str(caught.exception))
         self.assertNotIn('c1', str(caught.exception))
-
-    def test_resolve_does_not_count_device_of_cyborg_as_slot(self):
+        # A device of Cyborg's does not count as a slot.
         with self.assertRaises(exception.ClaimFailed):
             self.resolve({'c1': held()}, {'CUSTOM_GPU': 1}, {'c1'})
 
@@ -243,25 +226,15 @@ class StoredClaimsTest(unittest.TestCase):
         return [str(claim) for claim in found]
 
     def test_stored_returns_slots_in_order_of_index(self):
+        requested = {'CUSTOM_GPU': 2, 'CUSTOM_NVME': 1, 'VCPU': 1}
         self.assertEqual(
             ['21010010', '21010020', '30000000'],
-            self.stored(
-                {'CUSTOM_GPU': 2, 'CUSTOM_NVME': 1, 'VCPU': 1},
-                'p1',
-                'p2',
-                'n1',
-            ),
+            self.stored(requested, 'p1', 'p2', 'n1'),
         )
-
-    def test_stored_returns_nothing_without_request(self):
         self.assertEqual([], self.stored({'VCPU': 1}))
 
-    def test_stored_refuses_more_slots_than_requested(self):
-        with self.assertRaises(exception.ClaimFailed) as caught:
-            self.stored({'CUSTOM_GPU': 1}, 'p1', 'p2')
-        self.assertIn('asks for 1 CUSTOM_GPU but 2', str(caught.exception))
-
-    def test_stored_refuses_fewer_slots_than_requested(self):
-        with self.assertRaises(exception.ClaimFailed) as caught:
-            self.stored({'CUSTOM_GPU': 2}, 'p1')
-        self.assertIn('asks for 2 CUSTOM_GPU but 1', str(caught.exception))
+    def test_stored_refuses_more_or_fewer_slots_than_requested(self):
+        for wanted, *uuids in ((1, 'p1', 'p2'), (2, 'p1')):
+            words = f'asks for {wanted} CUSTOM_GPU but {len(uuids)}'
+            with self.assertRaisesRegex(exception.ClaimFailed, words):
+                self.stored({'CUSTOM_GPU': wanted}, *uuids)

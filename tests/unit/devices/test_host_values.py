@@ -67,11 +67,6 @@ class HostViewTest(unittest.TestCase):
             {f'HW_{trait}' for trait in traits.split()}, seen.cpu_traits
         )
 
-    def test_disk_capacity_is_zero_by_default(self):
-        self.assertEqual(
-            host_values.DiskCapacity(0, 0), host_values.DiskCapacity()
-        )
-
 
 @ddt.ddt
 class OvercommitmentTest(unittest.TestCase):

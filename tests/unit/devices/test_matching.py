@@ -61,49 +61,32 @@ class JudgeTest(unittest.TestCase):
 
     def test_unmatched_reason_names_file(self):
         (verdict,) = judge(slot(vendor_id=1))
-        self.assertEqual(
-            'no paragraph of inv identifies it', str(verdict.reason)
-        )
-
-    def test_judge_offers_nothing_without_paragraphs(self):
+        words = 'no paragraph of inv identifies it'
+        self.assertEqual(words, str(verdict.reason))
         (verdict,) = judge(slot(), paragraphs=())
-        self.assertEqual('unmatched', verdict.reason.code)
-
-    def test_judge_returns_nothing_without_slots(self):
+        self.assertEqual(words, str(verdict.reason))
         self.assertEqual((), judge())
 
     def test_owned_reason_names_owner(self):
-        for owner, words in (
+        vios = client(kind=PartitionKind.VIOS, name='vios1')
+        management = client(kind=PartitionKind.MANAGEMENT, name='novalink')
+        foreign = client(OTHER_LPAR, name='db2')
+        for owner, known, words in (
+            (foreign, (LPAR,), 'partition db2, which Nova does not run'),
+            (vios, (LPAR,), 'VIOS vios1'),
+            (management, (LPAR,), 'management partition novalink'),
+            # It is uncertain without the instances.
             (
-                client(OTHER_LPAR, name='db2'),
-                'it is owned by partition db2, which Nova does not run',
+                client(name='vm1'),
+                None,
+                'partition vm1, which Nova may run: only Placement knows',
             ),
-            (
-                client(kind=PartitionKind.VIOS, name='vios1'),
-                'it is owned by VIOS vios1',
-            ),
-            (
-                client(kind=PartitionKind.MANAGEMENT, name='novalink'),
-                'it is owned by management partition novalink',
-            ),
+            (vios, None, 'VIOS vios1'),
         ):
-            (verdict,) = judge(slot(owner=owner))
-            self.assertEqual(words, str(verdict.reason))
-
-    def test_owned_reason_is_uncertain_without_instances(self):
-        for owner, words in (
-            (
-                client(name='instance-00000001'),
-                'it is owned by partition instance-00000001, which Nova may '
-                'run: only Placement knows',
-            ),
-            (
-                client(kind=PartitionKind.VIOS, name='vios1'),
-                'it is owned by VIOS vios1',
-            ),
-        ):
-            (verdict,) = judge(slot(owner=owner), lpar_uuids=None)
-            self.assertEqual(words, str(verdict.reason))
+            with self.subTest(words, known=known):
+                (verdict,) = judge(slot(owner=owner), lpar_uuids=known)
+                reason = str(verdict.reason)
+                self.assertEqual(f'it is owned by {words}', reason)
 
 
 class ConflictTest(unittest.TestCase):
@@ -118,13 +101,13 @@ class ConflictTest(unittest.TestCase):
         )
         self.assertEqual((), matching.devices(verdicts))
 
-    def test_slot_of_instance_can_conflict(self):
-        verdicts = judge(slot(owner=client()), paragraphs=(GPUS, BY_NAME))
-        self.assertEqual(1, len(matching.conflicts(verdicts)))
-
-    def test_denied_slot_can_conflict(self):
-        verdicts = judge(slot(), paragraphs=(GPUS, BY_NAME, NOT_THIS))
-        self.assertEqual('conflict', verdicts[0].reason.code)
+    def test_denied_slot_and_that_of_instance_can_conflict(self):
+        for owner, denials in ((client(), ()), (None, (NOT_THIS,))):
+            verdicts = judge(
+                slot(owner=owner), paragraphs=(GPUS, BY_NAME, *denials)
+            )
+            (verdict,) = matching.conflicts(verdicts)
+            self.assertEqual('conflict', verdict.reason.code)
 
     def test_denying_paragraphs_do_not_conflict(self):
         nor_this = dataclasses.replace(NOT_THIS, name='nor this', line=9)
@@ -150,52 +133,25 @@ class DeniedTest(unittest.TestCase):
 
 
 class UnusedTest(unittest.TestCase):
-    def unused(self, *paragraphs, host_slots):
-        found = matching.unused(policy.Policy(paragraphs, 'inv'), host_slots)
-        return [p.name for p in found]
-
     def test_paragraph_without_device_is_unused(self):
-        self.assertEqual(
-            ['disks'],
-            self.unused(
-                GPUS, paragraph('disks', vendor_id='144D'), host_slots=[slot()]
-            ),
-        )
-
-    def test_paragraph_of_empty_slot_is_unused(self):
-        self.assertEqual(
-            ['by place'],
-            self.unused(
-                GPUS,
-                BY_NAME,
-                host_slots=[
-                    slot(pci_class=0xFFFF),
-                    slot(drc_index=5, drc_name='U78-P1-C9'),
-                ],
-            ),
-        )
-
-    def test_paragraph_of_withheld_device_is_used(self):
-        self.assertEqual([], self.unused(GPUS, host_slots=[slot(sriov=True)]))
-
-    def test_denying_paragraph_without_device_is_unused(self):
-        self.assertEqual(
-            ['not this'],
-            self.unused(GPUS, NOT_THIS, host_slots=[slot(drc_index=5)]),
-        )
-
-    def test_denying_paragraph_without_allowed_device_is_unused(self):
         disks = paragraph('disks', vendor_id='144D')
-        self.assertEqual(
-            ['disks', 'not this'],
-            self.unused(disks, NOT_THIS, host_slots=[slot()]),
-        )
-
-    def test_unused_keeps_file_order(self):
-        self.assertEqual(
-            ['not this', 'gpus'],
-            self.unused(NOT_THIS, GPUS, host_slots=[]),
-        )
+        empty = slot(pci_class=0xFFFF)
+        other = slot(drc_index=5, drc_name='U78-P1-C9')
+        for expected, paragraphs, host_slots in (
+            ([disks], (GPUS, disks), [slot()]),
+            ([BY_NAME], (GPUS, BY_NAME), [empty, other]),
+            # A device that is withheld uses its paragraph.
+            ([], (GPUS,), [slot(sriov=True)]),
+            # What is denied has to be allowed.
+            ([NOT_THIS], (GPUS, NOT_THIS), [slot(drc_index=5)]),
+            ([disks, NOT_THIS], (disks, NOT_THIS), [slot()]),
+            ([NOT_THIS, GPUS], (NOT_THIS, GPUS), []),
+        ):
+            with self.subTest(paragraphs):
+                found = matching.unused(
+                    policy.Policy(paragraphs, 'inv'), host_slots
+                )
+                self.assertEqual(expected, list(found))
 
 
 class DevicesTest(unittest.TestCase):

@@ -24,21 +24,13 @@ from tests.unit.devices.values import slot
 @ddt.ddt
 class ProviderNameTest(unittest.TestCase):
     def test_provider_name_contains_nodename_and_index(self):
-        self.assertEqual(
-            'PowerVM IOSlot host1.example.org 1C0FFEE1',
-            names.provider_name('host1.example.org', 0x1C0FFEE1),
-        )
-
-    def test_spec_style_omits_nodename(self):
-        self.assertEqual(
-            'PowerVM IOSlot 1C0FFEE1',
-            names.provider_name('host1', 0x1C0FFEE1, 'spec'),
-        )
-
-    def test_nodename_of_176_characters_is_kept(self):
-        name = names.provider_name('n' * 176, 1)
-        self.assertEqual(200, len(name))
-        self.assertEqual(f'PowerVM IOSlot {"n" * 176} 00000001', name)
+        for arguments, expected in (
+            (('host1.example.org', 0x1C0FFEE1), 'host1.example.org 1C0FFEE1'),
+            (('host1', 0x1C0FFEE1, 'spec'), '1C0FFEE1'),
+            (('n' * 176, 1), f'{"n" * 176} 00000001'),
+        ):
+            name = names.provider_name(*arguments)
+            self.assertEqual(f'PowerVM IOSlot {expected}', name)
 
     def test_longer_nodenames_are_shortened_but_unique(self):
         one, two = (

@@ -60,28 +60,29 @@ class WithholdTest(unittest.TestCase):
         )
         return verdict
 
-    def test_slot_of_unrelated_cyborg_provider_is_offered(self):
+    def test_withheld_slot_has_its_reason(self):
         self.assertTrue(self.judge(cyborgs={1: 'x'}).offered)
-
-    def test_cyborg_reason_names_both_configurations(self):
-        reason = self.judge(cyborgs={values.INDEX: 'card'}).reason
-
-        self.assertEqual('cyborg', reason.code)
-        for word in (str(PARAGRAPH), POLICY.source, "'card'", 'Cyborg'):
-            self.assertIn(word, reason.text)
-
-    def test_held_reason_names_partition(self):
-        reason = self.judge(unallocated={values.INDEX: 'partition vm'}).reason
-
-        self.assertEqual('held', reason.code)
-        self.assertIn('partition vm', reason.text)
-
-    def test_withheld_slot_keeps_earlier_reason(self):
-        empty = values.slot(vendor_id=0xFFFF)
-
-        reason = self.judge(empty, cyborgs={values.INDEX: 'card'}).reason
-
-        self.assertEqual('empty', reason.code)
+        cyborgs = {'cyborgs': {values.INDEX: 'card'}}
+        empty = {'slot': values.slot(vendor_id=0xFFFF)}
+        for code, changes, words in (
+            (
+                'cyborg',
+                cyborgs,
+                (str(PARAGRAPH), POLICY.source, "'card'", 'Cyborg'),
+            ),
+            (
+                'held',
+                {'unallocated': {values.INDEX: 'partition vm'}},
+                ['partition vm'],
+            ),
+            # An earlier reason stays.
+            ('empty', {**cyborgs, **empty}, ()),
+        ):
+            with self.subTest(code):
+                reason = self.judge(**changes).reason
+                self.assertEqual(code, reason.code)
+                for word in words:
+                    self.assertIn(word, reason.text)
 
     def test_plan_reports_devices_in_use_by_both(self):
         provider = values.provider()
@@ -103,40 +104,40 @@ class WithholdTest(unittest.TestCase):
 class UnallocatedTest(unittest.TestCase):
     PROVIDER = values.provider()
 
-    def held(self, holdings, **changes):
-        return ownership.find_unallocated(
+    def find(self, holdings, stale=(), **changes):
+        """Return the reason of the slot, or None if it is allocated."""
+        found = ownership.find_unallocated(
             [values.slot(owner=values.client(**changes))],
             [self.PROVIDER, values.provider('a stranger')],
             holdings,
-            {},
+            dict(stale),
         )
+        self.assertLessEqual(found.keys(), {values.INDEX})
+        return found.get(values.INDEX)
 
-    def test_slot_allocated_to_its_owner_is_not_unallocated(self):
-        self.assertEqual({}, self.held({values.LPAR: {self.PROVIDER.uuid}}))
-
-    def test_slot_allocated_on_other_host_is_unallocated(self):
-        (reason,) = self.held({values.LPAR: {'on another host'}}).values()
-        self.assertIn(f'partition {values.LPAR} owns it', reason)
-        self.assertIn('has no allocation', reason)
+    def test_slot_of_lpar_without_allocation_here_is_unallocated(self):
+        own, other = {self.PROVIDER.uuid}, {'on another host'}
+        lower = {'uuid': values.LPAR.lower()}
+        for holdings, changes, words in (
+            ({values.LPAR: own}, {}, None),
+            ({values.OTHER_LPAR: ()}, {}, None),
+            (
+                {values.LPAR: other},
+                {},
+                f'partition {values.LPAR} owns it.*has no allocation',
+            ),
+            ({values.LPAR: frozenset()}, {}, 'has no allocation'),
+            # The uuid of the owner is compared without case.
+            ({values.LPAR: ()}, lower, 'has no allocation'),
+        ):
+            with self.subTest(holdings, **changes):
+                reason = self.find(holdings, **changes)
+                if words is None:
+                    self.assertIsNone(reason)
+                else:
+                    self.assertRegex(reason, words)
 
     def test_slot_of_lpar_on_wrong_side_says_where_the_instance_is(self):
-        found = ownership.find_unallocated(
-            [values.slot(owner=values.client())],
-            [self.PROVIDER],
-            {values.LPAR: ()},
-            {values.LPAR: ownership.StaleLpar('its uuid', 'host2')},
-        )
-        (reason,) = found.values()
+        stale = {values.LPAR: ownership.StaleLpar('its uuid', 'host2')}
+        reason = self.find({values.LPAR: ()}, stale)
         self.assertIn('its instance its uuid is on host host2', reason)
-
-    def test_slot_of_deleted_instance_is_unallocated(self):
-        self.assertIn(values.INDEX, self.held({values.LPAR: frozenset()}))
-
-    def test_owner_uuid_is_compared_without_case(self):
-        self.assertIn(
-            values.INDEX,
-            self.held({values.LPAR: ()}, uuid=values.LPAR.lower()),
-        )
-
-    def test_slot_of_foreign_partition_is_not_unallocated(self):
-        self.assertEqual({}, self.held({values.OTHER_LPAR: ()}))

@@ -174,29 +174,11 @@ class ActionTest(unittest.TestCase):
 
 
 class PublishTest(unittest.TestCase):
-    def test_plan_creates_provider_for_new_device(self):
-        entry = only_entry([device()])
-        self.assertEqual(
-            plans.Entry(
-                action=Action.CREATE,
-                drc_index=INDEX,
-                name=NAME,
-                uuid=None,
-                inventory={'CUSTOM_GPU': record()},
-                traits=frozenset({'OWNER_NOVA'}),
-            ),
-            entry,
-        )
-        self.assertEqual(('CUSTOM_GPU',), entry.resource_classes)
-
-    def test_plan_adopts_provider_with_short_name(self):
+    def test_plan_adopts_short_name_and_record_without_reserved(self):
         entry = only_entry([device()], [provider(SHORT)])
         self.assertEqual((Action.PUBLISH, SHORT), (entry.action, entry.name))
-
-    def test_plan_accepts_record_without_reserved(self):
-        there = slot_providers.Provider(
-            'u', NAME, {'CUSTOM_GPU': {'total': 1}}
-        )
+        inventory = {'CUSTOM_GPU': {'total': 1}}
+        there = slot_providers.Provider('u', NAME, inventory)
         entry = only_entry([device()], [there])
         self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
 
@@ -210,36 +192,26 @@ class PublishTest(unittest.TestCase):
         self.assertIn('stays CUSTOM_OLD', entry.reason)
         self.assertIn('becomes CUSTOM_GPU', entry.reason)
 
-    def test_plan_keeps_allocated_classes_only(self):
+    def test_plan_keeps_allocated_classes_with_their_records(self):
         there = provider(classes=['CUSTOM_GPU', 'CUSTOM_OLD'])
-        for held, kept in (
-            (['CUSTOM_GPU'], ('CUSTOM_GPU',)),
-            (['CUSTOM_OLD'], ('CUSTOM_OLD',)),
-            (['CUSTOM_GPU', 'CUSTOM_OLD'], ('CUSTOM_GPU', 'CUSTOM_OLD')),
+        for held in (
+            ('CUSTOM_GPU',),
+            ('CUSTOM_OLD',),
+            ('CUSTOM_GPU', 'CUSTOM_OLD'),
         ):
             entry = only_entry([device()], [there], {NAME: {'i': held}})
-            self.assertEqual(kept, entry.resource_classes)
-
-    def test_plan_keeps_record_of_old_class_unchanged(self):
-        old = record() | {'total': 5, 'max_unit': 3}
-        there = slot_providers.Provider(
-            f'uuid of {NAME}', NAME, {'CUSTOM_OLD': old}
-        )
+            self.assertEqual(held, entry.resource_classes)
+        inventory = {'CUSTOM_OLD': record() | {'total': 5, 'max_unit': 3}}
+        there = slot_providers.Provider(f'uuid of {NAME}', NAME, inventory)
         entry = only_entry([device()], [there], {NAME: ['instance']})
-        self.assertEqual({'CUSTOM_OLD': old}, entry.inventory)
+        self.assertEqual(inventory, entry.inventory)
 
 
 @ddt.ddt
 class OrphanTest(unittest.TestCase):
     """A provider of ours stands for no device that is offered."""
 
-    @ddt.named_data(
-        ['tuple', ()],
-        ['list', []],
-        ['set', set()],
-        ['frozen set', frozenset()],
-        ['keys', {}.keys()],
-    )
+    @ddt.data((), [], set(), frozenset(), {}.keys())
     def test_plan_deletes_free_orphan(self, nobody):
         entry = only_entry([], [provider()], {NAME: nobody})
         self.assertEqual(Action.DELETE, entry.action)
@@ -259,19 +231,17 @@ class OrphanTest(unittest.TestCase):
 
 class PairTest(unittest.TestCase):
     def test_pair_ignores_foreign_providers(self):
-        pairing = slot_providers.pair(
-            [device()],
-            [
-                provider('host1_0000:81:00.0'),
-                provider('PowerVM PF 1'),
-                # These end like the name of the device's provider.
-                provider(f'PowerVM PF {INDEX:08X}'),
-                provider(f'PowerVM Cyborg IOSlot host1 {INDEX:08X}'),
-                provider(f'host1 {INDEX:08X}'),
-            ],
+        # Some end like the name of the device's provider.
+        foreign = (
+            'host1_0000:81:00.0',
+            'PowerVM PF 1',
+            f'PowerVM PF {INDEX:08X}',
+            f'PowerVM Cyborg IOSlot host1 {INDEX:08X}',
+            f'host1 {INDEX:08X}',
         )
         self.assertEqual(
-            slot_providers.Pairing(((device(), None),), ()), pairing
+            slot_providers.Pairing(((device(), None),), ()),
+            slot_providers.pair([device()], list(map(provider, foreign))),
         )
 
     def test_plan_publishes_longer_of_two_names_for_slot(self):
@@ -288,22 +258,16 @@ class PairTest(unittest.TestCase):
             self.assertIn('another provider', plan.entries[1].reason)
 
     def test_plan_withdraws_both_providers_while_one_is_allocated(self):
-        plan = make_plan(
-            [device()],
-            [provider(SHORT), provider()],
-            {SHORT: ['instance'], NAME: []},
-        )
+        both = [provider(SHORT), provider()]
+        plan = make_plan([device()], both, {SHORT: ['instance'], NAME: []})
         self.assertEqual(
             [(Action.WITHDRAW, NAME), (Action.WITHDRAW, SHORT)],
             [(entry.action, entry.name) for entry in plan.entries],
         )
         for entry in plan.entries:
             self.assertEqual({WITHDRAWN}, entry.traits)
-
-    def test_plan_handles_two_providers_of_removed_slot_separately(self):
-        plan = make_plan(
-            [], [provider(), provider(SHORT)], {NAME: [], SHORT: ['i']}
-        )
+        # Those of a slot that is gone have nothing to do with each other.
+        plan = make_plan([], both, {NAME: [], SHORT: ['i']})
         self.assertEqual(
             {NAME: Action.DELETE, SHORT: Action.WITHDRAW},
             {entry.name: entry.action for entry in plan.entries},
@@ -321,22 +285,14 @@ class PairTest(unittest.TestCase):
         self.assertEqual((orphan, reclassed), pairing.undecided)
 
     def test_plan_lists_devices_before_orphans(self):
-        plan = make_plan(
-            [device(7), device(5)],
-            [provider(name_of(9)), provider(name_of(5))],
-            {name_of(9): []},
-        )
+        there = [provider(name_of(9)), provider(name_of(5))]
+        plan = make_plan([device(7), device(5)], there, {name_of(9): []})
         self.assertEqual(
-            [
-                (Action.CREATE, 7),
-                (Action.PUBLISH, 5),
-                (Action.DELETE, 9),
-            ],
+            [(Action.CREATE, 7), (Action.PUBLISH, 5), (Action.DELETE, 9)],
             [(entry.action, entry.drc_index) for entry in plan.entries],
         )
-        self.assertEqual(
-            plan.entries[:2], plan.entries_with(*list(Action)[:2])
-        )
+        offered = plan.entries_with(Action.CREATE, Action.PUBLISH)
+        self.assertEqual(plan.entries[:2], offered)
         self.assertEqual((), plan.entries_with(Action.WITHDRAW))
 
 
@@ -493,8 +449,7 @@ class ReplacementTest(unittest.TestCase):
             self.assertEqual(
                 'device_id was 1DB6, and is 1EB8', self.replacement(devices)
             )
-
-    def test_same_card_and_empty_slot_are_no_replacement(self):
+        # The same card, or an empty slot
         for found in (
             {'device_id': 0x1DB6},
             {'device_id': None, 'vendor_id': None},
@@ -502,8 +457,7 @@ class ReplacementTest(unittest.TestCase):
             {'device_id': 0x1DB6, 'revision_id': 0xA2, 'drc_name': 'moved'},
         ):
             self.assertEqual('', self.replacement([], **found))
-
-    def test_provider_without_these_traits_is_no_replacement(self):
+        # Without these traits
         self.assertEqual('', only_entry([device()], [provider()]).replacement)
 
 
