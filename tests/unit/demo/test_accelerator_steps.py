@@ -49,10 +49,8 @@ class _World:
         self.reserves_another = False
         self.report_enables = False
         self.disabled = set()
-        self.given = {}
-        self.owners = {}
-        self.flavors = {}
-        self.profiles = {}
+        self.given, self.owners = {}, {}
+        self.flavors, self.profiles = {}, {}
         self.cyborg = self
 
     def report(self):
@@ -72,10 +70,7 @@ class _World:
     def partitions(self):
         return [
             host.Partition(
-                name,
-                step_context.partition_uuid(name.removeprefix('i-')),
-                'running',
-                (card,),
+                name, step_context.partition_uuid(name[2:]), 'running', (card,)
             )
             for card, name in self.owners.items()
         ]
@@ -109,17 +104,9 @@ class _World:
 
     def requests(self, server_id):
         card = self.given.get(server_id)
-        if card is None:
-            return []
-        return [
-            cyborg_client.Request(
-                self.state,
-                accelerator_steps.PROFILE,
-                stack.NODE,
-                card,
-                {'drc_index': card},
-            )
-        ]
+        details = (accelerator_steps.PROFILE, stack.NODE, card)
+        made = cyborg_client.Request(self.state, *details, {'drc_index': card})
+        return [made] if card else []
 
     # What they ask of the other projects.
 
@@ -230,30 +217,20 @@ class AcceleratorStepsTest(unittest.TestCase):
 
     def test_free_cards_of_cyborgs_file_are_offered(self):
         self.context.cards = []
-
         self.assert_right(self.show_accelerators())
-
         self.assertEqual([*_CARDS], self.context.cards)
-
-    def test_host_with_too_few_cards_is_wrong(self):
         self.world.owners[_CARDS[0]] = 'vios1'
-
         self.assert_wrong(self.show_accelerators())
 
-    def test_devices_of_offered_cards_are_right(self):
+    def test_missing_device_or_provider_is_wrong(self):
         self.assert_right(accelerator_steps.check_devices(self.context))
-
-    def test_device_without_provider_is_wrong(self):
-        del self.context.provider_names[_CARDS[1]]
-
+        name = self.context.provider_names.pop(_CARDS[1])
         self.assert_wrong(accelerator_steps.check_devices(self.context))
-
-    def test_missing_device_is_wrong(self):
+        self.context.provider_names[_CARDS[1]] = name
         self.context.cards.append('21040040')
         self.world.slots = lambda: [
             samples.a_slot(card, '1014', '0634') for card in self.context.cards
         ]
-
         self.assert_wrong(accelerator_steps.check_devices(self.context))
 
     def test_profile_requires_the_mark_and_the_flavor_names_it(self):
@@ -268,18 +245,19 @@ class AcceleratorStepsTest(unittest.TestCase):
             self.world.flavors[accelerator_steps.FLAVOR],
         )
 
-    def test_server_with_its_card_is_right(self):
+    def test_server_with_another_slot_or_unbound_request_is_wrong(self):
         self.assert_right(accelerator_steps.boot_one_card(self.context))
-
-    def test_server_with_another_slot_than_allocated_is_wrong(self):
-        self.world.wrong_slot = _CARDS[1]
-
-        self.assert_wrong(accelerator_steps.boot_one_card(self.context))
-
-    def test_server_whose_request_is_not_bound_is_wrong(self):
-        self.world.state = 'BindStarted'
-
-        self.assert_wrong(accelerator_steps.boot_one_card(self.context))
+        for name, right, wrong in (
+            ('wrong_slot', None, _CARDS[1]),
+            ('state', 'Bound', 'BindStarted'),
+        ):
+            with self.subTest(name):
+                self.world.given.clear()
+                self.world.owners.clear()
+                setattr(self.world, name, wrong)
+                outcome = accelerator_steps.boot_one_card(self.context)
+                setattr(self.world, name, right)
+                self.assert_wrong(outcome)
 
     def test_server_with_fewer_slots_than_wanted_is_wrong(self):
         self.assert_wrong(accelerator_steps.boot_gpu_and_card(self.context))
@@ -292,23 +270,19 @@ class AcceleratorStepsTest(unittest.TestCase):
         self.assert_right(accelerator_steps.delete_second_card(self.context))
         self.assertEqual([_CARDS[0]], [*self.world.owners])
 
-    def test_disabled_card_that_is_given_all_the_same_is_wrong(self):
-        accelerator_steps.boot_one_card(self.context)
-        self.world.ignores_disabled = True
-
-        self.assert_wrong(accelerator_steps.boot_disabled_card(self.context))
-
-    def test_report_that_enables_the_device_again_is_wrong(self):
-        accelerator_steps.boot_one_card(self.context)
-        self.world.report_enables = True
-
-        self.assert_wrong(accelerator_steps.boot_disabled_card(self.context))
-
-    def test_reservation_of_the_wrong_card_is_wrong(self):
-        accelerator_steps.boot_one_card(self.context)
-        self.world.reserves_another = True
-
-        self.assert_wrong(accelerator_steps.boot_disabled_card(self.context))
+    def test_disabled_card_that_is_not_kept_back_is_wrong(self):
+        for fault in (
+            'ignores_disabled',
+            'report_enables',
+            'reserves_another',
+        ):
+            with self.subTest(fault):
+                self.setUp()
+                accelerator_steps.boot_one_card(self.context)
+                setattr(self.world, fault, True)
+                self.assert_wrong(
+                    accelerator_steps.boot_disabled_card(self.context)
+                )
 
 
 class SequenceTest(unittest.TestCase):

@@ -57,23 +57,15 @@ class ConfigFilesTest(unittest.TestCase):
                 'max_allocation_candidates': '1000',
                 'allocation_candidates_generation_strategy': 'breadth-first',
             },
-            {
-                key: value
-                for key, value in placement['placement'].items()
-                if key not in placement.defaults()
-            },
+            _own(placement, 'placement'),
         )
-        self.assertTrue(
-            placement['workarounds'].getboolean(
-                'optimize_for_wide_provider_trees'
-            )
-        )
+        option = 'optimize_for_wide_provider_trees'
+        self.assertTrue(placement['workarounds'].getboolean(option))
 
     def test_nova_conf_adds_filter_to_those_of_nova(self):
         written = _own(_parsed(config.nova), 'filter_scheduler')
         default = cfg.ConfigOpts()
         scheduler.register_opts(default)
-
         self.assertEqual(
             [
                 *default.filter_scheduler.enabled_filters,
@@ -81,24 +73,34 @@ class ConfigFilesTest(unittest.TestCase):
             ],
             written['enabled_filters'].split(','),
         )
-        self.assertEqual(
-            f'{filters.__name__}.{filters.all_filters.__name__}',
-            written['available_filters'],
-        )
+        available = f'{filters.__name__}.{filters.all_filters.__name__}'
+        self.assertEqual(available, written['available_filters'])
 
-    def test_projects_share_the_broker_of_the_stack(self):
+    def test_services_share_the_broker_but_no_password_or_database(self):
         url = samples.a_stack_with_cyborg().transport_url
-        for render in (
-            config.nova,
-            config.neutron,
-            config.glance,
-            config.cyborg,
+        for user, render in (
+            ('glance', config.glance),
+            ('neutron', config.neutron),
+            ('nova', config.nova),
+            ('placement', config.placement),
+            ('cyborg', config.cyborg),
         ):
-            self.assertEqual(url, _parsed(render).defaults()['transport_url'])
+            parsed = _parsed(render)
+            section = parsed['keystone_authtoken']
+            self.assertEqual(user, section['username'])
+            self.assertEqual(f'{user}-secret', section['password'])
+            if user != 'placement':
+                self.assertEqual(url, parsed.defaults()['transport_url'])
+        databases = {
+            section['connection']
+            for render in config.FILES.values()
+            for section in _parsed(render).values()
+            if 'connection' in section
+        }
+        self.assertEqual(7, len(databases))
 
     def test_cyborg_conf_has_driver_files_and_provider(self):
         cyborg = _parsed(config.cyborg)
-
         self.assertEqual(stack.NODE, cyborg.defaults()['host'])
         self.assertEqual(
             {
@@ -135,29 +137,6 @@ class ConfigFilesTest(unittest.TestCase):
 
                 self.assertEqual(has_it, (made.etc / config.CYBORG).exists())
 
-    def test_services_have_different_passwords(self):
-        for user, render in (
-            ('glance', config.glance),
-            ('neutron', config.neutron),
-            ('nova', config.nova),
-            ('placement', config.placement),
-            ('cyborg', config.cyborg),
-        ):
-            section = _parsed(render)['keystone_authtoken']
-            self.assertEqual(user, section['username'])
-            self.assertEqual(f'{user}-secret', section['password'])
-
-    def test_services_share_no_database(self):
-        databases = {
-            value
-            for render in config.FILES.values()
-            for section in _parsed(render).values()
-            for key, value in section.items()
-            if key == 'connection'
-        }
-
-        self.assertEqual(7, len(databases))
-
 
 class TwoHostsTest(unittest.TestCase):
     """The files of a cloud in which each nova-compute has its process."""
@@ -170,27 +149,21 @@ class TwoHostsTest(unittest.TestCase):
             for compute in self.stack.computes
         ]
 
-    def test_files_of_computes_have_no_database(self):
+    def test_computes_share_nothing_that_belongs_to_one_host(self):
+        first, second = self.files
+        for section, *keys in (
+            ('DEFAULT', 'host', 'my_ip', 'state_path', 'log_file'),
+            ('powervm', 'rest_url', 'inventory_file'),
+            ('oslo_concurrency', 'lock_path'),
+        ):
+            for key in keys:
+                with self.subTest(key):
+                    self.assertNotEqual(
+                        first[section][key], second[section][key]
+                    )
         for sections in self.files:
             self.assertNotIn('database', sections)
             self.assertNotIn('api_database', sections)
-
-    def test_computes_share_nothing_that_belongs_to_one_host(self):
-        first, second = self.files
-
-        for key in ('host', 'my_ip', 'state_path', 'log_file'):
-            with self.subTest(key):
-                self.assertNotEqual(
-                    first['DEFAULT'][key], second['DEFAULT'][key]
-                )
-        for key in ('rest_url', 'inventory_file'):
-            with self.subTest(key):
-                self.assertNotEqual(
-                    first['powervm'][key], second['powervm'][key]
-                )
-        self.assertNotEqual(
-            first['oslo_concurrency'], second['oslo_concurrency']
-        )
 
     def test_services_without_driver_look_for_hosts(self):
         nova = config.nova(self.stack)
@@ -204,12 +177,9 @@ class TwoHostsTest(unittest.TestCase):
 
     def test_only_compute_reads_the_file_of_nova(self):
         one = samples.a_stack()
-
-        self.assertEqual(
-            pathlib.Path('/state/etc/nova.conf'),
-            config.compute_file(one, one.computes[0]),
-        )
-        self.assertEqual(
-            pathlib.Path('/state/etc/nova-compute-2.conf'),
-            config.compute_file(self.stack, self.stack.computes[1]),
-        )
+        for made, number, name in (
+            (one, 0, 'nova.conf'),
+            (self.stack, 1, 'nova-compute-2.conf'),
+        ):
+            path = config.compute_file(made, made.computes[number])
+            self.assertEqual(pathlib.Path('/state/etc', name), path)

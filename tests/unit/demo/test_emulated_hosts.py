@@ -39,25 +39,17 @@ def _state(**groups):
 
 class VolumeGroupTest(unittest.TestCase):
     def test_volume_group_with_most_free_space_is_chosen(self):
-        self.assertEqual(
-            'disks',
-            emulated_hosts.largest_volume_group(
-                _state(vios1={'rootvg': 2.0, 'disks': 9.5})
+        for expected, groups in (
+            ('disks', {'vios1': {'rootvg': 2.0, 'disks': 9.5}}),
+            # A repeated name is qualified.
+            (
+                'vios2/disks',
+                {'vios1': {'disks': 1.0}, 'vios2': {'disks': 2.0}},
             ),
-        )
-
-    def test_volume_group_with_repeated_name_is_qualified(self):
-        self.assertEqual(
-            'vios2/disks',
-            emulated_hosts.largest_volume_group(
-                _state(vios1={'disks': 1.0}, vios2={'disks': 2.0})
-            ),
-        )
-
-    def test_host_without_volume_groups_has_none(self):
-        self.assertIsNone(
-            emulated_hosts.largest_volume_group(_state(vios1={}))
-        )
+            (None, {'vios1': {}}),
+        ):
+            found = emulated_hosts.largest_volume_group(_state(**groups))
+            self.assertEqual(expected, found)
 
 
 class EmulatorTest(unittest.TestCase):
@@ -78,50 +70,56 @@ class EmulatorTest(unittest.TestCase):
         (rest,) = self.start_all(world)
         return rest
 
-    def test_password_of_emulator_is_not_on_its_command_line(self):
-        rest = self.start()
+    def log_on(self, rest):
+        client = host.Host(rest)
+        self.addCleanup(client.log_off)
+        return client
 
+    def test_password_of_emulator_is_required_and_not_on_command_line(self):
+        rest = self.start()
         (child,) = self.supervisor._children.values()
         command = pathlib.Path(f'/proc/{child.pid}/cmdline').read_text()
         self.assertIn('emulator', command)
         self.assertNotIn(rest.password, command)
-        client = host.Host(rest)
-        self.addCleanup(client.log_off)
+        client = self.log_on(rest)
+        self.assertEqual(14, len(client.slots()))
+        with self.assertRaises(requests.HTTPError):
+            host.Host(type(rest)(rest.url, rest.username, 'abc123'))
+        # A session can be started again.
+        client._emulator.expire_sessions()
+        client.log_on()
+        self.assertEqual(14, len(client.slots()))
+        client.power_off()
+        with self.assertRaises(requests.ConnectionError):
+            client.slots()
+        client.power_on()
         self.assertEqual(14, len(client.slots()))
 
     def test_emulator_ends_with_its_launcher(self):
         self.start()
         (child,) = self.supervisor._children.values()
-
         # This is what a child sees when its launcher is killed.
         child.stdin.close()
-
         self.assertEqual(0, child.wait(30))
 
-    def test_password_of_emulator_is_required(self):
-        rest = self.start()
-
-        with self.assertRaises(requests.HTTPError):
-            host.Host(type(rest)(rest.url, rest.username, 'abc123'))
-
-    def test_emulator_serves_world_of_user(self):
+    def test_emulator_serves_world_of_user_or_names_it_in_the_log(self):
         world = self.state_dir / 'world.yaml'
-        world.write_text(
-            'systems: [{name: mine, slots: [{drc_index: "21010099"}]}]'
+        slots = '[{drc_index: "21010099"}]'
+        world.write_text(f'systems: [{{name: mine, slots: {slots}}}]')
+        client = self.log_on(self.start(world))
+        self.assertEqual('21010099', client.slots()[0].drc_index)
+        world.write_text('systems: [{capture: {file: none.txt}}]')
+        self.supervisor.stop()
+        with self.assertRaises(supervisor.ServiceError) as caught:
+            self.start(world)
+        self.assertIn(
+            f'{world}: none.txt is not a capture',
+            supervisor.last_errors(caught.exception.log)[-1],
         )
 
-        client = host.Host(self.start(world))
-
-        self.addCleanup(client.log_off)
-        self.assertEqual('21010099', client.slots()[0].drc_index)
-
     def test_client_reads_slots_and_partitions(self):
-        client = host.Host(self.start())
-        self.addCleanup(client.log_off)
-
+        client = self.log_on(self.start())
         slots = {slot.drc_index: slot for slot in client.slots()}
-        partitions = {found.name: found for found in client.partitions()}
-
         self.assertEqual(sorted(slots), list(slots))
         self.assertEqual('vios1', slots['21010011'].owner)
         self.assertIsNone(slots['21010020'].owner)
@@ -129,53 +127,18 @@ class EmulatorTest(unittest.TestCase):
             {('vendor_id', '10DE'), ('device_id', '1DB6'), ('class', '0302')},
             slots['21010020'].properties.items(),
         )
+        partitions = {found.name: found for found in client.partitions()}
         found = partitions['database']
         self.assertEqual('running', found.state)
         self.assertEqual(host.PartitionSize(16384, 4), client.size(found.uuid))
         self.assertEqual([], client.storage(found.uuid))
 
-    def test_world_that_cannot_be_built_is_named_in_the_log(self):
-        world = self.state_dir / 'world.yaml'
-        world.write_text('systems: [{capture: {file: none.txt}}]')
-
-        with self.assertRaises(supervisor.ServiceError) as caught:
-            self.start(world)
-
-        self.assertIn(
-            f'{world}: none.txt is not a capture',
-            supervisor.last_errors(caught.exception.log)[-1],
-        )
-
     def test_worlds_are_hosts_with_equal_indexes(self):
         paths = two_worlds.write(self.state_dir / 'etc')
-
-        first, second = map(host.Host, self.start_all(*paths))
-
-        self.addCleanup(first.log_off)
-        self.addCleanup(second.log_off)
+        first, second = map(self.log_on, self.start_all(*paths))
         self.assertNotEqual(first.system_name(), second.system_name())
         self.assertEqual(
             [slot.drc_index for slot in first.slots()],
             [slot.drc_index for slot in second.slots()],
         )
         self.assertEqual([], first.pool_units())
-
-    def test_host_without_power_does_not_answer(self):
-        client = host.Host(self.start())
-        self.addCleanup(client.log_off)
-
-        client.power_off()
-
-        with self.assertRaises(requests.ConnectionError):
-            client.slots()
-        client.power_on()
-        self.assertEqual(14, len(client.slots()))
-
-    def test_session_can_be_started_again(self):
-        client = host.Host(self.start())
-        self.addCleanup(client.log_off)
-        client._emulator.expire_sessions()
-
-        client.log_on()
-
-        self.assertEqual(14, len(client.slots()))

@@ -20,143 +20,102 @@ from demo import launcher
 from demo import stack
 
 
-class InventoryFileTest(unittest.TestCase):
+class FilesTestCase(unittest.TestCase):
     def setUp(self):
         super().setUp()
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.state_dir = pathlib.Path(directory.name)
+        directory = self.enterContext(tempfile.TemporaryDirectory())
+        self.state_dir = pathlib.Path(directory)
         (self.state_dir / 'etc').mkdir()
 
+
+class InventoryFileTest(FilesTestCase):
     def test_default_inventory_is_written_without_license(self):
         wanted = self.state_dir / 'etc' / 'inventory.yaml'
-
         path = launcher._place(wanted, None, launcher.default_inventory())
-
         self.assertEqual(wanted, path)
         self.assertNotIn('License', path.read_text())
 
     def test_inventory_of_user_is_read_in_place(self):
         given = pathlib.Path('mine.yaml')
-
         path = launcher._place(self.state_dir / 'other', given, 'text')
-
         self.assertEqual(pathlib.Path.cwd() / 'mine.yaml', path)
 
 
 class DefaultFilesTest(unittest.TestCase):
-    def load(self, text):
-        return expected_providers.read_paragraphs(text)
-
     def test_files_of_nova_and_cyborg_identify_different_slots(self):
-        def identified(text):
-            return [paragraph.identification for paragraph in self.load(text)]
-
-        novas = identified(launcher.default_inventory(has_cyborg=True))
-        cyborgs = identified(launcher.default_accelerators())
-
-        self.assertEqual([], [item for item in cyborgs if item in novas])
-        self.assertEqual(
-            identified(launcher.default_inventory()), novas + cyborgs
+        """GPUs are the same with and without Cyborg."""
+        without, beside, cyborgs = map(
+            expected_providers.read_paragraphs,
+            (
+                launcher.default_inventory(),
+                launcher.default_inventory(has_cyborg=True),
+                launcher.default_accelerators(),
+            ),
         )
-
-    def test_gpus_are_the_same_with_and_without_cyborg(self):
-        without = self.load(launcher.default_inventory())
-
-        beside = self.load(launcher.default_inventory(has_cyborg=True))
-
         self.assertEqual(without[:2], beside)
-
-
-class MakeStackTest(unittest.TestCase):
-    """Choices of a run, and the cloud that they make."""
-
-    def setUp(self):
-        super().setUp()
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.state_dir = pathlib.Path(directory.name)
-        (self.state_dir / 'etc').mkdir()
-        disks = mock.patch.object(
-            launcher.emulated_hosts, 'own_disks', return_value={}
+        self.assertEqual(
+            [paragraph.identification for paragraph in without],
+            [paragraph.identification for paragraph in (*beside, *cyborgs)],
         )
-        disks.start()
-        self.addCleanup(disks.stop)
+        identified = [one.identification for one in without]
+        self.assertEqual(
+            len(identified), len({str(one) for one in identified})
+        )
+
+
+class MakeStackTest(FilesTestCase):
+    """Choices of a run, and the cloud that they make."""
 
     def make(self, **choices):
         chosen = launcher.Choices(**choices)
-        return launcher._make_stack(
-            self.state_dir,
-            chosen,
-            [
-                stack.HostRest(f'http://127.0.0.1:{number}', 'user', 'secret')
-                for number in range(chosen.hosts)
-            ],
-        )
+        hosts = [
+            stack.HostRest(f'http://127.0.0.1:{number}', 'user', 'secret')
+            for number in range(chosen.hosts)
+        ]
+        with mock.patch.object(
+            launcher.emulated_hosts, 'own_disks', return_value={}
+        ):
+            return launcher._make_stack(self.state_dir, chosen, hosts)
 
     def test_hosts_have_names_addresses_and_a_broker(self):
         made = self.make(hosts=2)
-
         self.assertEqual(
             [
                 ('powervm-demo-1', '127.0.0.1', 'http://127.0.0.1:0'),
                 ('powervm-demo-2', '127.0.0.2', 'http://127.0.0.1:1'),
             ],
-            [
-                (item.name, item.address, item.host.url)
-                for item in made.computes
-            ],
+            [(one.name, one.address, one.host.url) for one in made.computes],
         )
         self.assertTrue(made.transport_url.startswith('demo-tcp://:'))
+        names = []
         for compute in made.computes:
             self.assertEqual('ssp', compute.disk_options['disk_driver'])
-
-    def test_second_host_has_a_paragraph_more(self):
-        first, second = (
-            [
-                paragraph.name
-                for paragraph in expected_providers.read_paragraphs(
-                    compute.inventory_file.read_text()
-                )
-            ]
-            for compute in self.make(hosts=2).computes
-        )
-
-        self.assertEqual([*first, 't4'], second)
+            text = compute.inventory_file.read_text()
+            paragraphs = expected_providers.read_paragraphs(text)
+            names.append([paragraph.name for paragraph in paragraphs])
+        self.assertEqual([*names[0], 't4'], names[1])
 
     def test_cloud_without_cyborg_needs_no_broker(self):
         made = self.make()
-
         self.assertFalse(made.has_cyborg)
         self.assertEqual('fake:/', made.transport_url)
-        self.assertNotIn('cyborg', made.ports)
-        self.assertNotIn('cyborg', made.passwords)
+        self.assertNotIn('cyborg', {*made.ports, *made.passwords})
 
     def test_cloud_with_cyborg_has_its_api_user_file_and_broker(self):
         made = self.make(has_cyborg=True)
-
         self.assertIn('cyborg', made.ports)
         self.assertIn('cyborg', made.passwords)
-        self.assertEqual(
-            launcher.default_accelerators(),
-            made.accelerator_file.read_text(),
-        )
+        text = made.accelerator_file.read_text()
+        self.assertEqual(launcher.default_accelerators(), text)
         self.assertNotIn('crypto:', made.inventory_file.read_text())
         self.assertTrue(made.transport_url.startswith('demo-tcp://:'))
+        again = self.make(has_cyborg=True)
+        self.assertNotEqual(made.transport_url, again.transport_url)
 
-    def test_passwords_of_brokers_differ_per_run(self):
-        urls = {self.make(has_cyborg=True).transport_url for _ in range(2)}
-
-        self.assertEqual(2, len(urls))
-
-    def test_broker_of_the_user_is_used(self):
+    def test_broker_and_accelerators_of_the_user_are_used(self):
         url = 'rabbit://user:secret@host:5672/'
-
         for has_cyborg in (False, True):
             made = self.make(has_cyborg=has_cyborg, transport_url=url)
             self.assertEqual(url, made.transport_url)
-
-    def test_accelerators_of_the_user_are_read_in_place(self):
         made = self.make(has_cyborg=True, accelerators=pathlib.Path('mine'))
-
         self.assertEqual(pathlib.Path.cwd() / 'mine', made.accelerator_file)

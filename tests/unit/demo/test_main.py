@@ -38,110 +38,75 @@ class UsageTest(unittest.TestCase):
         self.assertEqual(2, status)
         self.assertIn(reason, err.getvalue())
 
-    def test_nonempty_state_directory_is_a_usage_error(self):
-        (self.directory / 'mine').touch()
-
-        self.assert_refused(
-            '--state-dir', self.directory, reason='is not empty'
+    def test_unusable_files_and_directory_are_usage_errors(self):
+        new = self.directory / 'new'
+        inventory, accelerators, world = (
+            self.directory / name for name in ('i.yaml', 'a.yaml', 'w.yaml')
         )
-
-    def test_unusable_inventory_is_a_usage_error(self):
-        path = self.directory / 'inventory.yaml'
-
-        self.assert_refused(
-            *('--inventory', path, '--state-dir', self.directory / 'new'),
-            reason=f'{path}: No such file',
-        )
-        self.assertFalse((self.directory / 'new').exists())
-
-    def test_unusable_accelerators_are_a_usage_error(self):
-        path = self.directory / 'accelerators.yaml'
-        path.write_text('cards: {identification: {vendor: "1014"}}')
-
-        self.assert_refused('--accelerators', path, reason=str(path))
-
-    def test_unusable_world_is_a_usage_error(self):
-        path = self.directory / 'world.yaml'
-        path.write_text('[]')
-
-        self.assert_refused('--world', path, reason=f'{path}: the document: ')
-
-    def test_json_with_files_of_the_user_is_a_usage_error(self):
-        with (
-            contextlib.redirect_stderr(io.StringIO()) as err,
-            self.assertRaises(SystemExit),
+        accelerators.write_text('cards: {identification: {vendor: "1014"}}')
+        world.write_text('[]')
+        for arguments, reason in (
+            (('--state-dir', self.directory), 'is not empty'),
+            (
+                ('--inventory', inventory, '--state-dir', new),
+                f'{inventory}: No such file',
+            ),
+            (('--accelerators', accelerators), str(accelerators)),
+            (('--world', world), f'{world}: the document: '),
         ):
-            main._parse(['--json', 'x', '--inventory', 'y'])
+            with self.subTest(arguments[0]):
+                self.assert_refused(*arguments, reason=reason)
+        self.assertFalse(new.exists())
 
-        self.assertIn('--json', err.getvalue())
-
-    def test_hosts_option_with_other_parts_is_a_usage_error(self):
-        for other in (
-            ['--world', 'x'],
-            ['--inventory', 'x'],
-            ['--accelerators', 'x'],
-            ['--cyborg'],
+    def test_options_that_exclude_each_other_are_usage_errors(self):
+        for named, *arguments in (
+            ('--json', '--json', 'x', '--inventory', 'y'),
+            ('--hosts 2', '--hosts', '2', '--world', 'x'),
+            ('--hosts 2', '--hosts', '2', '--inventory', 'x'),
+            ('--hosts 2', '--hosts', '2', '--accelerators', 'x'),
+            ('--hosts 2', '--hosts', '2', '--cyborg'),
         ):
             with (
-                self.subTest(other[0]),
+                self.subTest(arguments),
                 contextlib.redirect_stderr(io.StringIO()) as err,
                 self.assertRaises(SystemExit),
             ):
-                main._parse(['--hosts', '2', *other])
-
-            self.assertIn('--hosts 2', err.getvalue())
+                main._parse(arguments)
+            self.assertIn(named, err.getvalue())
 
 
 class ParseArgumentsTest(unittest.TestCase):
-    def test_pair_of_hosts_keeps_the_steps_and_their_results(self):
-        arguments = main._parse(['--hosts', '2', '--json', 'x'])
-
-        self.assertEqual(launcher.Choices(hosts=2), arguments.choices)
-        self.assertFalse(arguments.keep)
-
-    def test_defaults_run_the_steps_and_stop(self):
-        arguments = main._parse([])
-
-        self.assertEqual(launcher.Choices(), arguments.choices)
-        self.assertTrue(arguments.choices.has_default_files)
-        self.assertFalse(arguments.keep)
-
     def test_files_of_the_user_imply_keep(self):
-        path = pathlib.Path('a')
-        for option, choices in (
-            ('--inventory', launcher.Choices(inventory=path)),
-            ('--world', launcher.Choices(world=path)),
+        """Other choices keep the steps and their results."""
+        path, url = pathlib.Path('a'), 'rabbit://h/'
+        for arguments, choices, is_kept in (
+            ([], {}, False),
+            (['--hosts', '2', '--json', 'x'], {'hosts': 2}, False),
             (
-                '--accelerators',
-                launcher.Choices(accelerators=path, has_cyborg=True),
+                ['--cyborg', '--transport-url', url],
+                {'has_cyborg': True, 'transport_url': url},
+                False,
+            ),
+            (['--inventory', 'a'], {'inventory': path}, True),
+            (['--world', 'a'], {'world': path}, True),
+            (
+                ['--accelerators', 'a'],
+                {'accelerators': path, 'has_cyborg': True},
+                True,
             ),
         ):
-            with self.subTest(option):
-                arguments = main._parse([option, 'a'])
-                self.assertEqual(choices, arguments.choices)
-                self.assertTrue(arguments.keep)
-
-    def test_cyborg_and_broker_keep_the_steps(self):
-        arguments = main._parse(['--cyborg', '--transport-url', 'rabbit://h/'])
-
-        self.assertEqual(
-            launcher.Choices(has_cyborg=True, transport_url='rabbit://h/'),
-            arguments.choices,
-        )
-        self.assertTrue(arguments.choices.has_default_files)
-        self.assertFalse(arguments.keep)
+            with self.subTest(arguments):
+                found = main._parse(arguments)
+                self.assertEqual(launcher.Choices(**choices), found.choices)
+                self.assertEqual(is_kept, found.keep)
+                self.assertEqual(not is_kept, found.choices.has_default_files)
 
 
 class EndNoticeTest(unittest.TestCase):
-    def test_ctrl_c_is_announced_to_delete_temporary_directory(self):
+    def test_ctrl_c_is_announced_to_delete_temporary_directory_only(self):
         text = main._what_ends(samples.a_stack(), is_temporary=True)
-
-        self.assertIn('deletes everything', text)
-        self.assertIn('/state', text)
-
-    def test_ctrl_c_is_announced_to_keep_named_directory(self):
+        self.assertRegex(text, '(?s)(?=.*deletes everything).*/state')
         text = main._what_ends(samples.a_stack(), is_temporary=False)
-
         self.assertNotIn('delete', text)
         self.assertIn('stay in /state', text)
 

@@ -23,34 +23,30 @@ BAD = report.Step('Bad', {'a': 1, 'b': [2]}, {'b': [3], 'c': 4})
 
 
 class DifferencesTest(unittest.TestCase):
-    def test_differences_of_equal_values_are_none(self):
-        self.assertEqual([], report.differences({'a': [1]}, {'a': [1]}))
-
-    def test_differences_have_one_line_each(self):
-        self.assertEqual(
-            [
-                'a: missing, expected 1',
-                'b: expected [2], is [3]',
-                'c: unexpected, is 4',
-            ],
-            report.differences(BAD.expected, BAD.observed),
-        )
-
-    def test_nested_difference_has_its_path(self):
-        self.assertEqual(
-            ["slot.traits: expected ['A'], is []"],
-            report.differences(
-                {'slot': {'traits': ['A']}}, {'slot': {'traits': []}}
+    def test_differences_have_one_line_each_with_their_path(self):
+        for expected, observed, lines in (
+            ({'a': [1]}, {'a': [1]}, []),
+            (
+                BAD.expected,
+                BAD.observed,
+                [
+                    'a: missing, expected 1',
+                    'b: expected [2], is [3]',
+                    'c: unexpected, is 4',
+                ],
             ),
-        )
-
-    def test_difference_of_plain_values_is_of_the_result(self):
-        self.assertEqual(
-            ["result: expected 'no error', is 'TimeoutError: late'"],
-            report.differences(
-                'no error', report.reason(TimeoutError('late'))
+            (
+                {'slot': {'traits': ['A']}},
+                {'slot': {'traits': []}},
+                ["slot.traits: expected ['A'], is []"],
             ),
-        )
+            (
+                'no error',
+                report.reason(TimeoutError('late')),
+                ["result: expected 'no error', is 'TimeoutError: late'"],
+            ),
+        ):
+            self.assertEqual(lines, report.differences(expected, observed))
 
 
 class ShowReportTest(unittest.TestCase):
