@@ -143,18 +143,13 @@ class CapturesTest(unittest.TestCase):
 class SameTranslationTest(unittest.TestCase):
     """What a file says is what the server says."""
 
-    def test_capture_equals_live_reading_if_host_reports_owners(self):
-        self.check(reported=True)
+    def test_capture_equals_live_reading_however_owners_are_told(self):
+        for reported, claimed in ((True, True), (False, False), (True, False)):
+            with self.subTest(reported=reported, claimed=claimed):
+                self.check(reported, claimed)
 
-    def test_capture_equals_live_reading_if_profiles_name_owners(self):
-        self.check(reported=False)
-
-    def test_capture_equals_live_reading_if_owners_lack_capability(self):
-        self.check(reported=True, claimed=False)
-
-    def check(self, reported, claimed=None):
+    def check(self, reported, claimed):
         base.quieten(self)
-        claimed = reported if claimed is None else claimed
         world = worlds.default()
         world['systems'][0]['reports_slot_owners'] = reported
         world['systems'][0]['slot_owner_capability'] = claimed

@@ -151,27 +151,25 @@ class ListenerTest(EventsTestCase):
 
 class ThreadTest(EventsTestCase):
     def threads(self):
-        return [
-            thread
-            for thread in threading.enumerate()
-            if thread.name == 'powervm-events'
-        ]
+        name = 'powervm-events'
+        return [one for one in threading.enumerate() if one.name == name]
 
-    def test_stop_ends_a_poll_under_way(self):
-        before = self.threads()
-        self.listen()
-        self.assertEqual(len(before) + 1, len(self.threads()))
-        started = time.monotonic()
-        self.listener.stop()
-        self.assertEqual(before, self.threads())
-        self.assertLess(time.monotonic() - started, 10)
-
-    def test_stop_does_not_need_the_host(self):
-        before = self.threads()
-        self.listen()
-        self.emulator.stop()
-        self.listener.stop()
-        self.assertEqual(before, self.threads())
+    def test_stop_ends_a_poll_under_way_and_does_not_need_the_host(self):
+        for stops_host in (False, True):
+            with self.subTest(stops_host=stops_host):
+                before = self.threads()
+                self.watcher.told.clear()
+                listener = events.Listener(self.adapter, self.watcher)
+                listener.start()
+                self.addCleanup(listener.stop)
+                self.wait(lambda: self.watcher.told == [None])
+                self.assertEqual(len(before) + 1, len(self.threads()))
+                started = time.monotonic()
+                if stops_host:
+                    self.emulator.stop()
+                listener.stop()
+                self.assertEqual(before, self.threads())
+                self.assertLess(time.monotonic() - started, 10)
 
 
 class Event:

@@ -35,46 +35,28 @@ class Server:
         return self.calls
 
 
-class RetriedTest(unittest.TestCase):
-    def test_passing_errors_are_tried_again(self):
-        server = Server(DOWN, BUSY)
-        self.assertEqual(3, rest_errors.retried(server.ask)())
+class TriesTest(unittest.TestCase):
+    """Somebody who is faster got on, and is no failure; an error is one."""
 
-    def test_retried_call_gives_up_after_three_tries(self):
-        server = Server(DOWN, DOWN, DOWN)
-        with self.assertRaises(exception.RestUnreachable):
-            rest_errors.retried(server.ask)()
-        self.assertEqual(3, server.calls)
-
-    def test_permanent_error_is_not_tried_again(self):
-        server = Server(FINAL)
-        with self.assertRaises(exception.RestError):
-            rest_errors.retried(server.ask)()
-        self.assertEqual(1, server.calls)
-
-
-class ContendedTest(unittest.TestCase):
-    """Somebody who is faster got on; an error did not."""
-
-    def test_contended_call_is_repeated_after_every_conflict(self):
-        server = Server(*[RACE] * 5)
-        self.assertEqual(6, rest_errors.retried_on_conflict(server.ask)())
-
-    def test_races_do_not_count_as_failures(self):
-        server = Server(RACE, DOWN, RACE, BUSY, RACE)
-        self.assertEqual(6, rest_errors.retried_on_conflict(server.ask)())
-
-    def test_failures_end_it(self):
-        server = Server(RACE, DOWN, RACE, DOWN, RACE, DOWN)
-        with self.assertRaises(exception.RestUnreachable):
-            rest_errors.retried_on_conflict(server.ask)()
-        self.assertEqual(6, server.calls)
-
-    def test_permanent_error_is_not_tried_again(self):
-        server = Server(RACE, FINAL)
-        with self.assertRaises(exception.RestError):
-            rest_errors.retried_on_conflict(server.ask)()
-        self.assertEqual(2, server.calls)
+    def test_passing_errors_are_tried_again_until_third_failure(self):
+        plain = rest_errors.retried
+        contended = rest_errors.retried_on_conflict
+        for retried, answers, calls, error in (
+            (plain, [DOWN, BUSY], 3, None),
+            (plain, [DOWN] * 3, 3, exception.RestUnreachable),
+            (plain, [FINAL], 1, exception.RestError),
+            (contended, [RACE] * 5, 6, None),
+            (contended, [RACE, DOWN, RACE, BUSY, RACE], 6, None),
+            (contended, [RACE, DOWN] * 3, 6, exception.RestUnreachable),
+            (contended, [RACE, FINAL], 2, exception.RestError),
+        ):
+            with self.subTest(retried.__name__, answers=answers):
+                server = Server(*answers)
+                if error:
+                    self.assertRaises(error, retried(server.ask))
+                else:
+                    self.assertEqual(calls, retried(server.ask)())
+                self.assertEqual(calls, server.calls)
 
     def test_tries_are_counted_per_call(self):
         server = Server(DOWN, DOWN)

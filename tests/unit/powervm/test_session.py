@@ -18,9 +18,9 @@ import ipaddress
 import logging
 import os
 import socket
-import threading
 import types
 import unittest
+from concurrent import futures
 
 import fixtures
 from cryptography import x509
@@ -218,25 +218,23 @@ class RequestLogTest(unittest.TestCase):
             r'\?group=ViosSCSIMapping: 200 after \d+ ms\n',
         )
 
-    def test_line_of_refused_request_has_status(self):
-        self.emulator.control.add_fault(
-            match='VirtualIOServer', status=500, every=True
-        )
-
-        with self.assertRaises(pvm_exceptions.HttpError):
-            self.read()
-
-        self.assertIn(': 500 after ', self.logger.output)
-
-    def test_line_of_lost_answer_has_error(self):
-        self.emulator.control.add_fault(
-            match='VirtualIOServer', drop=True, every=True
-        )
-
-        with self.assertRaises(pvm_exceptions.ConnectionError):
-            self.read()
-
-        self.assertIn(': ConnectionError after ', self.logger.output)
+    def test_line_of_refused_or_lost_request_has_error(self):
+        for fault, kind, words in (
+            ({'status': 500}, pvm_exceptions.HttpError, '500'),
+            (
+                {'drop': True},
+                pvm_exceptions.ConnectionError,
+                'ConnectionError',
+            ),
+        ):
+            with self.subTest(words):
+                self.emulator.control.clear_faults()
+                self.emulator.control.add_fault(
+                    match='VirtualIOServer', every=True, **fault
+                )
+                with self.assertRaises(kind):
+                    self.read()
+                self.assertIn(f': {words} after ', self.logger.output)
 
     def test_lines_have_no_credentials(self):
         self.read()
@@ -278,14 +276,8 @@ class ThreadsTest(unittest.TestCase):
             adapter = session.connect(server(emulator.url))
             emulator.control.expire_sessions()
             emulator.control.clear_journal()
-            threads = [
-                threading.Thread(target=adapter.read, args=['ManagedSystem'])
-                for _ in range(4)
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            with futures.ThreadPoolExecutor(4) as pool:
+                list(pool.map(adapter.read, ['ManagedSystem'] * 4))
             counts = emulator.control.journal_counts()
             self.assertEqual(1, counts['PUT Logon.create'])
             adapter.session.close()

@@ -90,47 +90,36 @@ class OwnerTest(unittest.TestCase):
         (slot,) = wrappers._slots(described(inside, capability), owners)
         return slot.owner and slot.owner.name
 
-    def test_named_owner_is_believed_without_capability(self):
-        self.assertEqual('named', self.owner(NAMED, owners={}))
-
     def test_named_owner_takes_precedence_over_profile(self):
         owners = {0x21010020: IN_PROFILE}
-        self.assertEqual('named', self.owner(NAMED, owners=owners))
-
-    def test_profile_names_owner_of_slot_without_named_owner(self):
-        owners = {0x21010020: IN_PROFILE}
-        self.assertEqual('in profile', self.owner(owners=owners))
-        self.assertIsNone(self.owner(owners={1: IN_PROFILE}))
-
-    def test_slot_without_named_owner_is_free_with_capability(self):
-        self.assertEqual('named', self.owner(NAMED, CAPABILITY))
-        self.assertIsNone(self.owner('', CAPABILITY))
+        for expected, *given in (
+            ('named', NAMED, '', {}),
+            ('named', NAMED, '', owners),
+            ('in profile', '', '', owners),
+            (None, '', '', {1: IN_PROFILE}),
+            ('named', NAMED, CAPABILITY),
+            (None, '', CAPABILITY),
+        ):
+            with self.subTest(expected, given=given):
+                self.assertEqual(expected, self.owner(*given))
 
 
 class AssignableTest(unittest.TestCase):
-    def assignable(self, adapter='', value=None):
-        said = (
-            ''
-            if value is None
-            else '<LogicalPartitionAssignmentCapable>'
-            f'{value}</LogicalPartitionAssignmentCapable>'
-        )
-        inside = (
-            f'<RelatedIOAdapter><{adapter}>{said}</{adapter}>'
-            '</RelatedIOAdapter>'
-            if adapter
-            else ''
-        )
-        (slot,) = wrappers._slots(described(inside), None)
-        return slot.assignable
-
-    def test_slot_without_assignable_property_is_assignable(self):
-        self.assertTrue(self.assignable())
-        self.assertTrue(self.assignable('IOAdapter'))
-
     def test_assignable_property_of_adapter_decides(self):
-        for adapter in ('IOAdapter', 'PhysicalFibreChannelAdapter'):
-            with self.subTest(adapter=adapter):
-                self.assertTrue(self.assignable(adapter, 'true'))
-                self.assertFalse(self.assignable(adapter, 'false'))
-                self.assertFalse(self.assignable(adapter, ''))
+        name = 'LogicalPartitionAssignmentCapable'
+        said = {
+            value: f'<{name}>{value}</{name}>'
+            for value in ('true', 'false', '')
+        }
+        cases = [('', True), ('<IOAdapter></IOAdapter>', True)]
+        for kind in ('IOAdapter', 'PhysicalFibreChannelAdapter'):
+            cases += [
+                (f'<{kind}>{text}</{kind}>', value == 'true')
+                for value, text in said.items()
+            ]
+        for adapter, expected in cases:
+            with self.subTest(adapter):
+                inside = f'<RelatedIOAdapter>{adapter}</RelatedIOAdapter>'
+                system = described(inside if adapter else '')
+                (slot,) = wrappers._slots(system, None)
+                self.assertIs(expected, slot.assignable)

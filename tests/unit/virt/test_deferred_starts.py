@@ -86,14 +86,22 @@ class DeferredStartsTest(test.NoDBTestCase):
         self.starts.retry('host1')
         return list(self.started)
 
-    def test_started_instance_waits_no_longer(self):
-        self.defer(uuids.first)
-        self.assertTrue(self.starts.is_waiting(self.first))
-
-        self.assertEqual([uuids.first], self.retry())
-
+    def assert_forgotten(self):
         self.assertFalse(self.starts.is_waiting(self.first))
         self.assertEqual([], self.retry())
+
+    def test_started_or_forgotten_or_deleted_instance_waits_no_longer(self):
+        self.defer(uuids.first)
+        self.assertTrue(self.starts.is_waiting(self.first))
+        self.assertEqual([uuids.first], self.retry())
+        self.assert_forgotten()
+        self.defer(uuids.first)
+        self.starts.forget(self.first)
+        self.assert_forgotten()
+        self.defer(uuids.first)
+        del self.instances[uuids.first]
+        self.assertEqual([], self.retry())
+        self.assert_forgotten()
 
     @ddt.named_data(
         ['binding', BINDING],
@@ -147,51 +155,26 @@ class DeferredStartsTest(test.NoDBTestCase):
         self.defer(uuids.first)
         self.first.update(changes)
         self.assertEqual([], self.retry())
-
         self.first.update({'vm_state': vm_states.ACTIVE, 'host': 'host1'})
-
-        self.assertFalse(self.starts.is_waiting(self.first))
-        self.assertEqual([], self.retry())
-
-    def test_deleted_instance_is_forgotten(self):
-        self.defer(uuids.first)
-        del self.instances[uuids.first]
-
-        self.assertEqual([], self.retry())
-
-        self.assertFalse(self.starts.is_waiting(self.first))
-
-    def test_forgotten_instance_is_not_started(self):
-        self.defer(uuids.first)
-
-        self.starts.forget(self.first)
-
-        self.assertFalse(self.starts.is_waiting(self.first))
-        self.assertEqual([], self.retry())
+        self.assert_forgotten()
 
     def test_refused_instance_gets_fault_and_is_forgotten(self):
         self.defer(uuids.first, uuids.second)
         self.errors[uuids.first] = REFUSED
-
         self.assertEqual([uuids.first, uuids.second], self.retry())
-
         self.assertEqual([(uuids.first, 'not bound')], self.faults)
-        self.assertFalse(self.starts.is_waiting(self.first))
-        self.assertEqual([], self.retry())
+        self.assert_forgotten()
 
     def test_last_retry_that_fails_gives_fault_and_is_forgotten(self):
         self.defer(uuids.first)
         self.errors[uuids.first] = BINDING
-
         for _ in range(deferred_starts.RETRIES - 1):
             self.retry()
         self.assertEqual([], self.faults)
         self.assertTrue(self.starts.is_waiting(self.first))
         self.retry()
-
         self.assertEqual([(uuids.first, BINDING.summary)], self.faults)
-        self.assertFalse(self.starts.is_waiting(self.first))
-        self.assertEqual([], self.retry())
+        self.assert_forgotten()
 
     def test_silent_cyborg_is_asked_once_per_cycle(self):
         self.defer(uuids.first, uuids.second)

@@ -91,15 +91,11 @@ class GoneTest(RecordsTestCase):
         self.assertNotIn(unknown, found)
         return self.lpar in found
 
-    def test_unknown_instance_is_not_gone(self):
+    def test_instance_is_gone_once_it_is_deleted(self):
         self.assertFalse(self.gone())
-
-    def test_instance_on_some_host_is_not_gone(self):
-        self.instance()
+        instance = self.instance()
         self.assertFalse(self.gone())
-
-    def test_deleted_instance_is_gone(self):
-        self.instance().destroy()
+        instance.destroy()
         self.assertTrue(self.gone())
 
     def test_instance_without_host_is_gone_unless_it_has_a_task(self):
@@ -161,15 +157,13 @@ class HoldingsTest(RecordsTestCase):
 
     def test_holdings_contain_resources_stored_at_claim(self):
         self.assertIsNone(self.holdings())
-        self.instance(HERE)
+        instance = self.instance(HERE)
         self.assertEqual({HERE}, self.holdings())
+        instance.destroy()
+        self.assertEqual(set(), self.holdings())
 
     def test_instance_without_resources_holds_nothing(self):
         self.instance()
-        self.assertEqual(set(), self.holdings())
-
-    def test_deleted_instance_holds_nothing(self):
-        self.instance(HERE).destroy()
         self.assertEqual(set(), self.holdings())
 
     def test_instance_of_failed_build_holds_nothing(self):
@@ -196,14 +190,11 @@ class HoldingsTest(RecordsTestCase):
                     self.assertEqual({HERE, THERE}, self.holdings())
 
     def test_instance_holds_nothing_by_a_move_that_is_over(self):
-        for status in ('error', 'failed', 'confirmed', 'reverted', 'done'):
+        over = ('error', 'failed', 'confirmed', 'reverted', 'done')
+        for status in (*over, None):
             with self.subTest(status=status):
                 self.move(status)
                 self.assertEqual({THERE}, self.holdings())
-
-    def test_instance_holds_nothing_by_a_move_without_migration(self):
-        self.move(None)
-        self.assertEqual({THERE}, self.holdings())
 
     def test_revert_without_claim_lasts_until_source_has_the_instance(self):
         self.move('reverted', task='resize_reverting')
@@ -220,32 +211,26 @@ class StaleTest(RecordsTestCase):
         self.assertLessEqual(set(found), {self.lpar})
         return found.get(self.lpar)
 
-    def test_lpar_of_instance_on_other_host_is_stale_lpars(self):
-        self.instance()
+    def test_lpar_of_living_instance_on_other_host_is_stale(self):
+        self.assertIsNone(self.stale_lpars())
+        instance = self.instance()
         self.assertEqual(
             ownership.StaleLpar(self.uuid, 'host1'), self.stale_lpars()
         )
-
-    def test_lpar_of_own_instance_is_not_stale_lpars(self):
-        self.instance()
         self.assertIsNone(self.stale_lpars('host1'))
+        instance.host = None
+        instance.save()
+        self.assertIsNone(self.stale_lpars())
+        instance.host = 'host1'
+        instance.save()
+        instance.destroy()
+        self.assertIsNone(self.stale_lpars())
 
     def test_lpar_of_two_instances_is_not_stale_if_one_is_here(self):
         for uuid in partition.instance_uuids(self.lpar):
             self.uuid = uuid
             instance = self.instance()
         instance.host = 'host2'
-        instance.save()
-        self.assertIsNone(self.stale_lpars())
-
-    def test_lpar_without_living_instance_is_not_stale_lpars(self):
-        self.assertIsNone(self.stale_lpars())
-        self.instance().destroy()
-        self.assertIsNone(self.stale_lpars())
-
-    def test_lpar_of_instance_without_host_is_not_stale_lpars(self):
-        instance = self.instance()
-        instance.host = None
         instance.save()
         self.assertIsNone(self.stale_lpars())
 

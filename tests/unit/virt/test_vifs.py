@@ -11,6 +11,7 @@
 # under the License.
 
 import contextlib
+import dataclasses
 import types
 import unittest
 
@@ -43,49 +44,39 @@ def vif(details=None, meta=None, **changes):
 
 class PortTest(unittest.TestCase):
     def test_port_has_all_fields_of_vif(self):
-        found = vifs.port(vif({'vlan': 100}, {'physical_network': 'default'}))
-        self.assertEqual(
-            network_ports.Port(
-                id='port-1',
-                mac='fa:16:3e:00:00:01',
-                vif_type='pvm_sea',
-                vnic_type='normal',
-                vlan=100,
-                physical_network='default',
+        port = network_ports.Port(
+            id='port-1',
+            mac='fa:16:3e:00:00:01',
+            vif_type='pvm_sea',
+            vnic_type='normal',
+            vlan=100,
+            physical_network='default',
+        )
+        default = {'physical_network': 'default'}
+        own = {'physical_network': 'own'}
+        unbound = {'type': None, 'vnic_type': None}
+        unknown = {'vlan': None, 'physical_network': None}
+        for found, changes in (
+            (vif({'vlan': 100}, default), {}),
+            (vif({'vlan': '100'}, default), {}),
+            # A flat network has no VLAN.
+            *(
+                (vif(details), unknown)
+                for details in ({}, {'vlan': None}, None)
             ),
-            found,
-        )
-
-    def test_vlan_may_be_text(self):
-        self.assertEqual(100, vifs.port(vif({'vlan': '100'})).vlan)
-
-    def test_flat_network_has_no_vlan(self):
-        for details in ({}, {'vlan': None}, None):
-            with self.subTest(details):
-                self.assertIsNone(vifs.port(vif(details)).vlan)
-
-    def test_physical_network_of_binding_takes_precedence(self):
-        found = vifs.port(
-            vif({'physical_network': 'own'}, {'physical_network': 'first'})
-        )
-        self.assertEqual('own', found.physical_network)
-
-    def test_physical_network_is_none_if_unknown(self):
-        self.assertIsNone(vifs.port(vif()).physical_network)
-
-    def test_unbound_port_is_read_without_error(self):
-        found = vifs.port(vif(type=None, vnic_type=None))
-        self.assertEqual(
-            ('unbound', 'normal'), (found.vif_type, found.vnic_type)
-        )
-
-    def test_missing_network_information_is_no_port(self):
-        self.assertEqual((), vifs.ports(None))
-        self.assertEqual((), vifs.ports(model.NetworkInfo()))
+            (vif(own, default), {'vlan': None, **own}),
+            (vif(**unbound), {'vif_type': 'unbound', **unknown}),
+        ):
+            with self.subTest(changes, found=found):
+                self.assertEqual(
+                    dataclasses.replace(port, **changes), vifs.port(found)
+                )
 
     def test_ports_keep_order_of_nova(self):
         found = vifs.ports([vif(id='b'), vif(id='a')])
         self.assertEqual(['b', 'a'], [port.id for port in found])
+        self.assertEqual((), vifs.ports(None))
+        self.assertEqual((), vifs.ports(model.NetworkInfo()))
 
 
 class FailedAllocation:

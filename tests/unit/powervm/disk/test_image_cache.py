@@ -87,11 +87,9 @@ class ProvideTest(ImageCacheTestCase):
         again, is_new = self.provide(self.theirs)
         self.assertFalse(is_new)
         self.assertEqual(found.udid, again.udid)
-        self.assertEqual({READY: pool_host.SHA256}, self.hashes())
+        hashes = {name: unit['sha256'] for name, unit in self.units().items()}
+        self.assertEqual({READY: pool_host.SHA256}, hashes)
         self.assertEqual(['File.upload'], self.uploads())
-
-    def hashes(self):
-        return {name: unit['sha256'] for name, unit in self.units().items()}
 
     def test_image_has_no_final_name_while_it_is_written(self):
         def look():
@@ -170,16 +168,14 @@ class ProvideTest(ImageCacheTestCase):
         self.assertTrue(is_new)
         self.assertEqual({READY, lost}, set(self.units()))
 
-    def test_upload_that_this_host_did_not_complete_is_replaced(self):
+    def test_only_own_incomplete_images_are_replaced_or_deleted(self):
+        other = self.make_partial('0000bbbb', age=2 * DAY)
         self.make_partial('0000aaaa')
-        self.provide(self.ours)
-        self.assertEqual([READY], [*self.units()])
-
-    def test_start_deletes_only_own_incomplete_images(self):
-        self.make_partial('0000aaaa')
-        other = self.make_partial('0000bbbb')
         self.ours.delete_interrupted()
         self.assertEqual([other], [*self.units()])
+        self.make_partial('0000aaaa')
+        self.provide(self.ours)
+        self.assertEqual({other, READY}, set(self.units()))
 
     def test_incomplete_image_that_stays_does_not_stop_service(self):
         name = self.make_partial('0000aaaa')
@@ -188,20 +184,14 @@ class ProvideTest(ImageCacheTestCase):
         self.provide(self.ours)
         self.assertEqual({name, READY, 'a clone'}, set(self.units()))
 
-    def test_lost_answer_to_rename_keeps_image(self):
-        self.control.add_fault(
-            match='LogicalUnit.update', phase='after', drop=True
-        )
+    def test_lost_answers_make_no_second_image(self):
+        for label in ('LogicalUnit.create', 'LogicalUnit.update'):
+            self.control.add_fault(match=label, phase='after', drop=True)
         _, is_new = self.provide(self.ours)
         self.assertTrue(is_new)
         self.assertEqual([READY], [*self.units()])
-
-    def test_lost_answer_to_creation_makes_no_second_image(self):
-        self.control.add_fault(
-            match='LogicalUnit.create', phase='after', drop=True
-        )
-        self.provide(self.ours)
-        self.assertEqual([READY], [*self.units()])
+        applied = [fault['applied'] for fault in self.control.faults()]
+        self.assertEqual([1, 1], applied)
 
     def test_image_that_does_not_fit_is_refused_before_upload(self):
         large = image.Contents(30 << 30, 'raw', 30 << 30)

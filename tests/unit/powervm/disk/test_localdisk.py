@@ -53,19 +53,14 @@ class RootDiskTest(group_host.LocalDiskTestCase):
         self.make(DATA)
         self.assertEqual(2, len(self.shown()))
 
-    def test_recreated_volume_group_is_read_again(self):
+    def test_fault_of_group_creates_no_second_disk(self):
         self.make(DATA)
-        self.disks.remove(LPAR)
-        self.control.add_fault(match='VolumeGroup.update', status=404)
-        self.make(DATA)
-        self.assertEqual(1, len(self.shown()))
-
-    def test_lost_answer_creates_no_second_disk(self):
-        self.control.add_fault(
-            match='VolumeGroup.update', drop=True, phase='after'
-        )
-        self.make(DATA)
-        self.assertEqual(1, len(self.shown()))
+        for fault in ({'status': 404}, {'drop': True, 'phase': 'after'}):
+            with self.subTest(**fault):
+                self.disks.remove(LPAR)
+                self.control.add_fault(match='VolumeGroup.update', **fault)
+                self.make(DATA)
+                self.assertEqual(1, len(self.shown()))
 
     def test_removing_nothing_writes_nothing(self):
         self.control.clear_journal()
@@ -91,36 +86,19 @@ class RootDiskTest(group_host.LocalDiskTestCase):
         # 48 GB are taken by others, and of 12 GB up to 3 are not counted.
         self.assertEqual(48 + 3, self.disks.capacity().reserved_gb)
 
-    def test_busy_vios_is_waited_for(self):
-        waits = self.patch_waits()
-        self.control.add_fault(
-            match='VolumeGroup.update',
-            status=500,
-            message='HSCL3205 The VIOS is busy processing some other request',
-        )
+    def test_busy_vios_is_waited_for_until_it_is_given_up(self):
+        waits = []
+        self.enterContext(mock.patch('tenacity.nap.time.sleep', waits.append))
+        busy = {'match': 'VolumeGroup.update', 'status': 500}
+        words = 'HSCL3205 The VIOS is busy processing some other request'
+        self.control.add_fault(message=words, **busy)
         self.make(DATA)
         self.assertEqual(1, len(self.shown()))
         self.assertEqual([5.0], waits)
-
-    def test_busy_vios_is_given_up_after_some_tries(self):
-        waits = self.patch_waits()
-        self.control.add_fault(
-            match='VolumeGroup.update',
-            every=True,
-            status=500,
-            message='VIOS0014 busy',
-        )
+        self.control.add_fault(message='VIOS0014 busy', every=True, **busy)
         with self.assertRaises(exception.ViosBusy):
             self.disks._groups.change(lambda group: True)
-        self.assertEqual([5.0, 10.0], waits)
-
-    def patch_waits(self):
-        """Let no try wait, and give the seconds that they would."""
-        waits = []
-        sleep = mock.patch('tenacity.nap.time.sleep', waits.append)
-        sleep.start()
-        self.addCleanup(sleep.stop)
-        return waits
+        self.assertEqual([5.0, 5.0, 10.0], waits)
 
     def test_broken_pipe_of_source_is_raised_as_unreadable_image(self):
         # The HTTP library would take it for the server's.
@@ -152,13 +130,12 @@ class RootDiskTest(group_host.LocalDiskTestCase):
         self.start(capacity=5, free=5)
         self.make(DATA, size=4)
         self.disks.check_room(LPAR, roots(5), None)
-        with self.assertRaises(exception.InsufficientSpace) as caught:
+        words = 'image_pool has 5 GB free'
+        with self.assertRaisesRegex(exception.InsufficientSpace, words):
             self.disks.check_room(LPAR, roots(6), None)
-        self.assertIn('image_pool has 5 GB free', str(caught.exception))
         with self.assertRaises(exception.InsufficientSpace):
             self.disks.check_room(self.lpar_named('archive'), roots(2), None)
-
-    def test_volume_group_of_large_units_needs_more_room(self):
+        # A volume group of large units needs more room.
         self.start(capacity=12, free=11, unit=4)
         self.disks.check_room(LPAR, roots(8), None)
         with self.assertRaises(exception.InsufficientSpace):
@@ -168,27 +145,19 @@ class RootDiskTest(group_host.LocalDiskTestCase):
         self.disks.check_room(LPAR, roots(1), 1024)
         self.disks.make_medium(LPAR, b'iso')
         self.disks.check_room(LPAR, roots(1), storage.GIB)
-        with self.assertRaises(exception.InsufficientSpace) as caught:
+        words = 'the media repository vopt'
+        with self.assertRaisesRegex(exception.InsufficientSpace, words):
             self.disks.check_room(LPAR, roots(1), 4 * storage.GIB)
-        self.assertIn('the media repository vopt', str(caught.exception))
 
     def test_forget_uploads_removes_descriptions_of_killed_service(self):
         # Media need a repository.
         self.disks.make_medium(self.lpar_named('archive'), b'iso')
+        kind, vios = vios_file.FileType.MEDIA_ISO, self.disks._groups.vios
         for name in (NAME, 'nv4b1c2d3e0f00.iso', 'somebody'):
-            file = vios_file.File.bld(
-                self.adapter,
-                name,
-                vios_file.FileType.MEDIA_ISO,
-                self.disks._groups.vios,
-            )
-            file.create()
+            vios_file.File.bld(self.adapter, name, kind, vios).create()
         self.disks.forget_uploads()
-        feed = self.adapter.read('File', service='web').feed
-        names = [
-            vios_file.File.wrap(entry).file_name for entry in feed.entries
-        ]
-        self.assertEqual(['somebody'], names)
+        left = vios_file.File.wrap(self.adapter.read('File', service='web'))
+        self.assertEqual(['somebody'], [file.file_name for file in left])
 
     def test_silent_vios_is_waited_for(self):
         self.control.add_fault(match='VolumeGroup.feed', status=500)
@@ -262,20 +231,13 @@ class BlankDiskTest(group_host.LocalDiskTestCase):
 
     def test_check_room_adds_rounded_sizes_and_names_disks(self):
         self.start(capacity=12, free=12, unit=4)
-        disks = [
-            storage.Disk(storage.ROOT, 4),
-            storage.Disk(storage.EPHEMERALS[0], 1),
-        ]
-        swap = storage.Disk(storage.SWAP, 0.5)
+        root = storage.Disk(storage.ROOT, 4)
+        disks = [root, storage.Disk(storage.EPHEMERALS[0], 1)]
+        swap, large = (storage.Disk(storage.SWAP, gb) for gb in (0.5, 4.5))
         self.disks.check_room(LPAR, [*disks, swap], None)
-        with self.assertRaises(exception.InsufficientSpace) as caught:
-            self.disks.check_room(
-                LPAR, [*disks, storage.Disk(storage.SWAP, 4.5)], None
-            )
-        self.assertIn(
-            'root disk of 4 GB, ephemeral 1 disk of 1 GB, swap disk of 4.5 GB',
-            str(caught.exception),
-        )
+        words = 'root disk of 4 GB, ephemeral 1 disk of 1 GB, swap disk of 4.5'
+        with self.assertRaisesRegex(exception.InsufficientSpace, words):
+            self.disks.check_room(LPAR, [*disks, large], None)
 
     def test_check_room_counts_blank_disks_of_the_instance_as_free(self):
         self.start(capacity=5, free=5)

@@ -88,64 +88,51 @@ class AttachTest(pool_host.DiskTestCase):
             for name, mappings in self.mappings().items()
         }
 
-    def test_disks_are_mapped_by_each_server_of_cluster(self):
+    def test_disks_are_mapped_by_each_server_of_cluster_once(self):
         self.disks.attach(self.lpar, self.stored)
         self.assertEqual(
             {'vios1': [48, 59, 60], 'vios2': [32, 43], 'vios3': []},
             self.slots(),
         )
-
-    def test_second_attach_changes_nothing(self):
-        self.disks.attach(self.lpar, self.stored)
         before = self.control.state()
         self.disks.attach(self.lpar, self.stored)
         self.assertEqual(before, self.control.state())
 
-    def test_server_that_does_not_run_is_left_out(self):
-        self.control.set_partition('vios2', state='not activated')
-        self.disks.attach(self.lpar, self.stored)
-        self.assertEqual([], self.slots()['vios2'])
-
-    def test_mappings_of_server_that_does_not_run_are_in_doubt(self):
+    def test_server_that_does_not_run_is_left_out_and_in_doubt(self):
         self.assertEqual(set(), self.disks.attached(self.lpar))
         self.control.set_partition('vios2', state='not activated')
         with self.assertRaisesRegex(exception.RestError, 'vios2 is not'):
             self.disks.attached(self.lpar)
         self.disks.attach(self.lpar, self.stored)
-        self.assertEqual(
-            {stored.name for stored in self.stored},
-            self.disks.attached(self.lpar),
-        )
+        self.assertEqual([], self.slots()['vios2'])
+        names = {stored.name for stored in self.stored}
+        self.assertEqual(names, self.disks.attached(self.lpar))
 
-    def test_attach_fails_without_running_server(self):
-        for name in ('vios1', 'vios2'):
+    def test_attach_fails_without_server_of_medium_or_any(self):
+        for name, stored in (
+            ('vios1', self.stored),
+            ('vios2', self.stored[:2]),
+        ):
             self.control.set_partition(name, state='not activated')
-        with self.assertRaises(exception.RestBusy):
-            self.disks.attach(self.lpar, self.stored[:2])
-
-    def test_medium_needs_its_server(self):
-        self.control.set_partition('vios1', state='not activated')
-        with self.assertRaises(exception.RestBusy):
-            self.disks.attach(self.lpar, self.stored)
+            with self.assertRaises(exception.RestBusy):
+                self.disks.attach(self.lpar, stored)
 
     def test_storage_of_other_lpar_is_left_to_it_whatever_its_name(self):
-        other = self.lpar_named('database')
-        self.disks.attach(other, self.stored[:1])
+        self.disks.attach(self.lpar_named('database'), self.stored[:1])
+        with self.assertLogs('nova_powervm', 'WARNING') as logs:
+            self.disks.pool.delete(self.disks.pool.disks(self.lpar))
+        self.assertIn('is kept', ''.join(logs.output))
         self.disks.remove(self.lpar)
-        self.assertEqual(['database'], self.clients())
+        clients = [m['client'] for m in self.mappings()['vios1']]
+        self.assertEqual(['database'], clients)
         self.assertIn(storage.unit_name(self.lpar, storage.ROOT), self.units())
-
-    def clients(self):
-        return [m['client'] for m in self.mappings()['vios1']]
 
     def test_medium_and_uploads_use_server_that_is_up(self):
         self.control.set_partition('vios1', state='not activated')
         self.disks.capacity()
         self.disks.make_medium(LPAR, b'another iso')
-        self.assertIn(storage.config_drive_name(LPAR), self.media_names())
-
-    def media_names(self):
-        return [medium['name'] for medium in self.media()]
+        names = [medium['name'] for medium in self.media()]
+        self.assertIn(storage.config_drive_name(LPAR), names)
 
     def test_media_of_unknown_lpars_are_orphans(self):
         stem = storage.stem(self.lpar)
@@ -154,21 +141,16 @@ class AttachTest(pool_host.DiskTestCase):
         self.assertEqual([], self.media())
         self.assertEqual(3, len(self.units()))
 
-    def test_disk_of_running_lpar_is_in_use(self):
-        self.disks.attach(self.lpar, self.stored)
-        self.assertFalse(
-            any(k.in_use for k in self.disks.pool.disks(self.lpar))
-        )
-        self.control.set_partition('archive', state='running')
-        self.assertTrue(
-            all(k.in_use for k in self.disks.pool.disks(self.lpar))
-        )
-        careless = self.load(check_disks_in_use=False)
-        self.assertFalse(any(k.in_use for k in careless.pool.disks(self.lpar)))
+    def test_disk_of_running_lpar_is_in_use_and_kept(self):
+        def in_use(disks):
+            return {known.in_use for known in disks.pool.disks(self.lpar)}
 
-    def test_disk_in_use_is_kept_without_asking_host(self):
         self.disks.attach(self.lpar, self.stored)
+        self.assertEqual({False}, in_use(self.disks))
         self.control.set_partition('archive', state='running')
+        self.assertEqual({True}, in_use(self.disks))
+        careless = self.load(check_disks_in_use=False)
+        self.assertEqual({False}, in_use(careless))
         self.labels()
         self.disks.pool.delete(self.disks.pool.disks(self.lpar))
         self.assertEqual(['LogicalUnit.feed'], self.labels())
@@ -179,14 +161,6 @@ class AttachTest(pool_host.DiskTestCase):
         self.assertEqual(3, len(self.units()))
         self.assertEqual({'vios1': [], 'vios2': [], 'vios3': []}, self.slots())
         self.assertEqual([], self.media())
-
-    def test_remove_keeps_disk_that_is_mapped_elsewhere(self):
-        other = self.lpar_named('database')
-        self.disks.attach(other, self.stored[:1])
-        with self.assertLogs('nova_powervm', 'WARNING') as logs:
-            self.disks.pool.delete(self.disks.pool.disks(self.lpar))
-        self.assertIn('is kept', ''.join(logs.output))
-        self.assertIn(storage.unit_name(self.lpar, storage.ROOT), self.units())
 
     def media(self):
         (system,) = self.control.state()['systems']
@@ -241,45 +215,39 @@ class LookupTest(pool_host.PoolTestCase):
         made['clusters'][0]['pool']['tiers'] = list(self.tiers)
         return made
 
-    def refused(self, **settings):
-        with self.assertRaises(exception.ConfigurationError) as caught:
-            self.load(**settings).capacity()
-        return str(caught.exception)
+    def test_unknown_cluster_or_tier_is_refused_with_those_that_exist(self):
+        for words, settings in (
+            (
+                "cluster_name = 'other': no cluster of this host has this "
+                'name. The clusters are: cloud',
+                {'cluster_name': 'other'},
+            ),
+            (
+                "tier_name = 'slow': there is no such tier in pool pool1. Its "
+                'tiers are: SYSTEM, fast',
+                {'tier_name': 'slow'},
+            ),
+            ('The clusters are: none', {}),
+        ):
+            with self.subTest(**settings):
+                if not settings:
+                    systems = self.world()['systems']
+                    self.control.load_world({'systems': systems})
+                with self.assertRaisesRegex(
+                    exception.ConfigurationError, words
+                ):
+                    self.load(**settings).capacity()
 
-    def test_unknown_cluster_is_refused_with_those_that_exist(self):
-        self.assertIn(
-            "cluster_name = 'other': no cluster of this host has this name. "
-            'The clusters are: cloud',
-            self.refused(cluster_name='other'),
-        )
-
-    def test_unknown_tier_is_refused_with_those_that_exist(self):
-        self.assertIn(
-            "tier_name = 'slow': there is no such tier in pool pool1. Its "
-            'tiers are: SYSTEM, fast',
-            self.refused(tier_name='slow'),
-        )
-
-    def test_disks_are_found_in_all_tiers(self):
-        self.load(tier_name='fast').make_blank(LPAR, SWAP)
-        (known,) = self.load().pool.disks(LPAR)
-        self.assertEqual(SWAP, known.disk)
-
-    def test_tier_without_space_is_full_whatever_pool_has(self):
-        disks = self.load(tier_name='fast')
+    def test_tier_that_is_named_gets_disks_until_it_is_full(self):
+        disks = self.load(tier_name='fast', cluster_name='cloud')
         with self.assertRaises(exception.InsufficientSpace):
             disks.make_blank(LPAR, storage.Disk(storage.SWAP, 11))
-
-    def test_tier_that_is_named_gets_disks(self):
-        disks = self.load(tier_name='fast', cluster_name='cloud')
         disks.make_blank(LPAR, SWAP)
         (unit,) = self.units().values()
         self.assertEqual('fast', unit['tier'])
         self.assertEqual(10, disks.capacity().total_gb)
-
-    def test_host_without_cluster_is_refused(self):
-        self.control.load_world({'systems': self.world()['systems']})
-        self.assertIn('The clusters are: none', self.refused())
+        (known,) = self.load().pool.disks(LPAR)
+        self.assertEqual(SWAP, known.disk)
 
     def test_pool_that_was_recreated_is_found_again(self):
         disks = self.load()

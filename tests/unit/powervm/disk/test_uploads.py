@@ -16,6 +16,7 @@ import dataclasses
 import hashlib
 import threading
 import unittest
+from concurrent import futures
 
 from pypowervm.wrappers import virtual_io_server
 
@@ -101,21 +102,44 @@ class UploadTest(unittest.TestCase):
         self.assertEqual(DATA, self.control.contents(medium['udid']))
 
     def test_send_delivers_all_bytes(self):
-        source = self.send(DATA[:1000], DATA[1000:])
+        """Empty chunks do not end the upload."""
+        source = self.send(b'', DATA[:1000], b'', b'', DATA[1000:], b'')
         self.assert_arrived()
         self.assertTrue(source.closed)
 
-    def test_empty_chunks_do_not_end_upload(self):
-        self.send(b'', DATA[:1000], b'', b'', DATA[1000:], b'')
-        self.assert_arrived()
-
-    def test_short_upload_is_refused(self):
-        error = self.refused(exception.RestError, DATA[:-1])
-        self.assertIn('were promised', str(error))
-
-    def test_wrong_sha256_is_refused(self):
-        error = self.refused(exception.RestError, bytes(len(DATA)))
-        self.assertIn('SHA-256', str(error))
+    def test_refused_or_interrupted_upload_leaves_nothing(self):
+        rest_error, unreachable = (
+            exception.RestError,
+            exception.RestUnreachable,
+        )
+        for kind, words, chunk, fault in (
+            (rest_error, 'were promised', DATA[:-1], None),
+            (rest_error, 'SHA-256', bytes(len(DATA)), None),
+            (
+                rest_error,
+                'No more.',
+                DATA,
+                {'match': 'File.upload', 'status': 500, 'message': 'No more.'},
+            ),
+            (
+                unreachable,
+                'uploading medium.iso',
+                DATA,
+                {'match': 'File.upload', 'drop': True},
+            ),
+            (unreachable, '', DATA, {'match': 'File.create', 'drop': True}),
+            (
+                unreachable,
+                '',
+                DATA,
+                {'match': 'File.create', 'drop': True, 'phase': 'after'},
+            ),
+        ):
+            with self.subTest(words, fault=fault):
+                if fault:
+                    self.control.add_fault(**fault)
+                error = self.refused(kind, chunk)
+                self.assertIn(words, str(error))
 
     def test_sha256_may_be_left_out(self):
         upload = dataclasses.replace(self.upload(), sha256=None)
@@ -137,19 +161,10 @@ class UploadTest(unittest.TestCase):
         self.send(DATA)
         self.assert_arrived()
 
-    def test_lost_answer_removes_file_description(self):
-        self.control.add_fault(match='File.create', drop=True, phase='after')
-        self.refused(exception.RestUnreachable, DATA)
-
-    def test_unsent_announcement_leaves_nothing(self):
-        self.control.add_fault(match='File.create', drop=True)
-        self.refused(exception.RestUnreachable, DATA)
-
     def test_uploads_run_three_at_a_time(self):
         together = threading.Barrier(3)
         lock = threading.Lock()
-        sending = []
-        most = []
+        sending, most = [], []
 
         def chunks():
             with lock:
@@ -161,17 +176,9 @@ class UploadTest(unittest.TestCase):
             with lock:
                 sending.pop()
 
-        threads = [
-            threading.Thread(
-                target=self.uploads.send,
-                args=[self.upload(name=f'{number}.iso'), chunks()],
-            )
-            for number in range(9)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        made = [self.upload(name=f'{number}.iso') for number in range(9)]
+        with futures.ThreadPoolExecutor(9) as pool:
+            list(pool.map(self.uploads.send, made, [chunks() for _ in made]))
         self.assertEqual(9, len(self.media()))
         self.assertEqual(3, max(most))
 
@@ -184,15 +191,3 @@ class UploadTest(unittest.TestCase):
             with self.assertRaises(exception.RestUnreachable):
                 self.uploads.send(self.upload(), iter([DATA]))
             self.assertEqual(1, len(self.files()))
-
-    def test_error_of_host_is_raised(self):
-        self.control.add_fault(
-            match='File.upload', status=500, message='No more.'
-        )
-        error = self.refused(exception.RestError, DATA)
-        self.assertIn('No more.', str(error))
-
-    def test_dropped_connection_is_raised(self):
-        self.control.add_fault(match='File.upload', drop=True)
-        error = self.refused(exception.RestUnreachable, DATA)
-        self.assertIn('uploading medium.iso', str(error))
