@@ -102,22 +102,14 @@ def look(count, slot=None, found=None, **facts):
 
 class OfferTest(unittest.TestCase):
     def test_identified_slot_is_offered_with_class_and_traits(self):
-        entry = entry_of()
-
-        self.assertEqual(report.State.OFFERED, entry.state)
-        self.assertEqual('CUSTOM_GPU', entry.resource_class)
-        self.assertEqual(OFFERED, entry.traits)
-        self.assertIsNone(entry.reason)
-
-    def test_slot_of_its_server_stays_as_offered(self):
+        """That of its server stays so."""
         owned = values.slot(owner=values.client())
-
-        entry = entry_of(owned, provider(consumers=[SERVER]))
-
-        self.assertEqual(report.State.OFFERED, entry.state)
-        self.assertEqual(OFFERED, entry.traits)
-
-    def test_unidentified_slot_is_not_reported(self):
+        for given in ((), (owned, provider(consumers=[SERVER]))):
+            entry = entry_of(*given)
+            self.assertEqual(report.State.OFFERED, entry.state)
+            self.assertEqual('CUSTOM_GPU', entry.resource_class)
+            self.assertEqual(OFFERED, entry.traits)
+            self.assertIsNone(entry.reason)
         self.assertIsNone(entry_of(policy=policy.Policy()))
 
     def test_new_class_waits_for_used_and_for_reserved_provider(self):
@@ -169,24 +161,18 @@ class WithholdTest(unittest.TestCase):
                 made.entries[values.INDEX], owner.name or 'vios1'
             )
 
-    def test_slot_that_a_partition_owns_gets_no_provider(self):
-        made = make(values.slot(owner=FOREIGN))
-
-        self.assertEqual({}, made.entries)
-        _, reason = made.skipped[values.INDEX]
-        self.assertIn('database', reason.text)
-
-    def test_slot_of_both_that_nova_uses_is_skipped_and_names_both(self):
-        made = make(
-            values.slot(owner=values.client()),
-            nova_policy=NOVA,
-            nova_providers={values.INDEX: novas(consumers=[SERVER])},
-        )
-
-        self.assertEqual({}, made.entries)
-        _, reason = made.skipped[values.INDEX]
-        self.assertIn(reason.code, report.MISTAKES)
-        self.assertIn(NOVA.source, reason.text)
+    def test_slot_of_partition_or_of_both_that_nova_uses_is_skipped(self):
+        used = {values.INDEX: novas(consumers=[SERVER])}
+        of_both = {'nova_policy': NOVA, 'nova_providers': used}
+        for owner, facts, words in (
+            (FOREIGN, {}, 'database'),
+            (values.client(), of_both, NOVA.source),
+        ):
+            made = make(values.slot(owner=owner), **facts)
+            self.assertEqual({}, made.entries)
+            _, reason = made.skipped[values.INDEX]
+            self.assertIn(words, reason.text)
+            self.assertEqual(bool(facts), reason.code in report.MISTAKES)
 
     def test_withheld_slot_stays_so_while_file_of_nova_is_unknown(self):
         for found, expected in (
@@ -281,16 +267,17 @@ class RepairTest(unittest.TestCase):
         memory = make(None, provider()).memory
         return make(slot, found, memory)
 
+    def assert_state(self, state, made):
+        self.assertEqual(state, made.entries[values.INDEX].state)
+
     def test_slot_whose_provider_is_gone_is_left_out_once(self):
         without = self.after_report(None)
+        self.assert_state(report.State.REPAIRED, without)
         anew = make(None, None, without.memory)
-
-        self.assertEqual(
-            report.State.REPAIRED, without.entries[values.INDEX].state
-        )
-        self.assertEqual(
-            report.State.OFFERED, anew.entries[values.INDEX].state
-        )
+        self.assert_state(report.State.OFFERED, anew)
+        # Or it waits for Cyborg.
+        kept = without.keep({values.INDEX})
+        self.assert_state(report.State.OFFERED, kept)
 
     def test_slot_whose_inventory_was_lost_is_left_out_once(self):
         for classes in ((), ('CUSTOM_OLD',)):
@@ -329,15 +316,6 @@ class RepairTest(unittest.TestCase):
             stated.entries[values.INDEX].traits,
         )
         self.assertEqual(OFFERED, anew.entries[values.INDEX].traits)
-
-    def test_repair_that_waits_for_cyborg_leaves_slot_offered(self):
-        without = self.after_report(None)
-
-        kept = without.keep({values.INDEX})
-
-        self.assertEqual(
-            report.State.OFFERED, kept.entries[values.INDEX].state
-        )
 
     def test_slot_that_no_request_can_be_bound_to_is_left_out_once(self):
         facts = {'unbindable': frozenset({values.INDEX})}

@@ -47,17 +47,13 @@ class PlanLogTest(unittest.TestCase):
         """Plan, and give level and text of each line that is logged."""
         allowed = policy.Policy(paragraphs, '/inv')
         instances = {values.LPAR: frozenset(p.uuid for p in providers)}
-        facts = assessment.Facts(
-            allowed,
-            (values.slot(),) if slots is None else slots,
-            instances,
-            tuple(providers),
-        )
+        slots = (values.slot(),) if slots is None else slots
+        held = {p.uuid: dict.fromkeys(consumers, ()) for p in providers}
         plan = plans.make_plan(
-            assessment.assess(facts),
-            slot_providers.Allocations(
-                {p.uuid: dict.fromkeys(consumers, ()) for p in providers}
+            assessment.assess(
+                assessment.Facts(allowed, slots, instances, tuple(providers))
             ),
+            slot_providers.Allocations(held),
             values.name_of,
         )
         with self.assertLogs(LOG) as caught:
@@ -65,6 +61,13 @@ class PlanLogTest(unittest.TestCase):
             logging.getLogger(LOG).info('begin')
             self.log.log(allowed, plan)
         return [(r.levelno, r.getMessage()) for r in caught.records[1:]]
+
+    def assert_line(self, level, words, *given, **facts):
+        """Assert that one line is logged; return its text."""
+        ((found, text),) = self.tell(*given, **facts)
+        self.assertEqual(level, found)
+        self.assertIn(words, text)
+        return text
 
     def test_decision_is_logged_once(self):
         ((level, text),) = self.tell(GPUS)
@@ -92,42 +95,27 @@ class PlanLogTest(unittest.TestCase):
         self.assertIn('Withdrawing slot 21010020', text)
 
     def test_change_of_a_device_has_a_line_with_its_state(self):
-        marks = [
-            names.QUARANTINED_TRAIT,
-            names.quarantine_trait('FAILED'),
-        ]
+        marks = [names.QUARANTINED_TRAIT, names.quarantine_trait('FAILED')]
         once = dataclasses.replace(GPUS, one_time_use=True)
-        mine = values.slot(owner=values.client())
+        free, mine = values.slot(), values.slot(owner=values.client())
         known = names.generated_traits(values.slot())
         there = values.provider(traits=known)
+        marked = values.provider(traits=[*known, *marks])
+        burned = values.provider(
+            reserved=1, traits=[*known, names.ONE_TIME_USE_TRAIT]
+        )
         for state, paragraph, slot, provider in (
-            ('offered', GPUS, values.slot(), there),
+            ('offered', GPUS, free, there),
             ('attached', GPUS, mine, there),
-            ('offered', GPUS, values.slot(), there),
-            (
-                'quarantined',
-                GPUS,
-                values.slot(),
-                values.provider(traits=[*known, *marks]),
-            ),
+            ('offered', GPUS, free, there),
+            ('quarantined', GPUS, free, marked),
             ('attached', once, mine, there),
-            (
-                'burned',
-                once,
-                values.slot(),
-                values.provider(
-                    reserved=1, traits=[*known, names.ONE_TIME_USE_TRAIT]
-                ),
-            ),
+            ('burned', once, free, burned),
         ):
-            ((level, text),) = self.tell(
-                paragraph, slots=[slot], providers=[provider]
-            )
-            self.assertEqual(logging.INFO, level)
+            facts = {'slots': [slot], 'providers': [provider]}
+            text = self.assert_line(logging.INFO, '', paragraph, **facts)
             self.assertTrue(text.endswith(f'[{state}]'), text)
-            self.assertEqual(
-                [], self.tell(paragraph, slots=[slot], providers=[provider])
-            )
+            self.assertEqual([], self.tell(paragraph, **facts))
 
     def test_withdrawn_device_of_an_lpar_is_called_withdrawn(self):
         (_, text), *_ = self.tell(
@@ -141,14 +129,10 @@ class PlanLogTest(unittest.TestCase):
         once = dataclasses.replace(GPUS, one_time_use=True)
         used = values.provider(reserved=1, traits=[names.ONE_TIME_USE_TRAIT])
         elsewhere = values.slot(owner=values.client('CLEANER'))
-        ((level, text),) = self.tell(once, slots=[elsewhere], providers=[used])
-        self.assertIn('owned by', text)
+        facts = {'slots': [elsewhere], 'providers': [used]}
+        text = self.assert_line(logging.INFO, 'owned by', once, **facts)
         self.assertTrue(text.endswith('[burned]'), text)
-        self.assertEqual(logging.INFO, level)
-        ((level, text),) = self.tell(
-            once, slots=[elsewhere], providers=[used], consumers=['vm']
-        )
-        self.assertEqual(logging.WARNING, level)
+        self.assert_line(logging.WARNING, '', once, **facts, consumers=['vm'])
 
     def test_card_of_other_ids_is_warned_of_once(self):
         old = values.provider(
@@ -189,21 +173,17 @@ class PlanLogTest(unittest.TestCase):
         self.assertIn("paragraph 'all' (line 1) of /inv denies it", slot)
 
     def test_empty_slot_is_not_counted_as_device(self):
-        levels = [
-            level
-            for level, _ in self.tell(
-                GPUS, slots=(values.slot(pci_class=0xFFFF),)
-            )
-        ]
+        empty = (values.slot(pci_class=0xFFFF),)
+        levels = [level for level, _ in self.tell(GPUS, slots=empty)]
         self.assertEqual([logging.WARNING, logging.INFO], levels)
-
-    def test_file_without_paragraphs_is_logged_at_info(self):
-        self.assertEqual([logging.INFO], [level for level, _ in self.tell()])
+        # Without paragraphs
+        self.assert_line(logging.INFO, '')
 
     def test_conflict_is_logged_as_single_error(self):
-        provider = values.provider()
-        ((level, text),) = self.tell(GPUS, BY_PLACE, providers=[provider])
-        self.assertEqual(logging.ERROR, level)
+        free, reserved = values.provider(), values.provider(reserved=1)
+        text = self.assert_line(
+            *(logging.ERROR, '', GPUS, BY_PLACE), providers=[free]
+        )
         for words in (
             'slot 21010020 at U78CB.001.WZS0JZB-P1-C2 (GPU) is not offered',
             "paragraph 'gpus' (line 1) and by paragraph 'by place' (line 7)",
@@ -212,37 +192,30 @@ class PlanLogTest(unittest.TestCase):
             self.assertIn(words, text)
         # The provider was free, and is gone now.
         self.assertEqual([], self.tell(GPUS, BY_PLACE))
-
-    def test_conflict_over_allocated_device_names_instance(self):
-        ((level, text),) = self.tell(
-            GPUS, BY_PLACE, providers=[values.provider()], consumers=['vm']
-        )
-        self.assertEqual(logging.ERROR, level)
-        self.assertIn(f"Provider '{values.NAME}' is withdrawn", text)
-        self.assertIn('allocated to vm', text)
-
-    def test_conflict_over_reserved_device_says_provider_stays(self):
-        ((level, text),) = self.tell(
-            GPUS, BY_PLACE, providers=[values.provider(reserved=1)]
-        )
-        self.assertEqual(logging.ERROR, level)
-        self.assertIn('is withdrawn and stays. [', text)
+        for words, facts in (
+            (
+                f"Provider '{values.NAME}' is withdrawn",
+                {'providers': [free], 'consumers': ['vm']},
+            ),
+            ('is withdrawn and stays. [', {'providers': [reserved]}),
+        ):
+            text = self.assert_line(
+                *(logging.ERROR, words, GPUS, BY_PLACE), **facts
+            )
+            self.assertEqual('consumers' in facts, 'allocated to vm' in text)
 
     def test_withdrawal_of_allocated_device_is_warned_of(self):
-        ((level, text),) = self.tell(
-            providers=[values.provider()], consumers=['vm']
-        )
-        self.assertEqual(logging.WARNING, level)
-        self.assertIn('Withdrawing slot 21010020', text)
-        self.assertIn(
-            'It is allocated to vm: undo the change, or delete', text
-        )
-
-    def test_removal_of_free_provider_is_logged(self):
-        ((level, text),) = self.tell(providers=[values.provider()])
-        self.assertEqual(logging.INFO, level)
-        self.assertIn(
+        facts = {'providers': [values.provider()]}
+        self.assert_line(
+            logging.INFO,
             f"Removing slot 21010020 (provider '{values.NAME}'): no "
             'paragraph of /inv identifies it',
-            text,
+            **facts,
+        )
+        words = 'Withdrawing slot 21010020'
+        text = self.assert_line(
+            logging.WARNING, words, **facts, consumers=['vm']
+        )
+        self.assertIn(
+            'It is allocated to vm: undo the change, or delete', text
         )

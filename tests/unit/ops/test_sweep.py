@@ -69,31 +69,27 @@ class PoolDisksTest(unittest.TestCase):
         named = set() if named is None else named
         sweep.remove_pool_disks(sweep.Pass(means, named, None))
 
-    def test_disk_of_unknown_instance_is_named_once(self):
-        cloud, named = Cloud(disk(KNOWN), disk(UNKNOWN)), set()
-        with self.assertLogs(LOGGER, 'INFO') as logged:
-            self.remove(cloud, named)
-            self.remove(cloud, named)
-        (line,) = logged.output
-        self.assertIn(f'The disks {UNKNOWN} r in', line)
+    def test_disk_that_is_unknown_or_stays_is_named_once(self):
+        for found, words, deleted in (
+            ((disk(KNOWN), disk(UNKNOWN)), f'The disks {UNKNOWN} r in', []),
+            ((disk(GONE),), '', [[disk(GONE)]] * 2),
+        ):
+            cloud, named = Cloud(*found), set()
+            with self.assertLogs(LOGGER, 'INFO') as logged:
+                self.remove(cloud, named)
+                self.remove(cloud, named)
+            (line,) = logged.output
+            self.assertIn(words, line)
+            self.assertEqual(bool(deleted), line.startswith('WARNING'))
+            self.assertEqual(deleted, [each for each in cloud.deleted if each])
 
-    def test_disk_that_cannot_be_deleted_is_named_once(self):
-        cloud, named = Cloud(disk(GONE)), set()
-        with self.assertLogs(LOGGER, 'WARNING') as logged:
-            self.remove(cloud, named)
-            self.remove(cloud, named)
-        self.assertEqual(1, len(logged.output))
-        self.assertEqual([[disk(GONE)]] * 2, cloud.deleted)
-
-    def test_empty_pool_asks_nova_nothing(self):
-        cloud = Cloud()
-        self.remove(cloud)
-        self.assertEqual([], cloud.asked)
-
-    def test_storage_of_one_host_has_no_pool_disks(self):
-        cloud = Cloud(disk(GONE))
-        self.remove(cloud, pool=None)
-        self.assertEqual([], cloud.asked + cloud.deleted)
+    def test_empty_pool_or_storage_of_one_host_asks_nova_nothing(self):
+        for cloud, driver in (
+            (Cloud(), {}),
+            (Cloud(disk(GONE)), {'pool': None}),
+        ):
+            self.remove(cloud, **driver)
+            self.assertEqual([], cloud.asked + cloud.deleted)
 
     def test_unknown_records_delete_nothing(self):
         cloud = Cloud(disk(GONE))
