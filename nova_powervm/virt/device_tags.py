@@ -18,6 +18,8 @@ from typing import Any
 
 from nova import objects
 
+from nova_powervm.virt import record_changes
+
 
 def describe_tagged(
     context: Any, instance: Any, network_info: Iterable[Any] | None
@@ -36,10 +38,12 @@ def describe_tagged(
     return objects.InstanceDeviceMetadata(devices=devices)
 
 
-def save(context: Any, instance: Any, network_info: Iterable[Any]) -> None:
+def record(
+    context: Any, instance: Any, network_info: Iterable[Any]
+) -> None:
     """Record the tagged devices of an instance, for the metadata service."""
     instance.device_metadata = describe_tagged(context, instance, network_info)
-    instance.save()
+    record_changes.save_metadata(instance)
 
 
 def _ports(

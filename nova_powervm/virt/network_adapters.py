@@ -143,7 +143,7 @@ class NetworkAdapters:
             ) from error
         try:
             ports = [*instance.get_network_info(), vif]
-            device_tags.save(context, instance, ports)
+            device_tags.record(context, instance, ports)
         except Exception as error:
             LOG.exception(
                 'The tag of port %s cannot be recorded; it is detached again.',
@@ -173,7 +173,7 @@ class NetworkAdapters:
             ) from error
         try:
             ports = instance.get_network_info()
-            device_tags.save(
+            device_tags.record(
                 context, instance, [p for p in ports if p['id'] != vif['id']]
             )
         except Exception:

@@ -36,7 +36,9 @@ _ATTEMPTS = 5
 
 
 def save_metadata(instance: Any) -> None:
-    """Save an instance of which the driver's own metadata has changed.
+    """Save an instance of which metadata that is the driver's has changed.
+
+    That is what it keeps in the system metadata, and the tags of devices.
 
     No state of Nova's is concerned.
     """
