@@ -38,9 +38,7 @@ def describe_tagged(
     return objects.InstanceDeviceMetadata(devices=devices)
 
 
-def record(
-    context: Any, instance: Any, network_info: Iterable[Any]
-) -> None:
+def record(context: Any, instance: Any, network_info: Iterable[Any]) -> None:
     """Record the tagged devices of an instance, for the metadata service."""
     instance.device_metadata = describe_tagged(context, instance, network_info)
     record_changes.save_metadata(instance)
