@@ -20,6 +20,9 @@ that a test could change, except Placement's answers: a write forgets them.
 import functools
 import gc
 import re
+import threading
+import time
+import types
 
 import futurist
 import jsonschema
@@ -29,6 +32,7 @@ from futurist import _thread
 from futurist import _utils
 from nova.api.openstack.compute import routes
 from nova.tests.functional import fixtures as nova_fixtures
+from oslo_messaging._drivers import impl_fake
 from oslo_policy import policy
 from oslo_versionedobjects import base as versioned_objects
 from placement import deploy
@@ -58,6 +62,7 @@ def cache_between_tests():
     # It looks through all environment variables at each request.
     requests.sessions.get_environ_proxies = lambda url, no_proxy=None: {}
     _keep_names_of_fields()
+    _wake_listeners()
     _thread.ThreadWorker = WokenWorker
 
 
@@ -224,6 +229,33 @@ def _share_controllers():
             routes.ROUTE_LIST = whole
 
     routes.APIRouterV21.__init__ = make_each_once
+
+
+def _wake_listeners():
+    """Wake those who listen for messages when there is one, or a stop.
+
+    The library's fake listeners look twenty times a second, each for itself.
+    """
+    told = threading.Condition()
+
+    def telling(function):
+        def call_and_tell(*args, **options):
+            result = function(*args, **options)
+            with told:
+                told.notify_all()
+            return result
+
+        return call_and_tell
+
+    def sleep(_):
+        with told:
+            # A message may have come just before.
+            told.wait(0.25)
+
+    exchange, listener = impl_fake.FakeExchange, impl_fake.FakeListener
+    exchange.deliver_message = telling(exchange.deliver_message)
+    listener.stop = telling(listener.stop)
+    impl_fake.time = types.SimpleNamespace(time=time.time, sleep=sleep)
 
 
 class WokenWorker(_thread.ThreadWorker):
