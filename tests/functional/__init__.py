@@ -13,6 +13,13 @@
 """Tests that start nova's services."""
 
 import logging
+import os
 
 # Said after each test's own log is closed, and so into the runner's output.
 logging.getLogger('nova.thread_pool_factory').setLevel(logging.WARNING)
+
+if 'OS_DEBUG' not in os.environ:
+    # Nova's tests would format all that these say for debugging, unseen.
+    logging.getLogger('nova').setLevel(logging.INFO)
+    logging.getLogger('oslo_concurrency').setLevel(logging.INFO)
+    logging.getLogger('placement').setLevel(logging.WARNING)

@@ -178,9 +178,10 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
         return found
 
     def _is_at_rest(self, uuid):
-        record = self._record(uuid)
-        if not record or record.task_state or record.vm_state == 'building':
+        states = self._states(uuid)
+        if not states or states.task_state or states.vm_state == 'building':
             return False
+        record = self._record(uuid)
         # The events end last of all, but only once if a step is repeated.
         return (
             (

@@ -24,18 +24,6 @@ class MovingTestCase(base.PowerVMTestCase):
         self.flags(allow_resize_to_same_host=True)
         self.flags(max_attempts=1, group='scheduler')
 
-    def make_flavor(self, extra_specs=(), **sizes):
-        """Create a flavor; return its id."""
-        self.flavors = getattr(self, 'flavors', 0) + 1
-        sizes = {'memory_mb': 512, 'vcpu': 1, 'disk': 1} | sizes
-        return self._create_flavor(
-            name=f'flavor{self.flavors}',
-            id=1000 + self.flavors,
-            extra_spec=dict(extra_specs),
-            ephemeral=sizes.pop('ephemeral', 0),
-            **sizes,
-        )
-
     def resize(self, server, extra_specs=(), **sizes):
         """Resize a server to a new flavor; return it to be verified."""
         flavor = self.make_flavor(extra_specs, **sizes)

@@ -19,21 +19,27 @@ that a test could change, except Placement's answers: a write forgets them.
 
 import functools
 import gc
-import itertools
 import re
 import threading
+import time
+import types
 
 import futurist
 import jsonschema
+import requests
 import sqlalchemy
 from futurist import _thread
 from futurist import _utils
 from nova.api.openstack.compute import routes
+from nova.tests.functional import fixtures as nova_fixtures
+from oslo_messaging._drivers import impl_fake
 from oslo_policy import policy
 from oslo_versionedobjects import base as versioned_objects
 from placement import deploy
 from sqlalchemy import pool
 from sqlalchemy.dialects.sqlite import pysqlite
+
+from tests.functional import placement_app
 
 
 def cache_between_tests():
@@ -52,8 +58,11 @@ def cache_between_tests():
     _keep_validators()
     _share_controllers()
     _keep_parsed_policies()
-    _keep_answers()
+    _ask_placement_directly()
+    # It looks through all environment variables at each request.
+    requests.sessions.get_environ_proxies = lambda url, no_proxy=None: {}
     _keep_names_of_fields()
+    _wake_listeners()
     _thread.ThreadWorker = WokenWorker
 
 
@@ -91,7 +100,9 @@ def _keep_connections():
     """Keep SQLite connections open, one per thread and database.
 
     oslo.db opens and closes one for each transaction, and closing the last
-    connection of a database makes SQLite clean up its files.
+    connection of a database makes SQLite clean up its files. It also begins
+    each transaction with a statement of its own, which sqlalchemy compiles,
+    unless one has begun.
     """
     make = sqlalchemy.create_engine
 
@@ -105,7 +116,15 @@ def _keep_connections():
                     'check_same_thread': False,
                 },
             }
-        return make(url, **options)
+        engine = make(url, **options)
+        sqlalchemy.event.listen(engine, 'begin', begin)
+        return engine
+
+    def begin(connection):
+        database = connection.connection.dbapi_connection
+        if not database.in_transaction:
+            database.execute('BEGIN')
+        connection.info['in_transaction'] = True
 
     sqlalchemy.create_engine = make_with_pool
 
@@ -149,84 +168,17 @@ def _keep_parsed_policies():
     policy.parse_file_contents = lambda data: dict(parse(data))
 
 
-def _keep_answers():
-    """Let Placement answer each question once until something is written.
-
-    Nova asks for the allocations of each provider whenever it updates one.
-    """
+def _ask_placement_directly():
+    """Let Nova ask Placement without HTTP, and each question once."""
     make = deploy.loadapp
-    deploy.loadapp = lambda config: KeptAnswers(make(config))
+    deploy.loadapp = lambda config: placement_app.KeptAnswers(make(config))
+    set_up = nova_fixtures.PlacementFixture.setUp
 
+    def set_up_without_http(fixture):
+        set_up(fixture)
+        fixture._client.session = placement_app.Session(fixture.endpoint)
 
-class KeptAnswers:
-    """A WSGI middleware that keeps Placement's answers until the next write.
-
-    :param app: Placement.
-    """
-
-    #: Changes before and after each write to any Placement of the process:
-    #: two may share a database.
-    _writes = itertools.count()
-    _state = next(_writes)
-
-    def __init__(self, app):
-        self._app = app
-        self._lock = threading.Lock()
-        self._kept = {}
-        self._kept_state = None
-
-    def __call__(self, environ, start_response):
-        if environ['REQUEST_METHOD'] != 'GET':
-            return self._write(environ, start_response)
-        state = KeptAnswers._state
-        key = tuple(environ.get(name) for name in _QUESTION)
-        answer = self._find(key, state)
-        if answer is None:
-            answer = _ask(self._app, environ)
-            self._keep(key, answer, state)
-        status, headers, body = answer
-        start_response(status, list(headers))
-        return [body]
-
-    def _write(self, environ, start_response):
-        KeptAnswers._state = next(KeptAnswers._writes)
-        try:
-            status, headers, body = _ask(self._app, environ)
-        finally:
-            KeptAnswers._state = next(KeptAnswers._writes)
-        start_response(status, headers)
-        return [body]
-
-    def _find(self, key, state):
-        with self._lock:
-            return self._kept.get(key) if state == self._kept_state else None
-
-    def _keep(self, key, answer, state):
-        with self._lock:
-            if state != KeptAnswers._state:
-                return
-            if state != self._kept_state:
-                self._kept.clear()
-                self._kept_state = state
-            if answer[0].startswith('2'):
-                self._kept[key] = answer
-
-
-#: What an answer depends on, besides the database.
-_QUESTION = (
-    'PATH_INFO',
-    'QUERY_STRING',
-    'HTTP_OPENSTACK_API_VERSION',
-    'HTTP_ACCEPT',
-    'HTTP_X_AUTH_TOKEN',
-)
-
-
-def _ask(app, environ):
-    """Return status, headers and body of the answer to a request."""
-    start = []
-    body = b''.join(app(environ, lambda *given: start.extend(given[:2])))
-    return *start, body
+    nova_fixtures.PlacementFixture.setUp = set_up_without_http
 
 
 def _keep_names_of_fields():
@@ -277,6 +229,33 @@ def _share_controllers():
             routes.ROUTE_LIST = whole
 
     routes.APIRouterV21.__init__ = make_each_once
+
+
+def _wake_listeners():
+    """Wake those who listen for messages when there is one, or a stop.
+
+    The library's fake listeners look twenty times a second, each for itself.
+    """
+    told = threading.Condition()
+
+    def telling(function):
+        def call_and_tell(*args, **options):
+            result = function(*args, **options)
+            with told:
+                told.notify_all()
+            return result
+
+        return call_and_tell
+
+    def sleep(_):
+        with told:
+            # A message may have come just before.
+            told.wait(0.25)
+
+    exchange, listener = impl_fake.FakeExchange, impl_fake.FakeListener
+    exchange.deliver_message = telling(exchange.deliver_message)
+    listener.stop = telling(listener.stop)
+    impl_fake.time = types.SimpleNamespace(time=time.time, sleep=sleep)
 
 
 class WokenWorker(_thread.ThreadWorker):

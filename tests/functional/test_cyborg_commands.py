@@ -287,7 +287,7 @@ class CommandsTest(CyborgTestCase):
             if row['Flavor'] != 'm1.tiny.specs'
         }
 
-    def make_flavor(self, name, extra_specs):
+    def make_named(self, name, extra_specs):
         flavor = self._create_flavor(name=name, extra_spec=extra_specs)
         self.addCleanup(self.api.delete_flavor, flavor)
 
@@ -299,9 +299,9 @@ class CommandsTest(CyborgTestCase):
             'fake': {'resources:FPGA': '1'},
         }.items():
             self.cyborg.create_profile(group, name=name)
-        self.make_flavor('good', {'accel:device_profile': 'crypto'})
-        self.make_flavor('gone', {'accel:device_profile': 'away'})
-        self.make_flavor('plain', {f'resources1:{CRYPTO}': '1'})
+        self.make_named('good', {'accel:device_profile': 'crypto'})
+        self.make_named('gone', {'accel:device_profile': 'away'})
+        self.make_named('plain', {f'resources1:{CRYPTO}': '1'})
         expected = {
             ('gone', 'error', 'accel:device_profile'),
             ('greedy', 'error', f'groups[0]: resources:{CRYPTO}'),

@@ -152,23 +152,6 @@ class DiskTest(base.PowerVMTestCase):
         self.assertEqual((disks, media), (self.by_role(), self.media()))
         self.assert_mapped(kept, 'r', 's', '.iso')
 
-    def story_second_delete_completes_interrupted_removal(self):
-        server = self.boot(
-            {}, disk=1, swap=512, request={'config_drive': True}
-        )
-        self.control().add_fault(match='VolumeGroup.update', status=500)
-        self.api.delete_server(server['id'])
-        self._wait_for_state_change(server, 'ERROR')
-        self.assertIsNotNone(self.lpar(server))
-
-        self.notifier.reset()
-        self.api.delete_server(server['id'])
-        self.notifier.wait_for_versioned_notifications(
-            'instance.delete.end', timeout=60
-        )
-
-        self.assert_nothing_left(server)
-
     def story_rebuild_makes_disks_anew_with_their_sizes(self):
         server = self.boot_with_ephemerals(2, 3)
         old = self.by_role()

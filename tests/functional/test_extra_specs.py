@@ -138,6 +138,7 @@ class ExtraSpecTest(moving.MovingTestCase, pools.PoolTestCase):
                     {'extra_specs': {key: value}},
                 )
                 self.assertEqual(400, found.response.status_code)
+        self.admin_api.post_extra_spec(flavor, {'extra_specs': specs(_SHARED)})
 
     def story_unsupported_mode_is_a_fault_and_leaves_nothing(self):
         server = self.boot(

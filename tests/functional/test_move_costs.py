@@ -120,6 +120,20 @@ class MoveCostTestCase(moving.MovingTestCase):
         }
         return asked, len(self.recorder.take())
 
+    def assert_whole(self, host, memory_mb=512):
+        """Verify that a server without devices runs on one host only."""
+        lpars = {name: self.lpar(self.moved, name) for name in self.hosts}
+        found = {name: lpar for name, lpar in lpars.items() if lpar}
+        self.assertEqual({host}, found.keys())
+        lpar = found[host]
+        self.assertEqual(
+            ('running', memory_mb, {}),
+            (lpar.state, lpar.memory_mb, lpar.slots),
+        )
+        self.assertEqual(
+            [host], [name for name in self.hosts if self.mappings(name)]
+        )
+
 
 class ResizeCostTest(MoveCostTestCase):
     """One host with four devices for repeated use."""
@@ -140,6 +154,7 @@ class ResizeCostTest(MoveCostTestCase):
         asked, sent = self.measure(self.revert, self.moved)
         self.assertEqual({'host1': IN_PLACE_REVERT}, asked)
         self.assertEqual(13, sent)
+        self.assert_whole('host1', memory_mb=1024)
 
 
 class OneTimeUseResizeCostTest(
@@ -205,8 +220,10 @@ class PlainMigrationCostTest(MoveCostTestCase, pools.PoolTestCase):
         self.assertEqual(10, len(asked['host2']))
         self.assertEqual(18, sent)
         self.assertEqual(8, self.measure(self.confirm, self.moved)[1])
+        self.assert_whole('host2')
         self.measure(self.migrate, self.moved)
         self.assertEqual(13, self.measure(self.revert, self.moved)[1])
+        self.assert_whole('host2')
 
 
 class LibvirtMoveCostTest(libvirt_base.ServersTestBase):

@@ -12,8 +12,7 @@
 """The cells of the table of moves: each operation with each kind of device.
 
 The table is in the page on moves. Each story stands for a row. Its server has
-a device of each kind; where a server without devices takes another way through
-Nova or the driver, there is one of those, too.
+a device of each kind. Servers without devices move in ``test_move_costs``.
 """
 
 from nova.tests.functional.api import client as api_client
@@ -41,15 +40,11 @@ _FILE = (
 """
 )
 
-#: Extra specs of the flavor of each kind of server.
-KINDS = {
-    'no device': {},
-    'devices': base.gpu_groups(1)
-    | {
-        'resources2:CUSTOM_ONCE': '1',
-        'trait2:OWNER_NOVA': 'required',
-        'group_policy': 'none',
-    },
+#: Extra specs of a flavor with a device of each kind.
+DEVICES = base.gpu_groups(1) | {
+    'resources2:CUSTOM_ONCE': '1',
+    'trait2:OWNER_NOVA': 'required',
+    'group_policy': 'none',
 }
 
 
@@ -72,98 +67,95 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
     # Rows
 
     def story_resize_within_host_is_confirmed(self):
-        self.boot_each(*KINDS, within_host=True)
-        self.each(self.enlarge)
+        self.boot_first(within_host=True)
+        self.enlarge()
         self.assert_moved('host1', memory_mb=1024)
-        self.each(self.confirm)
+        self.server = self.confirm(self.server)
         self.assert_settled('host1')
         self.finish(burns=2)
 
     def story_resize_within_host_is_reverted(self):
-        self.boot_each(*KINDS, within_host=True)
-        self.each(self.enlarge)
-        self.each(self.revert)
-        for kind, server in self.servers.items():
-            self.assertEqual(self.old[kind], self.owned(server))
-            self.assertEqual(512, self.lpar(server).memory_mb)
+        self.boot_first(within_host=True)
+        self.enlarge()
+        self.server = self.revert(self.server)
+        self.assertEqual(self.old, self.owned(self.server))
+        self.assertEqual(512, self.lpar(self.server).memory_mb)
         self.assert_settled('host1')
         self.finish(burns=2)
 
     def story_resize_to_other_host_is_confirmed(self):
-        self.boot_each('devices')
-        self.each(self.enlarge)
+        self.boot_first()
+        self.enlarge()
         self.assert_moved('host2', memory_mb=1024)
-        self.each(self.confirm)
+        self.server = self.confirm(self.server)
         self.assert_settled('host2')
         self.finish(burns=2)
 
     def story_cold_migration_is_confirmed(self):
-        self.boot_each(*KINDS)
-        self.each(self.migrate)
+        self.boot_first()
+        self.server = self.migrate(self.server)
         self.assert_moved('host2')
-        self.each(self.confirm)
+        self.server = self.confirm(self.server)
         self.assert_settled('host2')
         self.finish(burns=2)
 
     def story_move_to_other_host_is_reverted(self):
-        self.boot_each(*KINDS)
-        self.each(self.migrate)
-        self.each(self.revert)
-        for kind, server in self.servers.items():
-            self.assertEqual(self.old[kind], self.owned(server))
+        self.boot_first()
+        self.server = self.migrate(self.server)
+        self.server = self.revert(self.server)
+        self.assertEqual(self.old, self.owned(self.server))
         self.assert_settled('host1')
         self.finish(burns=2)
 
     def story_stopped_server_moves_and_stays_stopped(self):
-        self.boot_each('devices')
-        self.each(self._stop_server)
-        self.each(self.migrate)
+        self.boot_first()
+        self.server = self.migrate(self._stop_server(self.server))
         self.assert_moved('host2', state='not activated')
-        self.each(lambda server: self.confirm(server, 'SHUTOFF'))
+        self.server = self.confirm(self.server, 'SHUTOFF')
         self.assert_settled('host2', state='not activated')
         self.finish(burns=2)
 
     def story_deletion_before_confirmation_leaves_nothing(self):
-        self.boot_each('devices')
-        self.each(self.migrate)
+        self.boot_first()
+        self.server = self.migrate(self.server)
         self.finish(burns=2)
 
     def story_move_that_the_destination_refuses_changes_nothing(self):
-        self.boot_each('devices')
+        self.boot_first()
         before = self.host_state('host1'), self.host_state('host2')
-        for kind, server in self.servers.items():
-            reason = self.refuse_move(
-                server,
-                'resize',
-                flavorRef=self.make_flavor(KINDS[kind], memory_mb=777),
-            )
-            self.assertIn('host host2 cannot run it: ', reason)
-            self.assertIn('768 or ', reason)
-            self.assertEqual(
-                before, (self.host_state('host1'), self.host_state('host2'))
-            )
+        reason = self.refuse_move(
+            self.server,
+            'resize',
+            flavorRef=self.make_flavor(DEVICES, memory_mb=777),
+        )
+        self.assertIn('host host2 cannot run it: ', reason)
+        self.assertIn('768 or ', reason)
+        self.assertEqual(
+            before, (self.host_state('host1'), self.host_state('host2'))
+        )
         self.assert_settled('host1')
         self.finish(burns=1)
 
     def story_failed_move_is_repaired_by_hard_reboot(self):
-        self.boot_each('devices')
-        self.each(self.fail_to_migrate)
-        self.each(self.reboot_hard)
+        self.boot_first()
+        self.control('host2').plan_job('PowerOn', 'HSCL0000 No.')
+        self.server = self.migrate(self.server, expected='ERROR')
+        self.server = self.reboot_hard(self.server)
         self.assert_settled('host2')
         # What remains on the source is the operator's to remove.
-        for server in self.servers.values():
-            lpar = self.lpar(server, 'host1')
-            self.assertEqual('not activated', lpar.state)
-            self.delete_lpar(server, 'host1')
+        lpar = self.lpar(self.server, 'host1')
+        self.assertEqual('not activated', lpar.state)
+        driver = self.computes['host1'].manager.driver
+        driver.services.operations.partitions.delete(lpar.uuid)
         self.restart_host('host1')
         self.finish(burns=2)
 
     # Steps
 
-    def boot_each(self, *kinds, within_host=False):
-        """Boot a server of each of some kinds on the first host.
+    def boot_first(self, *, within_host=False):
+        """Boot a server on the first host.
 
-        :param within_host: Whether they are to be moved within this host.
+        :param within_host: Whether it is to be moved within this host.
         """
         self.flags(allow_resize_to_same_host=within_host)
         (service,) = self.admin_api.get_services(
@@ -173,96 +165,65 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             service['id'],
             {'status': 'disabled' if within_host else 'enabled'},
         )
-        requested = {
-            kind: self.start_boot(
-                KINDS[kind], disk=1, request={'host': 'host1'}
-            )
-            for kind in kinds
-        }
-        self.servers = {
-            kind: self._wait_until_built(server['id'])
-            for kind, server in requested.items()
-        }
-        self.old = {
-            kind: self.owned(server) for kind, server in self.servers.items()
-        }
+        self.server = self.boot(DEVICES, disk=1, request={'host': 'host1'})
+        self.old = self.owned(self.server)
 
-    def each(self, step):
-        """Take a step with the server of each kind, which it returns."""
-        for kind, server in self.servers.items():
-            self.kind = kind
-            try:
-                self.servers[kind] = step(server)
-            except Exception as error:
-                raise AssertionError(f'server with {kind}') from error
-
-    def enlarge(self, server):
-        """Resize a server to a flavor with more memory."""
-        return self.resize(server, KINDS[self.kind], memory_mb=1024)
-
-    def fail_to_migrate(self, server):
-        """Migrate a server that does not start on the second host."""
-        self.control('host2').plan_job('PowerOn', 'HSCL0000 No.')
-        return self.migrate(server, expected='ERROR')
+    def enlarge(self):
+        """Resize the server to a flavor with more memory."""
+        self.server = self.resize(self.server, DEVICES, memory_mb=1024)
 
     def assert_moved(self, host, **expected):
-        """Verify both sides of servers that wait for their confirmation."""
+        """Verify both sides of a server that waits for its confirmation."""
         self._run_periodics()
         expected = {'memory_mb': 512, 'state': 'running'} | expected
-        for kind, server in self.servers.items():
-            old = self.old[kind]
-            self.assertEqual(host, server['OS-EXT-SRV-ATTR:host'])
-            lpar = self.lpar(server, host)
-            self.assertEqual(
-                expected, {name: getattr(lpar, name) for name in expected}
-            )
-            self.assertEqual(2 if KINDS[kind] else 0, len(lpar.slots))
-            slots = set(lpar.slots)
-            self.assertEqual(slots, self.slots_of(server['id'], host))
-            self.assertEqual(old, self.slots_of(self.migration_uuid(server)))
-            if host != 'host1':
-                source = self.lpar(server, 'host1')
-                self.assertEqual('not activated', source.state)
-                self.assertEqual(old, set(source.slots))
-            else:
-                self.assertFalse(old & slots)
+        self.assertEqual(host, self.server['OS-EXT-SRV-ATTR:host'])
+        lpar = self.lpar(self.server, host)
+        self.assertEqual(
+            expected, {name: getattr(lpar, name) for name in expected}
+        )
+        slots = set(lpar.slots)
+        self.assertEqual(2, len(slots))
+        self.assertEqual(slots, self.slots_of(self.server['id'], host))
+        migration = self.migration_uuid(self.server)
+        self.assertEqual(self.old, self.slots_of(migration))
+        if host != 'host1':
+            source = self.lpar(self.server, 'host1')
+            self.assertEqual('not activated', source.state)
+            self.assertEqual(self.old, set(source.slots))
+        else:
+            self.assertFalse(self.old & slots)
 
     def assert_settled(self, host, state='running'):
-        """Verify that servers are on a host, and hold nothing elsewhere."""
+        """Verify that the server is on a host, and holds nothing elsewhere."""
         self._run_periodics()
-        for kind, server in self.servers.items():
-            self.assertEqual(host, server['OS-EXT-SRV-ATTR:host'])
-            lpar = self.lpar(server, host)
-            self.assertEqual(state, lpar.state)
-            self.assertEqual(2 if KINDS[kind] else 0, len(lpar.slots))
-            for name in self.hosts:
-                owned = set(lpar.slots) if name == host else set()
-                self.assertEqual(owned, self.slots_of(server['id'], name))
-            self.assertIn('root', self.disks_of(server))
+        self.assertEqual(host, self.server['OS-EXT-SRV-ATTR:host'])
+        lpar = self.lpar(self.server, host)
+        self.assertEqual(state, lpar.state)
+        self.assertEqual(2, len(lpar.slots))
+        for name in self.hosts:
+            owned = set(lpar.slots) if name == host else set()
+            self.assertEqual(owned, self.slots_of(self.server['id'], name))
+        self.assertIn('root', self.disks_of(self.server))
 
     def finish(self, burns):
-        """Delete the servers, and verify that nothing is left of them.
+        """Delete the server, and verify that nothing is left of it.
 
-        :param burns: How many one-time-use devices one has had for itself.
+        :param burns: How many one-time-use devices it has had.
         """
-        consumers = []
-        for server in self.servers.values():
-            migrations = self.admin_api.api_get(
-                f'/os-migrations?instance_uuid={server["id"]}'
-            ).body['migrations']
-            consumers += [server['id'], *(each['uuid'] for each in migrations)]
-            self._delete_server(server)
+        migrations = self.admin_api.api_get(
+            f'/os-migrations?instance_uuid={self.server["id"]}'
+        ).body['migrations']
+        self._delete_server(self.server)
         self._run_periodics()
-        for consumer in consumers:
+        for consumer in (self.server['id'], *(m['uuid'] for m in migrations)):
             self.assertEqual(
                 {}, self._get_allocations_by_server_uuid(consumer)
             )
         burned = 0
         for host in self.hosts:
             self.assertEqual([], self.vios(host)['scsi_mappings'])
-            for server in self.servers.values():
-                self.assertIsNone(self.lpar(server, host))
-                self.assertEqual({}, self.disks_of(server, host))
+            self.assertIsNone(self.lpar(self.server, host))
+            self.assertEqual({}, self.disks_of(self.server, host))
             burned += self.release_all(host)
         self.assertEqual(burns, burned)
 
@@ -278,15 +239,6 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
                 self.reserve(provider['uuid'], ONCE, 0)
                 count += 1
         return count
-
-    def delete_lpar(self, server, host):
-        """Delete an LPAR, as an operator does."""
-        partitions = self.driver(host).partitions
-        partitions.delete(self.lpar(server, host).uuid)
-
-    def driver(self, host):
-        """Return the operations of a host's driver."""
-        return self.computes[host].manager.driver.services.operations
 
 
 class CyborgMoveTest(

@@ -117,7 +117,7 @@ class RefusedRequestTest(base.PowerVMTestCase):
 
         with utils.temporary_mutation(self.api, microversion='2.56'):
             message = self.refuse(
-                'the flavor asks for quota:cpu_shares=10, but shares',
+                'the flavor asks for quota:cpu_shares=10, but a flavor for',
                 'its image asks for hw_firmware_type=uefi, but PowerVM',
                 'it asks for file injection, which requires a config drive',
                 extra_specs={

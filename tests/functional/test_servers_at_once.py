@@ -115,7 +115,7 @@ class ServersAtOnceTestCase(base.PowerVMTestCase):
         ]
 
     def _request(self, context, uuids, extra_specs):
-        self.flavors = getattr(self, 'flavors', 0) + 1
+        self.flavors += 1
         name = str(1000 + self.flavors)
         self._create_flavor(id=name, name=name, extra_spec=extra_specs, disk=0)
         return objects.RequestSpec.from_components(

@@ -11,11 +11,16 @@
 # under the License.
 
 
-"""What is kept between requests does not outlive a change."""
+"""What is kept of Placement's answers does not outlive a change."""
 
+import io
+import json
 import unittest
+import uuid
 
-from tests.functional import speed
+from keystoneauth1 import adapter
+
+from tests.functional import placement_app
 
 
 class Placement:
@@ -38,15 +43,46 @@ class KeptAnswersTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.placement = Placement()
-        self.kept = speed.KeptAnswers(self.placement)
+        self.kept = placement_app.KeptAnswers(self.placement)
+        self.last = 0
 
     def ask(
-        self, path='/resource_providers', method='GET', kept=None, **given
+        self,
+        path='/resource_providers',
+        method='GET',
+        kept=None,
+        body=b'',
+        **given,
     ):
         """Return the number that the request has, or the one before had."""
-        environ = {'REQUEST_METHOD': method, 'PATH_INFO': path} | given
-        (body,) = (kept or self.kept)(environ, lambda status, headers: None)
-        return int(body)
+        environ = {
+            'REQUEST_METHOD': method,
+            'PATH_INFO': path,
+            'CONTENT_LENGTH': str(len(body)),
+            'wsgi.input': io.BytesIO(body),
+        } | given
+        (number,) = (kept or self.kept)(environ, lambda *_: None)
+        return int(number)
+
+    def allocate(self, consumer, *providers):
+        """Write the allocations of a consumer."""
+        given = {'allocations': {key: {} for key in providers}}
+        body = json.dumps({consumer: given}).encode()
+        self.ask('/allocations', method='POST', body=body)
+
+    def assert_changed(self, providers, changed):
+        """Verify that the answers on some of the providers are new."""
+        answers = [
+            self.ask(f'/resource_providers/{one}/allocations')
+            for one in providers
+        ]
+        new = {
+            one
+            for one, answer in zip(providers, answers, strict=True)
+            if answer > self.last
+        }
+        self.last = self.placement.requests
+        self.assertEqual({*changed}, new)
 
     def test_answer_is_kept_for_same_question_only(self):
         self.assertEqual(1, self.ask())
@@ -58,7 +94,7 @@ class KeptAnswersTest(unittest.TestCase):
         self.assertEqual(4, self.ask(**version))
 
     def test_write_forgets_answers_of_all_placements(self):
-        other = speed.KeptAnswers(Placement())
+        other = placement_app.KeptAnswers(Placement())
         for method in ('PUT', 'POST', 'DELETE'):
             with self.subTest(method=method):
                 before = self.ask()
@@ -79,7 +115,7 @@ class KeptAnswersTest(unittest.TestCase):
         self.assertLess(before, self.ask())
 
     def test_answer_given_during_write_is_not_kept(self):
-        other = speed.KeptAnswers(Placement())
+        other = placement_app.KeptAnswers(Placement())
         self.placement.on_request = lambda: self.ask(method='PUT', kept=other)
 
         self.assertEqual([1, 2], [self.ask(), self.ask()])
@@ -88,3 +124,54 @@ class KeptAnswersTest(unittest.TestCase):
         self.placement.status = '503 Service Unavailable'
 
         self.assertEqual([1, 2], [self.ask(), self.ask()])
+
+    def test_write_to_provider_keeps_answers_on_others(self):
+        one, other = (str(uuid.uuid4()) for _ in range(2))
+        self.assert_changed([one, other], [one, other])
+
+        self.ask(f'/resource_providers/{one}/traits', method='PUT')
+        self.assert_changed([one, other], [one])
+
+        self.ask(f'/resource_providers/{one}', method='DELETE')
+        self.assert_changed([one, other], [one, other])
+
+    def test_allocations_concern_providers_that_consumer_had(self):
+        providers = [str(uuid.uuid4()) for _ in range(3)]
+        first, second, _ = providers
+        consumer = str(uuid.uuid4())
+        self.assert_changed(providers, providers)
+        for given, changed in (
+            ([first], [first]),
+            ([second], [first, second]),
+            ([], [first, second]),
+        ):
+            with self.subTest(given=given):
+                self.allocate(consumer, *given)
+                self.assert_changed(providers, changed)
+        path = f'/allocations/{consumer}'
+        self.ask(path, method='DELETE')
+        self.assert_changed(providers, [first, second])
+
+
+class SessionTest(unittest.TestCase):
+    def test_answer_is_that_of_the_application(self):
+        seen = {}
+
+        def app(environ, start_response):
+            seen.update(environ, body=environ['wsgi.input'].read())
+            start_response('409 Conflict', [('Content-Type', 'text/plain')])
+            return [b'taken']
+
+        placement_app.KeptAnswers(app)
+        session = placement_app.Session('http://here/placement')
+
+        answer = adapter.Adapter(session, raise_exc=False).put(
+            '/a%20b?name=c d', json=[1], headers={'x-auth-token': 'admin'}
+        )
+
+        self.assertEqual((409, 'taken'), (answer.status_code, answer.text))
+        self.assertEqual('text/plain', answer.headers['content-type'])
+        self.assertEqual('/a b', seen['PATH_INFO'])
+        self.assertEqual('name=c%20d', seen['QUERY_STRING'])
+        self.assertEqual('admin', seen['HTTP_X_AUTH_TOKEN'])
+        self.assertEqual(b'[1]', seen['body'])

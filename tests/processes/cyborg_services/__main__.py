@@ -20,6 +20,7 @@ its arguments; each gets one line on standard output, ``{"result": ...}`` or
 import argparse
 import faulthandler
 import functools
+import gc
 import json
 import os
 import sys
@@ -178,6 +179,9 @@ def main():
     service.prepare_service(['cyborg', '--config-file', arguments.config_file])
     accelerators.register_opts(CONF)
     services = Services(arguments.parts.split(','))
+    # What is in memory by now stays there.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
     answers.write('{"result": "ready"}\n')
     for line in sys.stdin:
         answers.write(json.dumps(_obey(services, line), default=str) + '\n')
