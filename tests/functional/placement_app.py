@@ -15,11 +15,9 @@
 Nova asks for the allocations of each provider whenever it updates one.
 """
 
-import collections
 import io
 import itertools
 import json as json_format
-import re
 import urllib.parse
 
 import requests
@@ -32,64 +30,20 @@ _QUESTION = (
     'HTTP_ACCEPT',
     'HTTP_X_AUTH_TOKEN',
 )
-#: Inventories, traits, aggregates, usages or allocations of one provider.
-_OF_PROVIDER = re.compile('/resource_providers/([^/]+)/')
-_ALLOCATIONS = '/allocations'
-
-
-class _Writes:
-    """Knows which answers the writes to any Placement may have changed.
-
-    Two Placements may share a database. Each write is noted when it begins
-    and when it ends.
-    """
-
-    def __init__(self):
-        self._numbers = itertools.count(1)
-        self._last = self._last_to_all = 0
-        self._last_to = collections.Counter()
-        # All providers that a consumer has ever asked for.
-        self._providers = collections.defaultdict(set)
-
-    def state_of(self, path):
-        """Return what is the same as long as answers at a path are."""
-        if found := _OF_PROVIDER.match(path):
-            return max(self._last_to_all, self._last_to[found[1]])
-        return self._last
-
-    def providers(self, path, body):
-        """Return the providers that a write concerns; None for all."""
-        if found := _OF_PROVIDER.match(path):
-            return {found[1]}
-        if not path.startswith(_ALLOCATIONS):
-            return None
-        asked = json_format.loads(body or '{}')
-        if consumer := path[len(_ALLOCATIONS) + 1 :]:
-            asked = {consumer: asked}
-        for consumer, wanted in asked.items():
-            self._providers[consumer].update(wanted.get('allocations', ()))
-        return set().union(*(self._providers[one] for one in asked))
-
-    def note(self, providers):
-        """Note the beginning or the end of a write."""
-        self._last = next(self._numbers)
-        if providers is None:
-            self._last_to_all = self._last
-        for provider in providers or ():
-            self._last_to[provider] = self._last
-
-
-_writes = _Writes()
 
 
 class KeptAnswers:
-    """A WSGI middleware that keeps answers until a write may change them.
+    """A WSGI middleware that keeps Placement's answers until the next write.
 
     :param app: Placement.
     """
 
     #: The one that was made last.
     latest = None
+    #: Changes before and after each write to any Placement of the process:
+    #: two may share a database.
+    _writes = itertools.count()
+    _state = next(_writes)
 
     def __init__(self, app):
         self._app = app
@@ -104,19 +58,15 @@ class KeptAnswers:
         return [body]
 
     def _write(self, environ):
-        body = environ['wsgi.input'].read(int(environ['CONTENT_LENGTH'] or 0))
-        environ['wsgi.input'] = io.BytesIO(body)
-        providers = _writes.providers(environ['PATH_INFO'], body)
-        _writes.note(providers)
+        KeptAnswers._state = next(KeptAnswers._writes)
         try:
             return _ask(self._app, environ)
         finally:
-            _writes.note(providers)
+            KeptAnswers._state = next(KeptAnswers._writes)
 
     def _answer(self, environ):
-        path = environ['PATH_INFO']
         key = tuple(environ.get(name) for name in _QUESTION)
-        state = _writes.state_of(path)
+        state = KeptAnswers._state
         kept_state, answer = self._kept.get(key, (None, None))
         if state != kept_state:
             answer = _ask(self._app, environ)

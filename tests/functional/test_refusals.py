@@ -35,8 +35,10 @@ class RefusedRequestTest(base.PowerVMTestCase):
             os_traits.COMPUTE_IMAGE_TYPE_QCOW2,
             os_traits.COMPUTE_IMAGE_TYPE_RAW,
             os_traits.COMPUTE_NET_ATTACH_INTERFACE,
+            os_traits.COMPUTE_NET_ATTACH_INTERFACE_WITH_TAG,
             # Nova itself sets it on each compute node.
             os_traits.COMPUTE_NODE,
+            os_traits.COMPUTE_TRUSTED_CERTS,
         }
     )
 

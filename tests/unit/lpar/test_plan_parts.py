@@ -40,7 +40,7 @@ class PartsTest(unittest.TestCase):
             """
             spawn, absent: slots adapters lpar image
             arrival, absent: slots adapters lpar disks
-            check of spawn, absent: slots adapters image
+            check of spawn, absent: slots lpar adapters image
             departure: lpar | . | . | lpar | " | "
             resize: lpar rules adapters | . | . |\
  lpar rules adapters disks mappings | lpar | "
