@@ -40,8 +40,8 @@ from testtools import content
 import nova_powervm.virt.driver  # noqa: F401  registers the options
 from nova_powervm.virt import rebuild
 from powervm_emulator import fixture
+from tests import plain_rest
 from tests.functional import killed_threads
-from tests.functional import rest
 from tests.functional import speed
 from tests.functional import standing
 
@@ -129,7 +129,7 @@ class EmulatedHost(fixtures.Fixture):
     def _setUp(self):
         self.emulator.start()
         self.addCleanup(self.emulator.stop)
-        self.reader = rest.Host(
+        self.reader = plain_rest.Host(
             self.emulator.url, self.emulator.username, self.emulator.password
         )
 

@@ -100,9 +100,7 @@ def _keep_connections():
     """Keep SQLite connections open, one per thread and database.
 
     oslo.db opens and closes one for each transaction, and closing the last
-    connection of a database makes SQLite clean up its files. It also begins
-    each transaction with a statement of its own, which sqlalchemy compiles,
-    unless one has begun.
+    connection of a database makes SQLite clean up its files.
     """
     make = sqlalchemy.create_engine
 
@@ -116,15 +114,7 @@ def _keep_connections():
                     'check_same_thread': False,
                 },
             }
-        engine = make(url, **options)
-        sqlalchemy.event.listen(engine, 'begin', begin)
-        return engine
-
-    def begin(connection):
-        database = connection.connection.dbapi_connection
-        if not database.in_transaction:
-            database.execute('BEGIN')
-        connection.info['in_transaction'] = True
+        return make(url, **options)
 
     sqlalchemy.create_engine = make_with_pool
 

@@ -182,6 +182,10 @@ class CycleCostTest(CostTestCase):
         self.assertEqual([], [r for r in sent if '/traits?' in r])
 
     def story_stopped_service_leaves_no_thread(self):
+        # That of the service before may be about to end.
+        self.await_found(
+            lambda: len(self.threads()) == 1, 'more than one listens'
+        )
         (thread,) = self.threads()
 
         self.computes['host1'].stop()

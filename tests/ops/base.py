@@ -559,6 +559,8 @@ def _describe_job(operation, parameters, timeout):
     }
     if operation == 'PowerOn':
         return 'on'
+    if not operation.startswith('Power'):
+        return operation
     dumps = given['operation'] == 'dumprestart'
     restarts = 'restart' if given.get('restart') == 'true' else 'off'
     words = [

@@ -26,8 +26,8 @@ from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
 from nova_powervm.powervm.disk import image_cache
+from tests import plain_rest
 from tests.functional import images
-from tests.functional import rest
 from tests.ops import base
 
 SPAWN = operations.SPAWN
@@ -73,7 +73,7 @@ class BuildTestCase(base.HostTestCase):
 
     def setUp(self):
         super().setUp()
-        self.reader = rest.Host(
+        self.reader = plain_rest.Host(
             self.emulator.url, self.emulator.username, self.emulator.password
         )
 

@@ -24,7 +24,7 @@ from nova_powervm import exception
 from nova_powervm.lpar import extra_specs
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import settings
-from tests.functional import rest
+from tests import plain_rest
 from tests.ops import base
 
 #: For each extra spec, a value, the text of its element, and those that it
@@ -62,7 +62,7 @@ def flavor(**named):
 class ExtraSpecTest(base.HostTestCase):
     def setUp(self):
         super().setUp()
-        self.reader = rest.Host(
+        self.reader = plain_rest.Host(
             self.emulator.url, self.emulator.username, self.emulator.password
         )
 
