@@ -197,7 +197,7 @@ class CleaningPageTest(CleaningTestCase):
         self.assert_burned()
         (log,) = self.blocks('none')
         logged = iter(self.logged().splitlines())
-        for line in log.splitlines():
+        for line in filter(None, log.splitlines()):
             self.assertTrue(any(each.endswith(line) for each in logged), line)
 
     def test_sample_takes_slot_back_after_a_kill_and_at_a_signal(self):

@@ -154,7 +154,7 @@ class PortsOfServerTest(networks.NetworkTestCase):
         port = self.make_port(vlan=300)
 
         with fixtures.MockPatchObject(
-            device_tags, 'save', side_effect=ValueError('it')
+            device_tags, 'record', side_effect=ValueError('it')
         ):
             self.assertRaises(
                 client.OpenStackApiException, self.attach_tagged, port
