@@ -271,6 +271,20 @@ other means.
 """,
     ),
     cfg.StrOpt(
+        'management_root',
+        default='/',
+        help="""
+Root directory of the management partition, on which nova-compute runs.
+
+To read a disk, nova-compute makes it appear by a file below ``sys``, and opens
+it below ``dev``.
+
+With any other value than ``/``, nova-compute accesses these files as its own
+user, and not by privilege separation. This is for emulated hosts: it is the
+directory of ``powervm-emulator --host-root``.
+""",
+    ),
+    cfg.StrOpt(
         'metrics_file',
         help="""
 File that nova-compute writes in each cycle, with metrics for Prometheus.
@@ -364,6 +378,7 @@ class Settings:
         dataclasses.field(default_factory=dict)
     )
     provision_vlans: bool = True
+    management_root: str = '/'
     metrics_file: str | None = None
     skip_free_provider_reads: bool = False
 
@@ -396,6 +411,7 @@ def read_settings(group: Any) -> Settings:
         media_repository_gb=group.media_repository_gb,
         bridge_mappings=bridge_mappings.parse_mappings(group.bridge_mappings),
         provision_vlans=group.provision_vlans,
+        management_root=group.management_root,
         metrics_file=group.metrics_file,
         skip_free_provider_reads=group.skip_free_provider_reads,
     )
