@@ -203,6 +203,27 @@ class PoolDeviceTest(HostRootTestCase, pools.PoolTestCase):
         self.assertEqual([], list(self.files.root.iterdir()))
 
 
+class SiteTest(unittest.TestCase):
+    def test_each_host_shows_what_is_mapped_to_its_own_partition(self):
+        base.quieten(self)
+        directories = [
+            self.enterContext(tempfile.TemporaryDirectory()) for _ in range(2)
+        ]
+        site = self.enterContext(
+            fixture.Site(
+                [pools.world(), pools.world()], host_roots=directories
+            )
+        )
+        adapter = base.adapter_for(site.emulators[1])
+        self.addCleanup(base.forget, adapter.session)
+        client = pools.Client(adapter)
+        (novalink,) = logical_partition.LPAR.get(adapter)
+        client.map(novalink, client.unit())
+        self.assertEqual(
+            [0, 1], [len(Files(each).scans()) for each in directories]
+        )
+
+
 class GroupDeviceTest(HostRootTestCase, storage.StorageTestCase):
     def test_scan_makes_virtual_disk_appear(self):
         disk = self.disk()
