@@ -237,10 +237,11 @@ class HostRoot:
     def _delete(self, end: str) -> None:
         """Let a disk disappear."""
         device = self._devices.pop(end)
-        (self._links / f'scsi-SIBM_3303_NVDISK{end}').unlink()
         (self._root / 'dev' / device.name).unlink()
         self._unwatch(device.delete)
         shutil.rmtree(self._root / 'sys/block' / device.name)
+        # Clients wait for this one.
+        (self._links / f'scsi-SIBM_3303_NVDISK{end}').unlink()
 
     def _new_name(self) -> str:
         used = {device.name for device in self._devices.values()}

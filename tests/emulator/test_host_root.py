@@ -204,15 +204,15 @@ class PoolDeviceTest(HostRootTestCase, pools.PoolTestCase):
 
 
 class SiteTest(unittest.TestCase):
-    def test_each_host_shows_what_is_mapped_to_its_own_partition(self):
+    def test_host_shows_what_is_mapped_to_its_own_partition(self):
         base.quieten(self)
+        second = pools.world()
+        second['systems'][0] |= {'name': 'host2', 'serial': 'EMU0002'}
         directories = [
             self.enterContext(tempfile.TemporaryDirectory()) for _ in range(2)
         ]
         site = self.enterContext(
-            fixture.Site(
-                [pools.world(), pools.world()], host_roots=directories
-            )
+            fixture.Site([pools.world(), second], host_roots=directories)
         )
         adapter = base.adapter_for(site.emulators[1])
         self.addCleanup(base.forget, adapter.session)
