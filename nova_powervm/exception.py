@@ -501,6 +501,14 @@ class DiskInUse(PowerVMError):
     )
 
 
+class DiskUnreadable(PowerVMError):
+    """The bytes of a disk cannot be read."""
+
+    code = 'powervm.disk.unreadable'
+    elsewhere = False
+    message = 'The {what} cannot be read: {reason}.'
+
+
 class DiskNotConnected(PowerVMError):
     """The root disk of an LPAR that is to start is not connected to it."""
 

@@ -17,6 +17,7 @@ Tests install them as entry points, as a package of somebody else would.
 import collections
 import contextlib
 import dataclasses
+import io
 import pathlib
 import sys
 from typing import ClassVar
@@ -29,6 +30,7 @@ from nova_powervm.lpar import image
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
+from nova_powervm.ops import disk_interfaces
 from nova_powervm.virt import drivers
 
 #: The name of both drivers.
@@ -124,6 +126,17 @@ class ExampleDisks:
 
     def attach(self, lpar, stored):
         self.attached[lpar] += [each.name for each in stored]
+
+    def check_read(self, lpar, *, is_off):
+        return self.sizes[self._root(lpar)]
+
+    def read_root(self, lpar):
+        size = self.made[self._root(lpar)]
+        stream = io.BytesIO(bytes(size))
+        return contextlib.nullcontext(disk_interfaces.DiskBytes(size, stream))
+
+    def end_read(self, lpar):
+        return False
 
     def check_growth(self, lpar, size_gb):
         self._root(lpar)

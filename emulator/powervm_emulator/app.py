@@ -27,6 +27,7 @@ from werkzeug import exceptions
 from werkzeug import routing
 from werkzeug import wrappers
 
+from powervm_emulator import host_root as host_root_module
 from powervm_emulator import nouns
 from powervm_emulator import server
 from powervm_emulator import worlds
@@ -274,6 +275,7 @@ def make_app(
     seed: int = 0,
     event_wait: float = emulation_module.EVENT_WAIT,
     site: host_module.Site | None = None,
+    host_root: str | None = None,
 ) -> 'Application':
     """Return a new emulator as a WSGI application.
 
@@ -286,7 +288,9 @@ def make_app(
         none.
     :param site: with whose hosts this one shares pools; None for a site of
         its own.
+    :param host_root: see :class:`.host_root.HostRoot`; None for none.
     :raises errors.WorldError: the world is invalid.
+    :raises host_root.HostRootError: the directory cannot be used.
     """
     emulation = make_emulation(
         username=username,
@@ -294,6 +298,7 @@ def make_app(
         seed=seed,
         event_wait=event_wait,
         site=site,
+        host_root=host_root,
     )
     application = Application(emulation)
     try:
@@ -313,10 +318,19 @@ def make_emulation(
     seed: int,
     event_wait: float,
     site: host_module.Site | None,
+    host_root: str | None,
 ) -> emulation_module.Emulation:
     """Return a new emulator without a world; see :func:`make_app`."""
     host = host_module.Host(username, password, seed, site=site)
-    return emulation_module.Emulation(host, nouns.OPERATIONS, event_wait)
+    emulation = emulation_module.Emulation(host, nouns.OPERATIONS, event_wait)
+    if host_root is not None:
+        try:
+            root = host_root_module.HostRoot(host_root, host)
+        except host_root_module.HostRootError:
+            emulation.close()
+            raise
+        emulation.at_close.callback(root.close)
+    return emulation
 
 
 @functools.cache

@@ -41,10 +41,12 @@ class Emulator:
         none.
     :param port: the port to listen on; 0 for any free port.
     :param tls: paths of a certificate and its key; None for plain HTTP.
+    :param host_root: directory for what programs on the management partition
+        see as ``/sys`` and ``/dev``; see :class:`.host_root.HostRoot`.
     :param site: as for :func:`.app.make_app`; see :class:`Site`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the options of the command
         self,
         world: worlds.World | None = None,
         *,
@@ -54,6 +56,7 @@ class Emulator:
         event_wait: float = emulation_module.EVENT_WAIT,
         port: int = 0,
         tls: tuple[str, str] | None = None,
+        host_root: str | None = None,
         site: host_module.Site | None = None,
     ) -> None:
         self.username = username
@@ -65,6 +68,7 @@ class Emulator:
             seed=seed,
             event_wait=event_wait,
             site=site,
+            host_root=host_root,
         )
         context = tls_module.context(tls_module.Files(*tls)) if tls else None
         self._server = server.Server(
@@ -116,6 +120,7 @@ class Site:
     :param described: the world document of each host.
     :param seed: that of the first host; the others have the next ones.
     :param ports: the port of each host; None for any free ones.
+    :param host_roots: the ``host_root`` of each host; None for none.
     :param options: of every :class:`Emulator`.
     :ivar emulators: one for each world.
     :raises errors.WorldError: a world is invalid, or does not fit to those
@@ -128,6 +133,7 @@ class Site:
         *,
         seed: int = 0,
         ports: Sequence[int] | None = None,
+        host_roots: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
         site = host_module.Site(seed)
@@ -138,6 +144,7 @@ class Site:
                     world,
                     seed=seed + number,
                     port=ports[number] if ports else 0,
+                    host_root=host_roots[number] if host_roots else None,
                     site=site,
                     **options,
                 )

@@ -154,6 +154,14 @@ def _add_host_options(parser: argparse.ArgumentParser) -> None:
         'port)',
     )
     parser.add_argument(
+        '--host-root',
+        metavar='DIR',
+        action='append',
+        help='directory for what programs on the management partition see '
+        'as /sys and /dev: a scan there makes mapped disks appear; once for '
+        'each host (default: none)',
+    )
+    parser.add_argument(
         '--seed',
         metavar='NUMBER',
         type=int,

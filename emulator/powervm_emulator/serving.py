@@ -21,6 +21,7 @@ from collections.abc import Sequence
 
 from powervm_emulator import app
 from powervm_emulator import certificate
+from powervm_emulator import host_root
 from powervm_emulator import options as options_module
 from powervm_emulator import server
 from powervm_emulator import tls
@@ -63,7 +64,11 @@ def serve(options: argparse.Namespace) -> None:
                     application.keep = keeper.save
             files = stack.enter_context(_tls_files(options))
             servers = list(_servers(options, applications, files))
-        except (keeper_module.StateError, tls.TlsError) as error:
+        except (
+            keeper_module.StateError,
+            tls.TlsError,
+            host_root.HostRootError,
+        ) as error:
             raise ServeError(str(error)) from error
         for serving in servers:
             stack.callback(serving.stop)
@@ -87,12 +92,18 @@ def _applications(
             f'worlds: {count or len(files)}, ports: {len(ports)}; each host '
             'needs one of each'
         )
+    roots: list[str | None] = options.host_root or [None] * len(ports)
+    if len(roots) != len(ports):
+        raise ServeError(
+            f'ports: {len(ports)}, host roots: {len(roots)}; each host needs '
+            'one of each, or none of them a host root'
+        )
     options.port = ports
     common = host.Site(options.seed)
     with contextlib.ExitStack() as made:
         found = []
-        for number in range(len(ports)):
-            application = _application(options, common, number)
+        for number, root in enumerate(roots):
+            application = _application(options, common, number, root)
             made.callback(application.close)
             if keeper is not None and count is not None:
                 keeper.load(application.emulation, number)
@@ -104,7 +115,10 @@ def _applications(
 
 
 def _application(
-    options: argparse.Namespace, common: host.Site, number: int
+    options: argparse.Namespace,
+    common: host.Site,
+    number: int,
+    root: str | None,
 ) -> Application:
     return Application(
         app.make_emulation(
@@ -113,6 +127,7 @@ def _application(
             seed=options.seed + number,
             event_wait=options.event_wait,
             site=common,
+            host_root=root,
         )
     )
 

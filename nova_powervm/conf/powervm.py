@@ -12,7 +12,9 @@
 
 """Options in the group ``[powervm]`` of one nova-compute service."""
 
+import contextlib
 import dataclasses
+import ipaddress
 import urllib.parse
 from collections.abc import Mapping
 from typing import Any
@@ -56,22 +58,24 @@ URL of the PowerVM REST API of the host, for example
 ``https://novalink.example.org:12443``.
 
 If unset, the service must run on the NovaLink partition itself. It then uses a
-local session, and its user must be a member of the group ``pvm_admin``.
+local session, and its user must be a member of the group ``pvm_admin``. Plain
+http on a loopback address, without a user name and a password, is a local
+session, too; this serves for an API on another port.
 
 Related options:
 
-* ``[powervm]rest_username`` and ``[powervm]rest_password`` are required if
-  this option is set.
+* ``[powervm]rest_username`` and ``[powervm]rest_password`` are required with
+  any other URL.
 """,
     ),
     cfg.StrOpt(
         'rest_username',
-        help='User name for the PowerVM REST API. Required with rest_url.',
+        help='User name for the PowerVM REST API. See rest_url.',
     ),
     cfg.StrOpt(
         'rest_password',
         secret=True,
-        help='Password of rest_username. Required with rest_url.',
+        help='Password of rest_username. See rest_url.',
     ),
     cfg.StrOpt(
         'rest_cafile',
@@ -267,6 +271,20 @@ other means.
 """,
     ),
     cfg.StrOpt(
+        'management_root',
+        default='/',
+        help="""
+Root directory of the management partition, on which nova-compute runs.
+
+To read a disk, nova-compute makes it appear by a file below ``sys``, and opens
+it below ``dev``.
+
+With any other value than ``/``, nova-compute accesses these files as its own
+user, and not by privilege separation. This is for emulated hosts: it is the
+directory of ``powervm-emulator --host-root``.
+""",
+    ),
+    cfg.StrOpt(
         'metrics_file',
         help="""
 File that nova-compute writes in each cycle, with metrics for Prometheus.
@@ -305,7 +323,7 @@ class Server:
     """Connection parameters of the PowerVM REST API.
 
     :param url: Base URL; None for the local session of a NovaLink partition.
-    :param username: User name, required with ``url``.
+    :param username: User name; None for a local session.
     :param password: Password of the user; never shown.
     :param cafile: File with CA certificates; None for those of the system.
     :param connect_timeout: Seconds to wait for the API at start.
@@ -323,6 +341,13 @@ class Server:
     def parts(self) -> urllib.parse.SplitResult:
         """The components of the URL."""
         return urllib.parse.urlsplit(self.url or 'http://localhost:12080')
+
+    @property
+    def may_be_local(self) -> bool:
+        """Whether the API is on this machine, so that a file can prove us."""
+        return self.parts.scheme == 'http' and _is_loopback(
+            self.parts.hostname or ''
+        )
 
     def __str__(self) -> str:
         return self.url or 'the local NovaLink session'
@@ -353,6 +378,7 @@ class Settings:
         dataclasses.field(default_factory=dict)
     )
     provision_vlans: bool = True
+    management_root: str = '/'
     metrics_file: str | None = None
     skip_free_provider_reads: bool = False
 
@@ -385,6 +411,7 @@ def read_settings(group: Any) -> Settings:
         media_repository_gb=group.media_repository_gb,
         bridge_mappings=bridge_mappings.parse_mappings(group.bridge_mappings),
         provision_vlans=group.provision_vlans,
+        management_root=group.management_root,
         metrics_file=group.metrics_file,
         skip_free_provider_reads=group.skip_free_provider_reads,
     )
@@ -412,11 +439,20 @@ def check_server(server: Server) -> None:
             reason=f"[powervm]rest_url = '{server.url}' {problem}. "
             'A valid URL looks like https://novalink.example.org:12443'
         )
+    if not (server.username or server.password) and server.may_be_local:
+        return
     if not (server.username and server.password):
         raise exception.ConfigurationError(
             reason='[powervm]rest_url is set, but rest_username or '
-            'rest_password is not. Set all three.'
+            'rest_password is not. Set all three; a local session without '
+            'both needs plain http on a loopback address.'
         )
+
+
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == 'localhost'
 
 
 def _problem_with_url(server: Server) -> str | None:

@@ -16,6 +16,8 @@
 packages do.
 """
 
+import contextlib
+import dataclasses
 from collections.abc import Collection
 from collections.abc import Generator
 from collections.abc import Sequence
@@ -36,6 +38,43 @@ class Source(Protocol):
         Closing the generator ends the transfer. Errors are raised while
         reading.
         """
+
+
+class ByteStream(Protocol):
+    """The bytes of a disk, in their order."""
+
+    def read(self, size: int, /) -> bytes:
+        """Read at most so many bytes; none at the end of the disk.
+
+        :raises exception.DiskUnreadable: It fails, or ends too early.
+        """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DiskBytes:
+    """A disk that is open for reading.
+
+    :param size: The size of the whole disk in bytes.
+    :param stream: All of its bytes.
+    """
+
+    size: int
+    stream: ByteStream
+
+
+class LocalFiles(Protocol):
+    """Accesses files of the machine that nova-compute runs on.
+
+    Errors are of the class :class:`OSError`.
+    """
+
+    def write(self, path: str, text: str, /) -> None:
+        """Write to a file that exists."""
+
+    def readable(
+        self, path: str, /
+    ) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which this process can read a file."""
 
 
 class Pool(Protocol):
@@ -116,9 +155,11 @@ class Disks(Protocol):
         """Return the size of the storage and how much of it is used."""
 
     def unmap_deleted(self) -> None:
-        """Unmap our storage from LPARs that do not exist any more.
+        """Unmap our storage from where nobody needs it.
 
-        Call this only while no LPAR is being removed.
+        This is from LPARs that do not exist any more, and from where an
+        interrupted reading left it. Call this only while no LPAR is being
+        removed and no disk is being read.
         """
 
     def forget_uploads(self) -> None:
@@ -243,6 +284,41 @@ class Disks(Protocol):
         :raises exception.InsufficientSpace: There is not enough space.
         :raises exception.RestError: Another host still has the swap disk
             connected that is to be replaced.
+        """
+
+    def check_read(self, lpar_uuid: str, *, is_off: bool) -> float:
+        """Refuse to read the root disk of an LPAR where that is impossible.
+
+        Nothing is changed.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :param is_off: Whether it will be off while its disk is read.
+        :returns: The size of the disk in GiB.
+        :raises exception.DiskUnreadable: It cannot be read; the reason says
+            what helps.
+        :raises exception.DiskMissing: There is no such disk.
+        """
+
+    def read_root(
+        self, lpar_uuid: str
+    ) -> contextlib.AbstractContextManager[DiskBytes]:
+        """Open the root disk of an LPAR for reading.
+
+        The guest may run unless :meth:`check_read` refuses that; then it may
+        write meanwhile. At the end of the context, the LPAR is connected to
+        its disk as before, whatever happens.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :raises exception.DiskUnreadable: As :meth:`check_read`, or the disk
+            fails.
+        """
+
+    def end_read(self, lpar_uuid: str) -> bool:
+        """Undo what an interrupted reading of an LPAR's root disk left.
+
+        :param lpar_uuid: Upper-case PowerVM uuid of an LPAR that is off.
+        :returns: Whether there was something.
+        :raises exception.RestBusy: This process is reading the disk.
         """
 
     def attached(

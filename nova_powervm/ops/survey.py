@@ -310,8 +310,19 @@ class Survey:
         return self.iso
 
     def _disks(self) -> Any:
-        pool = self._readers.disks.pool
-        return tuple(pool.disks(self._wanted.lpar_uuid)) if pool else ()
+        """Read the disks in the pool.
+
+        One that is in use may only be left from an interrupted reading.
+        """
+        pool, uuid = self._readers.disks.pool, self._wanted.lpar_uuid
+        if pool is None:
+            return ()
+        found = pool.disks(uuid)
+        if any(known.in_use for known in found) and (
+            self._readers.disks.end_read(uuid)
+        ):
+            found = pool.disks(uuid)
+        return tuple(found)
 
 
 class _ImageSource:

@@ -208,13 +208,16 @@ _BUILDS = (
 #: In this order.
 TABLE = (
     Row(
-        kind='mappings of deleted LPARs',
+        kind='mappings of deleted LPARs and interrupted readings',
         ours='The name of its disk or medium is one that the driver gives.',
-        unwanted='It has no client: its LPAR was deleted outside of Nova.',
+        unwanted='It has no client, because its LPAR was deleted outside of '
+        'Nova; or its client is the management partition, where a disk is '
+        'read.',
         done='Unmapped, with the server adapter. The disk stays.',
         when=(When.START,),
         why='All mappings of the host are read for this, and those of an LPAR '
-        'that is being removed look the same.',
+        'that is being removed, or of a disk that is being read, look the '
+        'same.',
         remove=lambda this: this.means.disks.unmap_deleted(),
     ),
     Row(

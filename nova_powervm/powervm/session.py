@@ -341,8 +341,9 @@ def _open(server: options.Server) -> Session:
         host=parts.hostname,
         port=_port(server),
         protocol=parts.scheme,
-        username=server.username,
-        password=server.password,
+        # pypowervm takes an empty password for one.
+        username=server.username or None,
+        password=server.password or None,
     )
 
 

@@ -70,6 +70,7 @@ from nova_powervm.virt import moves
 from nova_powervm.virt import network_adapters
 from nova_powervm.virt import nova_errors
 from nova_powervm.virt import port_records
+from nova_powervm.virt import privileged_files
 from nova_powervm.virt import removals
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import startup
@@ -325,7 +326,14 @@ def _assemble(
     managed = system.RestSystem(adapter, settings.server)
     lpars = partitions.RestPartitions(adapter, managed)
     nova_records = instance_records.NovaRecords()
-    disks = drivers.load_disk_driver(disk.Context(adapter, managed, settings))
+    files = (
+        privileged_files.PrivilegedFiles()
+        if settings.management_root == '/'
+        else None
+    )
+    disks = drivers.load_disk_driver(
+        disk.Context(adapter, managed, settings, files)
+    )
     nova_placement = placement.ReportClientPlacement(virtapi)
     reader = host.HostOps(
         managed, disks, nova_records, nova_placement, nodename

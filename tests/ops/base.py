@@ -20,6 +20,7 @@ import dataclasses
 import functools
 import hashlib
 import logging
+import tempfile
 import unittest
 import unittest.mock
 
@@ -175,25 +176,31 @@ class Source:
 
 
 @functools.cache
-def _emulator():
-    """Start the emulator of this process, which ends with it."""
-    return fixture.Emulator().start()
+def _host_root():
+    """Make the root directory of the management partition."""
+    return tempfile.TemporaryDirectory()
 
 
 @functools.cache
-def _session():
+def _emulator():
+    """Start the emulator of this process, which ends with it."""
+    return fixture.Emulator(host_root=_host_root().name).start()
+
+
+@functools.cache
+def _session(is_local):
     """Log on to it, once."""
     emulator = _emulator()
-    made = session.connect(_server(emulator)).session
+    made = session.connect(_server(emulator, is_local)).session
     emulator_base.forget(made)
     return made
 
 
-def _server(emulator):
+def _server(emulator, is_local=False):
     return options.Server(
         url=emulator.url,
-        username=emulator.username,
-        password=emulator.password,
+        username=None if is_local else emulator.username,
+        password=None if is_local else emulator.password,
         connect_timeout=0,
     )
 
@@ -221,9 +228,12 @@ class HostTestCase(unittest.TestCase):
     :cvar disk_driver: ``localdisk`` or ``ssp``; a host with ``ssp`` has two
         VIOSes in a cluster.
     :cvar reports_owners: Whether the host reports who owns a slot.
+    :cvar is_local: Whether the service runs on the management partition.
+    :ivar host_root: The root directory of that partition.
     """
 
     disk_driver = 'localdisk'
+    is_local = False
 
     def setUp(self):
         super().setUp()
@@ -236,6 +246,7 @@ class HostTestCase(unittest.TestCase):
             unittest.mock.patch.object(job.Job, 'run_job', self._run_job())
         )
         self.emulator = _emulator()
+        self.host_root = _host_root().name
         self.control = self.emulator.control
         self.begin()
         self.addCleanup(self._assert_safe)
@@ -276,10 +287,13 @@ class HostTestCase(unittest.TestCase):
 
     def start_service(self, **settings):
         """Start a service that remembers nothing."""
-        self.adapter = session.Adapter(_session())
-        server = _server(self.emulator)
+        self.adapter = session.Adapter(_session(self.is_local))
+        server = _server(self.emulator, self.is_local)
         chosen = options.Settings(
-            server, disk_driver=self.disk_driver, volume_group='image_pool'
+            server,
+            disk_driver=self.disk_driver,
+            volume_group='image_pool',
+            management_root=self.host_root,
         )
         if self.disk_driver == 'ssp':
             chosen = dataclasses.replace(chosen, volume_group=None)

@@ -174,7 +174,9 @@ class LocalSweepTest(SweepTestCase):
             for moments in ([START], FIRST, [IMAGE_CACHE]):
                 self.run_at(*moments)
         lines = ''.join(logged.output)
-        self.assertIn('mappings of deleted LPARs, which', lines)
+        self.assertIn(
+            'mappings of deleted LPARs and interrupted readings', lines
+        )
         self.assertIn('disks and media without an LPAR, which', lines)
         self.control.clear_faults()
         self.assert_lpar()

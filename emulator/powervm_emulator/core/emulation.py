@@ -12,6 +12,7 @@
 
 """Everything that one emulator is made of."""
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -64,6 +65,7 @@ class Emulation:
     :ivar operations: the operations of jobs, by resource kind and name.
     :ivar event_wait: seconds that a poll waits for events.
     :ivar world: the document of the world that was loaded last.
+    :ivar at_close: what is done first at its end.
     :ivar starting: the partitions that start when the power returns, each
         with its RMC state.
     """
@@ -83,6 +85,9 @@ class Emulation:
     )
     jobs: jobs_module.Jobs = dataclasses.field(init=False)
     world: resource.JSON = dataclasses.field(default_factory=dict)
+    at_close: contextlib.ExitStack = dataclasses.field(
+        default_factory=contextlib.ExitStack
+    )
     starting: list[tuple[Any, str]] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -90,6 +95,7 @@ class Emulation:
 
     def close(self) -> None:
         """Let waiting clients go and delete what is on disk."""
+        self.at_close.close()
         with self.host.changing():
             self.host.events.close()
             self.host.contents.close()

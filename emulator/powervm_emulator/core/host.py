@@ -31,6 +31,11 @@ from powervm_emulator.core import resource
 from powervm_emulator.core import sessions as sessions_module
 from powervm_emulator.core import site as site_module
 
+
+def do_nothing() -> None:
+    """Do nothing."""
+
+
 Resource = resource.Resource
 R = TypeVar('R', bound=Resource)
 
@@ -59,6 +64,7 @@ class Host:
     :param clock: gives the time in seconds.
     :param site: whose hosts share pools with this one; None for a site of
         its own.
+    :ivar settled: called at the end of each change, which it holds.
     :ivar is_off: whether it has no power, so that clients get no answer.
     :ivar pools: the storage pools that it shares, by uuid, each with the
         uuids of this host's Virtual I/O Servers that are nodes.
@@ -86,6 +92,7 @@ class Host:
         )
         self._resources: site_module.Table = {}
         self.pools: dict[str, list[str]] = {}
+        self.settled: Callable[[], None] = do_nothing
         self.is_off = False
         self._silent = False
         with self.site.changes:
@@ -100,6 +107,7 @@ class Host:
         # Always in this order; the reverse would be a deadlock.
         with self.site.changes, self.condition:
             yield
+            self.settled()
 
     @contextlib.contextmanager
     def drafting(self) -> Iterator[None]:

@@ -23,6 +23,7 @@ import dataclasses
 from pypowervm import adapter as pvm_adapter
 
 from nova_powervm.conf import powervm as options
+from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm import system
 
 
@@ -33,8 +34,11 @@ class Context:
     :param adapter: A pypowervm adapter with a session that has logged on.
     :param system: The managed system.
     :param settings: The ``[powervm]`` options.
+    :param files: Accesses the files of the management partition; None for
+        direct access.
     """
 
     adapter: pvm_adapter.Adapter
     system: system.RestSystem
     settings: options.Settings
+    files: disk_interfaces.LocalFiles | None = None

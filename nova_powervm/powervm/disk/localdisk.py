@@ -15,11 +15,14 @@
 import contextlib
 from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
+from pypowervm.wrappers import base_partition as bp
+from pypowervm.wrappers import logical_partition
 from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
@@ -30,7 +33,9 @@ from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm import disk as disk_drivers
+from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import rest_errors
+from nova_powervm.powervm.disk import disk_reading
 from nova_powervm.powervm.disk import group_contents
 from nova_powervm.powervm.disk import media
 from nova_powervm.powervm.disk import scsi_mappings
@@ -45,7 +50,7 @@ def load(context: disk_drivers.Context) -> disk_interfaces.Disks:
     """Create the disk driver of a host; it needs a volume group."""
     if not context.settings.volume_group:
         return unavailable.NoDisks('[powervm]volume_group_name')
-    return LocalDisk(context.adapter, context.settings)
+    return LocalDisk(context.adapter, context.settings, context.files)
 
 
 class LocalDisk:
@@ -53,10 +58,14 @@ class LocalDisk:
 
     :param adapter: An adapter with a session that has logged on.
     :param settings: ``volume_group`` and the options for media.
+    :param files: Accesses the files of the management partition.
     """
 
     def __init__(
-        self, adapter: pvm_adapter.Adapter, settings: options.Settings
+        self,
+        adapter: pvm_adapter.Adapter,
+        settings: options.Settings,
+        files: disk_interfaces.LocalFiles | None = None,
     ) -> None:
         self._adapter = adapter
         self._groups = volume_groups.VolumeGroups(
@@ -66,7 +75,13 @@ class LocalDisk:
         # The last reading of the group, and its capacity.
         self._measured: tuple[Any, host_values.DiskCapacity] | None = None
         self._uploads = uploads.Uploads(adapter)
-        self._mappings = scsi_mappings.ScsiMappings(adapter)
+        self._management = management_partition.ManagementPartition(
+            adapter, settings.management_root, files
+        )
+        self._mappings = scsi_mappings.ScsiMappings(adapter, self._management)
+        self._reader = disk_reading.DiskReader(
+            self._management, self._mappings
+        )
         self._media = media.MediaRepository(
             adapter, self._groups, self._uploads, settings
         )
@@ -97,8 +112,8 @@ class LocalDisk:
         return self._measured[1]
 
     def unmap_deleted(self) -> None:
-        """Unmap our storage from LPARs that do not exist any more."""
-        self._mappings.detach_deleted()
+        """Unmap our storage from where nobody needs it; see the protocol."""
+        self._mappings.detach_unneeded()
 
     def forget_uploads(self) -> None:
         """Delete the descriptions of our uploads from the REST server."""
@@ -275,6 +290,143 @@ class LocalDisk:
             )
             self.attach(lpar_uuid, [stored])
 
+    @rest_errors.retried
+    def check_read(self, lpar_uuid: str, *, is_off: bool) -> float:
+        """Refuse to read a root disk where that is impossible.
+
+        A virtual disk has one client. So one of another server than the
+        management partition is read while its LPAR is off and does without
+        it.
+
+        :raises exception.DiskUnreadable: It cannot be read.
+        :raises exception.DiskMissing: There is no such disk.
+        """
+        return float(self._find_readable(lpar_uuid, is_off=is_off)[0].capacity)
+
+    def _find_readable(
+        self, lpar_uuid: str, *, is_off: bool
+    ) -> tuple[pvm_storage.VDisk, scsi_mappings.Connection]:
+        """Find a root disk that can be read; see :meth:`check_read`."""
+        self._management.check(lpar_uuid)
+        root = group_contents.find_root(self._groups.read(), lpar_uuid)
+        name = storage.base_name(root.name)
+        found = self._mappings.connection(self._groups.vios, lpar_uuid, name)
+        problem = (
+            _problem_with_path(found)
+            if self._is_local
+            else self._problem_with_lending(found, name, is_off=is_off)
+        )
+        if problem:
+            raise exception.DiskUnreadable(
+                what=f'root disk of LPAR {lpar_uuid}', reason=problem
+            )
+        return root, found
+
+    @property
+    def _is_local(self) -> bool:
+        """Whether the management partition has the volume group itself."""
+        return self._groups.vios.upper() == self._management.uuid.upper()
+
+    def _problem_with_lending(
+        self, found: scsi_mappings.Connection, name: str, *, is_off: bool
+    ) -> str | None:
+        """Tell why a disk cannot be lent to the management partition.
+
+        It must be certain that the LPAR gets it back at the same slot, even
+        if nova-compute is killed meanwhile.
+        """
+        if self._management.is_server:
+            return (
+                'the management partition is a Virtual I/O Server, to which '
+                f'{found.server} can map nothing'
+            )
+        if not is_off:
+            return (
+                f'Virtual I/O Server {found.server} has it, which can map it '
+                'to one partition only. Stop the server first'
+            )
+        if not found.is_running:
+            return f'Virtual I/O Server {found.server} is not running'
+        slot = storage.virtual_slot(name, 0)
+        if found.slots != {slot} or found.has_others:
+            return (
+                f'it is not connected alone at virtual slot {slot}, where the '
+                'driver could connect it again. Reboot the server hard, or '
+                'see `pvmctl scsi list`'
+            )
+        return None
+
+    @contextlib.contextmanager
+    def read_root(self, lpar_uuid: str) -> Iterator[disk_interfaces.DiskBytes]:
+        """Open the root disk of an LPAR for reading; see the protocol."""
+        with self._reader.alone(lpar_uuid):
+            self._management.check(lpar_uuid)
+            is_off = self._is_off(lpar_uuid)
+            if is_off:
+                self._return_root(lpar_uuid)
+            root, found = self._find_readable(lpar_uuid, is_off=is_off)
+            opened = (
+                self._management.opened_local(found.path)
+                if self._is_local
+                else self._lent(lpar_uuid, root)
+            )
+            with opened as contents:
+                yield contents
+
+    @contextlib.contextmanager
+    def _lent(
+        self, lpar_uuid: str, root: pvm_storage.VDisk
+    ) -> Iterator[disk_interfaces.DiskBytes]:
+        """Take a disk from its LPAR while it is read."""
+        vios, name = self._groups.vios, storage.base_name(root.name)
+        with disk_reading.undone(
+            f'The root disk {name} stays disconnected from LPAR {lpar_uuid} '
+            'until Nova starts it',
+            lambda: self._return_root(lpar_uuid),
+        ):
+            self._mappings.detach(lpar_uuid, name)
+            with self._reader.lent(lpar_uuid, [vios], root) as contents:
+                yield contents
+
+    @rest_errors.retried
+    def _is_off(self, lpar_uuid: str) -> bool:
+        with rest_errors.translated(f'reading the state of LPAR {lpar_uuid}'):
+            found = logical_partition.LPAR.get(self._adapter, uuid=lpar_uuid)
+        return bool(found.state == bp.LPARState.NOT_ACTIVATED)
+
+    def end_read(self, lpar_uuid: str) -> bool:
+        """Undo what an interrupted reading left; see the protocol."""
+        with self._reader.alone(lpar_uuid):
+            was_away = self._return_root(lpar_uuid)
+        if was_away:
+            LOG.warning(
+                'The root disk of LPAR %s was not connected to it, and is '
+                'connected again.',
+                lpar_uuid,
+            )
+        return was_away
+
+    def _return_root(self, lpar_uuid: str) -> bool:
+        """Connect the root disk to its LPAR, if nothing or a reader has it.
+
+        :returns: Whether it was not connected.
+        :raises exception.RestBusy: The Virtual I/O Server does not run.
+        """
+        names = [storage.disk_name(lpar_uuid, role) for role in storage.ROOTS]
+        vios = self._groups.vios
+        found = self._mappings.connection(vios, lpar_uuid, *names)
+        if found.slots:
+            return False
+        if not found.is_running:
+            raise exception.RestBusy(
+                action=f'connecting the root disk of LPAR {lpar_uuid}',
+                reason=f'Virtual I/O Server {found.server} is not running',
+            )
+        self._mappings.take_back(lpar_uuid)
+        root = group_contents.find_root(self._groups.read(), lpar_uuid)
+        self._mappings.attach(vios, lpar_uuid, [root])
+        return True
+
     def attached(
         self, lpar_uuid: str, *, by_all_paths: bool = False
     ) -> set[str]:
@@ -368,3 +520,13 @@ class LocalDisk:
                 f'{size_gb:g} GB',
             )
         return disk
+
+
+def _problem_with_path(found: scsi_mappings.Connection) -> str | None:
+    """Tell why a disk of the management partition itself cannot be opened."""
+    if found.path:
+        return None
+    return (
+        'the host reports no path of it on the management partition. Check '
+        'with `pvmctl scsi list` whether it is connected to the LPAR'
+    )

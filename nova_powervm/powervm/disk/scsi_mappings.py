@@ -13,7 +13,9 @@
 """Virtual SCSI mappings: which LPAR sees which storage."""
 
 import copy
+import dataclasses
 import threading
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -29,12 +31,33 @@ from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.lpar import storage
+from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import session
 
 LOG = logging.getLogger(__name__)
 
 _VIOS = virtual_io_server.VIOS
+#: A server, and a mapping that it had.
+_Removed = tuple[virtual_io_server.VIOS, virtual_io_server.VSCSIMapping]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Connection:
+    """How a Virtual I/O Server connects a disk to an LPAR.
+
+    :param server: The name of the server.
+    :param is_running: Whether the server runs.
+    :param slots: The slots of the client adapters that have the disk.
+    :param has_others: Whether one of these adapters has other storage, too.
+    :param path: The path of the disk on the server; empty if it has none.
+    """
+
+    server: str
+    is_running: bool
+    slots: frozenset[int]
+    has_others: bool
+    path: str
 
 
 class ScsiMappings:
@@ -44,10 +67,17 @@ class ScsiMappings:
     them, with the document's ETag, and is repeated if this is outdated.
 
     :param adapter: An adapter with a session that has logged on.
+    :param management: The management partition, to which storage of LPARs is
+        lent that is being read.
     """
 
-    def __init__(self, adapter: pvm_adapter.Adapter) -> None:
+    def __init__(
+        self,
+        adapter: pvm_adapter.Adapter,
+        management: management_partition.ManagementPartition,
+    ) -> None:
         self._adapter = adapter
+        self._management = management
         # Prevents conflicts between the threads of this service.
         self._changing = threading.Lock()
 
@@ -145,63 +175,181 @@ class ScsiMappings:
     def detach(self, lpar_uuid: str, name: str | None = None) -> set[str]:
         """Unmap storage of an LPAR on all servers, if there is any.
 
+        This includes storage that is lent to the management partition.
+
         :param lpar_uuid: Upper-case PowerVM uuid; the LPAR may no longer
             exist.
         :param name: Name of the storage; None for all.
         :returns: Uuids of the servers that had such mappings.
         """
-        found: set[str] = set()
-        self._detach(lpar_uuid, name, found)
-        return found
+        removed = self._remove(
+            f'unmapping the storage of LPAR {lpar_uuid}',
+            lambda mapping: (
+                (name is None or _is_of(mapping, name))
+                and (
+                    _is_mapped_to(mapping, lpar_uuid)
+                    or self._is_lent(mapping, lpar_uuid)
+                )
+            ),
+        )
+        return {server.uuid for server, _ in removed}
+
+    def detach_unneeded(self) -> None:
+        """Unmap the driver's storage from where nobody needs it.
+
+        Whoever deletes an LPAR outside of Nova leaves its mappings, without a
+        client, and the storage cannot be deleted as long as they exist. So
+        does an interrupted reading. Call this only while no LPAR is being
+        removed, and no disk is being read.
+        """
+
+        def is_unneeded(mapping: virtual_io_server.VSCSIMapping) -> bool:
+            return _is_ours(mapping) and (
+                not mapping.client_lpar_href or self._is_lent(mapping)
+            )
+
+        for server, mapping in self._remove(
+            'unmapping storage that nobody needs', is_unneeded
+        ):
+            LOG.warning(
+                'Unmapped %(name)s on Virtual I/O Server %(server)s: its LPAR '
+                'was deleted outside of Nova, or reading it was interrupted.',
+                {
+                    'name': mapping.backing_storage.name,
+                    'server': server.name,
+                },
+            )
 
     @rest_errors.retried_on_conflict
-    def _detach(
-        self, lpar_uuid: str, name: str | None, found: set[str]
+    def lend(self, vios: str, element: Any) -> int | None:
+        """Map storage to the management partition, unless it is mapped there.
+
+        :param vios: Uuid of the server.
+        :param element: pypowervm's wrapper of the storage.
+        :returns: The slot of the client adapter; None if the server does not
+            run, so that nothing was mapped.
+        """
+        client = self._management.uuid
+        action = f'mapping {element.name} to the management partition'
+        with self._changing, rest_errors.translated(action):
+            server = self._read(vios)
+            if server.state != bp.LPARState.RUNNING:
+                return None
+            found = scsi_mapper.find_maps(
+                server.scsi_mappings, client, stg_elem=element
+            )
+            if not found:
+                server.scsi_mappings.append(
+                    virtual_io_server.VSCSIMapping.bld(
+                        self._adapter, None, client, copy.deepcopy(element)
+                    )
+                )
+                server = server.update(timeout=session.ANSWER_SECONDS)
+                found = scsi_mapper.find_maps(
+                    server.scsi_mappings, client, stg_elem=element
+                )
+            return int(found[0].client_adapter.lpar_slot_num)
+
+    @rest_errors.retried
+    def is_running(self, vios: str) -> bool:
+        """Return whether a server runs."""
+        with rest_errors.translated(f'reading the state of VIOS {vios}'):
+            found = _VIOS.get(self._adapter, uuid=vios)
+        return bool(found.state == bp.LPARState.RUNNING)
+
+    def take_back(self, lpar_uuid: str) -> bool:
+        """Unmap storage of an LPAR from the management partition.
+
+        :returns: Whether there was some.
+        """
+        return bool(
+            self._remove(
+                f'unmapping the storage of LPAR {lpar_uuid} from the '
+                'management partition',
+                lambda mapping: self._is_lent(mapping, lpar_uuid),
+            )
+        )
+
+    @rest_errors.retried
+    def connection(self, vios: str, lpar_uuid: str, *names: str) -> Connection:
+        """Read how a server connects a disk to an LPAR.
+
+        :param names: The names that the disk may have.
+        """
+        with rest_errors.translated(f'reading the mappings of {names[0]}'):
+            server = self._read(vios)
+        mappings = [
+            mapping
+            for mapping in server.scsi_mappings
+            if mapping.client_adapter is not None
+            and _is_mapped_to(mapping, lpar_uuid)
+        ]
+        found = [mapping for mapping in mappings if _is_of(mapping, *names)]
+        slots = [mapping.client_adapter.lpar_slot_num for mapping in mappings]
+        own = frozenset(one.client_adapter.lpar_slot_num for one in found)
+        path = found[0].server_adapter.backing_dev_name if found else None
+        return Connection(
+            server=server.name,
+            is_running=server.state == bp.LPARState.RUNNING,
+            slots=own,
+            has_others=sum(slot in own for slot in slots) > len(found),
+            path=path if path and path.startswith('/') else '',
+        )
+
+    def _remove(
+        self,
+        action: str,
+        is_doomed: Callable[[virtual_io_server.VSCSIMapping], bool],
+    ) -> list[_Removed]:
+        """Remove mappings on all servers.
+
+        :returns: The servers with the mappings, including those of a try
+            whose answer was lost.
+        """
+        removed: list[_Removed] = []
+        self._remove_noted(action, is_doomed, removed)
+        for _, mapping in removed:
+            if self._is_lent(mapping):
+                # Never before: a scan would bring it back.
+                self._management.drop(mapping.backing_storage.udid)
+        return removed
+
+    @rest_errors.retried_on_conflict
+    def _remove_noted(
+        self,
+        action: str,
+        is_doomed: Callable[[virtual_io_server.VSCSIMapping], bool],
+        removed: list[_Removed],
     ) -> None:
-        action = f'unmapping the storage of LPAR {lpar_uuid}'
         with self._changing, rest_errors.translated(action):
             for server in _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP]):
-                doomed = [
-                    mapping
-                    for mapping in server.scsi_mappings
-                    if _is_mapped_to(mapping, lpar_uuid)
-                    and (name is None or _is_of(mapping, name))
-                ]
+                doomed = list(filter(is_doomed, server.scsi_mappings))
                 for mapping in doomed:
                     server.scsi_mappings.remove(mapping)
                 if doomed:
                     # Before the write, whose answer may be lost.
-                    found.add(server.uuid)
+                    removed += [(server, mapping) for mapping in doomed]
                     server.update(timeout=session.ANSWER_SECONDS)
 
-    @rest_errors.retried_on_conflict
-    def detach_deleted(self) -> None:
-        """Unmap the driver's storage from LPARs that do not exist any more.
+    def _is_lent(
+        self,
+        mapping: virtual_io_server.VSCSIMapping,
+        lpar_uuid: str | None = None,
+    ) -> bool:
+        """Return whether storage of an LPAR is lent for reading.
 
-        Whoever deletes an LPAR outside of Nova leaves its mappings, without a
-        client, and the storage cannot be deleted as long as they exist. Call
-        this only while no LPAR is being removed.
+        :param lpar_uuid: The LPAR; None for any. Which partition is the
+            management partition is only asked if it may be the client.
         """
-        action = 'unmapping the storage of deleted LPARs'
-        with self._changing, rest_errors.translated(action):
-            for server in _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP]):
-                doomed = [
-                    mapping
-                    for mapping in server.scsi_mappings
-                    if not mapping.client_lpar_href and _is_ours(mapping)
-                ]
-                for mapping in doomed:
-                    LOG.warning(
-                        'Unmapping %(name)s on Virtual I/O Server '
-                        '%(server)s: its LPAR was deleted outside of Nova.',
-                        {
-                            'name': mapping.backing_storage.name,
-                            'server': server.name,
-                        },
-                    )
-                    server.scsi_mappings.remove(mapping)
-                if doomed:
-                    server.update(timeout=session.ANSWER_SECONDS)
+        client = util.get_req_path_uuid(mapping.client_lpar_href or '')
+        element = mapping.backing_storage
+        if not client or element is None or not _is_ours(mapping):
+            return False
+        if lpar_uuid and not storage.belongs_to(element.name, lpar_uuid):
+            return False
+        if storage.belongs_to(element.name, client.upper()):
+            return False
+        return bool(client.upper() == self._management.uuid.upper())
 
     def _read(self, vios: str) -> virtual_io_server.VIOS:
         return _VIOS.get(self._adapter, uuid=vios, xag=[const.XAG.VIO_SMAP])
@@ -263,11 +411,11 @@ def _is_mapped_to(
     )
 
 
-def _is_of(mapping: virtual_io_server.VSCSIMapping, name: str) -> bool:
-    """Return whether storage with a name is mapped."""
+def _is_of(mapping: virtual_io_server.VSCSIMapping, *names: str) -> bool:
+    """Return whether storage with one of the names is mapped."""
     element = mapping.backing_storage
     return element is not None and (
-        storage.base_name(element.name or '') == name
+        storage.base_name(element.name or '') in names
     )
 
 

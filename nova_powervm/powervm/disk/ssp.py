@@ -16,9 +16,11 @@ All hosts whose Virtual I/O Servers belong to the cluster see the disks, so
 instances keep them when they are evacuated.
 """
 
+import contextlib
 import math
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Sequence
 
 from oslo_log import log as logging
@@ -32,7 +34,9 @@ from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm import disk as disk_drivers
+from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import rest_errors
+from nova_powervm.powervm.disk import disk_reading
 from nova_powervm.powervm.disk import group_contents
 from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import media
@@ -80,7 +84,15 @@ class SharedStoragePool:
             self._cache,
             checks_use=settings.check_disks_in_use,
         )
-        self._mappings = scsi_mappings.ScsiMappings(context.adapter)
+        self._management = management_partition.ManagementPartition(
+            context.adapter, settings.management_root, context.files
+        )
+        self._mappings = scsi_mappings.ScsiMappings(
+            context.adapter, self._management
+        )
+        self._reader = disk_reading.DiskReader(
+            self._management, self._mappings
+        )
         self._groups = volume_groups.ServerGroups(
             context.adapter, lambda: self._units.main_server
         )
@@ -125,8 +137,8 @@ class SharedStoragePool:
         )
 
     def unmap_deleted(self) -> None:
-        """Unmap our storage from LPARs that do not exist any more."""
-        self._mappings.detach_deleted()
+        """Unmap our storage from where nobody needs it; see the protocol."""
+        self._mappings.detach_unneeded()
 
     def forget_uploads(self) -> None:
         """Delete the descriptions of our uploads from the REST server."""
@@ -281,6 +293,44 @@ class SharedStoragePool:
             self.attach(
                 lpar_uuid, [fitting or self.make_blank(lpar_uuid, swap)]
             )
+
+    @rest_errors.retried
+    def check_read(self, lpar_uuid: str, *, is_off: bool) -> float:
+        """Refuse to read a root disk where that is impossible.
+
+        It does not matter whether the guest runs.
+
+        :raises exception.DiskUnreadable: It cannot be read.
+        :raises exception.DiskMissing: There is no such disk.
+        """
+        self._management.check(lpar_uuid)
+        if self._management.is_server:
+            raise exception.DiskUnreadable(
+                what=f'root disk of LPAR {lpar_uuid}',
+                reason='the management partition is a Virtual I/O Server, to '
+                'which others can map nothing',
+            )
+        root = self._pool.root(lpar_uuid)
+        if not any(map(self._mappings.is_running, self._units.servers)):
+            raise disk_reading.no_server(lpar_uuid)
+        return root.disk.size_gb
+
+    @contextlib.contextmanager
+    def read_root(self, lpar_uuid: str) -> Iterator[disk_interfaces.DiskBytes]:
+        """Open the root disk of an LPAR for reading; see the protocol."""
+        with self._reader.alone(lpar_uuid):
+            self.check_read(lpar_uuid, is_off=False)
+            self._mappings.take_back(lpar_uuid)
+            root = self._pool.root(lpar_uuid).stored
+            with self._reader.lent(
+                lpar_uuid, self._units.servers, pool_disks.element_of(root)
+            ) as found:
+                yield found
+
+    def end_read(self, lpar_uuid: str) -> bool:
+        """Undo what an interrupted reading left; see the protocol."""
+        with self._reader.alone(lpar_uuid):
+            return self._mappings.take_back(lpar_uuid)
 
     def attached(
         self, lpar_uuid: str, *, by_all_paths: bool = False

@@ -12,6 +12,7 @@
 
 """Stands in for a disk driver whose options are incomplete."""
 
+import contextlib
 from collections.abc import Collection
 from collections.abc import Sequence
 
@@ -135,6 +136,26 @@ class NoDisks:
         """
         if swap is not None:
             raise self._refusal()
+
+    def check_read(self, lpar_uuid: str, *, is_off: bool) -> float:
+        """Refuse to read a disk.
+
+        :raises exception.ConfigurationError: Always.
+        """
+        raise self._refusal()
+
+    def read_root(
+        self, lpar_uuid: str
+    ) -> contextlib.AbstractContextManager[disk_interfaces.DiskBytes]:
+        """Refuse to read a disk.
+
+        :raises exception.ConfigurationError: Always.
+        """
+        raise self._refusal()
+
+    def end_read(self, lpar_uuid: str) -> bool:
+        """Return False: no disk was read."""
+        return False
 
     def attached(
         self, lpar_uuid: str, *, by_all_paths: bool = False

@@ -93,6 +93,10 @@ class DiskServer:
 
     forget_uploads = unmap_deleted
 
+    def end_read(self, lpar_uuid):
+        """Return False: nothing is read."""
+        return False
+
     def check(self, *, config_drive):
         pass
 

@@ -100,6 +100,22 @@ class ConnectTest(unittest.TestCase):
             )
             adapter.session.close()
 
+    def test_session_without_credentials_on_loopback_is_local(self):
+        with fixture.Emulator() as emulator:
+            adapter = session.connect(
+                server(emulator.url, username=None, password='')
+            )
+            self.assertTrue(adapter.traits.local_api)
+            emulator.control.expire_sessions()
+            self.assertEqual(200, adapter.read('ManagedSystem').status)
+            adapter.session.close()
+
+    def test_session_with_password_on_loopback_is_not_local(self):
+        with fixture.Emulator() as emulator:
+            adapter = session.connect(server(emulator.url))
+            self.assertFalse(adapter.traits.local_api)
+            adapter.session.close()
+
     def test_pypowervm_logs_as_before_afterwards(self):
         logger = self.enterContext(fixtures.FakeLogger('pypowervm.adapter'))
         with fixture.Emulator() as emulator:

@@ -124,6 +124,9 @@ class Mapping:
     #: AdapterName of the server adapter, such as ``vhost0``.
     adapter_name = fields.text(f'{SERVER}/AdapterName')
 
+    #: What the server maps, by its own name; a path on a management partition.
+    backing_name = fields.text(f'{SERVER}/BackingDeviceName')
+
     #: Empty without a target device, as the next two.
     lua = fields.text(f'{_TARGET}/LogicalUnitAddress')
     #: Such as ``vtscsi0``.

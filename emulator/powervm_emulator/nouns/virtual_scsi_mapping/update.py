@@ -197,11 +197,28 @@ class _Plan:
         if storage is not None:
             backing = scsi_mapping.backing(storage)
             mapping.element.append(_holder('Storage', backing))
-        adapters.set_backing(server_adapter, mapping.name)
+        name = self._backing_name(mapping, storage)
+        adapters.set_backing(server_adapter, name)
         if storage is not None or posted.is_drive:
             target = self._target(posted, mapping)
             mapping.element.append(_holder('TargetDevice', target))
         self._plan(mapping)
+
+    def _backing_name(self, mapping: Mapping, storage: Element | None) -> str:
+        """Return what the server itself calls storage that it maps.
+
+        On a management partition a logical volume is a path.
+        """
+        link = (
+            None
+            if storage is None
+            else content.find(storage, volume_group.KIND)
+        )
+        if link is None or not self._vios.boolean(partition_module.MANAGEMENT):
+            return mapping.name
+        uuid = str(link.get('href')).rpartition('/')[2]
+        group = self._host.get(volume_group.KIND, uuid)
+        return f'/dev/{group.text("GroupName")}/{mapping.name}'
 
     def _client(self, posted: Mapping) -> Partition:
         client = scsi_mapping.client_of(self._host, posted)

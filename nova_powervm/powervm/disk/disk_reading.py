@@ -1,0 +1,127 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Reads disks that are lent to the management partition."""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.ops import disk_interfaces
+from nova_powervm.powervm import management_partition
+from nova_powervm.powervm.disk import scsi_mappings
+
+LOG = logging.getLogger(__name__)
+
+
+class DiskReader:
+    """Reads the root disks of LPARs, each by one thread at a time.
+
+    :param management: The management partition.
+    :param mappings: Lends disks to it.
+    """
+
+    def __init__(
+        self,
+        management: management_partition.ManagementPartition,
+        mappings: scsi_mappings.ScsiMappings,
+    ) -> None:
+        self._management = management
+        self._mappings = mappings
+        self._lock = threading.Lock()
+        self._active: set[str] = set()
+
+    @contextlib.contextmanager
+    def alone(self, lpar_uuid: str) -> Iterator[None]:
+        """Keep others from reading a disk, and from ending the reading.
+
+        :raises exception.RestBusy: Another thread reads it.
+        """
+        with self._lock:
+            if lpar_uuid in self._active:
+                raise exception.RestBusy(
+                    action=f'using the root disk of LPAR {lpar_uuid}',
+                    reason='it is being read for an image',
+                )
+            self._active.add(lpar_uuid)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._active.remove(lpar_uuid)
+
+    @contextlib.contextmanager
+    def lent(
+        self, lpar_uuid: str, servers: Sequence[str], element: Any
+    ) -> Iterator[disk_interfaces.DiskBytes]:
+        """Map a disk to the management partition, and open it.
+
+        :param lpar_uuid: The LPAR whose disk it is.
+        :param servers: Uuids of the servers that have the disk; the first
+            one that runs maps it.
+        :param element: pypowervm's wrapper of the disk.
+        """
+        # A reading that was killed may have left it.
+        self._management.drop(element.udid)
+        with undone(
+            f'The disk {element.name} stays mapped to the management '
+            'partition until its server is started or deleted, the disk is '
+            'read again, or nova-compute is restarted',
+            lambda: self._mappings.take_back(lpar_uuid),
+        ):
+            slot = self._lend(lpar_uuid, servers, element)
+            with self._management.scanned(slot, element.udid) as found:
+                yield found
+
+    def _lend(
+        self, lpar_uuid: str, servers: Sequence[str], element: Any
+    ) -> int:
+        for server in servers:
+            slot = self._mappings.lend(server, element)
+            if slot is not None:
+                return slot
+        raise no_server(lpar_uuid)
+
+
+def no_server(lpar_uuid: str) -> exception.DiskUnreadable:
+    """Return the error for a disk whose servers do not run."""
+    return exception.DiskUnreadable(
+        what=f'root disk of LPAR {lpar_uuid}',
+        reason='no Virtual I/O Server that has the disk is running. Start one',
+    )
+
+
+@contextlib.contextmanager
+def undone(consequence: str, undo: Callable[[], object]) -> Iterator[None]:
+    """Undo something at the end.
+
+    An error is raised, or only logged if there is an earlier one.
+
+    :param consequence: What holds if it cannot be undone.
+    """
+    try:
+        yield
+    except BaseException:
+        try:
+            undo()
+        except exception.PowerVMError as error:
+            LOG.error(
+                '%(consequence)s: %(error)s',
+                {'consequence': consequence, 'error': error},
+            )
+        raise
+    undo()

@@ -1,0 +1,494 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Reading the root disk of an LPAR on the management partition.
+
+pypowervm talks to the emulator, whose host root has the devices.
+"""
+
+import base64
+import contextlib
+import hashlib
+import os
+import pathlib
+import resource
+import unittest.mock
+
+from pypowervm import adapter as pvm_adapter
+
+from nova_powervm import exception
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import storage
+from nova_powervm.powervm import management_partition
+from nova_powervm.powervm import rest_errors
+from tests.ops import base
+from tests.ops import test_kills
+
+MB = 1 << 20
+CHUNK = 1 << 16
+SAMPLE = 4 * MB
+MANAGEMENT = 'novalink'
+
+
+class ReadingTestCase(base.HostTestCase):
+    """A service on the management partition, and an LPAR with a root disk."""
+
+    is_local = True
+
+    def setUp(self):
+        super().setUp()
+        self.prepare()
+
+    def prepare(self):
+        """Have the host as it is before the disk is read."""
+        self.wanted = self.spawn()
+        self.uuid = self.wanted.lpar_uuid
+        self.written = base.DATA
+        self.forget()
+
+    @property
+    def root(self):
+        """The root disk as the control plane shows it."""
+        return self.stored()[storage.ROOT]
+
+    def write(self, data, offset=0):
+        """Write to the disk as the guest does."""
+        sent = base64.b64encode(data).decode()
+        self.control.write_disk(self.root['udid'], sent, offset)
+        if offset < SAMPLE:
+            old = self.written.ljust(offset + len(data), b'\0')
+            self.written = old[:offset] + data + old[offset + len(data) :]
+
+    def read(self):
+        """Read the disk; return its size and its first bytes."""
+        with self.disks.read_root(self.uuid) as found:
+            return found.size, found.stream.read(SAMPLE)
+
+    @property
+    def expected(self):
+        """What :meth:`read` should return."""
+        size = round(self.root['capacity'] * 1024) * MB
+        return size, self.written[:SAMPLE].ljust(SAMPLE, b'\0')
+
+    def mappings(self, client):
+        """Return server, slot and name of what is mapped to a partition."""
+        return sorted(
+            (partition['name'], mapping['client_slot'], mapping['name'])
+            for partition in self._system()['partitions']
+            for mapping in partition.get('scsi_mappings', ())
+            if mapping['client'] == client
+        )
+
+    def links(self):
+        """Return the names of the disks that appear."""
+        return os.listdir(pathlib.Path(self.host_root) / 'dev/disk/by-id')
+
+    def assert_returned(self):
+        """Assert that the LPAR alone has its disk, at its slot."""
+        self.assertEqual([], self.mappings(MANAGEMENT))
+        self.assertEqual([], self.links())
+        expected = [48] if self.disk_driver == 'localdisk' else [32, 48]
+        self.assertEqual(
+            expected, sorted(slot for _, slot, _ in self.mappings(base.NAME))
+        )
+
+    def refused(self, *words, is_off=True):
+        """Assert that reading is refused in words, and changes nothing."""
+        before = self.mappings(base.NAME)
+        self.forget()
+        for refuse in (
+            lambda: self.disks.check_read(self.uuid, is_off=is_off),
+            self.read,
+        ):
+            with self.assertRaises(exception.DiskUnreadable) as caught:
+                refuse()
+            for word in words:
+                self.assertIn(word, str(caught.exception))
+        self.assertEqual([], self.changes())
+        self.assertEqual(before, self.mappings(base.NAME))
+
+
+def hash_of(stream):
+    """Read a stream to its end; return the number of bytes and the hash."""
+    digest, size = hashlib.sha256(), 0
+    while chunk := stream.read(CHUNK):
+        digest.update(chunk)
+        size += len(chunk)
+    return size, digest.hexdigest()
+
+
+class CommonMixin:
+    """What holds wherever the disk is."""
+
+    def test_second_read_returns_what_was_written_since(self):
+        first = self.read()
+        self.assertEqual(self.expected, first)
+        self.write(b'written by the guest', 3 * MB)
+        self.assertEqual(self.expected, self.read())
+
+    def test_check_returns_size_and_changes_nothing(self):
+        self.assertEqual(1, self.disks.check_read(self.uuid, is_off=True))
+        self.assertEqual([], self.changes())
+        self.assertEqual([], self.links())
+
+    def test_read_is_refused_to_session_with_password(self):
+        self.is_local = False
+        self.start_service()
+        self.refused('logs on to the REST API with a password')
+
+    def test_read_is_refused_without_disk(self):
+        self.disks.remove(self.uuid)
+        for refuse in (
+            lambda: self.disks.check_read(self.uuid, is_off=True),
+            self.read,
+        ):
+            self.assertRaises(exception.DiskMissing, refuse)
+
+    def test_error_of_reader_is_raised_and_disk_returned(self):
+        with (
+            self.assertRaises(ZeroDivisionError),
+            self.disks.read_root(self.uuid) as found,
+        ):
+            found.stream.read(1)
+            _ = 1 / 0
+        self.assert_returned()
+
+    def test_second_reader_is_refused(self):
+        with self.disks.read_root(self.uuid):
+            self.assertRaises(exception.RestBusy, self.read)
+            self.assertRaises(
+                exception.RestBusy, self.disks.end_read, self.uuid
+            )
+        self.assert_returned()
+
+    def test_disk_that_ends_too_early_is_refused(self):
+        with self.disks.read_root(self.uuid) as found:
+            (path,) = self.device_files()
+            os.truncate(path, MB)
+            with self.assertRaisesRegex(
+                exception.DiskUnreadable, f'ends after {MB} of'
+            ):
+                hash_of(found.stream)
+
+    def device_files(self):
+        """Return the files of this size below ``dev``."""
+        dev = pathlib.Path(self.host_root) / 'dev'
+        return [
+            path
+            for path in dev.rglob('*')
+            if path.is_file()
+            and not path.is_symlink()
+            and path.stat().st_size == self.expected[0]
+        ]
+
+
+class LentMixin(CommonMixin):
+    """What holds where the disk is lent to the management partition."""
+
+    def test_disk_that_does_not_appear_is_refused_and_returned(self):
+        self.enterContext(
+            unittest.mock.patch.object(
+                management_partition, 'APPEAR_SECONDS', 0.1
+            )
+        )
+        self.enterContext(
+            unittest.mock.patch.object(
+                management_partition.DirectFiles, 'write', lambda *args: None
+            )
+        )
+        with self.assertRaisesRegex(exception.DiskUnreadable, 'not appear'):
+            self.read()
+        self.assert_returned()
+
+    def test_scan_that_fails_is_refused_and_disk_returned(self):
+        def fail(files, path, text):
+            raise PermissionError(13, 'Permission denied', path)
+
+        self.enterContext(
+            unittest.mock.patch.object(
+                management_partition.DirectFiles, 'write', fail
+            )
+        )
+        with self.assertRaisesRegex(exception.DiskUnreadable, 'denied'):
+            self.read()
+        self.assert_returned()
+
+    def test_read_is_refused_without_running_server(self):
+        for name in ('vios1', 'vios2')[: len(self.mapped())]:
+            self.control.set_partition(name, 'not activated')
+        self.refused('running')
+
+    def test_disk_is_unmapped_before_its_device_is_deleted(self):
+        seen = []
+
+        def note(files, path, text):
+            write(files, path, text)
+            seen.append((text, self.mappings(MANAGEMENT)))
+
+        write = management_partition.DirectFiles.write
+        self.enterContext(
+            unittest.mock.patch.object(
+                management_partition.DirectFiles, 'write', note
+            )
+        )
+        self.read()
+        self.assertEqual(('1', []), seen[-1])
+        self.assertTrue(seen[0][1])
+
+    def test_next_read_drops_device_that_killed_one_left(self):
+        def die(files, path, text):
+            if text == '1':
+                raise test_kills.Killed
+            write(files, path, text)
+
+        write = management_partition.DirectFiles.write
+        with (
+            unittest.mock.patch.object(
+                management_partition.DirectFiles, 'write', die
+            ),
+            self.assertRaises(test_kills.Killed),
+        ):
+            self.read()
+        self.start_service()
+        self.assertEqual([], self.mappings(MANAGEMENT))
+        self.assertEqual(1, len(self.links()))
+        self.assertEqual(self.expected, self.read())
+        self.assert_returned()
+
+    def lose(self):
+        """Leave the disk as a reading leaves it that was killed."""
+        with (
+            kill_when(self.lent_after),
+            contextlib.suppress(test_kills.Killed),
+        ):
+            self.read()
+        self.start_service()
+        self.assertEqual(1, len(self.mappings(MANAGEMENT)))
+
+    def test_start_of_service_unmaps_lost_disk(self):
+        self.lose()
+        self.disks.unmap_deleted()
+        self.assertEqual([], self.mappings(MANAGEMENT))
+        self.assertEqual([], self.links())
+
+    def test_deletion_removes_lost_disk(self):
+        self.lose()
+        self.removals.destroy(base.INSTANCE)
+        self.assert_nothing_left()
+        self.assertEqual([], self.mappings(MANAGEMENT))
+        self.assertEqual([], self.links())
+
+    def test_start_takes_lost_disk_back(self):
+        self.lose()
+        self.set_state(base.OFF)
+        self.run_plan(operations.START, self.wanted)
+        self.assert_returned()
+        self.assertEqual(base.RUNNING, self.lpar()['state'])
+
+    def test_next_read_takes_lost_disk_back(self):
+        self.lose()
+        self.assertEqual(self.expected, self.read())
+        self.assert_returned()
+
+
+@contextlib.contextmanager
+def kill_when(number, methods=('POST',)):
+    """Kill the service at the request after so many of some methods."""
+    send = pvm_adapter.Session.request
+    sent = 0
+
+    def die(session, method, *args, **options):
+        nonlocal sent
+        if sent >= number:
+            raise test_kills.Killed
+        sent += method in methods
+        return send(session, method, *args, **options)
+
+    with unittest.mock.patch.object(pvm_adapter.Session, 'request', new=die):
+        yield
+
+
+class SweepMixin:
+    """Faults and kills at each request of a reading."""
+
+    def recover(self):
+        """Have Nova start the server."""
+        self.set_state(base.OFF)
+        self.run_plan(operations.START, self.wanted)
+        self.set_state(self.state)
+
+    def test_reading_with_fault_at_each_request_is_made_good(self):
+        self.enterContext(
+            unittest.mock.patch.object(rest_errors, 'BUSY_SECONDS', 0)
+        )
+        for fault in (
+            {'status': 500},
+            {'status': 412},
+            {'drop': True},
+            {'drop': True, 'phase': 'after'},
+        ):
+            number = 0
+            while self.fault_at(number, fault):
+                number += 1
+            self.assertGreater(number, 5)
+
+    def fault_at(self, number, fault):
+        """Read with a fault; return whether it came that far."""
+        self.control.clear_faults()
+        self.control.add_fault(nth=number + 1, **fault)
+        with self.subTest(number=number, **fault):
+            try:
+                self.assertEqual(self.expected, self.read())
+            except exception.PowerVMError:
+                self.recover()
+            self.assert_returned()
+        return bool(self.control.faults()[0]['applied'])
+
+    def test_reading_killed_at_each_request_is_made_good(self):
+        for number in range(100):
+            with self.subTest(number=number):
+                if not self.kill_at(number):
+                    break
+        self.assertGreater(number, 5)
+
+    def kill_at(self, number):
+        """Kill the service at a request; return whether it came that far."""
+        is_killed = False
+        with kill_when(number, {'GET', 'PUT', 'POST', 'DELETE'}):
+            try:
+                self.read()
+            except test_kills.Killed:
+                is_killed = True
+        # The kill may have left a device that is not mapped.
+        self.start_service()
+        self.disks.unmap_deleted()
+        self.recover()
+        self.assertEqual(self.expected, self.read())
+        self.assert_returned()
+        return is_killed
+
+
+class PoolReadingTest(LentMixin, SweepMixin, ReadingTestCase):
+    disk_driver = 'ssp'
+    state = base.RUNNING
+    lent_after = 1
+
+    def test_read_returns_all_bytes_of_large_disk_in_constant_memory(self):
+        last = b'written by the guest'
+        size = self.expected[0]
+        self.assertGreaterEqual(size, 1024 * MB)
+        self.write(last, size - len(last))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with self.disks.read_root(self.uuid) as found:
+            self.assertEqual(size, found.size)
+            read = hash_of(found.stream)
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        # In KiB.
+        self.assertLess(after - before, 8 * 1024)
+        self.assertEqual((size, self.root['sha256']), read)
+        self.assert_returned()
+
+    def test_read_of_running_guest_leaves_its_mappings(self):
+        before = self.mappings(base.NAME)
+        with self.disks.read_root(self.uuid):
+            self.assertEqual(before, self.mappings(base.NAME))
+            self.assertEqual(1, len(self.mappings(MANAGEMENT)))
+        self.assert_returned()
+
+    def test_disk_is_read_by_one_running_server(self):
+        self.control.set_partition('vios1', 'not activated')
+        self.assertEqual(self.expected, self.read())
+
+    def test_start_is_refused_while_disk_is_read(self):
+        with self.disks.read_root(self.uuid):
+            self.set_state(base.OFF)
+            self.refused_start()
+
+    def refused_start(self):
+        """Assert that the server cannot be started."""
+        super(ReadingTestCase, self).refused(
+            exception.RestBusy, operations.START, self.wanted, 'being read'
+        )
+
+
+class GroupReadingTest(LentMixin, SweepMixin, ReadingTestCase):
+    """The volume group of another Virtual I/O Server."""
+
+    state = base.OFF
+    lent_after = 2
+
+    def prepare(self):
+        super().prepare()
+        self.set_state(base.OFF)
+
+    def test_read_is_refused_while_guest_runs(self):
+        self.set_state(base.RUNNING)
+        self.refused('Stop the server first', is_off=False)
+
+    def test_disk_that_nobody_has_waits_for_its_server(self):
+        with (
+            self.logged('ERROR') as logged,
+            self.assertRaises(exception.PowerVMError),
+            self.disks.read_root(self.uuid),
+        ):
+            self.control.set_partition('vios1', 'not activated')
+            raise exception.RestError(action='sending', reason='failed')
+        self.assertIn('stays disconnected', '\n'.join(logged.output))
+        self.assertRaises(exception.RestBusy, self.disks.end_read, self.uuid)
+        self.control.set_partition('vios1', 'running')
+        with self.logged('WARNING'):
+            self.assertTrue(self.disks.end_read(self.uuid))
+        self.assert_returned()
+
+    def test_check_before_stop_accepts_running_guest(self):
+        self.set_state(base.RUNNING)
+        self.assertEqual(1, self.disks.check_read(self.uuid, is_off=True))
+
+    def test_disk_has_one_client_at_a_time(self):
+        with self.disks.read_root(self.uuid):
+            self.assertEqual([], self.mappings(base.NAME))
+            self.assertEqual(1, len(self.mappings(MANAGEMENT)))
+        self.assertEqual(['POST VirtualIOServer.update'] * 4, self.changes())
+
+    def test_read_is_refused_at_other_slot(self):
+        self.disks._mappings.detach(self.uuid)
+        vios = self.lpar('vios1')['uuid'].upper()
+        root = self.disks._groups.read().virtual_disks[0]
+        with unittest.mock.patch.object(
+            storage, 'virtual_slot', lambda name, server: 50
+        ):
+            self.disks._mappings.attach(vios, self.uuid, [root])
+        self.refused('not connected alone at virtual slot 48')
+
+
+class LocalReadingTest(CommonMixin, ReadingTestCase):
+    """The management partition has the volume group itself."""
+
+    def world(self):
+        world = super().world()
+        (found,) = world['systems']
+        (server,) = found['virtual_io_servers']
+        server['management'] = True
+        found['partitions'] = [
+            partition
+            for partition in found['partitions']
+            if not partition.get('management')
+        ]
+        return world
+
+    def test_read_sends_no_change(self):
+        self.read()
+        self.assertEqual([], self.changes())
+
+    def test_read_is_refused_without_connection(self):
+        self.disks._mappings.detach(self.uuid)
+        self.refused('no path')
