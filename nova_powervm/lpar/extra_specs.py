@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """The extra specs of flavors that begin with ``powervm:``.
 
 :data:`TABLE` has a row for each. Nova's API, the plan of an LPAR, the commands

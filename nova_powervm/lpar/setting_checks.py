@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """Checks what a flavor says about an LPAR against the flavor and the host."""
 
 import dataclasses

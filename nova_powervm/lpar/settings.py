@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """The memory, processors and further settings of an LPAR.
 
 A setting has the name of its extra spec, without the prefix ``powervm:``: see

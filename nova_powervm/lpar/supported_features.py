@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """Rules for the extra specs and image properties that Nova knows.
 
 Nova passes every extra spec and image property to every driver, although most

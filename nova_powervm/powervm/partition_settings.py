@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """Reads and writes the settings of an LPAR in its document."""
 
 from collections.abc import Collection

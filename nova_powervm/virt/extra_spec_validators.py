@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """Validates the extra specs of this driver in nova-api.
 
 Where the wheel is installed, Nova's API finds the module by the entry point

@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """Which elements of pypowervm's captures the emulator's documents have.
 
 ``python3 -m tests.emulator.elements`` writes the tables of the page in the

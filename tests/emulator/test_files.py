@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """Uploads and downloads through pypowervm."""
 
 import http.client

@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """Virtual SCSI mappings through pypowervm."""
 
 import concurrent.futures

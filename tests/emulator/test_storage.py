@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """Volume groups, disks and media repositories through pypowervm."""
 
 import base64

@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """Flavors with extra specs of this driver, through real Nova."""
 
 from nova.tests.functional.api import client

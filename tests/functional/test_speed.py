@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """What is kept of Placement's answers does not outlive a change."""
 
 import unittest

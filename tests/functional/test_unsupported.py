@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """Unsupported operations leave the server unchanged.
 
 Each story is a row of the table in admin/operations: what the user sees, the

@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """What the extra specs of this driver write into the document of an LPAR.
 
 The elements are read with plain HTTP, not with what wrote them.

@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """Finds mistakes in extra specs that begin with ``powervm:``."""
 
 import math

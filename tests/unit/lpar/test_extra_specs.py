@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """The table of extra specs, and the checks of their values."""
 
 import dataclasses

@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """Which settings an LPAR gets."""
 
 import dataclasses

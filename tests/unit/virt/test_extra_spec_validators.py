@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
 """What nova-api says about the extra specs of this driver."""
 
 import unittest
