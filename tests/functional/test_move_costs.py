@@ -35,6 +35,8 @@ _NOT_COUNTED = (
     'LogicalPartition.job_template',
 )
 _STOP = _START = ['LogicalPartition.job', 'Job.delete']
+# Local disks: a reading of the root disk may have been interrupted.
+_LOCAL_START = ['VirtualIOServer.read', *_START]
 _HOST = 'ManagedSystem.read'
 _LPAR = 'LogicalPartition.read'
 _UNITS = 'LogicalUnit.feed'
@@ -51,19 +53,19 @@ _REMOVE = [
 ]
 #: Requests of a resize in place: the source's check, the target's, the stop;
 #: and what gives the LPAR its new form.
-IN_PLACE = [_LPAR, _LPAR, *_STOP, _LPAR, _ADAPTERS, *_CHANGE, *_START]
+IN_PLACE = [_LPAR, _LPAR, *_STOP, _LPAR, _ADAPTERS, *_CHANGE, *_LOCAL_START]
 #: The same with a one-time-use device, for which the slots are read.
 IN_PLACE_WITH_DEVICE = [
     *(_LPAR, _LPAR, _HOST, *_STOP),
     *(_LPAR, _HOST, _ADAPTERS, _LPAR, _HOST, 'LogicalPartition.update'),
-    *_START,
+    *_LOCAL_START,
 ]
 IN_PLACE_REVERT_WITH_DEVICE = [
     *(_LPAR, *_STOP),
     *(_LPAR, _HOST, _ADAPTERS, _LPAR, _HOST, 'LogicalPartition.update'),
-    *_START,
+    *_LOCAL_START,
 ]
-IN_PLACE_REVERT = [_LPAR, *_STOP, _LPAR, _ADAPTERS, *_CHANGE, *_START]
+IN_PLACE_REVERT = [_LPAR, *_STOP, _LPAR, _ADAPTERS, *_CHANGE, *_LOCAL_START]
 #: Requests of a cold migration with a device, to each host.
 LEAVE = [_LPAR, _UNITS, *_STOP]
 ARRIVE = [

@@ -132,7 +132,9 @@ class SeveralTypesTest(unittest.TestCase):
                 partitions=Partitions(),
                 host=types.SimpleNamespace(managed_system=None),
                 placement=None,
-                disks=types.SimpleNamespace(pool=None),
+                disks=types.SimpleNamespace(
+                    pool=None, end_read=lambda lpar_uuid: False
+                ),
                 images=None,
                 networks=self.ops,
             ),
