@@ -327,7 +327,7 @@ class CleaningTest(CleaningTestCase):
         code = self.clean(
             f"""\
             echo $$ > {self.directory}/written
-            sleep 600 & wait
+            sleep 60 & wait
             """,
             time_limit=3,
         )

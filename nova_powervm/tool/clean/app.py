@@ -12,6 +12,7 @@
 
 """Command ``nova-powervm-clean``."""
 
+import contextlib
 import functools
 import queue
 import signal
@@ -179,7 +180,8 @@ def _run(work: Callable[[], int], stop: Callable[[], None]) -> int:
     """Call a function in a thread, and stop it at a signal.
 
     A signal handler may interrupt this thread anywhere, so it only puts
-    something into a queue.
+    something into a queue. It runs in this thread, which the system need not
+    wake up for it if there are others: so this one looks once a second.
 
     :returns: What the function returns.
     """
@@ -190,12 +192,18 @@ def _run(work: Callable[[], int], stop: Callable[[], None]) -> int:
     }
     threading.Thread(target=lambda: arrived.put(work()), daemon=True).start()
     try:
-        while (code := arrived.get()) is None:
+        while (code := _await(arrived)) is None:
             stop()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     return code
+
+
+def _await(arrived: queue.SimpleQueue[int | None]) -> int | None:
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return arrived.get(timeout=1)
 
 
 def read_config(argv: Sequence[str]) -> configs.Config:
