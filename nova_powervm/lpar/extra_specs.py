@@ -18,6 +18,7 @@ and the documentation read it. The page "Add an extra spec" has the steps.
 
 import dataclasses
 import difflib
+import operator
 import re
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -159,30 +160,30 @@ class ExtraSpec:
         return PREFIX + self.name
 
 
-def _at_most(other: str) -> FlavorCheck:
-    """Return a check that a value is not above another setting."""
+def _compared(
+    other: str, holds: Callable[[Any, Any], bool], word: str
+) -> FlavorCheck:
+    """Return a check that a value compares with another setting.
+
+    :param word: Where it is if the comparison does not hold.
+    """
 
     def check(case: Case) -> str | None:
         limit = getattr(case.wanted, other)
-        if limit is None or case.value <= limit:
+        if limit is None or holds(case.value, limit):
             return None
         words = settings.describe_name(other)
-        return f'it must not be above the {words}, {limit:g}'
+        return f'it must not be {word} the {words}, {limit:g}'
 
     return check
+
+
+def _at_most(other: str) -> FlavorCheck:
+    return _compared(other, operator.le, 'above')
 
 
 def _at_least(other: str) -> FlavorCheck:
-    """Return a check that a value is not below another setting."""
-
-    def check(case: Case) -> str | None:
-        limit = getattr(case.wanted, other)
-        if limit is None or case.value >= limit:
-            return None
-        words = settings.describe_name(other)
-        return f'it must not be below the {words}, {limit:g}'
-
-    return check
+    return _compared(other, operator.ge, 'below')
 
 
 def _all(*checks: FlavorCheck) -> FlavorCheck:
@@ -244,12 +245,19 @@ def _enough_units(limit: str) -> HostCheck:
     return check
 
 
-def _allows_dedicated(
-    case: Case, host: host_values.ManagedSystem
-) -> str | None:
-    if case.value and not host.has_dedicated_processors:
-        return 'the host has no LPARs with dedicated processors'
-    return None
+def _needs(capability: str, words: str) -> HostCheck:
+    """Return a check that a host has what a value other than false or 0 needs.
+
+    :param capability: The name of a field of the host.
+    :param words: What the host lacks.
+    """
+
+    def check(case: Case, host: host_values.ManagedSystem) -> str | None:
+        if not case.value or getattr(host, capability):
+            return None
+        return f'the host is not capable of {words}'
+
+    return check
 
 
 def _has_mode(case: Case, host: host_values.ManagedSystem) -> str | None:
@@ -257,20 +265,6 @@ def _has_mode(case: Case, host: host_values.ManagedSystem) -> str | None:
     if case.value in modes or not modes:
         return None
     return f'the host has only {", ".join(modes)}'
-
-
-def _can_restart(case: Case, host: host_values.ManagedSystem) -> str | None:
-    if case.value and not host.has_remote_restart:
-        return 'the host is not capable of simplified remote restart'
-    return None
-
-
-def _verifies_guests(
-    case: Case, host: host_values.ManagedSystem
-) -> str | None:
-    if case.value and not host.has_secure_boot:
-        return 'the host is not capable of secure boot'
-    return None
 
 
 _MEMORY = Whole(128, 2**25)
@@ -356,7 +350,7 @@ TABLE: tuple[ExtraSpec, ...] = (
         'Whether each vCPU is a whole processor that no other LPAR uses while '
         'this one runs.',
         'false',
-        on_host=_allows_dedicated,
+        on_host=_needs('has_dedicated_processors', 'dedicated processors'),
     ),
     ExtraSpec(
         'dedicated_sharing_mode',
@@ -413,7 +407,7 @@ TABLE: tuple[ExtraSpec, ...] = (
         'after this one has failed. Nova evacuates servers without it.',
         'false',
         in_flavor=_without_slots,
-        on_host=_can_restart,
+        on_host=_needs('has_remote_restart', 'simplified remote restart'),
     ),
     ExtraSpec(
         'secure_boot',
@@ -422,7 +416,7 @@ TABLE: tuple[ExtraSpec, ...] = (
         'How the firmware verifies the guest at its next start: 0 not at '
         'all, 1 with a message, 2 and above strictly.',
         '0',
-        on_host=_verifies_guests,
+        on_host=_needs('has_secure_boot', 'secure boot'),
     ),
 )
 _ROWS = {row.key: row for row in TABLE}

@@ -16,9 +16,11 @@ import argparse
 import dataclasses
 import shlex
 from collections.abc import Mapping
+from collections.abc import Sequence
 
 from nova_powervm import exception
 from nova_powervm.devices import policy as policies
+from nova_powervm.lpar import extra_specs
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.rules import flavor_lint
@@ -99,7 +101,7 @@ class Create(base.Command):
         )
         parser.add_argument(
             '--vcpus',
-            type=int,
+            type=_positive,
             metavar='N',
             help='vCPUs of the flavor, from which resources:VCPU follows '
             '(default: with --apply, those of the flavor)',
@@ -133,7 +135,7 @@ class Create(base.Command):
             else ()
         ):
             self.app.warn(f'{finding.what}; {finding.hint}')
-        specs |= flavors.parse_pairs(parsed_args.extra_spec)
+        specs |= _own_extra_specs(parsed_args.extra_spec)
         existing = self._existing(parsed_args) if parsed_args.apply else None
         specs |= self._charge(specs, parsed_args.vcpus, existing)
         if existing:
@@ -201,6 +203,27 @@ class Create(base.Command):
             f'Set {len(specs)} extra specs of flavor {name}.',
             file=self.app.stdout,
         )
+
+
+def _own_extra_specs(lines: Sequence[str]) -> dict[str, str]:
+    """Parse extra specs of this driver.
+
+    :raises exception.ConfigurationError: One is not of this driver.
+    """
+    pairs = flavors.parse_pairs(lines)
+    for key in pairs:
+        if not key.startswith(extra_specs.PREFIX):
+            raise exception.ConfigurationError(
+                reason=f"'{key}' does not begin with {extra_specs.PREFIX}: "
+                'set it with "openstack flavor set --property"'
+            )
+    return pairs
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number")
+    return int(text)
 
 
 def _count(text: str) -> int:

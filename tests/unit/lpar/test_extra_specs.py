@@ -225,7 +225,7 @@ class ChecksTest(unittest.TestCase):
             'dedicated',
             {'dedicated_proc': '1'},
             {'has_dedicated_processors': False},
-            'no LPARs with dedicated',
+            'not capable of dedicated processors',
         ],
     )
     def test_host_without_support_refuses_extra_spec(

@@ -49,10 +49,18 @@ class FlavorCreateTest(base.ToolTestCase):
         self.assertIn('with --vcpus', result.err)
 
     def test_refused_extra_spec_is_not_printed(self):
-        result = self.run_tool(
-            *('flavor', 'create', '--print', '--vcpus', '3'),
-            *('--extra-spec', 'powervm:proc_unit=1'),
-        )
+        for spec, vcpus, words in (
+            ('powervm:proc_unit=1', '3', 'did you mean powervm:proc_units?'),
+            ('hw:numa_nodes=2', '3', 'does not begin with powervm:'),
+            # The library says why, on its own.
+            ('powervm:proc_units=1', '0', ''),
+        ):
+            with self.subTest(spec=spec):
+                result = self.run_tool(
+                    *('flavor', 'create', '--print', '--vcpus', vcpus),
+                    *('--extra-spec', spec),
+                )
 
-        self.assertEqual('', result.out)
-        self.assertIn('did you mean powervm:proc_units?', result.err)
+                self.assertNotEqual(0, result.status)
+                self.assertEqual('', result.out)
+                self.assertIn(words, result.err)
