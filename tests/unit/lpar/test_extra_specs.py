@@ -22,6 +22,7 @@ from pypowervm.wrappers import base_partition
 from nova_powervm import exception
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import extra_specs
+from nova_powervm.lpar import operations
 from nova_powervm.lpar import setting_checks
 from nova_powervm.lpar import settings
 from nova_powervm.lpar import spec
@@ -315,10 +316,11 @@ class ChecksTest(unittest.TestCase):
 class RoomTest(unittest.TestCase):
     """Whether a host has what an LPAR takes; the hypervisor needs 512 MiB."""
 
-    def check(self, held=None, free_mb=8192, **fields):
+    def check(self, held=None, free_mb=8192, free_units=4.0, **fields):
         """Check whether there is room; return what the host was asked."""
+        host = dataclasses.replace(HOST, proc_units_free=free_units)
         actual = spec.Actual(
-            parts={spec.Part.RULES: HOST, spec.Part.SLOTS: HOST}
+            parts={spec.Part.RULES: host, spec.Part.SLOTS: host}
         )
         asked = []
         while True:
@@ -373,7 +375,27 @@ class RoomTest(unittest.TestCase):
         self.check(vcpus=8, proc_units='8', min_proc_units='1')
 
     def test_hundredths_fit_exactly(self):
-        self.check(settle(vcpus=10, proc_units='1.1'), vcpus=10, factor=0.51)
+        # As floating point numbers, 1.1 - 1 is more than 0.1.
+        held = settle(proc_units='1')
+
+        self.check(held, free_units=0.1, proc_units='1.1')
+
+    def test_rebuild_needs_what_a_stopped_lpar_does_not_hold(self):
+        host = dataclasses.replace(HOST, proc_units_free=0.0)
+        for state, error in (
+            (plan_values.RUNNING, type(None)),
+            (plan_values.OFF, exception.InsufficientCapacity),
+        ):
+            with self.subTest(state=state):
+                made, _ = plan_values.survey(
+                    operations.SPAWN.as_check(),
+                    plan_values.wanted(slots=()),
+                    plan_values.parts(
+                        plan_values.lpar(state), rules=host, slots=host
+                    ),
+                )
+
+                self.assertIsInstance(made.refusal, error)
 
     def test_host_that_does_not_tell_its_memory_decides_itself(self):
         self.assertEqual(1, len(self.check(free_mb=None, memory_mb=65536)))
