@@ -48,6 +48,10 @@ def serve(options: argparse.Namespace) -> None:
     :raises ServeError: a world, the state or a certificate is not usable, or
         a port is unavailable.
     """
+    # Blocked in this thread and in all later ones, the signals stay pending
+    # for sigwait; a handler could run just before this thread starts to wait,
+    # and any thread that does not block them would end the process.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     # Uploads and tokens of processes that were killed.
     scratch.sweep()
     with contextlib.ExitStack() as stack:
@@ -182,9 +186,6 @@ def _servers(
 
 def _run(servers: Sequence[server.Server]) -> None:
     """Serve until a signal arrives."""
-    # Blocked in this thread and in all later ones, the signals stay pending
-    # for sigwait; a handler could run just before this thread starts to wait.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     for serving in servers:
         serving.start()
     for serving in servers:
