@@ -509,6 +509,22 @@ class DiskUnreadable(PowerVMError):
     message = 'The {what} cannot be read: {reason}.'
 
 
+class ReadingCancelled(PowerVMError):
+    """A disk is not read any further, because it is to be deleted."""
+
+    code = 'powervm.disk.cancelled'
+    elsewhere = False
+    message = 'The {what} is not read any further: it is being deleted.'
+
+
+class SnapshotRefused(PowerVMError):
+    """No image can be made of a server."""
+
+    code = 'powervm.snapshot.refused'
+    elsewhere = False
+    message = 'No image is made of the server: {reason}.'
+
+
 class DiskNotConnected(PowerVMError):
     """The root disk of an LPAR that is to start is not connected to it."""
 

@@ -47,6 +47,7 @@ class ByteStream(Protocol):
         """Read at most so many bytes; none at the end of the disk.
 
         :raises exception.DiskUnreadable: It fails, or ends too early.
+        :raises exception.ReadingCancelled: See :meth:`Disks.read_root`.
         """
 
 
@@ -311,6 +312,9 @@ class Disks(Protocol):
         :param lpar_uuid: Upper-case PowerVM uuid.
         :raises exception.DiskUnreadable: As :meth:`check_read`, or the disk
             fails.
+        :raises exception.ReadingCancelled: The disk is being removed; from
+            the stream.
+        :raises exception.RestBusy: Somebody else is reading the disk.
         """
 
     def end_read(self, lpar_uuid: str) -> bool:
@@ -344,6 +348,8 @@ class Disks(Protocol):
 
     def remove(self, lpar_uuid: str, *, delete: bool = True) -> None:
         """Disconnect and delete all storage of an LPAR, if there is any.
+
+        A reading of its root disk is ended first.
 
         :param lpar_uuid: Upper-case PowerVM uuid; the LPAR itself may be gone.
         :param delete: False to keep its disks and disconnect them only.

@@ -27,7 +27,6 @@ from nova_powervm.virt import services
 from nova_powervm.virt import translation
 from nova_powervm.virt.unsupported import messages
 from nova_powervm.virt.unsupported import refusals
-from nova_powervm.virt.unsupported import snapshots
 
 CONF = nova.conf.CONF
 
@@ -272,8 +271,10 @@ class PowerVMDriver(driver.ComputeDriver):
         image_id: str,
         update_task_state: Any,
     ) -> None:
-        """Refuse; Nova deletes the image that it created for the snapshot."""
-        raise snapshots.refusal(context, instance)
+        """Make an image of the instance's root disk, also for a shelve."""
+        self.services.snapshots.take(
+            context, instance, image_id, update_task_state
+        )
 
     def finish_migration(
         self,

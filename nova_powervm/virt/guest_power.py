@@ -37,6 +37,7 @@ from nova_powervm.virt import instance_locks
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import move_repairs
 from nova_powervm.virt import rebuild
+from nova_powervm.virt import snapshot_checks
 from nova_powervm.virt import translation
 from nova_powervm.virt.unsupported import guest_stops
 
@@ -54,6 +55,7 @@ class GuestPower:
     :param partitions: The host's LPARs.
     :param found: Finds the allocations of instances.
     :param repairs: Brings LPARs back to what Nova records.
+    :param snapshots: Says whether a server can be shelved.
     :param host: Nova's name of this host.
     """
 
@@ -64,6 +66,7 @@ class GuestPower:
         partitions: interfaces.Partitions,
         found: instance_claims.InstanceClaims,
         repairs: move_repairs.MoveRepairs,
+        snapshots: snapshot_checks.SnapshotChecks,
         host: str,
     ) -> None:
         self._lpars = lpars
@@ -71,6 +74,7 @@ class GuestPower:
         self._partitions = partitions
         self._claims = found
         self._repairs = repairs
+        self._snapshots = snapshots
         self._host = host
         self.deferred_starts = deferred_starts.DeferredStarts(
             self.start_at_boot
@@ -104,8 +108,12 @@ class GuestPower:
 
         :raises nova.exception.NovaException: The stop is the first step of an
             unsupported operation; the guest keeps running.
+        :raises exception.PowerVMError: It is the first step of a shelve that
+            would fail; the guest keeps running.
         """
         guest_stops.check_supported(instance)
+        if instance.task_state == task_states.SHELVING:
+            self._snapshots.check_shelving(instance)
         self.deferred_starts.forget(instance)
         with (
             rebuild.refused_if_stop_fails(instance),

@@ -41,7 +41,9 @@ def to_nova(
     :param instance_uuid: Uuid of the instance concerned.
     """
     message = str(error)
-    if isinstance(error, exception.PartitionNotFound):
+    if isinstance(
+        error, exception.PartitionNotFound | exception.ReadingCancelled
+    ):
         return nova_exception.InstanceNotFound(instance_id=instance_uuid)
     if isinstance(error, exception.ConfigurationError):
         return nova_exception.InvalidConfiguration(message)

@@ -29,6 +29,7 @@ from nova import exception as nova_exception
 from nova import objects
 from nova.compute import task_states
 from nova.compute import utils as compute_utils
+from nova.compute import vm_states
 from nova.image import glance
 from oslo_log import log as logging
 
@@ -53,8 +54,12 @@ class RebuildRefused(nova_exception.InstanceNotFound):
 def record_image(instance: Any) -> None:
     """Record the image from which the disk of an instance is made.
 
-    Nova saves this with the rest of the instance.
+    Nova saves this with the rest of the instance. When it unshelves one, it
+    builds it from an image that it deletes afterwards, and keeps the original
+    one in its record: so does this.
     """
+    if instance.vm_state == vm_states.SHELVED_OFFLOADED:
+        return
     instance.system_metadata[IMAGE_KEY] = instance.image_ref
 
 

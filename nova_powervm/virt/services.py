@@ -73,6 +73,8 @@ from nova_powervm.virt import port_records
 from nova_powervm.virt import privileged_files
 from nova_powervm.virt import removals
 from nova_powervm.virt import shared_storage
+from nova_powervm.virt import snapshot_checks
+from nova_powervm.virt import snapshots
 from nova_powervm.virt import startup
 from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import placement
@@ -127,15 +129,22 @@ class Services:
             self.storage,
             node.name,
         )
+        checks = snapshot_checks.SnapshotChecks(
+            operations.disks, operations.partitions
+        )
         self.power = guest_power.GuestPower(
             lpars,
             describes,
             operations.partitions,
             found,
             self.move_repairs,
+            checks,
             node.name,
         )
         self.deferred_starts = self.power.deferred_starts
+        self.snapshots = snapshots.Snapshots(
+            checks, operations.disks, self.deferred_starts.start_or_defer
+        )
         self.instances = instances.Instances(
             operations.partitions,
             operations.records,

@@ -12,6 +12,7 @@
 """Reads disks that are lent to the management partition."""
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -26,6 +27,55 @@ from nova_powervm.powervm import management_partition
 from nova_powervm.powervm.disk import scsi_mappings
 
 LOG = logging.getLogger(__name__)
+
+#: Seconds in which a reading that is cancelled must end.
+_CANCEL_SECONDS = 60
+
+
+class _Reading:
+    """A reading of a root disk.
+
+    :ivar cancelled: Is set to end it.
+    :ivar ended: Is set at its end.
+    """
+
+    def __init__(self, lpar_uuid: str) -> None:
+        self._lpar_uuid = lpar_uuid
+        self.cancelled = threading.Event()
+        self.ended = threading.Event()
+
+    def of(
+        self, contents: disk_interfaces.DiskBytes
+    ) -> disk_interfaces.DiskBytes:
+        """Return the bytes of a disk, which end when this is cancelled."""
+        return dataclasses.replace(
+            contents, stream=_Stream(self, contents.stream)
+        )
+
+    def check(self) -> None:
+        """Refuse to go on when this is cancelled.
+
+        :raises exception.ReadingCancelled: It is.
+        """
+        if self.cancelled.is_set():
+            raise exception.ReadingCancelled(
+                what=f'root disk of LPAR {self._lpar_uuid}'
+            )
+
+
+class _Stream:
+    """The bytes of a disk while nobody cancels the reading."""
+
+    def __init__(
+        self, reading: _Reading, stream: disk_interfaces.ByteStream
+    ) -> None:
+        self._reading = reading
+        self._stream = stream
+
+    def read(self, size: int, /) -> bytes:
+        """Read the next bytes; see the protocol."""
+        self._reading.check()
+        return self._stream.read(size)
 
 
 class DiskReader:
@@ -43,26 +93,39 @@ class DiskReader:
         self._management = management
         self._mappings = mappings
         self._lock = threading.Lock()
-        self._active: set[str] = set()
+        self._active: dict[str, _Reading] = {}
 
     @contextlib.contextmanager
-    def alone(self, lpar_uuid: str) -> Iterator[None]:
+    def alone(self, lpar_uuid: str) -> Iterator[_Reading]:
         """Keep others from reading a disk, and from ending the reading.
 
         :raises exception.RestBusy: Another thread reads it.
         """
+        reading = _Reading(lpar_uuid)
         with self._lock:
             if lpar_uuid in self._active:
-                raise exception.RestBusy(
-                    action=f'using the root disk of LPAR {lpar_uuid}',
-                    reason='it is being read for an image',
-                )
-            self._active.add(lpar_uuid)
+                raise _busy(lpar_uuid)
+            self._active[lpar_uuid] = reading
         try:
-            yield
+            yield reading
         finally:
             with self._lock:
-                self._active.remove(lpar_uuid)
+                del self._active[lpar_uuid]
+            reading.ended.set()
+
+    def cancel(self, lpar_uuid: str) -> None:
+        """End the reading of a disk that is to be deleted, if there is one.
+
+        :raises exception.RestBusy: It does not end in time: whatever takes
+            the bytes does not go on.
+        """
+        with self._lock:
+            reading = self._active.get(lpar_uuid)
+        if reading is None:
+            return
+        reading.cancelled.set()
+        if not reading.ended.wait(_CANCEL_SECONDS):
+            raise _busy(lpar_uuid)
 
     @contextlib.contextmanager
     def lent(
@@ -95,6 +158,13 @@ class DiskReader:
             if slot is not None:
                 return slot
         raise no_server(lpar_uuid)
+
+
+def _busy(lpar_uuid: str) -> exception.RestBusy:
+    return exception.RestBusy(
+        action=f'using the root disk of LPAR {lpar_uuid}',
+        reason='it is being read for an image',
+    )
 
 
 def no_server(lpar_uuid: str) -> exception.DiskUnreadable:

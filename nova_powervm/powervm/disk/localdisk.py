@@ -359,7 +359,7 @@ class LocalDisk:
     @contextlib.contextmanager
     def read_root(self, lpar_uuid: str) -> Iterator[disk_interfaces.DiskBytes]:
         """Open the root disk of an LPAR for reading; see the protocol."""
-        with self._reader.alone(lpar_uuid):
+        with self._reader.alone(lpar_uuid) as reading:
             self._management.check(lpar_uuid)
             is_off = self._is_off(lpar_uuid)
             if is_off:
@@ -371,7 +371,7 @@ class LocalDisk:
                 else self._lent(lpar_uuid, root)
             )
             with opened as contents:
-                yield contents
+                yield reading.of(contents)
 
     @contextlib.contextmanager
     def _lent(
@@ -460,6 +460,7 @@ class LocalDisk:
         This includes storage on another Virtual I/O Server, from before
         ``volume_group_name`` was changed.
         """
+        self._reader.cancel(lpar_uuid)
         servers = self._mappings.detach(lpar_uuid) | {self._groups.vios}
         if not delete:
             return

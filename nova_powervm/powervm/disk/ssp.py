@@ -318,14 +318,14 @@ class SharedStoragePool:
     @contextlib.contextmanager
     def read_root(self, lpar_uuid: str) -> Iterator[disk_interfaces.DiskBytes]:
         """Open the root disk of an LPAR for reading; see the protocol."""
-        with self._reader.alone(lpar_uuid):
+        with self._reader.alone(lpar_uuid) as reading:
             self.check_read(lpar_uuid, is_off=False)
             self._mappings.take_back(lpar_uuid)
             root = self._pool.root(lpar_uuid).stored
             with self._reader.lent(
                 lpar_uuid, self._units.servers, pool_disks.element_of(root)
             ) as found:
-                yield found
+                yield reading.of(found)
 
     def end_read(self, lpar_uuid: str) -> bool:
         """Undo what an interrupted reading left; see the protocol."""
@@ -375,6 +375,7 @@ class SharedStoragePool:
 
         The config drive, which this host alone has, is deleted in any case.
         """
+        self._reader.cancel(lpar_uuid)
         servers = self._mappings.detach(lpar_uuid) | {*self._units.servers}
         edit = group_contents.removal(
             lambda name: storage.belongs_to(name, lpar_uuid),

@@ -22,8 +22,6 @@ from nova_powervm.virt.unsupported import messages
 
 #: Operations by the task state that the instance has then.
 _BEGUN_BY_STOPPING = {
-    task_states.SHELVING: 'shelving a server',
-    task_states.SHELVING_OFFLOADING: 'shelving a server',
     task_states.RESIZE_MIGRATING: 'moving a server to another cell',
 }
 

@@ -1,0 +1,104 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Checks whether an image can be made of the root disk of an instance."""
+
+from typing import Any
+
+import nova.conf
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.lpar import partition
+from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import interfaces
+from nova_powervm.virt import translation
+
+LOG = logging.getLogger(__name__)
+CONF = nova.conf.CONF
+
+
+class SnapshotChecks:
+    """Refuses images that cannot be made, before anything changes.
+
+    :param disks: The disk driver.
+    :param partitions: The host's LPARs.
+    """
+
+    def __init__(
+        self,
+        disks: disk_interfaces.Disks,
+        partitions: interfaces.Partitions,
+    ) -> None:
+        self._disks = disks
+        self._partitions = partitions
+
+    def check(self, instance: Any) -> None:
+        """Refuse an image of an instance as it is now, running or not.
+
+        :param instance: nova.objects.Instance.
+        :raises exception.PowerVMError: No image can be made, or not as it is
+            asked for.
+        """
+        lpar_uuid = translation.lpar_of(instance)
+        lpar = interfaces.require_lpar(self._partitions, lpar_uuid)
+        is_off = lpar.power is partition.Power.OFF
+        size_gb = self._disks.check_read(lpar_uuid, is_off=is_off)
+        if _is_too_large(instance, size_gb):
+            LOG.warning(
+                'The root disk has %(size)g GB, more than the %(root)d GB of '
+                'the flavor: a server with this flavor cannot be built from '
+                'the image.',
+                {'size': size_gb, 'root': instance.flavor.root_gb},
+                instance=instance,
+            )
+        if is_off:
+            return
+        if instance.image_meta.properties.get('os_require_quiesce', False):
+            raise exception.SnapshotRefused(
+                reason='its image says os_require_quiesce, but PowerVM cannot '
+                'freeze the file systems of a guest. Stop the server first'
+            )
+        LOG.warning(
+            'The guest runs while an image is made of its root disk: file '
+            'systems may be inconsistent in the image. Stop the server first '
+            'for a clean one.',
+            instance=instance,
+        )
+
+    def check_shelving(self, instance: Any) -> None:
+        """Refuse to shelve an instance that could not come back.
+
+        :param instance: nova.objects.Instance; it need not be off yet.
+        :raises exception.PowerVMError: No image can be made of it, or no
+            server from the image.
+        """
+        size_gb = self._disks.check_read(
+            translation.lpar_of(instance), is_off=True
+        )
+        if _is_too_large(instance, size_gb):
+            raise exception.SnapshotRefused(
+                reason=f'the root disk has {size_gb:g} GB, more than the '
+                f'{instance.flavor.root_gb} GB of the flavor, with which the '
+                'server could not be unshelved. Resize it to a flavor with a '
+                'larger disk first'
+            )
+        if instance.trusted_certs or CONF.glance.verify_glance_signatures:
+            raise exception.SnapshotRefused(
+                reason='its images must be signed, and the image of a shelved '
+                'server is not, so that it could not be unshelved. Stop the '
+                'server instead'
+            )
+
+
+def _is_too_large(instance: Any, size_gb: float) -> bool:
+    return 0 < instance.flavor.root_gb < size_gb

@@ -1,0 +1,275 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Makes images of the root disks of instances."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from nova import exception as nova_exception
+from nova.compute import task_states
+from nova.compute import utils as compute_utils
+from nova.compute import vm_states
+from nova.image import glance
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.lpar import image
+from nova_powervm.ops import disk_interfaces
+from nova_powervm.virt import action_events
+from nova_powervm.virt import glance_images
+from nova_powervm.virt import nova_errors
+from nova_powervm.virt import snapshot_checks
+from nova_powervm.virt import translation
+
+LOG = logging.getLogger(__name__)
+
+#: Name of the event that records why there is no snapshot.
+_EVENT = 'powervm_snapshot'
+_MIB = 2**20
+_ALGORITHM = 'sha512'
+
+
+class Snapshots:
+    """Makes images of the root disks of instances.
+
+    :param checks: Refuses those that cannot be made.
+    :param disks: The disk driver.
+    :param start: Starts a guest, given a context and an instance.
+    """
+
+    def __init__(
+        self,
+        checks: snapshot_checks.SnapshotChecks,
+        disks: disk_interfaces.Disks,
+        start: Callable[[Any, Any], None],
+    ) -> None:
+        self._checks = checks
+        self._disks = disks
+        self._start = start
+
+    def take(
+        self,
+        context: Any,
+        instance: Any,
+        image_id: str,
+        update_task_state: Callable[..., None],
+    ) -> None:
+        """Make an image for a snapshot, a backup or a shelved instance.
+
+        Nova deletes the image after any error, but not that of a shelve, which
+        has stopped the guest: undo both.
+
+        :param context: Nova's request context.
+        :param instance: nova.objects.Instance.
+        :param image_id: The image that Nova has created for it.
+        :param update_task_state: As Nova passes it.
+        :raises nova.exception.NovaException: There is no image, and the guest
+            is as it was; the reason is in a failed event of the action.
+        """
+        begun_as = instance.task_state
+        try:
+            self._take(context, instance, image_id, update_task_state)
+        except Exception as error:
+            if begun_as == task_states.SHELVING:
+                self._undo_shelving(context, instance, image_id, error)
+            if not isinstance(error, exception.PowerVMError):
+                raise
+            refused = nova_errors.to_nova(error, instance.uuid)
+            # Nova marks the action of a snapshot, but of nothing else, as
+            # done before this is called.
+            if begun_as == task_states.IMAGE_SNAPSHOT:
+                action_events.record_failure(
+                    context, instance, _EVENT, refused
+                )
+            raise refused from error
+
+    def _take(
+        self,
+        context: Any,
+        instance: Any,
+        image_id: str,
+        update_task_state: Callable[..., None],
+    ) -> None:
+        self._checks.check(instance)
+        update_task_state(task_states.IMAGE_PENDING_UPLOAD)
+        with self._disks.read_root(translation.lpar_of(instance)) as found:
+            update_task_state(
+                task_states.IMAGE_UPLOADING,
+                expected_state=task_states.IMAGE_PENDING_UPLOAD,
+            )
+
+            def verify_task() -> None:
+                """Raise Nova's error if the server is being deleted.
+
+                While a server is shelved Nova does not call destroy.
+                """
+                update_task_state(
+                    task_states.IMAGE_UPLOADING,
+                    expected_state=task_states.IMAGE_UPLOADING,
+                )
+
+            _Upload(context, instance, image_id, found, verify_task).run()
+
+    def _undo_shelving(
+        self, context: Any, instance: Any, image_id: str, error: Exception
+    ) -> None:
+        """Delete the image, and start the guest that Nova has stopped.
+
+        Log what fails: it must not replace the reason.
+        """
+        compute_utils.delete_image(
+            context, instance, glance.API(), image_id, log_exc_info=True
+        )
+        is_deleted = isinstance(
+            error,
+            nova_exception.UnexpectedDeletingTaskStateError
+            | nova_exception.InstanceNotFound,
+        )
+        if is_deleted or instance.vm_state != vm_states.ACTIVE:
+            return
+        LOG.error(
+            'The server is not shelved, and started again: %s',
+            error,
+            instance=instance,
+        )
+        try:
+            self._start(context, instance)
+        except exception.PowerVMError as second:
+            LOG.error(
+                'The server stays off: %s. Start it when that is mended.',
+                second,
+                instance=instance,
+            )
+
+
+class _Upload:
+    """The upload of one root disk to an image.
+
+    :param context: Nova's request context.
+    :param instance: nova.objects.Instance.
+    :param image_id: The image.
+    :param found: The disk.
+    :param verify_task: Is called from time to time; an error ends the upload.
+    """
+
+    def __init__(
+        self,
+        context: Any,
+        instance: Any,
+        image_id: str,
+        found: disk_interfaces.DiskBytes,
+        verify_task: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._instance = instance
+        self._image_id = image_id
+        self._disk = found
+        self._verify_task = verify_task
+        self._hash = hashlib.new(_ALGORITHM)
+        self._sent = 0
+        # The driver's own error, which Glance's client may wrap.
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        """Send the bytes of the disk to Glance, and compare their hash.
+
+        :raises exception.PowerVMError: Glance has not all of them.
+        :raises nova.exception.ImageNotFound: A user has deleted the image.
+        """
+        LOG.info(
+            'Sending the root disk (%(size)d bytes) to image %(image)s.',
+            {'size': self._disk.size, 'image': self._image_id},
+            instance=self._instance,
+        )
+        api = glance.API()
+        try:
+            known = api.get(self._context, self._image_id)
+            api.update(
+                self._context, self._image_id, self._metadata(known), self
+            )
+        except nova_exception.ImageNotFound:
+            raise
+        except Exception as error:
+            # Nova passes on any error of Glance's client.
+            if self._error is not None:
+                raise self._error from error
+            raise exception.SnapshotRefused(
+                reason=f'Glance did not take the image: {error}'
+            ) from error
+        self._compare()
+
+    def read(self, size: int = -1) -> bytes:
+        """Read the next bytes of the disk; called by Glance's client.
+
+        :param size: At most so many bytes; -1 for a size of our choice.
+        """
+        try:
+            data = self._disk.stream.read(size if size > 0 else _MIB)
+            self._hash.update(data)
+            self._report(len(data))
+        except Exception as error:
+            self._error = error
+            raise
+        return data
+
+    def _report(self, size: int) -> None:
+        """Log each tenth of the disk, and verify that it is still wanted."""
+        before, self._sent = self._sent, self._sent + size
+        percent = 100 * self._sent // self._disk.size
+        if percent // 10 == 100 * before // self._disk.size // 10:
+            return
+        LOG.info(
+            'Sent %(percent)d %% of the root disk to image %(image)s.',
+            {'percent': percent, 'image': self._image_id},
+            instance=self._instance,
+        )
+        self._verify_task()
+
+    def _metadata(self, known: Any) -> dict[str, Any]:
+        """Return what Nova's drivers say of an image that they make.
+
+        In the image of a backup Nova leaves the format of the original image,
+        which is not what is sent.
+        """
+        properties = {
+            'image_location': 'snapshot',
+            'image_state': 'available',
+            'owner_id': self._instance.project_id,
+        }
+        if self._instance.os_type:
+            properties['os_type'] = self._instance.os_type
+        return {
+            'name': known['name'],
+            'disk_format': image.RAW,
+            'container_format': 'bare',
+            'properties': properties,
+        }
+
+    def _compare(self) -> None:
+        """Compare what was read with what Glance has stored.
+
+        :raises exception.SnapshotRefused: They differ.
+        """
+        stored = glance_images.GlanceImage(
+            self._context, self._image_id
+        ).describe()
+        is_same = stored.size == self._disk.size and (
+            stored.hash_algorithm != _ALGORITHM
+            or stored.hash_value == self._hash.hexdigest()
+        )
+        if not is_same:
+            raise exception.SnapshotRefused(
+                reason='Glance has stored other bytes than those of the disk '
+                f'({stored.size} of {self._disk.size} bytes)'
+            )
