@@ -101,4 +101,4 @@ class SnapshotChecks:
 
 
 def _is_too_large(instance: Any, size_gb: float) -> bool:
-    return 0 < instance.flavor.root_gb < size_gb
+    return bool(0 < instance.flavor.root_gb < size_gb)

@@ -13,6 +13,7 @@
 """Threads of nova-compute that end as if the process had been killed."""
 
 import collections
+import contextlib
 import functools
 import inspect
 import re
@@ -57,6 +58,31 @@ class Threads(fixtures.Fixture):
         """End the current thread."""
         self._killed.add(threading.get_ident())
         raise Killed
+
+    @contextlib.contextmanager
+    def killed(self, owner, name, after=None, when=lambda: True):
+        """Kill nova-compute in a function.
+
+        :param when: Tells whether it is to be killed yet.
+        :param after: Tells by the function's first argument, once the
+            function has returned, whether to kill it; None to kill it before.
+        """
+        died = threading.Event()
+        original = getattr(owner, name)
+
+        def die(*args, **options):
+            if after or not when():
+                result = original(*args, **options)
+                if not (after and after(args[0])):
+                    return result
+            died.set()
+            return self.kill()
+
+        with fixtures.MockPatchObject(owner, name, new=die):
+            yield
+            if not died.wait(60):
+                raise AssertionError(f'{name} was not reached')
+            self.revive()
 
     def revive(self):
         """Let Nova use the threads again, once their steps have ended."""

@@ -64,30 +64,6 @@ class StuckServersTestCase(move_sites.MoveSiteTestCase):
     # What interrupts a move
 
     @contextlib.contextmanager
-    def killed(self, owner, name, after=None, when=lambda: True):
-        """Kill nova-compute in a function.
-
-        :param when: Tells whether it is to be killed yet.
-        :param after: Tells by the function's first argument, once the
-            function has returned, whether to kill it; None to kill it before.
-        """
-        died = threading.Event()
-        original = getattr(owner, name)
-
-        def die(*args, **options):
-            if after or not when():
-                result = original(*args, **options)
-                if not (after and after(args[0])):
-                    return result
-            died.set()
-            return self.threads.kill()
-
-        with fixtures.MockPatchObject(owner, name, new=die):
-            yield
-            self.assertTrue(died.wait(60))
-            self.threads.revive()
-
-    @contextlib.contextmanager
     def lost(self, message):
         """Lose a message between two hosts."""
         senders = []
@@ -227,13 +203,13 @@ class StuckOnOneHostTest(StuckServersTestCase):
         self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
 
     def story_killed_while_it_stops_the_guest(self):
-        with self.killed(_DRIVER, 'migrate_disk_and_power_off'):
+        with self.threads.killed(_DRIVER, 'migrate_disk_and_power_off'):
             self.resize()
         self.restart_host('host1')
         self.end('host1')
 
     def story_killed_once_the_guest_is_off(self):
-        with self.killed(
+        with self.threads.killed(
             objects.Migration,
             'save',
             lambda migration: migration.status == 'post-migrating',
@@ -250,35 +226,37 @@ class StuckOnOneHostTest(StuckServersTestCase):
         self.end('host1')
 
     def story_killed_while_it_finishes(self):
-        with self.killed(_DRIVER, 'finish_migration'):
+        with self.threads.killed(_DRIVER, 'finish_migration'):
             self.resize()
         self.restart_host('host1')
         self.end('host1', 'gg')
 
     def story_killed_while_it_confirms(self):
         self.resized()
-        with self.killed(_DRIVER, 'confirm_migration'):
+        with self.threads.killed(_DRIVER, 'confirm_migration'):
             self.ask(self.server, 'confirmResize')
         self.restart_host('host1')
         self.end('host1', 'gg')
 
     def story_killed_while_it_removes_the_destination(self):
         self.resized()
-        with self.killed(_DRIVER, 'destroy'):
+        with self.threads.killed(_DRIVER, 'destroy'):
             self.ask(self.server, 'revertResize')
         self.restart_host('host1')
         self.end('host1', 'gg')
 
     def story_killed_before_it_has_its_allocations_back(self):
         self.resized()
-        with self.killed(report.SchedulerReportClient, 'move_allocations'):
+        with self.threads.killed(
+            report.SchedulerReportClient, 'move_allocations'
+        ):
             self.ask(self.server, 'revertResize')
         self.restart_host('host1')
         self.end('host1')
 
     def story_killed_while_it_takes_the_server_back(self):
         self.resized()
-        with self.killed(_DRIVER, 'finish_revert_migration'):
+        with self.threads.killed(_DRIVER, 'finish_revert_migration'):
             self.ask(self.server, 'revertResize')
         self.restart_host('host1')
         self.end('host1')
@@ -288,7 +266,7 @@ class StuckOnOneHostTest(StuckServersTestCase):
         self.end('host1', 'gg')
 
     def story_later_resizes_that_fail_change_nothing(self):
-        with self.killed(_DRIVER, 'migrate_disk_and_power_off'):
+        with self.threads.killed(_DRIVER, 'migrate_disk_and_power_off'):
             self.resize()
         self.restart_host('host1')
         self.set_state(self.server, 'active')
@@ -334,7 +312,7 @@ class StuckOnOneHostTest(StuckServersTestCase):
         self.end('host1')
 
     def story_killed_while_it_refuses_a_rebuild(self):
-        with self.killed(_DRIVER, 'rebuild'):
+        with self.threads.killed(_DRIVER, 'rebuild'):
             self.ask(self.server, 'rebuild', imageRef=self.image)
         self.restart_host('host1')
         self.end('host1')
@@ -349,13 +327,13 @@ class StuckMovesTest(StuckServersTestCase):
     # Before the source has handed the server over
 
     def story_source_killed_while_it_stops_the_guest(self):
-        with self.killed(_DRIVER, 'migrate_disk_and_power_off'):
+        with self.threads.killed(_DRIVER, 'migrate_disk_and_power_off'):
             self.ask(self.server, 'migrate')
         self.restart_host('host1')
         self.end('host1')
 
     def story_next_migration_after_a_killed_one_gives_no_devices(self):
-        with self.killed(_DRIVER, 'migrate_disk_and_power_off'):
+        with self.threads.killed(_DRIVER, 'migrate_disk_and_power_off'):
             self.ask(self.server, 'migrate')
         self.restart_host('host1')
         self.set_state(self.server, 'active')
@@ -370,7 +348,7 @@ class StuckMovesTest(StuckServersTestCase):
         self.end('host1')
 
     def story_source_killed_once_the_guest_is_off(self):
-        with self.killed(
+        with self.threads.killed(
             objects.Migration,
             'save',
             lambda migration: migration.status == 'post-migrating',
@@ -392,7 +370,7 @@ class StuckMovesTest(StuckServersTestCase):
             fixtures.MockPatchObject(
                 _DRIVER, 'migrate_disk_and_power_off', new=fail
             ),
-            self.killed(
+            self.threads.killed(
                 report.SchedulerReportClient,
                 'move_allocations',
                 when=failed.is_set,
@@ -424,13 +402,13 @@ class StuckMovesTest(StuckServersTestCase):
         self.end('host2')
 
     def story_destination_killed_while_it_builds(self):
-        with self.killed(_DRIVER, 'finish_migration'):
+        with self.threads.killed(_DRIVER, 'finish_migration'):
             self.ask(self.server, 'migrate')
         self.restart_host('host2')
         self.end('host2')
 
     def story_destination_killed_once_it_was_done(self):
-        with self.killed(
+        with self.threads.killed(
             objects.Migration,
             'save',
             lambda migration: migration.status == 'finished',
@@ -503,14 +481,14 @@ class StuckMovesTest(StuckServersTestCase):
 
     def story_source_killed_while_it_confirms(self):
         self.migrated()
-        with self.killed(_DRIVER, 'confirm_migration'):
+        with self.threads.killed(_DRIVER, 'confirm_migration'):
             self.ask(self.server, 'confirmResize')
         self.restart_host('host1')
         self.end('host2')
 
     def story_source_killed_once_the_claim_was_dropped(self):
         self.migrated()
-        with self.killed(
+        with self.threads.killed(
             objects.Migration,
             'save',
             lambda migration: migration.status == 'confirmed',
@@ -527,14 +505,14 @@ class StuckMovesTest(StuckServersTestCase):
 
     def story_source_killed_while_it_confirms_for_a_deletion(self):
         self.migrated()
-        with self.killed(_DRIVER, 'confirm_migration'):
+        with self.threads.killed(_DRIVER, 'confirm_migration'):
             self.refuse_deletion()
         self.restart_host('host1')
         self.end('host2')
 
     def story_source_killed_once_a_deletion_has_dropped_the_claim(self):
         self.migrated()
-        with self.killed(
+        with self.threads.killed(
             objects.Migration,
             'save',
             lambda migration: migration.status == 'confirmed',
@@ -553,7 +531,7 @@ class StuckMovesTest(StuckServersTestCase):
 
     def story_destination_killed_while_it_reverts(self):
         self.migrated()
-        with self.killed(_DRIVER, 'destroy'):
+        with self.threads.killed(_DRIVER, 'destroy'):
             self.ask(self.server, 'revertResize')
         self.restart_host('host2')
         self.end('host2')
@@ -566,21 +544,23 @@ class StuckMovesTest(StuckServersTestCase):
 
     def story_source_killed_before_it_has_its_allocations_back(self):
         self.migrated()
-        with self.killed(report.SchedulerReportClient, 'move_allocations'):
+        with self.threads.killed(
+            report.SchedulerReportClient, 'move_allocations'
+        ):
             self.ask(self.server, 'revertResize')
         self.restart_host('host1')
         self.end('host1')
 
     def story_source_killed_while_it_takes_the_server_back(self):
         self.migrated()
-        with self.killed(_DRIVER, 'finish_revert_migration'):
+        with self.threads.killed(_DRIVER, 'finish_revert_migration'):
             self.ask(self.server, 'revertResize')
         self.restart_host('host1')
         self.end('host1')
 
     def story_server_is_deleted_while_it_reverts(self):
         self.migrated()
-        with self.killed(_DRIVER, 'destroy'):
+        with self.threads.killed(_DRIVER, 'destroy'):
             self.ask(self.server, 'revertResize')
         self._delete_server(self.server)
         self.computes['host1'].manager._cleanup_running_deleted_instances(
@@ -647,7 +627,7 @@ class StuckEvacuationsTestCase(StuckServersTestCase):
     def interrupt(self):
         """Kill the destination once the LPAR runs there."""
         self.lose('host1')
-        with self.killed(_DRIVER, 'spawn', after=lambda _: True):
+        with self.threads.killed(_DRIVER, 'spawn', after=lambda _: True):
             self.ask(self.server, 'evacuate', host='host2')
         self.computes['host2'].stop()
         self.assertEqual('running', self.lpar(self.server, 'host2').state)

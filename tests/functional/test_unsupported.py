@@ -163,51 +163,6 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         )
         self.assert_unchanged()
 
-    def images(self):
-        """Return the names of the images."""
-        return sorted(image['name'] for image in self.glance.detail(None))
-
-    def story_snapshot_is_refused_and_leaves_no_image(self):
-        before = self.images()
-
-        self.request_action('createImage', {'name': 'copy'})
-
-        results = self.refused('createImage', 'powervm_snapshot', 'a snapshot')
-        # Nova's own event reports the start of the snapshot only.
-        self.assertEqual('Success', results['compute_snapshot_instance'])
-        self.wait_for_images(before)
-        self.assert_unchanged()
-
-    def wait_for_images(self, names):
-        self.await_found(
-            lambda: self.images() == names, f'the images are not {names}'
-        )
-
-    def story_backup_is_refused_and_leaves_no_image(self):
-        before = self.images()
-
-        self.request_action(
-            'createBackup',
-            {'name': 'copy', 'backup_type': 'daily', 'rotation': 1},
-        )
-
-        results = self.refused(
-            'createBackup', 'compute_backup_instance', 'a snapshot'
-        )
-        self.assertNotIn('powervm_snapshot', results)
-        self.wait_for_images(before)
-        self.assert_unchanged()
-
-    def story_shelve_is_refused_and_leaves_empty_image(self):
-        before = self.images()
-
-        self.request_action('shelve')
-
-        self.refused('shelve', 'compute_shelve_instance', 'shelving a server')
-        self.assert_unchanged()
-        (left,) = set(self.images()) - set(before)
-        self.assertEqual(f'{self.server["name"]}-shelved', left)
-
     def rescue(self):
         """Request a rescue, which is refused and sets the server to ERROR."""
         self.request_action('rescue', {'rescue_image_ref': self.image})
@@ -316,11 +271,9 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         """Return the calls that the sample policy forbids, by rule."""
         post = self.api.post_server_volume
         volume = {'volumeAttachment': {'volumeId': VOLUME}}
-        backup = {'name': 'copy', 'backup_type': 'daily', 'rotation': 1}
         here = {'host': 'host1'}
         live = {'host': None, 'block_migration': 'auto'}
         return {
-            'os-create-backup': (self.request_action, 'createBackup', backup),
             'os-migrate-server:migrate_live': (
                 self.request_action,
                 'os-migrateLive',
@@ -333,17 +286,11 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
             ),
             'os-pause-server:pause': (self.request_action, 'pause'),
             'os-rescue': (self.request_action, 'rescue'),
-            'os-shelve:shelve': (self.request_action, 'shelve'),
             'os-suspend-server:suspend': (self.request_action, 'suspend'),
             'os-volumes-attachments:create': (
                 post,
                 self.server['id'],
                 volume,
-            ),
-            'servers:create_image': (
-                self.request_action,
-                'createImage',
-                {'name': 'copy'},
             ),
         }
 

@@ -21,6 +21,7 @@ import hashlib
 import os
 import pathlib
 import resource
+import threading
 import unittest.mock
 
 from pypowervm import adapter as pvm_adapter
@@ -30,6 +31,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import storage
 from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import rest_errors
+from nova_powervm.powervm.disk import disk_reading
 from tests.ops import base
 from tests.ops import test_kills
 
@@ -178,6 +180,36 @@ class CommonMixin:
                 exception.DiskUnreadable, f'ends after {MB} of'
             ):
                 hash_of(found.stream)
+
+    def test_removal_ends_reading_first(self):
+        opened, ended = threading.Event(), []
+
+        def read():
+            with self.disks.read_root(self.uuid) as found:
+                opened.set()
+                with self.assertRaises(exception.ReadingCancelled):
+                    while True:
+                        found.stream.read(1)
+                ended.append(True)
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        self.assertTrue(opened.wait(60))
+        self.removals.destroy(base.INSTANCE)
+        thread.join()
+        self.assertEqual([True], ended)
+        self.assert_nothing_left()
+        self.assertEqual([], self.mappings(MANAGEMENT))
+
+    def test_removal_is_refused_while_reader_does_not_end(self):
+        self.enterContext(
+            unittest.mock.patch.object(disk_reading, '_CANCEL_SECONDS', 0)
+        )
+        with self.disks.read_root(self.uuid):
+            with self.assertRaises(exception.RestBusy):
+                self.disks.remove(self.uuid)
+            self.assertIn(storage.ROOT, self.stored())
+        self.assert_returned()
 
     def device_files(self):
         """Return the files of this size below ``dev``."""

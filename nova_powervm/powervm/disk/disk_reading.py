@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
+import tenacity
 from oslo_log import log as logging
 
 from nova_powervm import exception
@@ -30,6 +31,7 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds in which a reading that is cancelled must end.
 _CANCEL_SECONDS = 60
+_UNDO_TRIES = 3
 
 
 class _Reading:
@@ -179,19 +181,27 @@ def no_server(lpar_uuid: str) -> exception.DiskUnreadable:
 def undone(consequence: str, undo: Callable[[], object]) -> Iterator[None]:
     """Undo something at the end.
 
-    An error is raised, or only logged if there is an earlier one.
+    It blocks the server otherwise, so even what is not worth a second try
+    elsewhere gets one. An error is raised, or only logged if there is an
+    earlier one.
 
     :param consequence: What holds if it cannot be undone.
     """
+    tries = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(exception.PowerVMError),
+        stop=tenacity.stop_after_attempt(_UNDO_TRIES),
+        wait=tenacity.wait_fixed(1),
+        reraise=True,
+    )
     try:
         yield
     except BaseException:
         try:
-            undo()
+            tries(undo)
         except exception.PowerVMError as error:
             LOG.error(
                 '%(consequence)s: %(error)s',
                 {'consequence': consequence, 'error': error},
             )
         raise
-    undo()
+    tries(undo)

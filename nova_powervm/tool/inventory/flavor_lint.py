@@ -167,7 +167,7 @@ class Lint(base.Lister):
         severities = {finding.severity for finding in found}
         if flavor_lint.Severity.ERROR in severities:
             self.status = ERRORS
-        elif severities:
+        elif flavor_lint.Severity.WARNING in severities:
             self.status = WARNINGS
 
     def _read_cyborg(
@@ -248,6 +248,11 @@ class Lint(base.Lister):
             used_up=frozenset(n for n, o in offering.items() if o == ()),
             whole=True,
             source='the cloud',
+            burning=frozenset(
+                device.resource_class
+                for device in devices
+                if names.ONE_TIME_USE_TRAIT in device.traits
+            ),
         )
 
 

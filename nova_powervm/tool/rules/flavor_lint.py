@@ -61,6 +61,8 @@ class Severity(enum.StrEnum):
     ERROR = 'error'
     #: The flavor may work, but not always as intended.
     WARNING = 'warning'
+    #: It works as intended; what that costs.
+    NOTE = 'note'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class DeviceOffers:
     :param whole: Whether the whole cloud was read, not only one host.
     :param source: Name of the source, for messages.
     :param cyborgs: Classes of the slots that Cyborg has, as far as known.
+    :param burning: Classes of one-time-use devices.
     """
 
     classes: frozenset[str]
@@ -111,6 +114,7 @@ class DeviceOffers:
     whole: bool = False
     source: str = 'the inventory file'
     cyborgs: frozenset[str] = frozenset()
+    burning: frozenset[str] = frozenset()
 
     @property
     def doubt(self) -> Severity:
@@ -123,7 +127,15 @@ def offers_of_file(policy: policies.Policy) -> DeviceOffers:
 
     The file alone does not tell the traits of devices.
     """
-    return DeviceOffers(policy.resource_classes, source=policy.source)
+    return DeviceOffers(
+        policy.resource_classes,
+        source=policy.source,
+        burning=frozenset(
+            paragraph.resource_class
+            for paragraph in policy.paragraphs
+            if paragraph.allow and paragraph.one_time_use
+        ),
+    )
 
 
 def lint_flavor(
@@ -255,6 +267,15 @@ def _resource(
             'the group has no number, so its traits apply to the host as well '
             'as to the device, and it cannot request a second device',
             f'write resources1:{name}=1 and trait1:… for its traits',
+        )
+    if name in offers.burning:
+        yield Finding(
+            Severity.NOTE,
+            key,
+            'a device of this class may be for one-time use: each build, move '
+            'and unshelve of a server burns another one',
+            'release devices after cleaning; stop servers instead of shelving '
+            'them',
         )
 
 

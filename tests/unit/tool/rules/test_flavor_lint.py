@@ -14,6 +14,7 @@
 
 import unittest
 
+from nova_powervm.devices import policy as policies
 from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import flavors
 
@@ -69,6 +70,25 @@ class FlavorLintTest(unittest.TestCase):
         ):
             with self.subTest(specs):
                 self.assert_none(specs, offers)
+
+    def test_class_of_one_time_use_devices_is_noted(self):
+        policy = policies.Policy(
+            (
+                policies.Paragraph(
+                    'gpu',
+                    {'vendor_id': '10DE'},
+                    'CUSTOM_GPU',
+                    one_time_use=True,
+                ),
+            )
+        )
+        self.assert_found(
+            'note',
+            'resources1:CUSTOM_GPU',
+            'each build, move and unshelve',
+            GOOD,
+            flavor_lint.offers_of_file(policy),
+        )
 
     def test_misspelled_key_is_an_error(self):
         right = f'trait1:{VENDOR}'

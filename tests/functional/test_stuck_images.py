@@ -1,0 +1,147 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a kill of nova-compute leaves of images, and how it is ended.
+
+Each story is a row of the page on stuck servers.
+"""
+
+from nova_powervm.virt import driver
+from nova_powervm.virt import snapshots
+from tests.functional import base
+from tests.functional import killed_threads
+from tests.functional import local_hosts
+from tests.functional import pools
+
+_DRIVER = driver.PowerVMDriver
+
+
+class StuckImagesTest(local_hosts.LocalHostTestCase):
+    """One host, whose disks are in a pool."""
+
+    def setUp(self):
+        super().setUp()
+        self.threads = self.useFixture(killed_threads.Threads())
+        self.flags(rpc_response_timeout=10, shelved_offload_time=0)
+        self.start_local('host1', pools.world(), disk_driver='ssp')
+
+    def test_images_end_as_the_page_says(self):
+        self.tell_stories()
+
+    def boot_written(self):
+        server = self.boot(base.gpu_groups(1), disk=1)
+        self.write(server)
+        return server
+
+    def kill_in(self, server, owner, function, action, after=None, **body):
+        """Kill nova-compute in a function of an action; start it again."""
+        with self.threads.killed(owner, function, after):
+            self.api.post_server_action(server['id'], {action: body or None})
+        self.restart_host()
+
+    def kill_in_upload(self, server, action, **body):
+        """Kill nova-compute while it uploads the bytes of a disk."""
+        self.kill_in(server, snapshots._Upload, 'read', action, **body)
+
+    def assert_task(self, server, expected):
+        found = self.api.get_server(server['id'])
+        self.assertEqual(expected, found['OS-EXT-STS:task_state'])
+
+    def set_state(self, server):
+        self.admin_api.post_server_action(
+            server['id'], {'os-resetState': {'state': 'active'}}
+        )
+
+    def assert_whole(self, server):
+        """Delete unfinished images, and verify that the server runs."""
+        server = self._wait_for_server_parameter(
+            server, {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None}
+        )
+        for image_id, image in self.copies().items():
+            if image['status'] != 'active':
+                self.assertEqual(
+                    server['id'], image['properties']['instance_uuid']
+                )
+                self.glance.delete(None, image_id)
+        self.assertEqual('running', self.lpar(server).state)
+        self.assert_returned(server)
+        self.assertEqual(pools.WRITTEN, self.written(server))
+        slots = self.owned(server)
+        self.assertEqual(1, len(slots))
+        self.assertEqual(slots, self.slots_of(server['id']))
+
+    def story_killed_in_snapshot(self):
+        server = self.boot_written()
+
+        self.kill_in_upload(server, 'createImage', name='copy')
+
+        self.assert_task(server, None)
+        (image,) = self.copies().values()
+        self.assertEqual('queued', image['status'])
+        self.assert_whole(server)
+
+    def story_killed_in_backup(self):
+        server = self.boot_written()
+
+        self.kill_in_upload(
+            server,
+            'createBackup',
+            name='copy',
+            backup_type='daily',
+            rotation=1,
+        )
+
+        # Nova ends it where the upload had begun.
+        self.set_state(server)
+        self.assert_whole(server)
+
+    def story_killed_while_shelving(self):
+        server = self.boot_written()
+
+        self.kill_in_upload(server, 'shelve')
+
+        self.assert_task(server, 'shelving_image_uploading')
+        self.set_state(server)
+        self.reboot_hard(server)
+        self.assert_whole(server)
+
+    def rebuild_from_copy(self, server):
+        """Rebuild a server from the image of its shelve."""
+        (image_id,) = self.copies()
+        self.api.post_server_action(
+            server['id'], {'rebuild': {'imageRef': image_id}}
+        )
+
+    def story_killed_while_offloading(self):
+        server = self.boot_written()
+
+        self.kill_in(
+            server, _DRIVER, 'destroy', 'shelve', after=lambda found: True
+        )
+
+        self.assert_task(server, 'shelving_offloading')
+        self.assertIsNone(self.lpar(server))
+        self.set_state(server)
+        self.rebuild_from_copy(server)
+        self.assert_whole(server)
+
+    def story_killed_while_unshelving(self):
+        server = self.boot_written()
+        self.act(server, 'shelve')
+
+        self.kill_in(
+            server, _DRIVER, 'spawn', 'unshelve', after=lambda found: True
+        )
+
+        self.assertEqual('ERROR', self.api.get_server(server['id'])['status'])
+        self.rebuild_from_copy(server)
+        self.assert_whole(server)
