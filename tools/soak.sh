@@ -80,6 +80,16 @@ soak_all-move-kills() { # hours: kills nova-compute at each request of all moves
 soak_all-move-states() { # hours: sets the state at each request of all moves
     NOVA_POWERVM_TEST_STATES=1 in_all_cases tests.soak.move_sweep
 }
+soak_images() { # 3 min: disturbs some requests of a snapshot, shelve or unshelve
+    test_round tests.soak.image_sweep
+}
+soak_all-images() { # 60 min: disturbs each request of snapshots and shelves
+    NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round tests.soak.image_sweep
+}
+soak_all-image-kills() { # 60 min: kills nova-compute at each of these requests
+    NOVA_POWERVM_TEST_KILLS=1 NOVA_POWERVM_TEST_ALL_REQUESTS=1 \
+        test_round tests.soak.image_sweep
+}
 soak_pool() { # 3 min: disturbs some requests of two hosts with one pool
     test_round tests.soak.pool_sweep
 }

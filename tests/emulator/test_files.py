@@ -216,6 +216,20 @@ class UploadTest(storage.StorageTestCase):
         self.assertFalse(path.parent.exists())
 
 
+class SparseUploadTest(storage.StorageTestCase):
+    def test_upload_of_zeros_takes_no_space(self):
+        made = self.disk()
+        file = self.file(made.udid)
+        data = bytes(1 << 20) + b'data' + bytes(1 << 20)
+        self.upload(file, data)
+        self.assertEqual(data, self.control.contents(made.udid))
+        contents = self.emulator._application._emulation.host.contents
+        found = contents.find(self.vios().uuid, made.udid).path.stat()
+        self.assertEqual(len(data), found.st_size)
+        # In blocks of 512 bytes.
+        self.assertLess(found.st_blocks, 1 << 11)
+
+
 class ExpectedContentsTest(storage.StorageTestCase):
     """Uploads whose contents differ from what the File announced."""
 

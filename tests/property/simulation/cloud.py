@@ -110,7 +110,8 @@ class Instance:
     :param number: Its number in Nova's database.
     :param wish: What its flavor asks for.
     :param node: Where it is; None if nowhere.
-    :param state: 'active', 'resized', 'error', 'deleting' or 'gone'.
+    :param state: 'active', 'resized', 'error', 'offloaded', 'deleting' or
+        'gone'.
     :param task: Its task state in a move.
     :param is_stopped: Whether a user has stopped it.
     :param resources: What Nova stored with it.
@@ -458,6 +459,35 @@ class Nova:
 
         if self.attempt(node, update):
             self.placement.free(instance.uuid)
+
+    def offload(self, instance, trouble=None):
+        """Shelve an instance, whose image Nova has then; say whether."""
+        node = instance.node
+        partitions = node.compute.operations.partitions
+        with self.troubled(node, trouble):
+            done = self.attempt(
+                node, lambda: power.power_off(partitions, instance.lpar)
+            ) and self.attempt(node, lambda: self._destroy(node, instance))
+            if not done:
+                return False
+            self.placement.free(instance.uuid)
+            instance.state, instance.node = 'offloaded', None
+            self.attempt(node, lambda: self._abort(node, instance))
+        return True
+
+    def unshelve(self, instance, node, trouble=None):
+        """Build an offloaded instance; None if Placement has no room."""
+        wanted = self.candidate(node, instance.wish.groups)
+        if wanted is None:
+            return None
+        self.placement.allocate(instance.uuid, wanted)
+        # As Nova leaves one whose process dies.
+        instance.state, instance.swap_mb = 'error', instance.wish.swap_mb
+        with self.troubled(node, trouble):
+            self._boot(node, instance)
+        if instance.state != 'active' and instance.node is None:
+            instance.state = 'offloaded'
+        return instance.state == 'active'
 
     def reap(self, node, trouble=None):
         """Remove LPARs of instances that Nova has deleted."""

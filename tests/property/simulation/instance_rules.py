@@ -185,6 +185,37 @@ class InstanceRules(base_machine.BaseMachine):
         self.settle(node)
         self.done(f'away and back: {what}')
 
+    @stateful.precondition(lambda self: self._shelvable())
+    @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
+    def shelve(self, data, trouble):
+        instance = base_machine.pick(data, self._shelvable())
+        node = instance.node
+        trouble = self.trouble(node, trouble)
+        if self.world.offload(instance, trouble):
+            self.world.require(
+                instance.lpar not in node.host.lpars
+                and not node.host.slots_of(instance.lpar),
+                'an offloaded instance has nothing on its host',
+                instance,
+            )
+        self.done('shelve', node, trouble)
+
+    def _shelvable(self):
+        return [i for i in self.built() if not i.requests]
+
+    @stateful.precondition(lambda self: self._offloaded() and self.running())
+    @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
+    def unshelve(self, data, trouble):
+        instance = base_machine.pick(data, self._offloaded())
+        node = base_machine.pick(data, self.running())
+        trouble = self.trouble(node, trouble)
+        if self.world.unshelve(instance, node, trouble):
+            self.check_exact(instance, trouble)
+        self.done('unshelve', node, trouble)
+
+    def _offloaded(self):
+        return [i for i in self.world.instances if i.state == 'offloaded']
+
     @stateful.precondition(lambda self: self._evacuable())
     @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
     def evacuate(self, data, trouble):

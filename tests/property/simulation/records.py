@@ -52,6 +52,7 @@ _VM_STATES = {
     'error': vm_states.ERROR,
     'deleting': vm_states.ACTIVE,
     'resized': vm_states.RESIZED,
+    'offloaded': vm_states.SHELVED_OFFLOADED,
     'gone': vm_states.DELETED,
 }
 
