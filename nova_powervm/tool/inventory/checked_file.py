@@ -106,7 +106,8 @@ def read_checked(
     :param named: Whether the user named the file, which then has to exist.
     """
     if path == _STDIN:
-        return _check('<stdin>', base.read_stdin(app), service, _READ)
+        text = getattr(app.stdin, 'buffer', app.stdin).read()
+        return _check('<stdin>', text, service, _READ)
     access = _access(path)
     if named and access is file_findings.Access.MISSING:
         return CheckedFile(
