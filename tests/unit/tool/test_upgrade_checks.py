@@ -125,7 +125,7 @@ class UpgradeChecksTest(unittest.TestCase):
             upgrade_checks.check_provider_names(long + short, 'node'),
         )
 
-    def test_many_equal_devices_are_a_warning(self):
+    def test_eight_equal_devices_are_a_warning(self):
         self.assert_result(
             upgrade_checks.Code.SUCCESS,
             '',

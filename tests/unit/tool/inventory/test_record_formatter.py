@@ -19,7 +19,7 @@ from nova_powervm.tool.inventory import record_formatter
 
 
 class RecordFormatTest(unittest.TestCase):
-    def test_further_lines_of_a_value_are_aligned_and_not_wrapped(self):
+    def test_further_lines_of_a_value_are_aligned(self):
         command = 'openstack ' + 'word ' * 40 + 'end'
         out = io.StringIO()
         record_formatter.RecordFormatter().emit_list(

@@ -46,7 +46,7 @@ def tree(*below):
 
 class ReleasingTest(unittest.TestCase):
     def assert_refused(self, words, function, *args):
-        with self.assertRaises(errors.ReleaseRefused) as caught:
+        with self.assertRaises(errors.DeviceUnchanged) as caught:
             function(*args)
         self.assertIn(words, str(caught.exception))
 
