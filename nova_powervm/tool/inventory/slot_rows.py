@@ -200,12 +200,6 @@ class SlotRow:
             parts.append(f'not offered: {self.reason}')
         return '; '.join(filter(None, parts))
 
-    @property
-    def managers(self) -> tuple[str, ...]:
-        """The services that have a provider for it, or are about to."""
-        found = ('Nova',) if self.entry else ()
-        return (*found, 'Cyborg') if self.cyborg else found
-
 
 Cell = Callable[[SlotRow], Any]
 
@@ -263,7 +257,6 @@ COLUMNS: Mapping[str, Cell] = {
 PLACEMENT_COLUMNS: Mapping[str, Cell] = {
     'Provider': lambda row: row.entry.name if row.entry else None,
     'Provider UUID': _of_provider('uuid'),
-    'Total': _of_provider('total'),
     'Reserved': _of_provider('reserved'),
     'Used': _of_provider('used'),
     'Consumers': lambda row: (
@@ -274,14 +267,12 @@ PLACEMENT_COLUMNS: Mapping[str, Cell] = {
     'Burned At': lambda row: row.burned_at,
     'Availability': lambda row: row.availability,
     'Source': lambda row: row.source and row.source.value,
-    'Managers': lambda row: list(row.managers),
     'Replacement': lambda row: row.replacement or None,
     'Cyborg Provider': lambda row: (
         row.cyborg.provider.name
         if row.cyborg and row.cyborg.provider
         else None
     ),
-    'Needs Cleaning': lambda row: row.provider and row.needs_cleaning,
     'State': lambda row: row.state or None,
     'Remedy': lambda row: list(row.remedy),
 }

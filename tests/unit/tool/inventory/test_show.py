@@ -137,9 +137,8 @@ class PlacementTest(base.ToolTestCase):
     def test_used_device_that_a_partition_has_is_not_to_be_cleaned(self):
         row = self.state(values.slot(**DB), **BURNED)
         self.assertEqual('used, and partition db has it', row.state)
-        cleaning = slot_rows.PLACEMENT_COLUMNS['Needs Cleaning']
-        self.assertIs(False, cleaning(row))
-        self.assertIs(True, cleaning(self.state(**BURNED)))
+        self.assertFalse(row.needs_cleaning)
+        self.assertTrue(self.state(**BURNED).needs_cleaning)
 
     def test_consumer_identifies_the_lpar_of_an_instance(self):
         row = self.state(values.slot(**OWNED), consumers=[INSTANCE])
