@@ -192,9 +192,9 @@ class QuarantineTest(QuarantineTestCase):
         self.assertEqual((2, 'unchanged'), (code, rows[0]['State']))
         self.assertEqual((set(), 0), self.state(index))
 
-    def story_one_wrong_name_keeps_all_devices_in_use(self):
+    def story_wrong_name_keeps_all_devices_in_use(self):
         index = self.gpus()[0]
-        code, out, err = self.run_command(
+        code, _, err = self.run_command(
             'quarantine', f'{index:08X}', '21019999', '--reason', 'FAILED'
         )
         self.assertEqual(2, code)

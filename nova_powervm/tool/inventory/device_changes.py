@@ -60,16 +60,6 @@ class DeviceCommand(base.Lister):
         placement_client.add_node_option(parser)
         return parser
 
-    def connect(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[placement_client.PlacementClient, placement_tree.Tree]:
-        """Return a client, and the providers of the node."""
-        client = placement_client.connect_placement(
-            self.app.config.conf, self.app.terminal
-        )
-        node = parsed_args.node or self.app.config.nodename
-        return client, client.tree(node)
-
     def choose(
         self,
         which: Collection[str],

@@ -211,10 +211,7 @@ class Lint(base.Lister):
         """
         if not parsed_args.cloud:
             return flavor_lint.offers_of_file(policy)
-        placement = placement_client.connect_placement(
-            self.app.config.conf, self.app.terminal
-        )
-        tree = placement.tree(parsed_args.node or self.app.config.nodename)
+        placement, tree = placement_client.read_node(self.app, parsed_args)
         devices = tuple(
             flavors.DeviceRequest(name, provider.traits)
             for provider in tree.slot_providers

@@ -93,7 +93,7 @@ class Handover(base.Lister):
         """Read everything; a service that is silent blocks its steps only."""
         reading = host_reader.read_host(self.app, parsed_args)
         slot = reading.find_slot(parsed_args.device)
-        tree = placement_client.read_tree(self.app, parsed_args)
+        _, tree = placement_client.read_node(self.app, parsed_args)
         index = slot.drc_index
         access = parsed_args.os_cloud, self.app.config.conf
         records, flavors, device, silence = None, None, None, ''

@@ -20,7 +20,6 @@ that was read.
 
 import argparse
 import contextlib
-import dataclasses
 import datetime
 from collections.abc import Collection
 from collections.abc import Iterator
@@ -83,16 +82,16 @@ def add_node_option(
         )
 
 
-def read_tree(
+def read_node(
     app: 'base.App', parsed_args: argparse.Namespace
-) -> placement_tree.Tree:
+) -> tuple['PlacementClient', placement_tree.Tree]:
     """Read the providers of the compute node that the options select.
 
+    :returns: The client, for further requests, and the providers.
     :raises exception.PowerVMError: Placement can't be read.
     """
     client = connect_placement(app.config.conf, app.terminal)
-    tree = client.tree(parsed_args.node or app.config.nodename)
-    return dataclasses.replace(tree, additions=app.config.additions)
+    return client, client.tree(parsed_args.node or app.config.nodename)
 
 
 def connect_placement(

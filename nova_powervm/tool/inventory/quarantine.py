@@ -20,6 +20,7 @@ from nova_powervm.devices import names
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import device_changes
+from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import quarantining
 
 _QUARANTINE = """\
@@ -71,7 +72,7 @@ class Quarantine(device_changes.DeviceCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Listing:
         """Mark and reserve the devices."""
-        client, tree = self.connect(parsed_args)
+        client, tree = placement_client.read_node(self.app, parsed_args)
         chosen = self.choose(parsed_args.which, tree)
         unused = [p for p in chosen if quarantining.costs_cleaning(p)]
         indexes = slots.format_drc_indexes(p.drc_index or 0 for p in unused)
@@ -104,7 +105,7 @@ class Restore(device_changes.DeviceCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Listing:
         """Replace the marks of the devices."""
-        client, tree = self.connect(parsed_args)
+        client, tree = placement_client.read_node(self.app, parsed_args)
         return self.change_all(
             self.choose(parsed_args.which, tree),
             functools.partial(device_changes.restore, client),

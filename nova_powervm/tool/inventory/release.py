@@ -21,6 +21,7 @@ from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import device_changes
 from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import releasing
 
@@ -76,7 +77,7 @@ class Release(device_changes.DeviceCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Listing:
         """List the devices that need cleaning, or release the named ones."""
-        client, tree = self.connect(parsed_args)
+        client, tree = placement_client.read_node(self.app, parsed_args)
         io_slots = host_reader.read_host(self.app, parsed_args).system.io_slots
         if not parsed_args.which:
             return self._list_waiting(tree, io_slots)

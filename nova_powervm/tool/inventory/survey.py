@@ -156,10 +156,11 @@ def read_tree(
 
     :raises exception.PowerVMError: Placement can't be read.
     """
-    tree = placement_client.read_tree(app, parsed_args)
-    client = placement_client.connect_placement(app.config.conf)
+    client, tree = placement_client.read_node(app, parsed_args)
     found = moves.find_moves(tree, host_slots, client.consumer, client.node_of)
-    return dataclasses.replace(tree, moves=found)
+    return dataclasses.replace(
+        tree, moves=found, additions=app.config.additions
+    )
 
 
 def read_optional_tree(

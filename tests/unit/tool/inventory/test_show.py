@@ -338,13 +338,12 @@ class HostTest(base.HostTestCase):
         }
         self.assertLessEqual(owned.items(), by_slot['21010011'].items())
 
-    def test_table_and_records_fit_120_columns(self):
+    def test_table_fits_120_columns_and_record_has_all(self):
         lines = self.succeed('show').out.splitlines()
         self.assertLessEqual(max(map(len, lines)), 120)
         self.assertEqual('| Slot     | Location ', lines[1][:22])
         self.assertNotIn('Traits', lines[1])
         shown = self.succeed('show', '--long').out
-        self.assertLessEqual(max(map(len, shown.splitlines())), 120)
         records = shown.split('\n\n')
         self.assertEqual(14, len(records))
         (gpu,) = self.succeed('show', '--slot', '21010020', '-f', 'json').json
