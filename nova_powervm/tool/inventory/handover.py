@@ -100,12 +100,7 @@ class Handover(base.Lister):
         try:
             records = clouds.CyborgClient(*access).read()
             device = records.device(tree.node, index)
-            flavors = {
-                name: flavor.extra_specs
-                for name, flavor in clouds.NovaClient(*access)
-                .flavors([])
-                .items()
-            }
+            flavors = clouds.NovaClient(*access).flavors([])
         except exception.PowerVMError as error:
             silence = str(error)
         path = parsed_args.file or self.app.config.inventory_file
