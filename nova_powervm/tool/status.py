@@ -24,6 +24,7 @@ from oslo_upgradecheck import upgradecheck
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
+from nova_powervm.devices import names
 from nova_powervm.inventory_file import load
 from nova_powervm.tool import errors
 from nova_powervm.tool import upgrade_checks as rules
@@ -101,10 +102,8 @@ class Checks(upgradecheck.UpgradeCommands):
     host = _Once[host_reader.HostReading](
         lambda self: rules.read_host(self.settings.server)
     )
-    placement = _Once[rules.PlacementSummary](
-        lambda self: rules.read_placement(
-            placement_client.connect_placement(self.config.conf)
-        )
+    placement = _Once[placement_client.PlacementClient](
+        lambda self: rules.connect_placement(self.config.conf)
     )
 
     def _options(self) -> upgradecheck.Result:
@@ -116,7 +115,7 @@ class Checks(upgradecheck.UpgradeCommands):
         return rules.success(f'{slots} slots at {self.host.source}')
 
     def _release(self) -> upgradecheck.Result:
-        newest = self.placement.max_microversion
+        newest = self.placement.max_microversion()
         try:
             return rules.check_placement_release(newest, self.policy)
         except rules.EXPECTED:
@@ -124,13 +123,14 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def _names(self) -> upgradecheck.Result:
         return rules.check_provider_names(
-            self.placement.slot_providers, self.settings.provider_names
+            self.placement.named(names.PROVIDER_PREFIX),
+            self.settings.provider_names,
         )
 
     def _candidates(self) -> upgradecheck.Result:
         node = self.config.nodename
         try:
-            tree = self.placement.client.tree(node)
+            tree = self.placement.tree(node)
         except errors.NodeUnknown:
             return rules.success(
                 f"Placement has no provider '{node}' yet. Run this command "

@@ -12,7 +12,6 @@
 
 """Checks of ``nova-powervm-status``, each a function with one result."""
 
-import dataclasses
 import importlib.metadata
 import re
 import sys
@@ -95,34 +94,17 @@ def check_slot_ownership(host: host_reader.HostReading) -> Result:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PlacementSummary:
-    """Results of the first requests to Placement.
-
-    :param client: Client for further requests.
-    :param max_microversion: Newest microversion of Placement.
-    :param slot_providers: Names of all slot providers in the cloud.
-    """
-
-    client: placement_client.PlacementClient
-    max_microversion: str
-    slot_providers: tuple[str, ...]
-
-
-def read_placement(
-    client: placement_client.PlacementClient,
-) -> PlacementSummary:
-    """Read Placement's versions and the slot providers of the cloud.
-
-    Only the second request proves the credentials: anybody can read versions.
+def connect_placement(
+    conf: cfg.ConfigOpts,
+) -> placement_client.PlacementClient:
+    """Return a client whose credentials Placement has accepted.
 
     :raises exception.PowerVMError: Placement can't be read.
     """
-    return PlacementSummary(
-        client,
-        client.max_microversion(),
-        client.named(names.PROVIDER_PREFIX),
-    )
+    client = placement_client.connect_placement(conf)
+    # Anybody can read its versions.
+    client.named(names.PROVIDER_PREFIX)
+    return client
 
 
 def check_placement_release(
