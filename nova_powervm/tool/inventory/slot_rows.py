@@ -13,6 +13,7 @@
 """Rows of the command ``show``: one for each slot."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -355,17 +356,10 @@ def _servers(
     return tuple(sorted(found))
 
 
-def _natural(text: str) -> tuple[tuple[int, str], ...]:
+def _natural(text: str) -> list[str | int]:
     """Return a sort key that puts C9 before C10."""
-    parts: list[str] = ['']
-    for character in text:
-        if parts[-1][-1:].isdigit() == character.isdigit():
-            parts[-1] += character
-        else:
-            parts.append(character)
-    return tuple(
-        (int(part), '') if part.isdecimal() else (0, part) for part in parts
-    )
+    parts = enumerate(re.split(r'(\d+)', text))
+    return [int(part) if number % 2 else part for number, part in parts]
 
 
 def is_slot_named(row: SlotRow, name: str) -> bool:
