@@ -74,15 +74,8 @@ class ComputeApiError(exception.PowerVMError):
     message = 'The compute API: {reason}.'
 
 
-class ReleaseRefused(exception.PowerVMError):
-    """A one-time-use device cannot be released."""
-
-    code = 'powervm.device.release'
-    message = 'Not released: {which}: {reason}.'
-
-
 class DeviceUnchanged(exception.PowerVMError):
-    """A device was neither put in quarantine nor restored."""
+    """A device was not changed: it must not be, or others keep doing so."""
 
     code = 'powervm.device.unchanged'
     message = 'Not changed: {which}: {reason}.'

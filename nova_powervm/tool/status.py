@@ -12,7 +12,6 @@
 
 """Command ``nova-powervm-status``."""
 
-import os
 import sys
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -25,9 +24,9 @@ from oslo_upgradecheck import upgradecheck
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
+from nova_powervm.devices import names
 from nova_powervm.inventory_file import load
 from nova_powervm.tool import errors
-from nova_powervm.tool import nova_service_versions
 from nova_powervm.tool import upgrade_checks as rules
 from nova_powervm.tool.inventory import config
 from nova_powervm.tool.inventory import host_reader
@@ -41,7 +40,7 @@ _T = TypeVar('_T')
 
 
 class _Once(Generic[_T]):
-    """A property that is read once; an error is reported by one check only.
+    """A property that is read once, even if that raises an error.
 
     :param read: Reads the value for the checks.
     """
@@ -50,21 +49,14 @@ class _Once(Generic[_T]):
         self._read = read
 
     def __get__(self, checks: 'Checks', _: type['Checks']) -> _T:
-        """Return the value.
-
-        :raises rules.NotChecked: An earlier check has reported the error.
-        """
-        known = checks.known
-        if self not in known:
+        """Return the value, or raise the error."""
+        if self not in checks.known:
             try:
-                known[self] = self._read(checks)
-            except rules.EXPECTED:
-                known[self] = rules.NotChecked(checks.current)
-                raise
-            except rules.NotChecked as error:
-                known[self] = error
-        value: _T | rules.NotChecked = known[self]
-        if isinstance(value, rules.NotChecked):
+                checks.known[self] = self._read(checks)
+            except rules.EXPECTED as error:
+                checks.known[self] = error
+        value: _T | Exception = checks.known[self]
+        if isinstance(value, Exception):
             raise value
         return value
 
@@ -75,13 +67,15 @@ def _check(
     """Return a check that reports an expected error as its result."""
 
     def run(checks: 'Checks') -> upgradecheck.Result:
-        checks.current = name
         try:
             return judge(checks)
-        except rules.NotChecked as error:
-            return rules.warning(str(error))
         except rules.EXPECTED as error:
-            return rules.failure(error)
+            first = checks.reported.setdefault(str(error), name)
+            if first == name:
+                return rules.failure(error)
+            return rules.warning(
+                f'Not checked: see the result of the check "{first}".'
+            )
 
     return name, run
 
@@ -100,17 +94,16 @@ class Checks(upgradecheck.UpgradeCommands):
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.config = config.Config(conf, ())
         self.known: dict[object, Any] = {}
-        self.current = ''
+        #: Text of an error to the check that reports it.
+        self.reported: dict[str, str] = {}
 
     settings = _Once[options.Settings](lambda self: self.config.settings)
     policy = _Once(lambda self: load(self.config.inventory_file))
     host = _Once[host_reader.HostReading](
         lambda self: rules.read_host(self.settings.server)
     )
-    placement = _Once[rules.PlacementSummary](
-        lambda self: rules.read_placement(
-            placement_client.connect_placement(self.config.conf)
-        )
+    placement = _Once[placement_client.PlacementClient](
+        lambda self: rules.connect_placement(self.config.conf)
     )
 
     def _options(self) -> upgradecheck.Result:
@@ -122,30 +115,28 @@ class Checks(upgradecheck.UpgradeCommands):
         return rules.success(f'{slots} slots at {self.host.source}')
 
     def _release(self) -> upgradecheck.Result:
-        newest = self.placement.max_microversion
+        newest = self.placement.max_microversion()
         try:
             return rules.check_placement_release(newest, self.policy)
-        except rules.NotChecked:
+        except rules.EXPECTED:
             return rules.check_placement_release(newest, None)
 
     def _names(self) -> upgradecheck.Result:
         return rules.check_provider_names(
-            self.placement.slot_providers, self.settings.provider_names
+            self.placement.named(names.PROVIDER_PREFIX),
+            self.settings.provider_names,
         )
 
     def _candidates(self) -> upgradecheck.Result:
         node = self.config.nodename
         try:
-            tree = self.placement.client.tree(node)
+            tree = self.placement.tree(node)
         except errors.NodeUnknown:
             return rules.success(
                 f"Placement has no provider '{node}' yet. Run this command "
                 'again after nova-compute has started.'
             )
-        files = cfg.find_config_files(project='placement', prog='placement')
-        return rules.check_candidate_limits(
-            tree, [path for path in files if os.access(path, os.R_OK)]
-        )
+        return rules.check_candidate_limits(tree)
 
     _upgrade_checks: tuple[Any, ...] = (
         _check('Options', _options),
@@ -157,12 +148,6 @@ class Checks(upgradecheck.UpgradeCommands):
             'Owners of slots', lambda c: rules.check_slot_ownership(c.host)
         ),
         _check('Placement', _release),
-        _check(
-            'Nova service versions',
-            lambda c: nova_service_versions.check_service_versions(
-                c.config.conf.config_file or ()
-            ),
-        ),
         _check('Names of providers', _names),
         _check('Candidates for many devices', _candidates),
         _check(

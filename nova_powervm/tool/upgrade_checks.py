@@ -12,7 +12,6 @@
 
 """Checks of ``nova-powervm-status``, each a function with one result."""
 
-import dataclasses
 import importlib.metadata
 import re
 import sys
@@ -27,7 +26,6 @@ from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
-from nova_powervm.tool.inventory import config
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import flavor_lint
@@ -37,24 +35,11 @@ from nova_powervm.tool.rules import placement_tree
 PLACEMENT_API = '1.39'
 #: First release that lets an allocation shrink on an overfull provider.
 PLACEMENT_RELEASE = 14
-#: Service version from which on Nova's scheduler requires OWNER_NOVA.
-OWNER_VERSION = 73
 
 _SHORT = re.compile(re.escape(names.PROVIDER_PREFIX) + '[0-9A-F]{8}')
 _FILTER = 'PowerVMDeviceOrderFilter'
 _DATABASE = cfg.StrOpt('connection', secret=True)
 _FILTERS = cfg.ListOpt('enabled_filters', default=[])
-_CANDIDATE_OPTIONS = {
-    'placement': [
-        cfg.IntOpt('max_allocation_candidates', default=-1),
-        cfg.StrOpt(
-            'allocation_candidates_generation_strategy', default='depth-first'
-        ),
-    ],
-    'workarounds': [
-        cfg.BoolOpt('optimize_for_wide_provider_trees', default=False)
-    ],
-}
 
 Result = upgradecheck.Result
 Code = upgradecheck.Code
@@ -73,18 +58,6 @@ def warning(details: str) -> Result:
 def failure(details: object) -> Result:
     """Create the result of a check with a problem to correct."""
     return Result(Code.FAILURE, str(details))
-
-
-class NotChecked(Exception):
-    """Data that a check depends on could not be read.
-
-    :param check: Name of the check that reports the reason.
-    """
-
-    def __init__(self, check: str) -> None:
-        super().__init__(
-            f'Not checked: see the result of the check "{check}".'
-        )
 
 
 def check_inventory_file(policy: policies.Policy) -> Result:
@@ -121,34 +94,17 @@ def check_slot_ownership(host: host_reader.HostReading) -> Result:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PlacementSummary:
-    """Results of the first requests to Placement.
-
-    :param client: Client for further requests.
-    :param max_microversion: Newest microversion of Placement.
-    :param slot_providers: Names of all slot providers in the cloud.
-    """
-
-    client: placement_client.PlacementClient
-    max_microversion: str
-    slot_providers: tuple[str, ...]
-
-
-def read_placement(
-    client: placement_client.PlacementClient,
-) -> PlacementSummary:
-    """Read Placement's versions and the slot providers of the cloud.
-
-    Only the second request proves the credentials: anybody can read versions.
+def connect_placement(
+    conf: cfg.ConfigOpts,
+) -> placement_client.PlacementClient:
+    """Return a client whose credentials Placement has accepted.
 
     :raises exception.PowerVMError: Placement can't be read.
     """
-    return PlacementSummary(
-        client,
-        client.max_microversion(),
-        client.named(names.PROVIDER_PREFIX),
-    )
+    client = placement_client.connect_placement(conf)
+    # Anybody can read its versions.
+    client.named(names.PROVIDER_PREFIX)
+    return client
 
 
 def check_placement_release(
@@ -190,23 +146,6 @@ def check_placement_release(
     return success(f'Placement answers; {advice}.')
 
 
-def check_compute_versions(lowest: int) -> Result:
-    """Check that Nova's scheduler requires OWNER_NOVA.
-
-    :param lowest: Lowest version of the nova-compute services; 0 if there are
-        none.
-    """
-    if lowest >= OWNER_VERSION:
-        return success(f'the lowest nova-compute service version is {lowest}')
-    if not lowest:
-        return success('no nova-compute service has started yet')
-    return warning(
-        f'The lowest nova-compute service version is {lowest}; below '
-        f'{OWNER_VERSION} the scheduler does not require OWNER_NOVA. Upgrade '
-        'all nova-compute services.'
-    )
-
-
 def check_provider_names(found: Collection[str], style: str) -> Result:
     """Check that provider names can't collide between hosts.
 
@@ -230,47 +169,22 @@ def check_provider_names(found: Collection[str], style: str) -> Result:
     return success()
 
 
-def check_candidate_limits(
-    tree: placement_tree.Tree, files: Collection[str]
-) -> Result:
-    """Check that Placement is configured for many equal devices."""
+def check_candidate_limits(tree: placement_tree.Tree) -> Result:
+    """Check whether Placement has to be configured for many equal devices.
+
+    Its API does not report these options.
+    """
     counts = Counter(rc for o in tree.slot_providers for rc in o.inventory)
     many = {rc: n for rc, n in counts.items() if n >= flavor_lint.MANY_DEVICES}
     if not many:
         return success()
     where = ', '.join(f'{n} {rc}' for rc, n in sorted(many.items()))
-    advice = (
+    return warning(
         f'{where} on one host: for a flavor with several of them, Placement '
-        'builds very many candidates, which takes minutes and gigabytes. Set '
-        f'in placement.conf {flavor_lint.PLACEMENT_OPTIONS}'
+        'builds very many candidates, which takes minutes and gigabytes. '
+        'Check on the host of Placement that placement.conf has '
+        f'{flavor_lint.PLACEMENT_OPTIONS}; its API does not tell.'
     )
-    if not files:
-        return warning(
-            f"{advice}; Placement's API does not report them, and the file "
-            'cannot be read here, so check it on the host of Placement.'
-        )
-    missing = _not_set(files)
-    if not missing:
-        return success()
-    return warning(f'{advice}. In {", ".join(files)}: {"; ".join(missing)}.')
-
-
-def _not_set(files: Collection[str]) -> list[str]:
-    """List the missing options in Placement's configuration."""
-    conf = cfg.ConfigOpts()
-    for group, known in _CANDIDATE_OPTIONS.items():
-        conf.register_opts(known, group=group)
-    config.parse_config(conf, [], list(files))
-    limit = conf.placement.max_allocation_candidates
-    strategy = conf.placement.allocation_candidates_generation_strategy
-    missing = []
-    if limit <= 0:
-        missing.append('max_allocation_candidates sets no limit')
-    if strategy != 'breadth-first':
-        missing.append(f'the strategy is {strategy}')
-    if not conf.workarounds.optimize_for_wide_provider_trees:
-        missing.append('optimize_for_wide_provider_trees is not set')
-    return missing
 
 
 def check_scheduler_filter(conf: cfg.ConfigOpts) -> Result:

@@ -192,6 +192,15 @@ class QuarantineTest(QuarantineTestCase):
         self.assertEqual((2, 'unchanged'), (code, rows[0]['State']))
         self.assertEqual((set(), 0), self.state(index))
 
+    def story_wrong_name_keeps_all_devices_in_use(self):
+        index = self.gpus()[0]
+        code, _, err = self.run_command(
+            'quarantine', f'{index:08X}', '21019999', '--reason', 'FAILED'
+        )
+        self.assertEqual(2, code)
+        self.assertIn('1 of 2 refused, so nothing was changed', err)
+        self.assertEqual((set(), 0), self.state(index))
+
     def story_changed_provider_is_read_again(self):
         index = self.gpus()[0]
         tree = placement_client.PlacementClient.tree

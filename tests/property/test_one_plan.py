@@ -34,6 +34,7 @@ from nova_powervm.devices import slot_providers
 from nova_powervm.lpar import partition
 from nova_powervm.ops import claiming as claim_ops
 from nova_powervm.ops import host as host_ops
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.virt.provider_tree import updating
@@ -247,13 +248,10 @@ class OnePlanTest(unittest.TestCase):
     @given(clouds())
     def test_service_and_command_make_the_same_plan(self, cloud):
         file, host_slots, tree, _ = cloud
-        command = surveys.plan_as_service(
-            file,
-            values.managed_system(io_slots=host_slots),
-            tree,
-            'host1',
-            'node',
+        reading = host_reader.HostReading(
+            values.managed_system(io_slots=host_slots), 'host'
         )
+        command = surveys.make_survey(file, reading, tree, 'host1').plan
 
         service = plan_of_service(*cloud)
 

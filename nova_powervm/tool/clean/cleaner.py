@@ -23,10 +23,9 @@ from nova_powervm.devices import slots
 from nova_powervm.tool import errors
 from nova_powervm.tool.clean import program as programs
 from nova_powervm.tool.clean import state
+from nova_powervm.tool.inventory import device_changes
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
-from nova_powervm.tool.inventory import quarantine
-from nova_powervm.tool.inventory import release
 from nova_powervm.tool.rules import cleaning
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import releasing
@@ -116,7 +115,7 @@ class Cleaner:
         partition = self._settings.partition
         try:
             return cleaning.choose_slot(provider, io_slots, partition), ''
-        except errors.ReleaseRefused as error:
+        except errors.DeviceUnchanged as error:
             return None, error.fields['reason']
 
     def _attempt(self, uuid: str, slot: slots.Slot, number: int) -> bool:
@@ -177,8 +176,8 @@ class Cleaner:
             return 'its provider was deleted meanwhile'
         try:
             cleaning.check_cleaned(provider, before, reading.system.io_slots)
-            release.release(self._services.placement, provider)
-        except errors.ReleaseRefused as error:
+            device_changes.release(self._services.placement, provider)
+        except errors.DeviceUnchanged as error:
             return str(error.fields['reason'])
         return ''
 
@@ -203,7 +202,7 @@ class Cleaner:
         provider = self._services.placement.provider(uuid)
         if provider is None or not provider.needs_cleaning:
             return
-        quarantine.quarantine(self._services.placement, provider, _REASON)
+        device_changes.quarantine(self._services.placement, provider, _REASON)
         self._services.attempts.put(uuid, 0)
         LOG.error(
             'Slot %(slot)s is in quarantine: %(attempts)d attempts to clean '

@@ -66,7 +66,6 @@ class InventoryApp(app.App):
             stderr=stderr,
         )
         self._config: config.Config | None = None
-        self._handlers: list[logging.Handler] = []
 
     @property
     def config(self) -> config.Config:
@@ -126,46 +125,30 @@ class InventoryApp(app.App):
 
     def configure_logging(self) -> None:
         """Configure the log output; hide messages of libraries by default."""
-        root = logging.getLogger()
-        root.setLevel(logging.DEBUG)
-        console = logging.StreamHandler(self.stderr)
-        console.setFormatter(logging.Formatter(self.CONSOLE_MESSAGE_FORMAT))
-        level = self.options.verbose_level
-        if self.options.debug or level > 2:
+        super().configure_logging()
+        console = logging.getLogger().handlers[-1]
+        if self.options.debug or self.options.verbose_level > 2:
             console.setLevel(logging.DEBUG)
-        elif level == 2:
+        elif self.options.verbose_level == 2:
             console.setLevel(logging.INFO)
         else:
-            console.setLevel(logging.WARNING if level else logging.ERROR)
+            console.setLevel(logging.WARNING)
             # The one-line error has the information that libraries log.
             console.addFilter(logging.Filter('nova_powervm'))
-        self._handlers.append(console)
-        if self.options.log_file:
-            log_file = logging.FileHandler(self.options.log_file)
-            log_file.setFormatter(
-                logging.Formatter(self.LOG_FILE_MESSAGE_FORMAT)
-            )
-            self._handlers.append(log_file)
-        for handler in self._handlers:
-            root.addHandler(handler)
 
     def run(self, argv: list[str]) -> int:
-        """Run one command.
+        """Run one command, and leave the log of the process as it was.
 
         :param argv: The arguments, without the name of the program.
         :returns: The exit code.
         """
         root = logging.getLogger()
-        level = root.level
+        level, handlers = root.level, [*root.handlers]
         try:
             return super().run(argv)
         finally:
             root.setLevel(level)
-            for handler in self._handlers:
-                root.removeHandler(handler)
-                if isinstance(handler, logging.FileHandler):
-                    handler.close()
-            self._handlers.clear()
+            root.handlers[:] = handlers
 
     def interact(self) -> None:
         """Print the help if no command was given."""

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
     App: TypeAlias = inventory_app.InventoryApp
 
-#: Errors caused by bad input, an unreadable file or an unresponsive server.
 #: Column names and rows.
 Listing: TypeAlias = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
+#: Errors caused by bad input, an unreadable file or an unresponsive server.
 EXPECTED = (exception.PowerVMError, cfg.Error, OSError, ValueError)
 
 _WIDTH = 120
@@ -163,10 +163,14 @@ def add_accelerators_option(
     )
 
 
-def read_stdin(app: 'App') -> bytes | str:
-    """Read standard input; return bytes if it is a binary stream."""
-    content: bytes | str = getattr(app.stdin, 'buffer', app.stdin).read()
-    return content
+def parse_positive(text: str) -> int:
+    """Parse the value of an option that is a number of 1 or more.
+
+    :raises argparse.ArgumentTypeError: It is not.
+    """
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number")
+    return int(text)
 
 
 def describe_error(error: BaseException) -> str:

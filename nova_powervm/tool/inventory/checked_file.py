@@ -14,11 +14,11 @@
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from nova_powervm import exception
-from nova_powervm.devices import accelerator_policy
 from nova_powervm.devices import policy as policies
+from nova_powervm.inventory_file import Problem
 from nova_powervm.inventory_file import load
 from nova_powervm.inventory_file import parse
 from nova_powervm.inventory_file import read_excerpt
@@ -29,13 +29,11 @@ from nova_powervm.tool.inventory import host_reader
 NOVA = 'nova-compute'
 CYBORG = 'cyborg-agent'
 
-_STDIN = '-'
 _NOT_CHECKED = (
     'Not checked without a host: whether two paragraphs identify the same '
     'device there, whether each identifies one, and whether a device has an '
     'external connection.'
 )
-_READ = file_findings.Access.READ
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,23 +41,22 @@ class CheckedFile:
     """A file, or its comparison with another file, with the findings.
 
     :param source: Name of the file.
-    :param service: The service that reads the file; empty for a comparison.
+    :param effect: What the file does, with ``{}`` for "starts" or "does not
+        start"; empty for a comparison.
     :param text: Text of the file, for excerpts.
     :param found: The findings.
     :param policy: Content of a valid file.
     :param offer: Lines that describe the offered devices if a host was read,
         or else what could not be checked.
-    :param access: Whether the file could be read.
     :param other_source: Name of the other file of a comparison.
     """
 
     source: str
-    service: str = ''
+    effect: str = ''
     text: str = ''
     found: tuple[file_findings.Finding, ...] = ()
     policy: policies.Policy | None = None
     offer: tuple[str, ...] = ()
-    access: file_findings.Access = file_findings.Access.READ
     other_source: str = ''
 
     @property
@@ -70,28 +67,23 @@ class CheckedFile:
             for finding in self.found
         )
 
-    def compare(self, reading: host_reader.HostReading) -> 'CheckedFile':
+    def compare(
+        self, reading: host_reader.HostReading | None
+    ) -> 'CheckedFile':
         """Add what a host tells about a valid file.
 
-        :param reading: The state of the host.
+        :param reading: The state of the host; None to add what can be told
+            without one.
         """
         if self.policy is None:
             return self
-        found = file_findings.find_host_mismatches(self.policy, reading)
+        found = file_findings.find_clashes(self.policy)
+        offer: Iterable[str] = (_NOT_CHECKED,)
+        if reading:
+            found = file_findings.find_host_mismatches(self.policy, reading)
+            offer = file_findings.describe_offer(self.policy, reading)
         return dataclasses.replace(
-            self,
-            found=(*self.found, *found),
-            offer=tuple(file_findings.describe_offer(self.policy, reading)),
-        )
-
-    def compare_paragraphs(self) -> 'CheckedFile':
-        """Add what can be told about a valid file without a host."""
-        if self.policy is None:
-            return self
-        return dataclasses.replace(
-            self,
-            found=(*self.found, *file_findings.find_clashes(self.policy)),
-            offer=(_NOT_CHECKED,),
+            self, found=(*self.found, *found), offer=tuple(offer)
         )
 
 
@@ -105,63 +97,58 @@ def read_checked(
     :param service: The service that reads the file.
     :param named: Whether the user named the file, which then has to exist.
     """
-    if path == _STDIN:
-        return _check('<stdin>', base.read_stdin(app), service, _READ)
-    access = _access(path)
-    if named and access is file_findings.Access.MISSING:
-        return CheckedFile(
-            path,
-            service,
-            found=(file_findings.make_missing_file_finding(),),
-            access=access,
+    if path == '-':
+        text = getattr(app.stdin, 'buffer', app.stdin).read()
+        return _check('<stdin>', text, service)
+    if os.path.lexists(path):
+        return _check(path, None, service)
+    if named:
+        problem = Problem(
+            what='there is no such file',
+            hint='check the name; without it the file that '
+            '[powervm]inventory_file names is checked',
         )
-    return _check(path, None, service, access)
+        found = _make_errors([problem])
+        return CheckedFile(path, 'Nothing was checked.', found=found)
+    policy = policies.Policy(source=path)
+    return CheckedFile(
+        path,
+        f'{service} starts without the file and offers no device.',
+        found=(
+            *file_findings.find_empty_file(policy, 'there is no such file'),
+        ),
+        policy=policy,
+    )
 
 
-def _check(
-    source: str,
-    text: bytes | str | None,
-    service: str,
-    access: file_findings.Access,
-) -> CheckedFile:
+def _check(source: str, text: bytes | str | None, service: str) -> CheckedFile:
     """Parse a file.
 
     :param text: Its text; None to read the file that ``source`` names.
     """
     policy = None
+    effect = f'{service} {{}} with it.'
     try:
         policy = load(source) if text is None else parse(text, source)
     except exception.PolicyInvalid as error:
-        found = file_findings.make_error_findings(error.fields['problems'])
+        problems = error.fields['problems']
+        if any(each.code == 'unreadable' for each in problems):
+            # Another user, who runs the service, may be able to read it.
+            effect = 'The file was not checked.'
+        found = _make_errors(problems)
     else:
-        found = tuple(_find(policy, service, access))
-    return CheckedFile(
-        source, service, _shown(source, text), found, policy, access=access
-    )
-
-
-def _find(
-    policy: policies.Policy, service: str, access: file_findings.Access
-) -> Iterator[file_findings.Finding]:
-    yield from file_findings.find_empty_file(
-        policy, access is not file_findings.Access.MISSING
-    )
-    if service == CYBORG:
-        yield from file_findings.refuse_one_time_use(
-            accelerator_policy.one_time_use_paragraphs(policy)
-        )
-
-
-def _access(path: str) -> file_findings.Access:
-    if not os.path.lexists(path):
-        return file_findings.Access.MISSING
-    if not os.access(path, os.R_OK, effective_ids=True):
-        return file_findings.Access.UNREADABLE
-    return file_findings.Access.READ
-
-
-def _shown(path: str, text: bytes | str | None) -> str:
-    """Read the file again for excerpts; return an empty text on failure."""
+        empty = 'the file has no paragraph'
+        found = tuple(file_findings.find_empty_file(policy, empty))
+        if service == CYBORG:
+            found += tuple(file_findings.refuse_one_time_use(policy))
     if text is None:
-        text = read_excerpt(path)
-    return text if isinstance(text, str) else text.decode(errors='replace')
+        text = read_excerpt(source)
+    shown = text if isinstance(text, str) else text.decode(errors='replace')
+    return CheckedFile(source, effect, shown, found, policy)
+
+
+def _make_errors(
+    problems: Iterable[Problem],
+) -> tuple[file_findings.Finding, ...]:
+    error = file_findings.Severity.ERROR
+    return tuple(file_findings.Finding(error, each) for each in problems)

@@ -81,21 +81,59 @@ def connect(cloud: str | None, conf: cfg.ConfigOpts | None = None) -> Any:
     )
 
 
-class NovaClient:
-    """Reads servers of all projects, and reads and changes flavors.
+class _Client:
+    """Asks one service of a cloud.
 
-    All methods raise :class:`.errors.ComputeApiError` if the API can't be
-    reached or refuses a request.
+    All methods raise ``error`` if the API can't be reached or refuses a
+    request.
 
     :param cloud: Name of a cloud in clouds.yaml; None to use the environment.
     :param conf: See :func:`connect`.
     """
 
+    error: type[exception.PowerVMError]
+
     def __init__(
         self, cloud: str | None = None, conf: cfg.ConfigOpts | None = None
     ) -> None:
-        with _nova('choosing the cloud'):
-            self._api: Any = connect(cloud, conf).compute
+        with self._translated('choosing the cloud'):
+            self._connection: Any = connect(cloud, conf)
+            self._api = self._choose_api(self._connection)
+
+    def _choose_api(self, connection: Any) -> Any:
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def _translated(self, action: str) -> Iterator[None]:
+        """Translate exceptions of the SDK."""
+        try:
+            yield
+        except openstack.exceptions.HttpException as error:
+            raise self.error(reason=f'{action}: {_one_line(error)}') from error
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            # A bare token, for example, has the endpoint of another service.
+            raise self.error(
+                reason=f'{action}: another service seems to answer '
+                f'({type(error).__name__}: {_one_line(error)}). Check its '
+                'endpoint'
+            ) from error
+        except (
+            openstack.exceptions.SDKException,
+            keystoneauth1.exceptions.ClientException,
+        ) as error:
+            raise self.error(
+                reason=f'{action}: {_one_line(error)}. Name the cloud with '
+                '--os-cloud or $OS_CLOUD, or source its openrc file'
+            ) from error
+
+
+class NovaClient(_Client):
+    """Reads servers of all projects, and reads and changes flavors."""
+
+    error = errors.ComputeApiError
+
+    def _choose_api(self, connection: Any) -> Any:
+        return connection.compute
 
     def find_missing(self, uuids: Iterable[str]) -> frozenset[str]:
         """Return the servers that do not exist.
@@ -155,7 +193,7 @@ class NovaClient:
 
         :param flavor_names: Names or IDs; empty for all flavors.
         """
-        with _nova('reading flavors'):
+        with self._translated('reading flavors'):
             found = (
                 [self._find(name) for name in flavor_names]
                 if flavor_names
@@ -174,7 +212,7 @@ class NovaClient:
         self, name: str, extra_specs: Mapping[str, str]
     ) -> None:
         """Set extra specs of a flavor; its other extra specs are kept."""
-        with _nova(f'setting extra specs of flavor {name}'):
+        with self._translated(f'setting extra specs of flavor {name}'):
             self._api.create_flavor_extra_specs(
                 self._find(name), dict(extra_specs)
             )
@@ -240,7 +278,7 @@ class NovaClient:
         self, action: str, url: str, key: str, absent: int | None = None
     ) -> Any:
         """Return what an answer has; None if it has a certain status."""
-        with _nova(action):
+        with self._translated(action):
             answer = self._api.get(url, microversion=NOVA_MICROVERSION)
             if answer.status_code == absent:
                 return None
@@ -266,23 +304,28 @@ def _server(uuid: str, record: _Record) -> left_moves.Server:
     )
 
 
-class CyborgClient:
-    """Reads what Cyborg knows; it changes nothing.
+class CyborgClient(_Client):
+    """Reads what Cyborg knows; it changes nothing."""
 
-    All methods raise :class:`.errors.AcceleratorApiError` if the API can't be
-    reached or refuses a request.
+    error = errors.AcceleratorApiError
 
-    :param cloud: Name of a cloud in clouds.yaml; None to use the environment.
-    :param conf: See :func:`connect`.
-    """
+    def _choose_api(self, connection: Any) -> Any:
+        """Return a client for the endpoint as the catalog has it.
 
-    def __init__(
-        self, cloud: str | None = None, conf: cfg.ConfigOpts | None = None
-    ) -> None:
-        with _cyborg('choosing the cloud'):
-            connection = connect(cloud, conf)
-            self._session = connection.session
-            self._api = _find_cyborg(connection)
+        The SDK's own proxy asks the endpoint for its versions first, and then
+        uses the link in the answer. Cyborg puts "/accelerator" into it,
+        wherever it is served. The SDK's resources also lack the provider of a
+        deployable.
+        """
+        config = connection.config
+        return adapter.Adapter(
+            connection.session,
+            service_type=_ACCELERATOR,
+            interface=config.get_interface(_ACCELERATOR),
+            region_name=config.get_region_name(_ACCELERATOR),
+            endpoint_override=config.get_endpoint(_ACCELERATOR),
+            raise_exc=False,
+        )
 
     def read(self) -> records.Records:
         """Read all records, with four requests.
@@ -318,11 +361,12 @@ class CyborgClient:
         It answers them without an error. A session with a bare token does not
         tell the roles: then nothing is refused.
         """
-        auth = self._session.auth
+        session = self._connection.session
+        auth = session.auth
         if not isinstance(auth, identity_base.BaseIdentityPlugin):
             return
-        with _cyborg('reading the roles of the user'):
-            roles = auth.get_access(self._session).role_names or ()
+        with self._translated('reading the roles of the user'):
+            roles = auth.get_access(session).role_names or ()
         if _ADMIN not in roles:
             raise errors.AcceleratorApiError(
                 reason='it hides the accelerator requests of other projects '
@@ -331,7 +375,7 @@ class CyborgClient:
             )
 
     def _list(self, noun: str, key: str = '') -> list[dict[str, Any]]:
-        with _cyborg(f'reading {noun.replace("_", " ")}'):
+        with self._translated(f'reading {noun.replace("_", " ")}'):
             answer = self._api.get(
                 f'/{noun}', microversion=CYBORG_MICROVERSION
             )
@@ -340,26 +384,8 @@ class CyborgClient:
             return found
 
     def _endpoint(self) -> str:
-        with _cyborg('finding the endpoint'):
+        with self._translated('finding the endpoint'):
             return str(self._api.get_endpoint() or '').rstrip('/')
-
-
-def _find_cyborg(connection: Any) -> adapter.Adapter:
-    """Return a client for the endpoint as the catalog has it.
-
-    The SDK's own proxy asks the endpoint for its versions first, and then uses
-    the link in the answer. Cyborg puts "/accelerator" into it, wherever it is
-    served. The SDK's resources also lack the provider of a deployable.
-    """
-    config = connection.config
-    return adapter.Adapter(
-        connection.session,
-        service_type=_ACCELERATOR,
-        interface=config.get_interface(_ACCELERATOR),
-        region_name=config.get_region_name(_ACCELERATOR),
-        endpoint_override=config.get_endpoint(_ACCELERATOR),
-        raise_exc=False,
-    )
 
 
 def _devices(listed: Iterable[_Record]) -> Iterator[records.Device]:
@@ -405,39 +431,6 @@ def _request(record: _Record) -> records.Request:
         provider_uuid=record.get('device_rp_uuid'),
         instance_uuid=record.get('instance_uuid'),
     )
-
-
-def _nova(action: str) -> Any:
-    return _translated(errors.ComputeApiError, action)
-
-
-def _cyborg(action: str) -> Any:
-    return _translated(errors.AcceleratorApiError, action)
-
-
-@contextlib.contextmanager
-def _translated(
-    error_class: type[exception.PowerVMError], action: str
-) -> Iterator[None]:
-    """Translate exceptions of the SDK."""
-    try:
-        yield
-    except openstack.exceptions.HttpException as error:
-        raise error_class(reason=f'{action}: {_one_line(error)}') from error
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        # A bare token, for example, has the endpoint of another service.
-        raise error_class(
-            reason=f'{action}: another service seems to answer '
-            f'({type(error).__name__}: {_one_line(error)}). Check its endpoint'
-        ) from error
-    except (
-        openstack.exceptions.SDKException,
-        keystoneauth1.exceptions.ClientException,
-    ) as error:
-        raise error_class(
-            reason=f'{action}: {_one_line(error)}. Name the cloud with '
-            '--os-cloud or $OS_CLOUD, or source its openrc file'
-        ) from error
 
 
 def _one_line(error: Exception) -> str:

@@ -16,10 +16,11 @@ The options are read into a separate configuration object, so that a command
 can run without importing Nova.
 """
 
-import argparse
+import contextlib
 import glob
 import importlib.metadata
 import os
+import pathlib
 import socket
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -157,18 +158,14 @@ def parse_config(
             **{'project': 'nova', **options},
         )
     except (OSError, UnicodeDecodeError) as error:
-        chosen = _config_parser().parse_known_args(list(args))[0]
-        paths = [*(chosen.files or files)]
-        for directory in chosen.dirs or dirs:
-            paths += sorted(glob.glob(os.path.join(directory, '*.conf')))
+        # What follows an option, or its equals sign, may be a path.
+        words = [word.rpartition('=')[2] for word in args]
+        paths = [
+            path
+            for word in (*words, *files, *dirs)
+            for path in (word, *sorted(glob.glob(f'{word}/*.conf')))
+        ]
         raise _unreadable(error, paths) from error
-
-
-def _config_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument('--config-file', action='append', dest='files')
-    parser.add_argument('--config-dir', action='append', dest='dirs')
-    return parser
 
 
 def _unreadable(
@@ -192,12 +189,10 @@ def _unreadable(
 
 def _is_undecodable(path: str) -> bool:
     try:
-        with open(path, encoding='utf-8') as stream:
-            stream.read()
+        with contextlib.suppress(OSError):
+            pathlib.Path(path).read_text(encoding='utf-8')
     except UnicodeDecodeError:
         return True
-    except OSError:
-        return False
     return False
 
 

@@ -41,8 +41,8 @@ class Diff(base.Lister):
                not as expected
       replaced the card in a slot has other ids than the one that the provider
                was made for; a card of the same ids cannot be noticed
-      foreign  a provider below the node that this driver did not create; it
-               counts as a difference only if it conflicts with a slot
+      foreign  a provider below the node that this driver did not create, and
+               that conflicts with a slot
       leaked   an allocation whose instance has no LPAR on this host, or whose
                LPAR does not own the slot; or an LPAR that owns a slot that
                is not allocated to its instance, which may be on another host
@@ -125,7 +125,7 @@ class Diff(base.Lister):
                 f'{len(tree.slot_providers)} provider(s) of slots below '
                 f'{tree.node} in Placement.'
             )
-        self.status = DIFFERENCES if any(d.counts for d in found) else 0
+        self.status = DIFFERENCES if found else 0
         return ('Kind', 'Slot', 'Provider', 'Difference', 'Cure'), [
             (
                 str(d.kind),

@@ -21,13 +21,11 @@ from collections.abc import Sequence
 
 from nova_powervm.devices import accelerator_policy
 from nova_powervm.devices import matching
-from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import Problem
 from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.rules import clashes
 from nova_powervm.tool.rules import device_kinds
-from nova_powervm.tool.rules import placement_tree
-from nova_powervm.tool.rules import shared_files
 
 # More slots would hide the problem in the text.
 _MOST_NAMED = 4
@@ -42,15 +40,6 @@ class Severity(enum.StrEnum):
     WARNING = 'warning'
 
 
-class Access(enum.StrEnum):
-    """Access to the file."""
-
-    READ = 'read'
-    MISSING = 'missing'
-    #: This user can't read the file, although nova-compute may be able to.
-    UNREADABLE = 'unreadable'
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
     """One finding.
@@ -63,58 +52,30 @@ class Finding:
     problem: Problem
 
 
-def make_error_findings(problems: Iterable[Problem]) -> tuple[Finding, ...]:
-    """Turn problems of the parser into errors."""
-    return tuple(Finding(Severity.ERROR, problem) for problem in problems)
-
-
-def find_empty_file(
-    policy: policies.Policy, exists: bool
-) -> Iterator[Finding]:
-    """Find a missing file or a file without paragraphs.
+def find_empty_file(policy: policies.Policy, what: str) -> Iterator[Finding]:
+    """Find a file without paragraphs.
 
     :param policy: The parsed file.
-    :param exists: Whether the file exists.
+    :param what: What to say of it.
     """
-    if policy.paragraphs:
-        return
-    what = 'the file has no paragraph' if exists else 'there is no such file'
-    yield _warning(
-        f'{what}, so no device is offered',
-        'nova-powervm-inventory generate creates a first file',
-    )
+    if not policy.paragraphs:
+        yield _find(
+            None,
+            f'{what}, so no device is offered',
+            'nova-powervm-inventory generate creates a first file',
+        )
 
 
-def make_missing_file_finding() -> Finding:
-    """Create the error for a named file that does not exist."""
-    return Finding(
-        Severity.ERROR,
-        Problem(
-            what='there is no such file',
-            hint='check the name; without it the file that '
-            '[powervm]inventory_file names is checked',
-        ),
-    )
-
-
-def refuse_one_time_use(
-    paragraphs: Iterable[policies.Paragraph],
-) -> Iterator[Finding]:
-    """Find paragraphs of one-time-use devices in Cyborg's file.
-
-    :param paragraphs: The paragraphs, see
-        :func:`.accelerator_policy.one_time_use_paragraphs`.
-    """
-    for paragraph in paragraphs:
-        yield Finding(
+def refuse_one_time_use(policy: policies.Policy) -> Iterator[Finding]:
+    """Find paragraphs of one-time-use devices in Cyborg's file."""
+    for paragraph in accelerator_policy.one_time_use_paragraphs(policy):
+        yield _find(
+            paragraph,
+            'one_time_use is true, but Cyborg offers a device again as soon '
+            'as its server is deleted',
+            "move the paragraph to Nova's inventory file, or remove "
+            'one_time_use',
             Severity.ERROR,
-            _problem(
-                paragraph,
-                'one_time_use is true, but Cyborg offers a device again as '
-                'soon as its server is deleted',
-                "move the paragraph to Nova's inventory file, or remove "
-                'one_time_use',
-            ),
         )
 
 
@@ -132,40 +93,15 @@ def find_shared_slots(
     for shared in accelerator_policy.find_shared_slots(
         accelerators, policy, reading.system.io_slots
     ):
-        yield Finding(
+        yield _find(
+            shared.paragraph,
+            f'{shared.slot}: {shared.nova_paragraph} of {policy.source} '
+            'identifies it, too. Whichever service a server has it from '
+            'keeps it; while no server has it, neither offers it',
+            'deny it in one of the files, or narrow the paragraph; '
+            f'"nova-powervm-inventory handover {shared.slot.drc_hex} --to '
+            'cyborg" (or nova) prints the steps',
             Severity.ERROR,
-            _problem(
-                shared.paragraph,
-                f'{shared.slot}: {shared.nova_paragraph} of {policy.source} '
-                'identifies it, too. Whichever service a server has it from '
-                'keeps it; while no server has it, neither offers it',
-                'deny it in one of the files, or narrow the paragraph; '
-                f'"nova-powervm-inventory handover {shared.slot.drc_hex} --to '
-                'cyborg" (or nova) prints the steps',
-            ),
-        )
-
-
-def find_overlaps(
-    policy: policies.Policy, accelerators: policies.Policy
-) -> Iterator[Finding]:
-    """Find paragraphs of both files that identify the same devices.
-
-    :param policy: Nova's file.
-    :param accelerators: Cyborg's file.
-    """
-    for found in shared_files.find_overlaps(accelerators, policy):
-        what = _describe_overlap(found, f'{found.other} of {policy.source}')
-        doubt = ', unless another paragraph denies it'
-        yield Finding(
-            Severity.WARNING,
-            _problem(
-                found.paragraph,
-                what + (doubt if found.is_in_doubt else ''),
-                'deny the devices in one of the files, or narrow a '
-                'paragraph: while no server has a device that is in both, '
-                'neither service offers it',
-            ),
         )
 
 
@@ -174,23 +110,16 @@ def find_clashes(policy: policies.Policy) -> Iterator[Finding]:
 
     :param policy: The parsed file.
     """
-    for found in shared_files.find_clashes(policy):
-        yield Finding(
-            Severity.WARNING,
-            _problem(
-                found.paragraph,
-                _describe_overlap(found, str(found.other)),
-                'change the identification sections so that each device is '
-                'identified by one paragraph only: on a host with such a '
-                'device, the service does not start',
-            ),
+    for paragraph, other, is_wider in clashes.find_clashes(policy):
+        yield _find(
+            paragraph,
+            f'it also identifies each device that {other} identifies'
+            if is_wider
+            else f'{other} identifies each of its devices, too',
+            'change the identification sections so that each device is '
+            'identified by one paragraph only: on a host with such a '
+            'device, the service does not start',
         )
-
-
-def _describe_overlap(found: shared_files.Overlap, other: str) -> str:
-    if found.is_wider:
-        return f'it also identifies each device that {other} identifies'
-    return f'{other} identifies each of its devices, too'
 
 
 def find_host_mismatches(
@@ -204,12 +133,23 @@ def find_host_mismatches(
     verdicts = matching.judge(policy, reading.system.io_slots)
     yield from _conflicts(verdicts)
     if policy.paragraphs and not any(v.paragraphs for v in verdicts):
-        yield _warning(
+        yield _find(
+            None,
             f'no paragraph offers a device of {reading.source}',
             'nova-powervm-inventory show lists what the host has',
         )
     for paragraph in matching.unused(policy, reading.system.io_slots):
-        yield Finding(Severity.WARNING, _unused(paragraph, reading))
+        what = (
+            'identifies no device of'
+            if paragraph.allow
+            else 'denies nothing that another paragraph allows on'
+        )
+        yield _find(
+            paragraph,
+            f'the paragraph {what} {reading.source}',
+            'compare its values with those that nova-powervm-inventory show '
+            '--long prints, or remove it',
+        )
     yield from _wired(verdicts)
 
 
@@ -219,31 +159,13 @@ def _conflicts(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
     for verdict in matching.conflicts(verdicts):
         by_reason.setdefault(str(verdict.reason), []).append(verdict)
     for reason, found in by_reason.items():
-        yield Finding(
+        yield _find(
+            found[0].paragraphs[-1],
+            f'{_slots(found)}: {reason}',
+            'change the identification sections so that each device is '
+            'identified by one paragraph only',
             Severity.ERROR,
-            _problem(
-                found[0].paragraphs[-1],
-                f'{_slots(found)}: {reason}',
-                'change the identification sections so that each device is '
-                'identified by one paragraph only',
-            ),
         )
-
-
-def _unused(
-    paragraph: policies.Paragraph, reading: host_reader.HostReading
-) -> Problem:
-    what = (
-        'identifies no device of'
-        if paragraph.allow
-        else 'denies nothing that another paragraph allows on'
-    )
-    return _problem(
-        paragraph,
-        f'the paragraph {what} {reading.source}',
-        'compare its values with those that nova-powervm-inventory show '
-        '--long prints, or remove it',
-    )
 
 
 def _wired(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
@@ -256,46 +178,13 @@ def _wired(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
                 place = (verdict.paragraphs[0].line, wired)
                 by_place.setdefault(place, []).append(verdict)
     for (_, wired), found in sorted(by_place.items()):
-        yield Finding(
-            Severity.WARNING,
-            _problem(
-                found[0].paragraphs[0],
-                f'{_slots(found)}: it is connected to {wired}',
-                'an instance would be connected to it, bypassing Neutron and '
-                'Cinder; remove it from the paragraph, or deny it in a '
-                'paragraph with allow: false',
-            ),
+        yield _find(
+            found[0].paragraphs[0],
+            f'{_slots(found)}: it is connected to {wired}',
+            'an instance would be connected to it, bypassing Neutron and '
+            'Cinder; remove it from the paragraph, or deny it in a '
+            'paragraph with allow: false',
         )
-
-
-def find_replaced_cards(
-    policy: policies.Policy,
-    reading: host_reader.HostReading,
-    providers: Iterable[placement_tree.PlacementProvider],
-) -> Iterator[Finding]:
-    """Find the cards that have other ids than their providers.
-
-    A card of the same ids cannot be told from the former one.
-
-    :param policy: The parsed file.
-    :param reading: The state of the host.
-    :param providers: The providers of slots.
-    """
-    for provider in providers:
-        slot = reading.system.slot(provider.drc_index or 0)
-        replacement = slot and names.find_replacement(provider.traits, slot)
-        if not (slot and replacement):
-            continue
-        problem = Problem(
-            what=f'{slot}: the card was replaced by one of another kind: '
-            f'{replacement}',
-            hint='is this the card that was to be there? See "Replace a card" '
-            'in the page on tasks on a host',
-        )
-        for paragraph in policy.paragraphs:
-            if paragraph.allow and paragraph.identifies(slot):
-                problem = _problem(paragraph, problem.what, problem.hint)
-        yield Finding(Severity.WARNING, problem)
 
 
 def _slots(verdicts: Sequence[matching.Verdict]) -> str:
@@ -306,18 +195,15 @@ def _slots(verdicts: Sequence[matching.Verdict]) -> str:
     return f'each of {"; ".join(named)}' if len(verdicts) > 1 else named[0]
 
 
-def _warning(what: str, hint: str) -> Finding:
-    return Finding(Severity.WARNING, Problem(what=what, hint=hint))
-
-
-def _problem(paragraph: policies.Paragraph, what: str, hint: str) -> Problem:
-    return Problem(
-        line=paragraph.line,
-        column=1,
-        paragraph=paragraph.name,
-        what=what,
-        hint=hint,
-    )
+def _find(
+    paragraph: policies.Paragraph | None,
+    what: str,
+    hint: str,
+    severity: Severity = Severity.WARNING,
+) -> Finding:
+    """Return a finding about a paragraph, or about the file as a whole."""
+    place = (paragraph.line, 1, paragraph.name) if paragraph else (0, 0, '')
+    return Finding(severity, Problem(*place, what, hint))
 
 
 def describe_offer(

@@ -13,6 +13,7 @@
 """Generates an inventory file from the devices of a host."""
 
 import dataclasses
+import textwrap
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -220,11 +221,7 @@ def _clean(words: str) -> str:
 
 def _comment(words: str, indent: str = '# ') -> Iterator[str]:
     """Wrap a text into comment lines; do not break words."""
-    line = ''
-    for word in _clean(words).split():
-        if line and len(line) + len(word) >= _WIDTH:
-            yield indent + line
-            line = word
-        else:
-            line = f'{line} {word}' if line else word
-    yield indent + line
+    for line in textwrap.wrap(
+        _clean(words), _WIDTH, break_long_words=False, break_on_hyphens=False
+    ):
+        yield indent + line

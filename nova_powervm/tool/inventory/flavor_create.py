@@ -27,6 +27,7 @@ from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import setting_lint
 
+_MOST = 64
 _LIMITS = '# With unified limits, for quotas:'
 
 
@@ -86,7 +87,7 @@ class Create(base.Command):
         )
         parser.add_argument(
             '--count',
-            type=_count,
+            type=base.parse_positive,
             default=1,
             metavar='N',
             help='number of devices of each kind (default: 1)',
@@ -101,7 +102,7 @@ class Create(base.Command):
         )
         parser.add_argument(
             '--vcpus',
-            type=_positive,
+            type=base.parse_positive,
             metavar='N',
             help='vCPUs of the flavor, from which resources:VCPU follows '
             '(default: with --apply, those of the flavor)',
@@ -220,22 +221,14 @@ def _own_extra_specs(lines: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 64:
-        raise argparse.ArgumentTypeError(f"'{text}' is not 1 to 64 devices")
-    return int(text)
-
-
 def _check(parsed_args: argparse.Namespace) -> None:
     if not parsed_args.name and not parsed_args.print:
         raise exception.ConfigurationError(
             reason='name the flavor, or use --print'
+        )
+    if parsed_args.count > _MOST:
+        raise exception.ConfigurationError(
+            reason=f'--count: a flavor can request up to {_MOST} devices'
         )
     if not (
         parsed_args.paragraph or parsed_args.device or parsed_args.extra_spec

@@ -14,7 +14,6 @@
 
 import argparse
 import dataclasses
-import json
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -45,9 +44,8 @@ _Sources = Mapping[str, flavors.Flavor]
 class Lint(base.Lister):
     """Find mistakes in flavors that request devices.
 
-    The flavors are read from the compute API (all flavors by default), from
-    --extra-spec, or from standard input, either as K=V lines or as the output
-    of "openstack flavor show -f json".
+    The flavors are read from the compute API (all flavors by default), or are
+    what --extra-spec says.
 
     Resource classes and traits are compared with the inventory file and, with
     --cloud, with the whole cloud as Placement reports it.
@@ -88,10 +86,6 @@ class Lint(base.Lister):
 
     # Check extra specs before the flavor exists
     nova-powervm-inventory flavor lint --extra-spec resources1:CUSTOM_GPU=2
-
-    # Check the output of another command
-    openstack flavor show gpu.one -f json |
-        nova-powervm-inventory flavor lint -
     """
     trouble = TROUBLE
 
@@ -102,8 +96,7 @@ class Lint(base.Lister):
             'names',
             metavar='NAME',
             nargs='*',
-            help='names or IDs of flavors, or - for standard input (default: '
-            'all flavors)',
+            help='names or IDs of flavors (default: all flavors)',
         )
         parser.add_argument(
             '--extra-spec',
@@ -202,8 +195,6 @@ class Lint(base.Lister):
             return {
                 '': flavors.Flavor(flavors.parse_pairs(parsed_args.extra_spec))
             }
-        if parsed_args.names == ['-']:
-            return {'-': _parse(base.read_stdin(self.app))}
         cloud = clouds.NovaClient(parsed_args.os_cloud)
         return cloud.flavors(parsed_args.names)
 
@@ -220,10 +211,7 @@ class Lint(base.Lister):
         """
         if not parsed_args.cloud:
             return flavor_lint.offers_of_file(policy)
-        placement = placement_client.connect_placement(
-            self.app.config.conf, self.app.terminal
-        )
-        tree = placement.tree(parsed_args.node or self.app.config.nodename)
+        placement, tree = placement_client.read_node(self.app, parsed_args)
         devices = tuple(
             flavors.DeviceRequest(name, provider.traits)
             for provider in tree.slot_providers
@@ -308,33 +296,3 @@ def _list(found: Iterable[_Found], *, with_profiles: bool) -> base.Listing:
         )
         for name, profile, finding in found
     ]
-
-
-def _parse(content: bytes | str) -> flavors.Flavor:
-    """Parse K=V lines, or what the openstack client shows of a flavor."""
-    try:
-        text = content.decode() if isinstance(content, bytes) else content
-    except UnicodeDecodeError as error:
-        raise exception.ConfigurationError(
-            reason=f'standard input is not UTF-8: byte {error.start} is '
-            f'0x{error.object[error.start]:02X}'
-        ) from error
-    if not text.lstrip().startswith('{'):
-        return flavors.Flavor(
-            flavors.parse_pairs(
-                line for line in text.splitlines() if line.strip()
-            )
-        )
-    try:
-        document = json.loads(text)
-        specs = document.get('properties', document)
-        return flavors.Flavor(
-            {str(k): str(v) for k, v in specs.items()},
-            document.get('ram'),
-            document.get('vcpus'),
-        )
-    except (ValueError, AttributeError) as error:
-        raise exception.ConfigurationError(
-            reason='standard input is not a JSON object of extra specs: '
-            f'{error}'
-        ) from error

@@ -76,7 +76,6 @@ class Generate(base.Command):
             action='store_true',
             help='replace an existing file',
         )
-        pci_ids.add_option(parser)
         host_reader.add_host_options(parser)
         placement_client.add_node_option(parser, optional=True)
         return parser
@@ -93,7 +92,7 @@ class Generate(base.Command):
         if parsed_args.output and not parsed_args.force:
             # Fail before the host is read; write() checks again.
             _refuse_existing(parsed_args.output)
-        pci_names = pci_ids.read_chosen_names(parsed_args)
+        pci_names = pci_ids.read_names()
         reading = host_reader.read_host(self.app, parsed_args)
         tree = surveys.read_optional_tree(
             self.app, parsed_args, reading.system.io_slots
@@ -121,20 +120,13 @@ class Generate(base.Command):
 def write(path: str, text: str, replace: bool) -> None:
     """Write a file that only its owner can change.
 
-    :param replace: Whether to replace an existing file, which is done
-        atomically. Owner and group are kept if this user is allowed to.
+    A reader finds the old file or the new one, and no part of one. Owner and
+    group of the old one are kept if this user is allowed to.
+
+    :param replace: Whether to replace an existing file.
     :raises exception.ConfigurationError: The file exists already.
     :raises OSError: The file can't be written.
     """
-    if not replace:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        try:
-            descriptor = os.open(path, flags, _MODE)
-        except FileExistsError:
-            _refuse_existing(path)
-            raise
-        _fill(descriptor, text)
-        return
     target = os.path.realpath(path)
     try:
         descriptor, temporary = tempfile.mkstemp(
@@ -144,20 +136,21 @@ def write(path: str, text: str, replace: bool) -> None:
         # The user did not choose the name of the temporary file.
         raise OSError(error.errno, error.strerror, path) from error
     try:
-        with contextlib.suppress(FileNotFoundError, PermissionError):
-            old = os.stat(target)
-            os.fchown(descriptor, old.st_uid, old.st_gid)
-        _fill(descriptor, text)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _fill(descriptor: int, text: str) -> None:
-    with open(descriptor, 'w', encoding='utf-8') as stream:
-        os.fchmod(descriptor, _MODE)
-        stream.write(text)
+        with open(descriptor, 'w', encoding='utf-8') as stream:
+            os.fchmod(descriptor, _MODE)
+            with contextlib.suppress(FileNotFoundError, PermissionError):
+                old = os.stat(target)
+                os.fchown(descriptor, old.st_uid, old.st_gid)
+            stream.write(text)
+        if replace:
+            os.replace(temporary, target)
+        else:
+            _refuse_existing(path)
+            # Unlike a rename, this fails if there is a file by now.
+            os.link(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 def _refuse_existing(path: str) -> None:

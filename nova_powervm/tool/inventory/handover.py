@@ -93,19 +93,14 @@ class Handover(base.Lister):
         """Read everything; a service that is silent blocks its steps only."""
         reading = host_reader.read_host(self.app, parsed_args)
         slot = reading.find_slot(parsed_args.device)
-        tree = placement_client.read_tree(self.app, parsed_args)
+        _, tree = placement_client.read_node(self.app, parsed_args)
         index = slot.drc_index
         access = parsed_args.os_cloud, self.app.config.conf
         records, flavors, device, silence = None, None, None, ''
         try:
             records = clouds.CyborgClient(*access).read()
             device = records.device(tree.node, index)
-            flavors = {
-                name: flavor.extra_specs
-                for name, flavor in clouds.NovaClient(*access)
-                .flavors([])
-                .items()
-            }
+            flavors = clouds.NovaClient(*access).flavors([])
         except exception.PowerVMError as error:
             silence = str(error)
         path = parsed_args.file or self.app.config.inventory_file

@@ -20,7 +20,6 @@ import threading
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 from typing import Any
 from typing import TextIO
 from typing import TypeAlias
@@ -35,10 +34,8 @@ from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
+from nova_powervm.tool.inventory import base
 from nova_powervm.virt import drivers
-
-if TYPE_CHECKING:
-    from nova_powervm.tool.inventory import base
 
 _DiskReader: TypeAlias = Callable[
     [Any, system.RestSystem], host_values.DiskCapacity | None
@@ -159,7 +156,7 @@ def add_live_host_options(parser: argparse.ArgumentParser) -> None:
 def _add_timeout(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         '--timeout',
-        type=_seconds,
+        type=base.parse_positive,
         metavar='SECONDS',
         help='fail if the host does not answer for this long (default: '
         '[powervm]rest_read_timeout in nova.conf, or '
@@ -278,18 +275,6 @@ def announce_wait(
         yield
     finally:
         timer.cancel()
-
-
-def _seconds(text: str) -> int:
-    """Parse the value of --timeout.
-
-    :raises argparse.ArgumentTypeError: It is not a number of 1 or more.
-    """
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not a number of seconds'
-        )
-    return int(text)
 
 
 def _shortest(error: BaseException) -> str:

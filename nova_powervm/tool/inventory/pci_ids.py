@@ -18,7 +18,6 @@ ship an outdated list, and the one that reads the distribution's list has the
 GPL, which a program under the Apache license can't import.
 """
 
-import argparse
 import re
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -82,39 +81,19 @@ class DeviceNames:
         return f'{_short(self._vendors[slot.vendor_id])} {device}'
 
 
-def read_names(paths: Iterable[str] = PATHS) -> DeviceNames:
+def read_names(paths: Iterable[str] = ()) -> DeviceNames:
     """Read the first list that exists.
 
+    :param paths: Paths of lists; by default :data:`PATHS`.
     :returns: The names; empty if no list exists.
     """
-    for path in paths:
+    for path in paths or PATHS:
         try:
             with open(path, encoding='utf-8', errors='replace') as lines:
                 return parse_names(lines)
         except OSError:
             continue
     return DeviceNames()
-
-
-def add_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that selects the list."""
-    parser.add_argument(
-        '--pci-ids',
-        metavar='FILE',
-        help='list of PCI IDs (default: the list of the package hwdata or '
-        'pci.ids, if installed)',
-    )
-
-
-def read_chosen_names(parsed_args: argparse.Namespace) -> DeviceNames:
-    """Read the list that the option selects, or the distribution's list.
-
-    :raises OSError: The selected list can't be read.
-    """
-    if not parsed_args.pci_ids:
-        return read_names()
-    with open(parsed_args.pci_ids, encoding='utf-8', errors='replace') as own:
-        return parse_names(own)
 
 
 def parse_names(lines: Iterable[str]) -> DeviceNames:

@@ -20,7 +20,6 @@ that was read.
 
 import argparse
 import contextlib
-import dataclasses
 import datetime
 from collections.abc import Collection
 from collections.abc import Iterator
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 #: Lowest that suffices: 1.14 has trees; 1.26 lets reserved equal the total.
 MICROVERSION = '1.26'
 GROUP = 'placement'
-_HIDDEN = (401, 403)
 #: Timeout in seconds, unless [placement]timeout is set: a user is waiting.
 DEFAULT_TIMEOUT = 60
 #: Requests at the same time; a session of requests keeps ten connections.
@@ -84,16 +82,16 @@ def add_node_option(
         )
 
 
-def read_tree(
+def read_node(
     app: 'base.App', parsed_args: argparse.Namespace
-) -> placement_tree.Tree:
+) -> tuple['PlacementClient', placement_tree.Tree]:
     """Read the providers of the compute node that the options select.
 
+    :returns: The client, for further requests, and the providers.
     :raises exception.PowerVMError: Placement can't be read.
     """
     client = connect_placement(app.config.conf, app.terminal)
-    tree = client.tree(parsed_args.node or app.config.nodename)
-    return dataclasses.replace(tree, additions=app.config.additions)
+    return client, client.tree(parsed_args.node or app.config.nodename)
 
 
 def connect_placement(
@@ -113,7 +111,7 @@ def connect_placement(
     with _translated(_SECTION):
         return PlacementClient(
             loading.load_adapter_from_conf_options(
-                conf, GROUP, session=session, raise_exc=False
+                conf, GROUP, session=session
             ),
             terminal,
         )
@@ -150,7 +148,7 @@ def load_session(conf: cfg.ConfigOpts) -> Any:
 class PlacementClient:
     """Reads the providers of compute nodes.
 
-    :param client: An adapter that returns HTTP errors as responses.
+    :param client: An adapter for Placement.
     :param terminal: Where to show how far it is; None to show nothing.
     """
 
@@ -185,9 +183,7 @@ class PlacementClient:
         )
         return placement_tree.Tree(
             node=node,
-            root=_make_provider(
-                root, consumers=self._consumers(root['uuid']) or {}
-            ),
+            root=_make_provider(root, consumers=self._consumers(root['uuid'])),
             below=tuple(p for p in self._read_all(below) if p is not None),
         )
 
@@ -264,13 +260,12 @@ class PlacementClient:
         :returns: Their names; None if the class does not exist.
         :raises exception.PowerVMError: Placement can't be read.
         """
-        url = '/resource_providers'
-        answer = self._ask(url, {'resources': f'{resource_class}:1'})
-        if answer.status_code == 400:
-            # Placement answers so for a class that does not exist.
-            return None
-        _check(answer, url)
-        return tuple(p['name'] for p in answer.json()['resource_providers'])
+        offering = None
+        # Placement answers 400 for a class that does not exist.
+        with _unless(400):
+            found = self._list(resources=f'{resource_class}:1')
+            offering = tuple(provider['name'] for provider in found)
+        return offering
 
     def max_microversion(self) -> str:
         """Return the highest microversion that Placement supports.
@@ -292,16 +287,8 @@ class PlacementClient:
         :raises exception.PowerVMError: Placement refused the write or can't
             be reached.
         """
-        url = f'/resource_providers/{provider.uuid}/inventories/'
-        answer = self._put(
-            url + resource_class,
-            resource_provider_generation=provider.generation,
-            **record,
-        )
-        if answer.status_code == 409:
-            return False
-        _check(answer, url + resource_class)
-        return True
+        url = f'inventories/{resource_class}'
+        return self._replace(provider, url, **record)
 
     def write_traits(
         self,
@@ -315,59 +302,48 @@ class PlacementClient:
             be reached.
         """
         for trait in sorted(set(traits) - provider.traits):
-            _check(self._put(f'/traits/{trait}'), f'/traits/{trait}')
-        url = f'/resource_providers/{provider.uuid}/traits'
-        answer = self._put(
-            url,
-            resource_provider_generation=provider.generation,
-            traits=sorted(traits),
-        )
-        if answer.status_code == 409:
-            return False
-        _check(answer, url)
-        return True
+            self._ask('PUT', f'/traits/{trait}')
+        return self._replace(provider, 'traits', traits=sorted(traits))
 
-    def _put(self, url: str, **body: Any) -> Any:
-        with _translated(url):
-            return self._client.put(
-                url,
-                microversion=MICROVERSION,
-                **({'json': body} if body else {}),
+    def _replace(
+        self,
+        provider: placement_tree.PlacementProvider,
+        part: str,
+        **content: Any,
+    ) -> bool:
+        """Replace a part of a provider; return False if it has changed."""
+        generation = {'resource_provider_generation': provider.generation}
+        is_written = False
+        with _unless(409):
+            self._ask(
+                'PUT',
+                f'/resource_providers/{provider.uuid}/{part}',
+                json={**generation, **content},
             )
+            is_written = True
+        return is_written
 
     def _read_provider(
         self, record: _Record
     ) -> placement_tree.PlacementProvider | None:
         base = f'/resource_providers/{record["uuid"]}'
-        try:
-            answer = self._ask(f'{base}/inventories', {})
-            _check(answer, f'{base}/inventories')
-            traits = self._get(f'{base}/traits')
-        except errors.PlacementError as error:
-            if error.fields['status'] == 404:
-                return None
-            raise
-        consumers = self._consumers(record['uuid'])
-        if consumers is None:
-            return None
-        inventory = answer.json()
-        return _make_provider(
-            record,
-            # The generation in the list may be older than the inventory.
-            generation=inventory['resource_provider_generation'],
-            inventory=inventory['inventories'],
-            traits=frozenset(traits['traits']),
-            consumers=consumers,
-            written_at=_read_time(answer.headers.get('Last-Modified')),
-        )
+        found = None
+        with _unless(404):
+            answer = self._ask('GET', f'{base}/inventories')
+            inventory = answer.json()
+            found = _make_provider(
+                record,
+                # The generation in the list may be older than the inventory.
+                generation=inventory['resource_provider_generation'],
+                inventory=inventory['inventories'],
+                traits=frozenset(self._get(f'{base}/traits')['traits']),
+                consumers=self._consumers(record['uuid']),
+                written_at=_read_time(answer.headers.get('Last-Modified')),
+            )
+        return found
 
-    def _consumers(self, uuid: str) -> Mapping[str, Mapping[str, int]] | None:
-        try:
-            answer = self._get(f'/resource_providers/{uuid}/allocations')
-        except errors.PlacementError as error:
-            if error.fields['status'] == 404:
-                return None
-            raise
+    def _consumers(self, uuid: str) -> Mapping[str, Mapping[str, int]]:
+        answer = self._get(f'/resource_providers/{uuid}/allocations')
         return {
             consumer: record['resources']
             for consumer, record in answer['allocations'].items()
@@ -378,14 +354,12 @@ class PlacementClient:
         return cast(list[dict[str, Any]], answer['resource_providers'])
 
     def _get(self, url: str, **query: str) -> Any:
-        answer = self._ask(url, query)
-        _check(answer, url)
-        return answer.json()
+        return self._ask('GET', url, params=query).json()
 
-    def _ask(self, url: str, query: Mapping[str, str]) -> Any:
+    def _ask(self, method: str, url: str, **options: Any) -> Any:
         with _translated(url):
-            return self._client.get(
-                url, params=query, microversion=MICROVERSION
+            return self._client.request(
+                url, method, microversion=MICROVERSION, **options
             )
 
 
@@ -411,22 +385,14 @@ def _read_time(header: str | None) -> datetime.datetime | None:
         return None
 
 
-def _check(answer: Any, url: str) -> None:
-    if answer.status_code in _HIDDEN:
-        raise errors.PlacementRefused(
-            reason=f'HTTP {answer.status_code} at {url}'
-        )
-    if answer.status_code >= 400:
-        raise errors.PlacementError(
-            request=url, status=answer.status_code, reason=_reason(answer)
-        )
-
-
-def _reason(answer: Any) -> str:
+@contextlib.contextmanager
+def _unless(status: int) -> Iterator[None]:
+    """Leave the block if Placement answers with an expected error."""
     try:
-        return '; '.join(e['detail'].strip() for e in answer.json()['errors'])
-    except (ValueError, KeyError, TypeError):
-        return str(answer.reason)
+        yield
+    except errors.PlacementError as error:
+        if error.fields['status'] != status:
+            raise
 
 
 @contextlib.contextmanager
@@ -445,6 +411,12 @@ def _translated(action: str) -> Iterator[None]:
         keystone.AuthorizationFailure,
     ) as error:
         raise errors.PlacementRefused(reason=_one_line(error)) from error
+    except keystone.HttpError as error:
+        raise errors.PlacementError(
+            request=action,
+            status=error.http_status,
+            reason=(error.details or error.message or '').strip(),
+        ) from error
     except keystone.ClientException as error:
         raise errors.PlacementUnreachable(
             reason=f'{action}: {_one_line(error)}'

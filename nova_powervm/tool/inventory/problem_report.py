@@ -33,14 +33,7 @@ def format_checked(checked: checked_file.CheckedFile) -> Iterator[str]:
     :param checked: The file, or the comparison.
     """
     yield from format_report(checked.found, checked.source, checked.text)
-    if checked.other_source:
-        yield summarize_comparison(
-            checked.found, f'{checked.other_source} and {checked.source}'
-        )
-        return
-    yield format_summary(
-        checked.found, checked.source, checked.access, checked.service
-    )
+    yield _summarize(checked)
     if not checked.is_refused:
         yield from checked.offer
 
@@ -66,54 +59,27 @@ def format_report(
         yield ''
 
 
-def format_summary(
-    found: Sequence[file_findings.Finding],
-    source: str,
-    access: file_findings.Access,
-    service: str,
-) -> str:
+def _summarize(checked: checked_file.CheckedFile) -> str:
     """Summarize the findings in one line.
 
     The line says what the service does with the file only if that is known.
-
-    :param found: The findings.
-    :param source: Name of the file.
-    :param access: Whether the file could be read.
-    :param service: The service that reads the file.
     """
     errors, warnings = (
-        sum(finding.severity is severity for finding in found)
+        sum(finding.severity is severity for finding in checked.found)
         for severity in file_findings.Severity
     )
-    if not found:
-        return f'{source}: no problems.'
-    counts = f'{_count(errors, "error")}, {_count(warnings, "warning")}'
-    return f'{source}: {counts}. {_verdict(access, bool(errors), service)}'
-
-
-def summarize_comparison(
-    found: Sequence[file_findings.Finding], sources: str
-) -> str:
-    """Summarize in one line what two files have in common.
-
-    :param found: The findings.
-    :param sources: Names of both files.
-    """
-    if not found:
-        return f'{sources}: no device in both.'
-    return f'{sources}: {_count(len(found), "problem")} with devices in both.'
-
-
-def _verdict(access: file_findings.Access, refused: bool, service: str) -> str:
-    if access is file_findings.Access.UNREADABLE:
-        return 'The file was not checked.'
-    if access is file_findings.Access.MISSING:
-        if refused:
-            return 'Nothing was checked.'
-        return f'{service} starts without the file and offers no device.'
-    if refused:
-        return f'{service} does not start with it.'
-    return f'{service} starts with it.'
+    if checked.other_source:
+        both = f'{checked.other_source} and {checked.source}'
+        if not errors:
+            return f'{both}: no device in both.'
+        return f'{both}: {_count(errors, "problem")} with devices in both.'
+    if not checked.found:
+        return f'{checked.source}: no problems.'
+    effect = checked.effect.format('does not start' if errors else 'starts')
+    return (
+        f'{checked.source}: {_count(errors, "error")}, '
+        f'{_count(warnings, "warning")}. {effect}'
+    )
 
 
 def _count(number: int, noun: str) -> str:

@@ -114,7 +114,6 @@ class Show(base.Lister):
             help='show the resource providers and their traits as a tree '
             'instead of a list',
         )
-        pci_ids.add_option(parser)
         host_reader.add_host_options(parser)
         placement_client.add_node_option(parser, optional=True)
         surveys.add_cyborg_options(parser)
@@ -187,9 +186,7 @@ class Show(base.Lister):
     def _rows(
         self, survey: surveys.Survey, parsed_args: argparse.Namespace
     ) -> list[slot_rows.SlotRow]:
-        found = list(
-            slot_rows.make_rows(survey, pci_ids.read_chosen_names(parsed_args))
-        )
+        found = list(slot_rows.make_rows(survey, pci_ids.read_names()))
         chosen = []
         for name in parsed_args.slot or ():
             named = [

@@ -13,6 +13,7 @@
 """Rows of the command ``show``: one for each slot."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -200,12 +201,6 @@ class SlotRow:
             parts.append(f'not offered: {self.reason}')
         return '; '.join(filter(None, parts))
 
-    @property
-    def managers(self) -> tuple[str, ...]:
-        """The services that have a provider for it, or are about to."""
-        found = ('Nova',) if self.entry else ()
-        return (*found, 'Cyborg') if self.cyborg else found
-
 
 Cell = Callable[[SlotRow], Any]
 
@@ -263,7 +258,6 @@ COLUMNS: Mapping[str, Cell] = {
 PLACEMENT_COLUMNS: Mapping[str, Cell] = {
     'Provider': lambda row: row.entry.name if row.entry else None,
     'Provider UUID': _of_provider('uuid'),
-    'Total': _of_provider('total'),
     'Reserved': _of_provider('reserved'),
     'Used': _of_provider('used'),
     'Consumers': lambda row: (
@@ -274,14 +268,12 @@ PLACEMENT_COLUMNS: Mapping[str, Cell] = {
     'Burned At': lambda row: row.burned_at,
     'Availability': lambda row: row.availability,
     'Source': lambda row: row.source and row.source.value,
-    'Managers': lambda row: list(row.managers),
     'Replacement': lambda row: row.replacement or None,
     'Cyborg Provider': lambda row: (
         row.cyborg.provider.name
         if row.cyborg and row.cyborg.provider
         else None
     ),
-    'Needs Cleaning': lambda row: row.provider and row.needs_cleaning,
     'State': lambda row: row.state or None,
     'Remedy': lambda row: list(row.remedy),
 }
@@ -364,17 +356,10 @@ def _servers(
     return tuple(sorted(found))
 
 
-def _natural(text: str) -> tuple[tuple[int, str], ...]:
+def _natural(text: str) -> list[str | int]:
     """Return a sort key that puts C9 before C10."""
-    parts: list[str] = ['']
-    for character in text:
-        if parts[-1][-1:].isdigit() == character.isdigit():
-            parts[-1] += character
-        else:
-            parts.append(character)
-    return tuple(
-        (int(part), '') if part.isdecimal() else (0, part) for part in parts
-    )
+    parts = enumerate(re.split(r'(\d+)', text))
+    return [int(part) if number % 2 else part for number, part in parts]
 
 
 def is_slot_named(row: SlotRow, name: str) -> bool:

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 
 from nova_powervm import exception
 from nova_powervm.devices import assessment
-from nova_powervm.devices import host_values
 from nova_powervm.devices import names
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy as policies
@@ -83,23 +82,7 @@ def make_survey(
     node: str,
     style: str = 'node',
 ) -> Survey:
-    """Bring together what was read, with the plan for it.
-
-    :param tree: What Placement holds; None without it.
-    :param style: ``[powervm]provider_names``.
-    """
-    plan = plan_as_service(policy, reading.system, tree, node, style)
-    return Survey(policy, reading, node, tree, plan)
-
-
-def plan_as_service(
-    policy: policies.Policy,
-    managed: host_values.ManagedSystem,
-    tree: placement_tree.Tree | None,
-    node: str,
-    style: str,
-) -> planned.Plan:
-    """Make the plan that nova-compute makes in its next update.
+    """Bring together what was read, with the plan that nova-compute makes.
 
     The service asks Nova which LPARs belong to instances. Here an LPAR belongs
     to an instance if Placement knows the instance as a consumer on this host;
@@ -111,16 +94,17 @@ def plan_as_service(
     """
     facts = assessment.Facts(
         policy=policy,
-        io_slots=managed.io_slots,
+        io_slots=reading.system.io_slots,
         holdings=tree.holdings if tree else None,
         descendants=tree.providers if tree else (),
         stale_lpars=tree.moves.stale_lpars if tree else {},
     )
-    return planned.make_plan(
+    plan = planned.make_plan(
         assessment.assess(facts),
         tree.allocations if tree else slot_providers.Allocations({}),
         names.namer(node, style),
     )
+    return Survey(policy, reading, node, tree, plan)
 
 
 def read_survey(
@@ -156,10 +140,11 @@ def read_tree(
 
     :raises exception.PowerVMError: Placement can't be read.
     """
-    tree = placement_client.read_tree(app, parsed_args)
-    client = placement_client.connect_placement(app.config.conf)
+    client, tree = placement_client.read_node(app, parsed_args)
     found = moves.find_moves(tree, host_slots, client.consumer, client.node_of)
-    return dataclasses.replace(tree, moves=found)
+    return dataclasses.replace(
+        tree, moves=found, additions=app.config.additions
+    )
 
 
 def read_optional_tree(

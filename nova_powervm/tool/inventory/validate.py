@@ -13,7 +13,6 @@
 """Command ``validate``."""
 
 import argparse
-import dataclasses
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
@@ -22,9 +21,7 @@ from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import checked_file
 from nova_powervm.tool.inventory import file_findings
 from nova_powervm.tool.inventory import host_reader
-from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import problem_report
-from nova_powervm.tool.inventory import survey as surveys
 
 _WARNINGS, _ERRORS = 1, 2
 _COLUMNS = (
@@ -43,17 +40,14 @@ class Validate(base.Lister):
 
     Errors are problems for which nova-compute would refuse the file. Unless
     --offline is given, the file is also compared with a host, to find
-    paragraphs that may not do what they were meant to do. If Placement is
-    reachable, a warning names each card that was replaced by one of other ids.
+    paragraphs that may not do what they were meant to do.
 
     With --offline, the command can compare paragraphs only with each other. It
     warns of those that identify the same devices on any host. Two others may
     still identify the same device of a certain host, which is an error there.
 
     With --accelerators, the file of Cyborg's slots is validated in the same
-    way, for cyborg-agent, and both files are compared. A device in both is an
-    error. With --offline, the command finds only paragraphs that identify all
-    devices of a paragraph of the other file, and reports them as warnings.
+    way, for cyborg-agent. A device of the host in both files is an error.
 
     The exit code is 0 if there are no problems, 1 if there are only warnings,
     and 2 if there are errors or the host can't be read.
@@ -104,7 +98,6 @@ class Validate(base.Lister):
                     'of the file around each problem)'
                 )
         host_reader.add_host_options(parser, offline=True)
-        placement_client.add_node_option(parser, optional=True)
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -156,32 +149,12 @@ class Validate(base.Lister):
         if all(each.policy is None for each in checked):
             return checked
         reading = None
-        if parsed_args.offline:
-            checked = [each.compare_paragraphs() for each in checked]
-        else:
+        if not parsed_args.offline:
             reading = host_reader.read_host(self.app, parsed_args)
-            checked = [each.compare(reading) for each in checked]
-            checked[0] = self._name_replaced(checked[0], reading, parsed_args)
-        if parsed_args.accelerators:
+        checked = [each.compare(reading) for each in checked]
+        if parsed_args.accelerators and reading:
             checked += _compare_files(checked[0], checked[1], reading)
         return checked
-
-    def _name_replaced(
-        self,
-        checked: checked_file.CheckedFile,
-        reading: host_reader.HostReading,
-        parsed_args: argparse.Namespace,
-    ) -> checked_file.CheckedFile:
-        """Add the cards that Placement describes otherwise."""
-        tree = surveys.read_optional_tree(
-            self.app, parsed_args, reading.system.io_slots
-        )
-        if tree is None or checked.policy is None:
-            return checked
-        found = file_findings.find_replaced_cards(
-            checked.policy, reading, tree.slot_providers
-        )
-        return dataclasses.replace(checked, found=(*checked.found, *found))
 
     def _read(
         self, parsed_args: argparse.Namespace
@@ -205,20 +178,16 @@ class Validate(base.Lister):
 def _compare_files(
     inventory: checked_file.CheckedFile,
     accelerators: checked_file.CheckedFile,
-    reading: host_reader.HostReading | None,
+    reading: host_reader.HostReading,
 ) -> list[checked_file.CheckedFile]:
     """Find the devices that both files give away, if both are valid.
 
-    :param reading: The state of the host; None if it was not read.
+    :param reading: The state of the host.
     """
     policy, other = inventory.policy, accelerators.policy
     if policy is None or other is None:
         return []
-    found = (
-        file_findings.find_overlaps(policy, other)
-        if reading is None
-        else file_findings.find_shared_slots(policy, other, reading)
-    )
+    found = file_findings.find_shared_slots(policy, other, reading)
     return [
         checked_file.CheckedFile(
             accelerators.source,

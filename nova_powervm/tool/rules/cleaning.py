@@ -41,7 +41,7 @@ def choose_slot(
 
     :param partition: Name of the partition for cleaning. A slot that it owns
         was left there by a program that was killed.
-    :raises errors.ReleaseRefused: The device must not be cleaned now.
+    :raises errors.DeviceUnchanged: The device must not be cleaned now.
     """
     releasing.check_releasable(provider)
     releasing.check_unowned(
@@ -49,12 +49,12 @@ def choose_slot(
     )
     found = [s for s in io_slots if s.drc_index == provider.drc_index]
     if len(found) > 1:
-        raise errors.ReleaseRefused(
+        raise errors.DeviceUnchanged(
             which=provider,
             reason='the host reports its DRC index more than once',
         )
     if found[0].is_empty:
-        raise errors.ReleaseRefused(
+        raise errors.DeviceUnchanged(
             which=provider,
             reason='its slot is empty. If the card is gone for good, release '
             'it by hand',
@@ -70,14 +70,14 @@ def check_cleaned(
     """Check what the program has left.
 
     :param before: The slot as it was before the program started.
-    :raises errors.ReleaseRefused: A partition has the slot, or another card
+    :raises errors.DeviceUnchanged: A partition has the slot, or another card
         is in it.
     """
     releasing.check_unowned(provider, io_slots)
     for slot in io_slots:
         change = find_change(before, slot)
         if slot.drc_index == before.drc_index and change:
-            raise errors.ReleaseRefused(
+            raise errors.DeviceUnchanged(
                 which=provider,
                 reason=f'another card is in its slot than before: {change}',
             )

@@ -45,18 +45,12 @@ def add_differences(
 ) -> tuple[differences.Difference, ...]:
     """Add the differences about Cyborg's slots to those about Nova's.
 
-    :param found: The differences about Nova's slots; what they say about
-        providers of Cyborg's in good order is dropped.
+    :param found: The differences about Nova's slots.
     :param policy: The content of Cyborg's file.
     """
     return differences.sort_differences(
         [
-            *(
-                each
-                for each in found
-                if each.counts
-                or names.slot_of_cyborg_provider(each.name) is None
-            ),
+            *found,
             *_shared(policy, nova_policy, io_slots),
             *_of_report(policy, nova_policy, io_slots, tree),
         ]
@@ -145,7 +139,6 @@ def _of_report(
                 cure=_cure(entry, provider),
                 drc_index=entry.drc_index,
                 name=provider.name if provider else '',
-                uuid=provider.uuid if provider else None,
             )
 
 

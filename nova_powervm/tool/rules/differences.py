@@ -77,8 +77,6 @@ class Difference:
     :param cure: What to do about it.
     :param drc_index: The slot, if it is about one.
     :param name: Name of the provider, if there is one.
-    :param uuid: Placement's uuid of it, if there is one.
-    :param counts: False if it harms nothing: it is only worth knowing.
     """
 
     kind: Kind
@@ -86,8 +84,6 @@ class Difference:
     cure: str
     drc_index: int | None = None
     name: str = ''
-    uuid: str | None = None
-    counts: bool = True
 
 
 def compare(
@@ -177,7 +173,6 @@ def _planned(kind: Kind, entry: planned.Entry, what: str) -> Difference:
         cure=_cure(entry),
         drc_index=entry.drc_index,
         name=entry.name,
-        uuid=entry.uuid,
     )
 
 
@@ -234,22 +229,11 @@ def _foreign(
     claimed = _claimed(plan)
     indexes = [slot.drc_index for slot in host_slots]
     for other in tree.below:
-        if other.uuid in ours:
-            continue
         index = next((i for i in indexes if _stands_for(other, i)), None)
-        if index not in claimed and _is_cyborgs(other):
-            what, cure = "a slot of Cyborg's", ''
-        else:
-            what, cure = _judge_foreign(other, index, offered)
-        yield Difference(
-            kind=Kind.FOREIGN,
-            what=what,
-            cure=cure or 'none needed',
-            drc_index=index,
-            name=other.name,
-            uuid=other.uuid,
-            counts=bool(cure),
-        )
+        if other.uuid in ours or (index not in claimed and _is_cyborgs(other)):
+            continue
+        if judged := _judge_foreign(other, index, offered):
+            yield Difference(Kind.FOREIGN, *judged, index, other.name)
 
 
 def _claimed(plan: planned.Plan) -> frozenset[int]:
@@ -270,8 +254,11 @@ def _judge_foreign(
     other: placement_tree.PlacementProvider,
     index: int | None,
     offered: Collection[str],
-) -> tuple[str, str]:
-    """Say what a provider of others is, and what to do if it does harm."""
+) -> tuple[str, str] | None:
+    """Say what a provider of others is, and what to do if it does harm.
+
+    :returns: None if it harms nothing.
+    """
     owner = (
         'of Cyborg'
         if os_traits.OWNER_CYBORG in other.traits
@@ -296,7 +283,7 @@ def _judge_foreign(
             f'put traitN:{names.OWNER_TRAIT}=required into each group of '
             'the flavors ("flavor lint" finds those without)',
         )
-    return f'{owner}; offers nothing that a slot could be taken for', ''
+    return None
 
 
 def _stands_for(other: placement_tree.PlacementProvider, index: int) -> bool:
@@ -337,7 +324,6 @@ def _leaked(
                     f'provider allocation delete {consumer}"',
                     drc_index=provider.drc_index,
                     name=provider.name,
-                    uuid=provider.uuid,
                 )
     yield from _unallocated(tree, by_index, leftovers)
 
@@ -409,5 +395,4 @@ def _unallocated(
             or account + cure,
             drc_index=slot.drc_index,
             name=standing[0].name if standing else '',
-            uuid=standing[0].uuid if standing else None,
         )

@@ -61,7 +61,7 @@ class Facts:
 
     :param giver: Who shall not have it any more; the taker shall.
     :param records: What Cyborg knows; None if it did not answer.
-    :param flavors: Name to extra specs; None if Nova did not answer.
+    :param offered: Flavors by name; None if Nova did not answer.
     :param tool: This program with its options, and those of its commands.
     :param wanted_class: Class for a device that nothing else gives one.
     """
@@ -72,7 +72,7 @@ class Facts:
     io_slots: tuple[slots.Slot, ...]
     device_uuid: str = 'UUID'
     records: cyborg_slots.Records | None = None
-    flavors: Mapping[str, Mapping[str, str]] | None = None
+    offered: Mapping[str, flavors.Flavor] | None = None
     silence: str = ''
     tool: tuple[str, str] = ('nova-powervm-inventory', '')
     openstack: str = 'openstack'
@@ -232,7 +232,7 @@ def _offered(facts: Facts) -> Step:
 
 def _requested(facts: Facts) -> Step:
     goal = f'A flavor requests such a device from {facts.taker.name.title()}'
-    if facts.flavors is None or facts.records is None:
+    if facts.offered is None or facts.records is None:
         return Step(goal, BLOCKED, f'first ask again: {facts.silence}')
     mark = f'trait:{names.CYBORG_TRAIT}'
     wanted = {f'resources:{facts.resource_class}': '1', mark: 'required'}
@@ -241,11 +241,11 @@ def _requested(facts: Facts) -> Step:
         for profile in facts.records.profiles
         if any(wanted.items() <= group.items() for group in profile.groups)
     ]
-    for name, specs in facts.flavors.items():
-        groups = flavors.read_groups(specs)
+    for name, flavor in facts.offered.items():
+        groups = flavors.read_groups(flavor.extra_specs)
         fits = any(facts.resource_class in each.resources for each in groups)
         if facts.taker.name == CYBORG:
-            fits = specs.get(accelerators.PROFILE) in profiles
+            fits = flavor.extra_specs.get(accelerators.PROFILE) in profiles
         if fits:
             return Step(goal, why=f'flavor {name}')
     commands = [f'{facts.tool[0]} flavor create NAME --paragraph ... --apply']

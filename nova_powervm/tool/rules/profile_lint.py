@@ -66,57 +66,15 @@ def make_offers(
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProfileGroup:
-    """A group of a device profile.
-
-    :param number: Its position in the profile, from 0.
-    :param resources: Resource class to amount.
-    :param required: Required traits.
-    """
-
-    number: int
-    resources: Mapping[str, str]
-    required: frozenset[str]
-
-    def is_met_by(self, slot: cyborg_slots.Deployable) -> bool:
-        """Return whether a slot has the class and the traits.
-
-        Whether it bears the mark changes with who uses it.
-        """
-        return set(self.resources) == {slot.resource_class} and (
-            self.required - _CYBORGS <= slot.traits
-        )
-
-
-def read_groups(
-    profile: cyborg_slots.Profile,
-) -> tuple[ProfileGroup, ...]:
-    """Read the groups of a device profile."""
-    return tuple(
-        ProfileGroup(
-            number,
-            {
-                key.removeprefix('resources:'): str(value)
-                for key, value in group.items()
-                if key.startswith('resources:')
-            },
-            frozenset(
-                key.removeprefix('trait:')
-                for key, value in group.items()
-                if key.startswith('trait:') and value == flavors.REQUIRED
-            ),
-        )
-        for number, group in enumerate(profile.groups)
-    )
-
-
 def as_extra_specs(profile: cyborg_slots.Profile) -> Mapping[str, str]:
-    """Return the extra specs of a flavor that requests the same resources."""
+    """Return the extra specs of a flavor that requests the same.
+
+    The suffix of a group is its position in the profile, from 0.
+    """
     return {
-        f'resources{group.number}:{name}': amount
-        for group in read_groups(profile)
-        for name, amount in group.resources.items()
+        key.replace(':', f'{number}:', 1): str(value)
+        for number, group in enumerate(profile.groups)
+        for key, value in group.items()
     }
 
 
@@ -133,7 +91,7 @@ def lint_profile(
     ours = offers.classes | cyborg.classes
     found = [
         finding
-        for group in read_groups(profile)
+        for group in flavors.read_groups(as_extra_specs(profile))
         if names.CYBORG_TRAIT in group.required or ours & set(group.resources)
         for finding in _lint_group(group, offers, cyborg)
     ]
@@ -141,16 +99,16 @@ def lint_profile(
 
 
 def _lint_group(
-    group: ProfileGroup,
+    group: flavors.FlavorGroup,
     offers: flavor_lint.DeviceOffers,
     cyborg: CyborgOffers,
 ) -> Iterator[_Finding]:
     if names.CYBORG_TRAIT not in group.required:
         yield _without_mark(group, offers)
     yield from _amounts(group)
-    if not any(group.is_met_by(slot) for slot in cyborg.slots):
+    if not any(_is_met(group, slot) for slot in cyborg.slots):
         yield flavor_lint.warning(
-            f'groups[{group.number}]',
+            f'groups[{group.suffix}]',
             'no slot that Cyborg has on a PowerVM host has this class and all '
             'of these traits',
             "slots of Cyborg's have the classes: "
@@ -159,11 +117,21 @@ def _lint_group(
         )
 
 
+def _is_met(group: flavors.FlavorGroup, slot: cyborg_slots.Deployable) -> bool:
+    """Return whether a slot has the class and the traits of a group.
+
+    Whether it bears the mark changes with who uses it.
+    """
+    return set(group.resources) == {slot.resource_class} and (
+        group.required - _CYBORGS <= slot.traits
+    )
+
+
 def _without_mark(
-    group: ProfileGroup, offers: flavor_lint.DeviceOffers
+    group: flavors.FlavorGroup, offers: flavor_lint.DeviceOffers
 ) -> _Finding:
     shared = sorted(offers.classes & set(group.resources))
-    key = f'groups[{group.number}]: {_MARK}'
+    key = f'groups[{group.suffix}]: {_MARK}'
     hint = f'create the profile anew with "{_MARK}": "required"'
     if shared:
         return flavor_lint.error(
@@ -180,10 +148,10 @@ def _without_mark(
     )
 
 
-def _amounts(group: ProfileGroup) -> Iterator[_Finding]:
+def _amounts(group: flavors.FlavorGroup) -> Iterator[_Finding]:
     if len(group.resources) > 1:
         yield flavor_lint.error(
-            f'groups[{group.number}]',
+            f'groups[{group.suffix}]',
             f'requests {" and ".join(sorted(group.resources))} of one '
             'provider, but each slot has one class',
             'use a group for each class',
@@ -191,7 +159,7 @@ def _amounts(group: ProfileGroup) -> Iterator[_Finding]:
     for name, amount in group.resources.items():
         if amount != '1':
             yield flavor_lint.error(
-                f'groups[{group.number}]: resources:{name}',
+                f'groups[{group.suffix}]: resources:{name}',
                 f'{amount} instead of 1: Cyborg binds all requests of a group '
                 'to one provider, and each slot is a provider with one unit',
                 f'use several groups with "resources:{name}": "1"',

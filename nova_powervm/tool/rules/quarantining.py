@@ -19,24 +19,8 @@ without a reserve, but takes a reserve without a mark for somebody else's.
 from collections.abc import Sequence
 from typing import Any
 
-import os_traits
-
 from nova_powervm.devices import names
-from nova_powervm.tool import errors
 from nova_powervm.tool.rules import placement_tree
-
-
-def check_ours(provider: placement_tree.PlacementProvider) -> None:
-    """Check that this driver manages a device.
-
-    :raises errors.DeviceUnchanged: Cyborg does.
-    """
-    if os_traits.OWNER_CYBORG in provider.traits:
-        raise errors.DeviceUnchanged(
-            which=provider,
-            reason='Cyborg manages it. Disable it there: `openstack '
-            'accelerator device disable <uuid of the device>`',
-        )
 
 
 def marked(
@@ -59,16 +43,11 @@ def restored(
 
     With its own mark, the service lowers the reserve when it offers the
     device. A one-time-use device stays reserved, which is a burn.
-
-    :raises errors.DeviceUnchanged: It is not in quarantine.
     """
-    marks = names.quarantine_traits(provider.traits)
-    if not marks:
-        raise errors.DeviceUnchanged(
-            which=provider, reason='it is not in quarantine'
-        )
-    rest = provider.traits - marks
-    return rest if provider.one_time_use else rest | {names.WITHDRAWN_TRAIT}
+    rest = provider.traits - names.quarantine_traits(provider.traits)
+    if provider.one_time_use or rest == provider.traits:
+        return rest
+    return rest | {names.WITHDRAWN_TRAIT}
 
 
 def reserving_records(

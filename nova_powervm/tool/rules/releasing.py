@@ -21,41 +21,22 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
-from nova_powervm import exception
+import os_traits
+
 from nova_powervm.devices import names
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
 from nova_powervm.tool.rules import placement_tree
 
-#: Reasons for a refusal, for the help text of the command.
-REFUSALS = (
-    'the host has no provider with this name, UUID or slot',
-    'the slot has two providers: give the UUID of one',
-    'the provider does not belong to a slot',
-    'the device is allocated to an instance or a migration',
-    'a partition owns the slot, according to the host',
-    'the host does not report the slot, or reports it at another location '
-    'than Placement',
-    'the device is in quarantine',
-    'the driver has withdrawn the device, and will restore it',
-    'it is not a one-time-use device; a unit that an operator has reserved is '
-    'released with the openstack command',
-    'the device is not burned',
-    'others kept changing the provider',
-)
-
 
 def find_provider(
-    which: str,
-    tree: placement_tree.Tree,
-    refused: type[exception.PowerVMError] = errors.ReleaseRefused,
+    which: str, tree: placement_tree.Tree
 ) -> placement_tree.PlacementProvider:
     """Find the slot provider that a user names.
 
     :param which: DRC index of a slot in hex digits, with or without ``0x``,
         or name or UUID of a provider.
-    :param refused: The error to raise.
-    :raises exception.PowerVMError: The name matches no provider, several
+    :raises errors.DeviceUnchanged: The name matches no provider, several
         providers, or one that does not belong to a slot.
     """
     named = [o for o in tree.below if which in (o.uuid, o.name)]
@@ -76,9 +57,14 @@ def find_provider(
     elif len(meant) > 1:
         uuids = ', '.join(o.uuid for o in meant)
         reason = f'the slot has several providers: {uuids}. Give one UUID'
+    elif os_traits.OWNER_CYBORG in meant[0].traits:
+        reason = (
+            'Cyborg manages it. Disable it there: `openstack accelerator '
+            'device disable <uuid of the device>`'
+        )
     else:
         reason = 'this driver did not create the provider'
-    raise refused(which=which, reason=reason)
+    raise errors.DeviceUnchanged(which=which, reason=reason)
 
 
 def _index(which: str) -> int | None:
@@ -91,7 +77,7 @@ def _index(which: str) -> int | None:
 def check_releasable(provider: placement_tree.PlacementProvider) -> None:
     """Check that a device may be released.
 
-    :raises errors.ReleaseRefused: The device must not be released.
+    :raises errors.DeviceUnchanged: The device must not be released.
     """
     if provider.consumers:
         reason = (
@@ -119,7 +105,7 @@ def check_releasable(provider: placement_tree.PlacementProvider) -> None:
         reason = 'it is not burned: reserved is 0'
     else:
         return
-    raise errors.ReleaseRefused(which=provider, reason=reason)
+    raise errors.DeviceUnchanged(which=provider, reason=reason)
 
 
 def check_unowned(
@@ -131,13 +117,13 @@ def check_unowned(
     Placement alone can be wrong: somebody may have deleted the allocations of
     a server that still runs with its device.
 
-    :raises errors.ReleaseRefused: A partition has the device, or the host
+    :raises errors.DeviceUnchanged: A partition has the device, or the host
         does not tell.
     """
     found = [s for s in io_slots if s.drc_index == provider.drc_index]
     owners = [str(slot.owner) for slot in found if slot.owner]
     if owners:
-        raise errors.ReleaseRefused(
+        raise errors.DeviceUnchanged(
             which=provider,
             reason=f'its slot is owned by {" and ".join(owners)}. If that is '
             'an instance, the device is in use, even if Placement has not '
@@ -145,7 +131,7 @@ def check_unowned(
             'Otherwise, remove the slot from the partition first',
         )
     if not any(_is_at(provider, slot) for slot in found):
-        raise errors.ReleaseRefused(
+        raise errors.DeviceUnchanged(
             which=provider,
             reason='the host does not report its slot, so it may be in use. '
             'Check that [powervm]rest_url names the host of this compute '

@@ -122,7 +122,7 @@ class Cleaning:
             slot = dataclasses.replace(slot, owner=None)
         try:
             releasing.check_unowned(provider, filter(None, [slot]))
-        except errors.ReleaseRefused:
+        except errors.DeviceUnchanged:
             return None
         return slot
 
@@ -177,7 +177,7 @@ class Cleaning:
         try:
             releasing.check_releasable(provider)
             releasing.check_unowned(provider, filter(None, [slot]))
-        except errors.ReleaseRefused:
+        except errors.DeviceUnchanged:
             return False
         if _ids(slot) != _ids(attempt.before):
             return False

@@ -106,23 +106,6 @@ class UpgradeChecksTest(unittest.TestCase):
                 upgrade_checks.check_placement_release('1.39', None),
             )
 
-    def test_service_version_below_73_is_a_warning(self):
-        self.assert_result(
-            upgrade_checks.Code.WARNING,
-            '73',
-            upgrade_checks.check_compute_versions(72),
-        )
-        self.assert_result(
-            upgrade_checks.Code.SUCCESS,
-            '',
-            upgrade_checks.check_compute_versions(73),
-        )
-        self.assert_result(
-            upgrade_checks.Code.SUCCESS,
-            '',
-            upgrade_checks.check_compute_versions(0),
-        )
-
     def test_short_provider_names_are_a_warning(self):
         long = [names.provider_name('host1', 1)]
         self.assert_result(
@@ -142,43 +125,17 @@ class UpgradeChecksTest(unittest.TestCase):
             upgrade_checks.check_provider_names(long + short, 'node'),
         )
 
-    def test_missing_candidate_limits_are_a_warning(self):
+    def test_eight_equal_devices_are_a_warning(self):
         self.assert_result(
             upgrade_checks.Code.SUCCESS,
             '',
-            upgrade_checks.check_candidate_limits(node(7), ()),
+            upgrade_checks.check_candidate_limits(node(7)),
         )
         self.assert_result(
             upgrade_checks.Code.WARNING,
-            'cannot be read here',
-            upgrade_checks.check_candidate_limits(node(8), ()),
+            '8 CUSTOM_GPU on one host',
+            upgrade_checks.check_candidate_limits(node(8)),
         )
-        directory = fixtures.TempDir()
-        with directory:
-            path = os.path.join(directory.path, 'placement.conf')
-            limit = '[placement]\nmax_allocation_candidates = 100\n'
-            breadth = (
-                'allocation_candidates_generation_strategy = breadth-first\n'
-            )
-            wide = '[workarounds]\noptimize_for_wide_provider_trees = true\n'
-            for text, missing in (
-                ('', 'sets no limit; the strategy is depth-first; optimize'),
-                (limit + wide, 'the strategy is depth-first'),
-                (limit + breadth, 'optimize_for_wide_provider_trees is not'),
-                (f'[placement]\n{breadth}{wide}', 'sets no limit'),
-                (limit + breadth + wide, None),
-            ):
-                with open(path, 'w') as file:
-                    file.write(text)
-                result = upgrade_checks.check_candidate_limits(node(8), [path])
-                with self.subTest(text):
-                    self.assert_result(
-                        upgrade_checks.Code.WARNING
-                        if missing
-                        else upgrade_checks.Code.SUCCESS,
-                        missing or '',
-                        result,
-                    )
 
     def test_scheduler_without_filter_is_a_warning(self):
         database = '[api_database]\nconnection = mysql://\n'

@@ -15,7 +15,6 @@
 import configparser
 import importlib
 import importlib.metadata
-import io
 import os
 import re
 import subprocess
@@ -199,14 +198,6 @@ class ErrorTest(base.ToolTestCase):
                 result = self.run_tool(*command)
                 self.assertEqual(code, result.status)
                 self.assert_one_line(result.err, "no file 'typo.yaml'")
-
-    def test_standard_input_that_is_not_utf8_is_named(self):
-        stdin = io.TextIOWrapper(io.BytesIO(b'a=\xe9\n'))
-        out, err = io.StringIO(), io.StringIO()
-        tool = app.InventoryApp(stdin, out, err)
-        code = tool.run(['--config-file', self.conf, 'flavor', 'lint', '-'])
-        self.assertEqual(4, code)
-        self.assert_one_line(err.getvalue(), 'standard input is not UTF-8')
 
     def test_unexpected_error_asks_for_a_report(self):
         tool = app.InventoryApp()

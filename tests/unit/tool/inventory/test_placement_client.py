@@ -16,6 +16,7 @@ import time
 import unittest
 
 import requests
+from keystoneauth1.exceptions import http
 
 from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import placement_client
@@ -33,7 +34,7 @@ class Placement:
         self._lock = threading.Lock()
         self._all = threading.Event()
 
-    def get(self, url, params, microversion):
+    def request(self, url, method, microversion, params=None):
         """Answer like an adapter of keystoneauth."""
         assert microversion == placement_client.MICROVERSION
         with self._lock:
@@ -51,6 +52,8 @@ class Placement:
         answer.json = lambda: self._answer(url, params)
         with self._lock:
             self.now -= 1
+        if answer.status_code != 200:
+            raise http.from_response(answer, method, url)
         return answer
 
     def _answer(self, url, params):

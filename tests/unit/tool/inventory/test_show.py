@@ -15,7 +15,7 @@
 import dataclasses
 import datetime
 import json
-import os
+from unittest import mock
 
 import os_traits
 
@@ -137,9 +137,8 @@ class PlacementTest(base.ToolTestCase):
     def test_used_device_that_a_partition_has_is_not_to_be_cleaned(self):
         row = self.state(values.slot(**DB), **BURNED)
         self.assertEqual('used, and partition db has it', row.state)
-        cleaning = slot_rows.PLACEMENT_COLUMNS['Needs Cleaning']
-        self.assertIs(False, cleaning(row))
-        self.assertIs(True, cleaning(self.state(**BURNED)))
+        self.assertFalse(row.needs_cleaning)
+        self.assertTrue(self.state(**BURNED).needs_cleaning)
 
     def test_consumer_identifies_the_lpar_of_an_instance(self):
         row = self.state(values.slot(**OWNED), consumers=[INSTANCE])
@@ -339,13 +338,12 @@ class HostTest(base.HostTestCase):
         }
         self.assertLessEqual(owned.items(), by_slot['21010011'].items())
 
-    def test_table_and_records_fit_120_columns(self):
+    def test_table_fits_120_columns_and_record_has_all(self):
         lines = self.succeed('show').out.splitlines()
         self.assertLessEqual(max(map(len, lines)), 120)
         self.assertEqual('| Slot     | Location ', lines[1][:22])
         self.assertNotIn('Traits', lines[1])
         shown = self.succeed('show', '--long').out
-        self.assertLessEqual(max(map(len, shown.splitlines())), 120)
         records = shown.split('\n\n')
         self.assertEqual(14, len(records))
         (gpu,) = self.succeed('show', '--slot', '21010020', '-f', 'json').json
@@ -408,17 +406,14 @@ class HostTest(base.HostTestCase):
         self.assertEqual(4, len(drawn))
 
     def test_device_name_comes_from_pci_ids(self):
-        example = 'Example Graphics EX90 (10DE:1DB6)'
-        for arguments, name in (
-            ((), '3D Controller (10DE:1DB6)'),
-            (('--pci-ids', test_pci_ids.LIST), example),
+        for paths, name in (
+            (['/nonexistent'], '3D Controller (10DE:1DB6)'),
+            ([test_pci_ids.LIST], 'Example Graphics EX90 (10DE:1DB6)'),
         ):
-            show = ('show', '--slot', 'C3', '-f', 'json', *arguments)
-            (row,) = self.succeed(*show).json
-            if arguments or not any(map(os.path.exists, pci_ids.PATHS)):
-                self.assertEqual(name, row['Device'])
-        error = self.error_of('show', '--pci-ids', '/nonexistent')
-        self.assert_one_line(error, '/nonexistent')
+            with mock.patch.object(pci_ids, 'PATHS', paths):
+                show = ('show', '--slot', 'C3', '-f', 'json')
+                (row,) = self.succeed(*show).json
+            self.assertEqual(name, row['Device'])
 
     def test_unreachable_placement_is_a_warning(self):
         with open(self.conf, 'a') as conf:

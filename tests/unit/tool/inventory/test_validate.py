@@ -307,18 +307,6 @@ class AcceleratorsTest(FileTestCase, base.HostTestCase):
         self.assert_finding(result, 'error', 'crypto', 'one_time_use')
         self.assertEqual(0, super().check(text).status)
 
-    def test_overlap_is_a_warning_without_host(self):
-        wider = 'cards:\n  identification: {vendor_id: "10DE"}\n'
-        for text, words in (
-            (
-                base.GPUS.replace('gpus', 'cards'),
-                'identifies each of its devices, too',
-            ),
-            (wider, 'also identifies each'),
-        ):
-            result = self.check(text, '--offline', '-f', 'json')
-            self.assert_finding(result, 'warning', 'cards', words)
-
     def test_missing_file_is_an_error(self):
         path = self.directory / 'no.yaml'
         result = self.run_tool('validate', '--accelerators', path)

@@ -44,7 +44,7 @@ class ChooseTest(unittest.TestCase):
         return cleaning.choose_slot(provider, io_slots, partition)
 
     def assert_refused(self, words, *io_slots, **options):
-        with self.assertRaises(errors.ReleaseRefused) as caught:
+        with self.assertRaises(errors.DeviceUnchanged) as caught:
             self.choose(*io_slots, **options)
         self.assertIn(words, str(caught.exception))
 
@@ -91,7 +91,7 @@ class CleanedTest(unittest.TestCase):
     """What the program leaves."""
 
     def assert_refused(self, words, *io_slots):
-        with self.assertRaises(errors.ReleaseRefused) as caught:
+        with self.assertRaises(errors.DeviceUnchanged) as caught:
             cleaning.check_cleaned(test_releasing.burned(), CARD, io_slots)
         self.assertIn(words, str(caught.exception))
 

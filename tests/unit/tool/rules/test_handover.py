@@ -22,6 +22,7 @@ from nova_powervm import inventory_file
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.tool.rules import cyborg_slots
+from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import handover
 from tests.unit.devices import values
 from tests.unit.tool.rules import test_cyborg_differences
@@ -107,7 +108,7 @@ class HandoverTestCase(unittest.TestCase):
                 **{
                     'device_uuid': 'the-device',
                     'records': records,
-                    'flavors': {},
+                    'offered': {},
                     'tool': ('tool -c x', ' --node n'),
                     **changes,
                 },
@@ -255,20 +256,21 @@ class ToCyborgTest(HandoverTestCase):
         self.assert_open(
             *(6, 'names', f'{change}gpu'),
             **facts,
-            flavors={'f': {'resources1:CUSTOM_GPU': '1'}},
+            offered={'f': flavors.Flavor({'resources1:CUSTOM_GPU': '1'})},
         )
         # The server that has it now does not keep it from Cyborg.
         facts['taken'] = cyborgs(**held())
         facts['slot'] = dataclasses.replace(SLOT, owner=values.client())
         steps = self.judge(
-            **facts, flavors={'f': {'accel:device_profile': 'gpu'}}
+            **facts,
+            offered={'f': flavors.Flavor({'accel:device_profile': 'gpu'})},
         )
         self.assertEqual({handover.DONE}, {step.state for step in steps})
         self.assertEqual('flavor f', steps[5].why)
 
     def test_silent_services_block_what_they_know(self):
         facts = {'taken': cyborgs(), 'files': (OTHERS, GPUS)}
-        for silent in ('records', 'flavors'):
+        for silent in ('records', 'offered'):
             self.assert_open(
                 6, 'no answer', **facts, **{silent: None}, silence='no answer'
             )
@@ -323,6 +325,6 @@ class ToNovaTest(HandoverTestCase):
                 'tool -c x flavor create NAME --paragraph ... --apply',
                 **facts,
             )
-        flavors = {'f': {'resources1:CUSTOM_GPU': '1'}}
-        steps = self.judge(**facts, flavors=flavors)
+        offered = {'f': flavors.Flavor({'resources1:CUSTOM_GPU': '1'})}
+        steps = self.judge(**facts, offered=offered)
         self.assertEqual({handover.DONE}, {step.state for step in steps})

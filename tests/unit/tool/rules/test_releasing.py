@@ -46,7 +46,7 @@ def tree(*below):
 
 class ReleasingTest(unittest.TestCase):
     def assert_refused(self, words, function, *args):
-        with self.assertRaises(errors.ReleaseRefused) as caught:
+        with self.assertRaises(errors.DeviceUnchanged) as caught:
             function(*args)
         self.assertIn(words, str(caught.exception))
 
@@ -76,6 +76,11 @@ class ReleasingTest(unittest.TestCase):
             ('21010020', '', burned()),
             ('other', '21010020', burned(), short),
             ('did not create', UUID, burned(name='host1_gpu')),
+            (
+                'Cyborg manages it',
+                UUID,
+                burned(name='x', traits=frozenset({'OWNER_CYBORG'})),
+            ),
             ('did not create', UUID, burned(parent_uuid='elsewhere')),
         ):
             with self.subTest(which, below=below):
