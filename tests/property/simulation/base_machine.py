@@ -225,7 +225,12 @@ class BaseMachine(stateful.RuleBasedStateMachine):
         self.world.placement.reserve(row, 0)
         self.world.reserved.discard(row.uuid)
         self.world.used.discard(key)
-        self.world.touched.discard(key)
+        if not any(
+            other.reserved and worlds.slot_of(other) == key[1]
+            for other in self.world.rows(node)
+        ):
+            # As long as one is burned, so is its duplicate again.
+            self.world.touched.discard(key)
         self.world.released.add(key)
         return True
 
