@@ -255,6 +255,13 @@ class PoolSweep(ImageSweepTestCase):
     def start(self):
         self.start_local('host1', pools.world(), disk_driver='ssp')
 
+    def prepare(self):
+        """Let no images of earlier servers fill the pool."""
+        super().prepare()
+        disks = self.computes['host1'].manager.driver.services.operations.disks
+        for _ in range(2):
+            disks.pool.clean_cache(0)
+
     def stored_disks(self):
         """Return the names of the disks of servers."""
         return [name for name in self.units() if name.startswith('nova')]
