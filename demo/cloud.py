@@ -31,8 +31,8 @@ IMAGE = 'tiny'
 NETWORK = 'demo'
 KEY = 'demo'
 
-#: The root disk of a flavor, in GB.
-DISK_GB = 100
+#: The root disk of a flavor, in GB. An image of a server is as large.
+DISK_GB = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,7 +164,15 @@ class Cloud:
             validate_checksum=False,
             wait=True,
         )
-        image = self._api.image.get_image(created.id)
+        return self._image(created.id)
+
+    def find_image(self, name: str) -> Image:
+        """Return the only image with a name."""
+        found = self._api.image.find_image(name, ignore_missing=False)
+        return self._image(found.id)
+
+    def _image(self, identifier: str) -> Image:
+        image = self._api.image.get_image(identifier)
         return Image(
             id=image.id,
             size=image.size,

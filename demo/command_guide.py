@@ -212,6 +212,8 @@ class Guide:
             '',
             *self._move_commands(),
             '',
+            *self._image_commands(),
+            '',
             *self._evacuation_commands(),
         ]
 
@@ -227,6 +229,23 @@ class Guide:
             f'{server} migration confirm my-server',
             f'{server} resize --flavor {self._large_flavor} --wait my-server',
             f'{server} resize revert my-server',
+        ]
+
+    def _image_commands(self) -> list[str]:
+        """Return how a server becomes an image, and comes back from one."""
+        openstack = self._program('openstack')
+        return [
+            '# An image of the root disk of my-server, which may run; then it '
+            'leaves',
+            '# its host, and comes back on the second one',
+            f'{openstack} server image create --name my-image --wait '
+            'my-server',
+            f'{openstack} image show my-image',
+            f'{openstack} server shelve --wait my-server',
+            '# As soon as it is SHELVED_OFFLOADED:',
+            f'{openstack} server show my-server',
+            f'{openstack} {_API} 2.91 server unshelve '
+            f'--host {stack_lib.NODE}-2 --wait my-server',
         ]
 
     def _evacuation_commands(self) -> list[str]:

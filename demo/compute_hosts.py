@@ -121,7 +121,7 @@ class ComputeHosts:
         :raises TimeoutError: it is still in progress after ``seconds``.
         """
         self._api.compute.start_server(server_id)
-        self._await_task(server_id, seconds)
+        self.await_task(server_id, seconds)
 
     def migrate(self, server_id: str, seconds: float = 120) -> None:
         """Migrate a server to another host, and wait.
@@ -132,7 +132,7 @@ class ComputeHosts:
         :raises TimeoutError: the move is still in progress after ``seconds``.
         """
         self._api.compute.migrate_server(server_id)
-        self._await_task(server_id, seconds)
+        self.await_task(server_id, seconds)
 
     def resize(
         self, server_id: str, flavor: str, seconds: float = 120
@@ -140,7 +140,7 @@ class ComputeHosts:
         """Resize a server to a flavor, and wait as :meth:`migrate` does."""
         found = self._api.compute.find_flavor(flavor, ignore_missing=False)
         self._api.compute.resize_server(server_id, found.id)
-        self._await_task(server_id, seconds)
+        self.await_task(server_id, seconds)
 
     def confirm(self, server_id: str, seconds: float = 60) -> None:
         """Confirm the move of a server, and wait.
@@ -182,7 +182,11 @@ class ComputeHosts:
         ]
         return sorted(found, key=lambda binding: binding.mac)
 
-    def _await_task(self, server_id: str, seconds: float) -> None:
+    def await_task(self, server_id: str, seconds: float = 60) -> None:
+        """Wait until Nova does nothing with a server.
+
+        :raises TimeoutError: it still does after ``seconds``.
+        """
         self._wait(
             server_id, lambda server: server.task_state is None, seconds
         )

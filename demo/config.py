@@ -201,12 +201,19 @@ def _with_compute(sections: Sections, compute: stack_lib.Compute) -> Sections:
             'my_ip': compute.address,
             'compute_driver': 'powervm_ext.driver.PowerVMDriver',
         },
-        'powervm': {**_rest(compute), **compute.disk_options},
+        'powervm': {
+            # Without credentials it is as on the management partition.
+            'rest_url': compute.host.url,
+            'management_root': compute.host.management_root,
+            'inventory_file': compute.inventory_file,
+            **compute.disk_options,
+        },
     }
 
 
 def cyborg(stack: stack_lib.Stack) -> Sections:
     """Return the sections of cyborg.conf, which all its services read."""
+    compute = stack.computes[0]
     return {
         **_common(stack, 'cyborg'),
         'DEFAULT': {
@@ -218,7 +225,10 @@ def cyborg(stack: stack_lib.Stack) -> Sections:
             'resource_provider_name': stack_lib.NODE,
         },
         'powervm': {
-            **_rest(stack.computes[0]),
+            'rest_url': compute.host.url,
+            'rest_username': compute.host.username,
+            'rest_password': compute.host.password,
+            'inventory_file': compute.inventory_file,
             'accelerator_file': stack.accelerator_file,
         },
         'api': {'api_paste_config': stack.prefix / 'etc/cyborg/api-paste.ini'},
@@ -321,16 +331,6 @@ def _credentials(stack: stack_lib.Stack, user: str) -> dict[str, object]:
 
 def _database(stack: stack_lib.Stack, name: str) -> dict[str, object]:
     return {'connection': database_url(stack, name)}
-
-
-def _rest(compute: stack_lib.Compute) -> dict[str, object]:
-    """Return the options with which the drivers find slots."""
-    return {
-        'rest_url': compute.host.url,
-        'rest_username': compute.host.username,
-        'rest_password': compute.host.password,
-        'inventory_file': compute.inventory_file,
-    }
 
 
 def _cache() -> dict[str, object]:

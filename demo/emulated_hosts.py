@@ -50,8 +50,12 @@ def start(
         *('--username', _USER),
         *('--password-file', str(password_file)),
     ]
-    for world in worlds:
-        arguments += ['--port', '0']
+    roots = [
+        str(state_dir.absolute() / 'state' / f'management-{number}')
+        for number in range(1, len(worlds) + 1)
+    ]
+    for world, root in zip(worlds, roots, strict=True):
+        arguments += ['--port', '0', '--host-root', root]
         if world is not None:
             arguments += ['--world', str(world.absolute())]
     supervisor.start(NAME, 'demo.services.emulator', *arguments)
@@ -63,7 +67,10 @@ def start(
             _START_TIMEOUT,
         )
     )
-    return [stack_lib.HostRest(url, _USER, password) for url in _urls(output)]
+    return [
+        stack_lib.HostRest(url, _USER, password, root)
+        for url, root in zip(_urls(output), roots, strict=True)
+    ]
 
 
 def _urls(output: pathlib.Path) -> list[str]:

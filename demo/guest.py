@@ -45,6 +45,19 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def hash_of_disk(algorithm: str, written: bytes, size: int) -> str:
+    """Return the hash of all bytes of a disk, in hexadecimal.
+
+    :param written: what was written to its beginning; the rest is zero.
+    :param size: that of the disk in bytes.
+    """
+    digest = hashlib.new(algorithm, written)
+    zeros = bytes(_MEBIBYTE)
+    for left in range(size - len(written), 0, -_MEBIBYTE):
+        digest.update(zeros[:left])
+    return digest.hexdigest()
+
+
 @dataclasses.dataclass(frozen=True)
 class ConfigDrive:
     """The data that cloud-init reads from a config drive."""

@@ -236,6 +236,26 @@ class Host:
             udid=_text(element, identifier),
         )
 
+    def users_of(self, udid: str) -> list[str]:
+        """Return the UUIDs of the partitions that a disk is mapped to."""
+        servers = self._read('VirtualIOServer', 'ViosSCSIMapping')
+        return sorted(
+            {
+                _linked(mapping, 'AssociatedLogicalPartition')
+                for mapping in servers.iter(_UOM + 'VirtualSCSIMapping')
+                if mapping.findtext(f'{_UOM}Storage/*/{_UOM}UniqueDeviceID')
+                == udid
+            }
+        )
+
+    def sha256_of_unit(self, udid: str) -> str | None:
+        """Return the SHA-256 of what was written to a logical unit."""
+        for cluster in self._emulator.state()['clusters']:
+            for unit in cluster['pool']['logical_units']:
+                if unit['udid'] == udid:
+                    return str(unit['sha256'])
+        return None
+
     def volume_group_contents(self) -> list[str]:
         """Return the names of all disks and media of the host."""
         servers = self._read('VirtualIOServer').iter(_UOM + 'VirtualIOServer')

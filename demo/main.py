@@ -27,7 +27,6 @@ from demo import client_files
 from demo import cloud as cloud_lib
 from demo import command_guide
 from demo import command_line
-from demo import config
 from demo import expected_providers
 from demo import host as host_lib
 from demo import launcher
@@ -239,9 +238,8 @@ def _keep(
     client_files.write(stack)
     print(_guide(stack.state_dir, choices).for_running_cloud())
     for compute in stack.computes:
-        file = config.compute_file(stack, compute)
         print(f'The REST API of the PowerVM host is at {compute.host.url};')
-        print(f'{file} has its user and password.')
+        print('programs on this machine need no user and password.')
     print(f'Log files are in {stack.log}.\n')
     _say('running until Ctrl-C, which ' + _what_ends(stack, is_temporary))
     try:

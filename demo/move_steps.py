@@ -31,7 +31,7 @@ Outcome = step_context.Outcome
 
 FLAVOR = 'gpu.two-v100'
 LARGE = cloud_lib.Sizes(
-    memory_mb=4096, processors=2, disk_gb=cloud_lib.DISK_GB + 20
+    memory_mb=4096, processors=2, disk_gb=cloud_lib.DISK_GB + 1
 )
 
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Running the operator's commands on the cloud."""
+"""Running the commands of operators and users on the cloud."""
 
 import dataclasses
 import os
@@ -26,6 +26,7 @@ from demo import stack as stack_lib
 REPORTS = ('-W', 'ignore', '-m', 'demo.cyborg_reports')
 
 _INVENTORY = 'nova-powervm-inventory'
+_OPENSTACK = 'openstack'
 _TIMEOUT = 120
 
 
@@ -54,6 +55,14 @@ def run_inventory(stack: stack_lib.Stack, *arguments: str) -> Result:
     return _run(stack, _INVENTORY, options)
 
 
+def run_openstack(stack: stack_lib.Stack, *arguments: str) -> Result:
+    """Run ``openstack`` as the administrator of the cloud.
+
+    :raises TimeoutError: the command does not end.
+    """
+    return _run(stack, _OPENSTACK, [*arguments])
+
+
 def report_devices(stack: stack_lib.Stack) -> Result:
     """Have Cyborg's agent report its devices now.
 
@@ -64,7 +73,7 @@ def report_devices(stack: stack_lib.Stack) -> Result:
 
 
 def _run(stack: stack_lib.Stack, program: str, options: list[str]) -> Result:
-    """Run a program of the environment as an operator of the cloud."""
+    """Run a program of the environment as somebody who has read openrc."""
     try:
         done = subprocess.run(  # noqa: S603
             [str(stack.prefix / 'bin' / program), *options],

@@ -57,11 +57,16 @@ _FILE = 'stack.json'
 
 @dataclasses.dataclass(frozen=True)
 class HostRest:
-    """The address and credentials of a PowerVM host's REST API."""
+    """The address and credentials of a PowerVM host's REST API.
+
+    :ivar management_root: where programs on the management partition, which
+        need no credentials, see its files.
+    """
 
     url: str
     username: str
     password: str = dataclasses.field(repr=False)
+    management_root: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,6 +26,7 @@ import requests
 from demo import accelerator_steps
 from demo import display
 from demo import evacuation_steps
+from demo import image_steps
 from demo import move_steps
 from demo import provider_steps
 from demo import report
@@ -124,6 +125,7 @@ TWO_HOST_STEPS: _StepsIn[two_hosts.Context] = (
     ('Their disks', two_host_steps.check_disks),
     ('One image in the pool, and its clones', two_host_steps.check_pool),
     ('A guest writes to its disk', evacuation_steps.write_disk),
+    ('Create an image of the server', image_steps.create_image),
     ('Migration of its server to the second host', move_steps.migrate),
     (
         'Confirmation of the migration',
@@ -147,6 +149,7 @@ TWO_HOST_STEPS: _StepsIn[two_hosts.Context] = (
         'A server on the host that returned',
         evacuation_steps.boot_on_returned_host,
     ),
+    ('Shelve and unshelve on the other host', image_steps.shelve),
     ('Deletion releases everything', two_host_steps.delete_servers),
 )
 

@@ -15,6 +15,7 @@
 
 import requests
 
+from demo import guest
 from demo import host
 from demo import step_context
 from demo import two_worlds
@@ -108,6 +109,19 @@ class FakeHost:
             *(host.PoolUnit(name, name, _IMAGE) for name in self._whole.units),
             *(host.PoolUnit(name, name, None) for name in images),
         ]
+
+    def users_of(self, udid):
+        users = [
+            step_context.partition_uuid(server)
+            for server in self.lpars
+            if self._whole.unit_of(server) == udid
+        ]
+        if 'disk stays mapped' in self._whole.faults:
+            users.append('the management partition')
+        return users
+
+    def sha256_of_unit(self, udid):
+        return guest.sha256(self._whole.units[udid])
 
     def volume_group_contents(self):
         return []

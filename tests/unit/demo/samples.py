@@ -31,6 +31,15 @@ anything else here:
 """
 
 
+def a_host(number: int) -> stack.HostRest:
+    return stack.HostRest(
+        f'http://127.0.0.1:2999{number}',
+        'user',
+        'rest-secret',
+        f'/management-{number}',
+    )
+
+
 def a_stack(state_dir: pathlib.Path = pathlib.Path('/state')) -> stack.Stack:
     return stack.Stack(
         state_dir=state_dir,
@@ -43,9 +52,7 @@ def a_stack(state_dir: pathlib.Path = pathlib.Path('/state')) -> stack.Stack:
             stack.Compute(
                 name=stack.NODE,
                 address='127.0.0.1',
-                host=stack.HostRest(
-                    'http://127.0.0.1:29999', 'user', 'rest-secret'
-                ),
+                host=a_host(9),
                 inventory_file=state_dir / 'etc' / 'inventory.yaml',
                 disk_options={'volume_group_name': 'image_pool'},
             ),
@@ -64,9 +71,7 @@ def a_stack_with_two_hosts(
                 base.computes[0],
                 name=f'{stack.NODE}-{number}',
                 address=f'127.0.0.{number}',
-                host=stack.HostRest(
-                    f'http://127.0.0.1:2999{number}', 'user', 'rest-secret'
-                ),
+                host=a_host(number),
                 inventory_file=state_dir / 'etc' / f'inventory-{number}.yaml',
             )
             for number in (1, 2)

@@ -57,7 +57,7 @@ def _found(image=None, drive=None, port_status='ACTIVE', vlan=152):
     return attachments.Attachments(
         storage=(
             host.StorageElement(
-                'VirtualDisk', 'disk', '100.00', image or guest.make_image()
+                'VirtualDisk', 'disk', '1.00', image or guest.make_image()
             ),
             host.StorageElement(
                 'VirtualOpticalMedia',

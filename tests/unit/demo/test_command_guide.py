@@ -110,7 +110,7 @@ class CommandGuideTest(unittest.TestCase):
         self.assertEqual(sorted(positions), positions)
         return commands[positions[0]]
 
-    def test_server_moves_between_two_hosts_before_first_fails(self):
+    def test_server_moves_and_is_shelved_before_first_host_fails(self):
         guide = _guide('gpu.v100', hosts=2, large_flavor='gpu.two')
         text = guide.for_running_cloud()
         commands = [' '.join(command) for command in _commands(text)]
@@ -120,6 +120,9 @@ class CommandGuideTest(unittest.TestCase):
             'server migration confirm my-server',
             'server resize --flavor gpu.two --wait my-server',
             'server resize revert my-server',
+            'server image create --name my-image --wait my-server',
+            'server shelve --wait my-server',
+            '2.91 server unshelve --host powervm-demo-2 --wait my-server',
             'server evacuate my-evacuated',
         )
         first = self.assert_in_order(

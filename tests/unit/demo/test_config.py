@@ -99,6 +99,17 @@ class ConfigFilesTest(unittest.TestCase):
         }
         self.assertEqual(7, len(databases))
 
+    def test_nova_conf_has_no_password_of_the_rest_api(self):
+        self.assertEqual(
+            {
+                'rest_url': 'http://127.0.0.1:29999',
+                'management_root': '/management-9',
+                'inventory_file': '/state/etc/inventory.yaml',
+                'volume_group_name': 'image_pool',
+            },
+            _own(_parsed(config.nova), 'powervm'),
+        )
+
     def test_cyborg_conf_has_driver_files_and_provider(self):
         cyborg = _parsed(config.cyborg)
         self.assertEqual(stack.NODE, cyborg.defaults()['host'])
@@ -153,7 +164,7 @@ class TwoHostsTest(unittest.TestCase):
         first, second = self.files
         for section, *keys in (
             ('DEFAULT', 'host', 'my_ip', 'state_path', 'log_file'),
-            ('powervm', 'rest_url', 'inventory_file'),
+            ('powervm', 'rest_url', 'management_root', 'inventory_file'),
             ('oslo_concurrency', 'lock_path'),
         ):
             for key in keys:

@@ -11,6 +11,7 @@
 # under the License.
 
 
+import dataclasses
 import pathlib
 import tempfile
 import unittest
@@ -84,7 +85,7 @@ class EmulatorTest(unittest.TestCase):
         client = self.log_on(rest)
         self.assertEqual(14, len(client.slots()))
         with self.assertRaises(requests.HTTPError):
-            host.Host(type(rest)(rest.url, rest.username, 'abc123'))
+            host.Host(dataclasses.replace(rest, password='abc123'))
         # A session can be started again.
         client._emulator.expire_sessions()
         client.log_on()
@@ -133,9 +134,14 @@ class EmulatorTest(unittest.TestCase):
         self.assertEqual(host.PartitionSize(16384, 4), client.size(found.uuid))
         self.assertEqual([], client.storage(found.uuid))
 
-    def test_worlds_are_hosts_with_equal_indexes(self):
+    def test_worlds_are_hosts_with_equal_indexes_and_roots_of_their_own(self):
         paths = two_worlds.write(self.state_dir / 'etc')
-        first, second = map(self.log_on, self.start_all(*paths))
+        rests = self.start_all(*paths)
+        for rest in rests:
+            links = pathlib.Path(rest.management_root, 'dev/disk/by-id')
+            self.assertTrue(links.is_dir())
+        self.assertEqual(2, len({rest.management_root for rest in rests}))
+        first, second = map(self.log_on, rests)
         self.assertNotEqual(first.system_name(), second.system_name())
         self.assertEqual(
             [slot.drc_index for slot in first.slots()],

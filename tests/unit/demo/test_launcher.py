@@ -69,7 +69,7 @@ class MakeStackTest(FilesTestCase):
     def make(self, **choices):
         chosen = launcher.Choices(**choices)
         hosts = [
-            stack.HostRest(f'http://127.0.0.1:{number}', 'user', 'secret')
+            stack.HostRest(f'http://127.0.0.1:{number}', 'user', 'secret', '/')
             for number in range(chosen.hosts)
         ]
         with mock.patch.object(

@@ -17,9 +17,15 @@ import tempfile
 import unittest
 from unittest import mock
 
+from demo import guest
+from demo import operator_commands
 from demo import step_context
 from demo import steps
 from tests.unit.demo import two_host_cloud
+
+
+def _hash(_algorithm, written, _size):
+    return guest.sha256(written)
 
 
 class TwoHostStepsTest(unittest.TestCase):
@@ -38,6 +44,13 @@ class TwoHostStepsTest(unittest.TestCase):
         )
         patience.start()
         self.addCleanup(patience.stop)
+        self.enterContext(
+            mock.patch.object(
+                operator_commands, 'run_openstack', self.cloud.run_openstack
+            )
+        )
+        # The disks of this cloud end where the guest has not written.
+        self.enterContext(mock.patch.object(guest, 'hash_of_disk', _hash))
 
     def run_steps(self, *faults):
         self.cloud.faults.update(faults)
@@ -71,6 +84,30 @@ class TwoHostStepsTest(unittest.TestCase):
 
     def test_write_to_disks_of_others_is_noticed(self):
         self.assert_wrong('A guest writes to its disk', 'write reaches clones')
+
+    def test_image_without_what_the_guest_wrote_is_noticed(self):
+        self.assert_wrong(
+            'Create an image of the server', 'image lacks what the guest wrote'
+        )
+
+    def test_disk_that_stays_mapped_after_its_image_is_noticed(self):
+        self.assert_wrong('Create an image of the server', 'disk stays mapped')
+
+    def test_shelved_server_that_keeps_its_slots_is_noticed(self):
+        self.assert_wrong(
+            'Shelve and unshelve on the other host', 'slots stay while shelved'
+        )
+
+    def test_server_unshelved_on_its_old_host_is_noticed(self):
+        self.assert_wrong(
+            'Shelve and unshelve on the other host',
+            'unshelved on the same host',
+        )
+
+    def test_unshelved_disk_with_old_bytes_is_noticed(self):
+        self.assert_wrong(
+            'Shelve and unshelve on the other host', 'old bytes are unshelved'
+        )
 
     def test_migration_that_removes_the_source_at_once_is_noticed(self):
         self.assert_wrong(

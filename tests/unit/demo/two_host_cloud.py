@@ -24,6 +24,7 @@ from demo import expected_providers
 from demo import guest
 from demo import host as host_lib
 from demo import launcher
+from demo import operator_commands
 from demo import step_context
 from demo import two_host_steps
 from demo import two_hosts
@@ -40,6 +41,8 @@ class TwoHostCloud:
         self.units = {}
         self.sizes = {}
         self.has_image = False
+        self.image = None
+        self.shelved = b''
         self.servers = {}
         self.before = {}
         self.forced_down = set()
@@ -214,6 +217,53 @@ class TwoHostCloud:
         del self.units[self.unit_of(server.id)]
         self.allocated.pop(server.id, None)
         del self.servers[server.id]
+
+    def await_task(self, identifier):
+        pass
+
+    def run_openstack(self, _stack, *arguments):
+        """Do what a command says; its last word is the name of a server."""
+        (identifier,) = (i for i in self.servers if i[3:] == arguments[-1])
+        if 'image' in arguments:
+            self._create_image(identifier)
+        elif 'shelve' in arguments:
+            self._shelve(identifier)
+        else:
+            host = arguments[arguments.index('--host') + 1]
+            self._unshelve(identifier, host)
+        return operator_commands.Result(' '.join(arguments), 0, '')
+
+    def _create_image(self, identifier):
+        written = self.units[self.unit_of(identifier)]
+        size = self.sizes[self.unit_of(identifier)] * 1024**3
+        if 'image lacks what the guest wrote' in self.faults:
+            written = guest.make_image()
+        self.image = cloud.Image(
+            'copy', size, 'sha256', guest.hash_of_disk('sha256', written, size)
+        )
+
+    def find_image(self, _name):
+        return self.image
+
+    def _shelve(self, identifier):
+        record = self.servers[identifier]
+        if 'slots stay while shelved' not in self.faults:
+            self._remove(identifier, record['host'])
+        self.shelved = self.units.pop(self.unit_of(identifier))
+        record |= {'host': None, 'status': 'SHELVED_OFFLOADED'}
+
+    def _unshelve(self, identifier, host):
+        if 'unshelved on the same host' in self.faults:
+            (host,) = {*self.hosts} - {host}
+        record = self.servers[identifier]
+        record['status'] = 'ACTIVE'
+        self._place(
+            identifier, self._choose(record['flavor'], host), 'running'
+        )
+        unit = self.unit_of(identifier)
+        self.units[unit] = self.shelved
+        if 'old bytes are unshelved' in self.faults:
+            self.units[unit] = guest.make_image()
 
     # Neutron and Glance.
 
