@@ -88,6 +88,17 @@ class PortsTest(san.SanTestCase):
         self.assertEqual([], self.vios().pfc_ports)
         self.assertEqual(NOTHING, self.look())
 
+    def test_unplugged_cable_leaves_no_path(self):
+        self.look()
+        card = copy.deepcopy(self.world['systems'][0]['slots'][0])
+        del card['drc_index'], card['owner'], card['drc_name']
+        for port in card['fibre_channel_ports']:
+            port.pop('fabric', None)
+        self.control.plug('21010001', card)
+        self.assertEqual(3, len(self.vios().pfc_ports))
+        self.assertEqual(NOTHING, self.look())
+        self.assertTrue(self.shown()[0]['stale'])
+
     def test_ports_follow_owner_of_slot(self):
         self.control.set_owner('21010001', 'vios2')
         self.assertEqual(NOTHING, self.look())
@@ -148,6 +159,15 @@ class DiscoveryTest(san.SanTestCase):
             f'33213{san.UID}04214503IBMfcp',
             element.findtext('VolumeUniqueID'),
         )
+
+    def test_disk_has_reserve_policy_of_its_discovery(self):
+        self.look('vios2')
+        self.array['volumes'][0]['reserve_policy'] = 'SinglePath'
+        self.set_san()
+        self.look()
+        for vios, policy in (('vios1', 'SinglePath'), ('vios2', 'NoReserve')):
+            element = self.volumes(vios)['hdisk0'].element
+            self.assertEqual(policy, element.findtext('ReservePolicy'))
 
     def test_array_writes_names_in_any_form(self):
         port = self.array['ports'][0]
@@ -259,13 +279,20 @@ class DiscoveryTest(san.SanTestCase):
         self.assertEqual(2048, mapping.backing_storage.capacity)
         self.assertEqual('volume-1', mapping.backing_storage.tag)
 
-    def test_server_changes_with_a_new_disk_only(self):
+    def test_server_changes_with_its_disks_only(self):
         self.emulator._application._emulation.event_wait = 0
         event.Event.get(self.adapter, 'me')
         self.look()
         self.assertEqual(['MODIFY_URI'], self.event_types())
         self.look()
         self.assertEqual([], self.event_types())
+        self.array['volumes'][0]['size'] += san.GB
+        self.set_san()
+        self.assertEqual([], self.event_types())
+        self.look()
+        self.assertEqual(['MODIFY_URI'], self.event_types())
+        self.remove()
+        self.assertEqual(['MODIFY_URI'], self.event_types())
 
     def event_types(self):
         return [one.etype for one in event.Event.get(self.adapter, 'me')]
@@ -281,6 +308,25 @@ class DiscoveryTest(san.SanTestCase):
                     ):
                         work()
                 self.assertEqual(FOUND, self.look('vios2'))
+
+    def test_job_fails_if_server_stops_meanwhile(self):
+        self.look()
+        self.control.set_job_mode('manual')
+        uuid = self.vios().uuid
+        for operation in ('LUARecovery', 'RemoveDevice'):
+            with self.subTest(operation):
+                self.control.set_partition(
+                    'vios1', state='running', rmc_state='active'
+                )
+                path = ('VirtualIOServer', uuid)
+                request = self.adapter.read(
+                    *path, suffix_type='do', suffix_parm=operation
+                )
+                self.adapter.create_job(request.entry.element, *path)
+                self.control.advance_jobs()
+                self.control.set_partition('vios1', state='not activated')
+                (ended,) = self.control.advance_jobs()
+                self.assertIn('does not answer', ended['message'])
 
     def test_job_fails_without_paths_in_its_form(self):
         for document, message in (
@@ -377,14 +423,21 @@ class StaleTest(san.SanTestCase):
         self.look()
         self.client = self.create('vm1')
 
+    def other_fabric(self):
+        for port in self.array['ports']:
+            port['fabric'] = 'elsewhere'
+        self.set_san()
+
     def unmap_at_the_array(self):
         self.array['maps'] = []
         self.set_san()
 
     def test_disk_stays_when_the_array_unmaps_it(self):
         self.assertFalse(self.shown()[0]['stale'])
-        self.unmap_at_the_array()
-        self.assertEqual(['hdisk0'], list(self.volumes()))
+        for change in (self.other_fabric, self.unmap_at_the_array):
+            change()
+            self.assertTrue(self.shown()[0]['stale'])
+            self.assertEqual(['hdisk0'], list(self.volumes()))
         self.assertEqual(
             [
                 {
@@ -464,6 +517,7 @@ class MappingTest(san.SanTestCase):
         self.map(self.client)
         for vios in ('vios1', 'vios2'):
             self.control.set_partition(vios, state='not activated')
+        self.vios().update()
         self.assert_refused(409, 'vios1 can neither', self.unmap, self.client)
         self.assert_refused(
             409, 'cannot be opened', self.map, self.client, vios='vios2'
@@ -536,7 +590,7 @@ class SetSanTest(san.SanTestCase):
     def test_contradictions_are_refused_and_change_nothing(self):
         (host,), (one,) = self.array['hosts'], self.array['maps']
         (volume,) = self.array['volumes']
-        other = volume | {'name': 'v2'}
+        other = volume | {'name': 'v2', 'uid': san.UID.lower()}
         self.refuse(r"ports\[0\]: 'wwpn' is a required", ports=[{}])
         self.refuse(r'arrays\[0\].ports\[0\].wwpn', ports=[{'wwpn': '1'}])
         self.refuse('target port .* once', ports=self.array['ports'] * 2)
@@ -553,6 +607,8 @@ class SetSanTest(san.SanTestCase):
 
     def test_later_change_of_argument_has_no_effect(self):
         self.array['maps'][0]['lun'] = 7
+        known = self.emulator._application._emulation.host.site.san.described
+        self.assertEqual(0, known[0]['maps'][0]['lun'])
         self.assertEqual(FOUND, self.look())
 
     def test_verb_is_served_over_http(self):

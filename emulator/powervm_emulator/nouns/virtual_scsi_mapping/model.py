@@ -218,7 +218,7 @@ def show(host: Host, vios: Partition, storage: Element) -> None:
 def backing(storage: Element, tag: str = '') -> Element:
     """Return a disk or medium as mappings show it.
 
-    :param tag: of the mapping's client, which only physical volumes have.
+    :param tag: what the client has called it; empty for nothing.
 
     Disks have no link to their volume group there, logical units do not say
     whether they are in use, and physical volumes are not available.
@@ -227,7 +227,7 @@ def backing(storage: Element, tag: str = '') -> Element:
     content.remove(copy, ['VolumeGroup', 'InUse'])
     if content.find(copy, 'AvailableForUsage') is not None:
         content.put(copy, 'AvailableForUsage', False)
-    if tag and content.local_name(storage) == VOLUME:
+    if tag:
         content.put(copy, 'Tag', tag)
         elements.sort(copy)
     # The id of a logical unit is not that of the part of a mapping.
