@@ -344,6 +344,20 @@ class DiscoveryTest(san.SanTestCase):
             ):
                 self.run_job(document)
 
+    def test_failed_job_has_found_nothing(self):
+        first = san.WWPNS['vios1'][0]
+        device = (
+            f'<device><itlList><itl><Iwwpn>{first}</Iwwpn>'
+            f'<Twwpn>{san.TARGETS[0]}</Twwpn><lua>%s</lua>'
+            '</itl></itlList></device>'
+        )
+        document = '<L><deviceList>%s</deviceList></L>'
+        with self.assertRaises(exceptions.JobRequestFailed):
+            self.run_job(document % (device % '0' + device % 'x'))
+        self.assertEqual({}, self.volumes())
+        self.run_job(document % (device % '0'))
+        self.assertEqual(['hdisk0'], list(self.volumes()))
+
     def run_job(self, document):
         """Run LUARecovery with any document; return its results."""
         uuid = self.vios().uuid

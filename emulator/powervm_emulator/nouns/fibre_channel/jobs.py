@@ -82,12 +82,13 @@ class LUARecovery(_OfServer):
         devices = content.find_all(wanted, 'deviceList/device')
         if not devices:
             raise JobError('inputXML has no deviceList with a device.')
+        # All of them first: a job that fails has found nothing.
+        paths = [list(self._paths(device)) for device in devices]
         listed = etree.Element('deviceList')
-        for device in devices:
-            paths = list(self._paths(device))
+        for device, its_paths in zip(devices, paths, strict=True):
             answer = _sub(listed, 'device')
             _sub(answer, 'deviceTag', content.text(device, 'deviceTag'))
-            self._discover(answer, paths)
+            self._discover(answer, its_paths)
         result = etree.Element('luaResult')
         _sub(result, 'version', '2.0')
         result.append(listed)
