@@ -35,6 +35,7 @@ from pypowervm.wrappers import virtual_io_server
 from powervm_emulator import fixture
 from powervm_emulator import worlds
 from tests.emulator import base
+from tests.emulator import san
 
 CAPTURES = pathlib.Path(pypowervm.__file__).parent / 'tests' / 'data'
 # The newest schema among the captures.
@@ -135,9 +136,10 @@ def served():
     """Return the content elements that the emulator serves, by noun.
 
     The system is one that a world describes without a capture. Everything
-    else is of the default world or made in it.
+    else is of the default world, with Fibre Channel, or made in it.
     """
     world = worlds.default() | {'clusters': [CLUSTER]}
+    world['systems'][0]['slots'] += [san.adapter(1, 'vios1')]
     with fixture.Emulator(world, event_wait=0) as emulator:
         adapter = base.adapter_for(emulator)
         try:

@@ -49,7 +49,7 @@ NOUNS = (
     'Event',
 )
 HMC_ONLY = 'HMC only'
-_FIBRE_CHANNEL = 'The emulated host has no Fibre Channel.'
+_FIBRE_CHANNEL = 'The emulated host has no virtual Fibre Channel.'
 _REFUSED = 'The emulator refuses new mappings of this kind.'
 _NOT_OF_SERVERS = (
     'No capture of NovaLink has an LPAR, and its Virtual I/O Servers do not '

@@ -42,6 +42,7 @@ from powervm_emulator.state import resources
 from tests.emulator import base
 from tests.emulator import facts
 from tests.emulator import pools
+from tests.emulator import san
 from tests.emulator import test_process
 
 
@@ -166,6 +167,17 @@ class KilledTest(StateTestCase):
         self.restart()
         self.assertEqual(before, self.control.state())
 
+    def test_arrays_ports_and_disks_are_kept(self):
+        self.start_state('--world', self.world(san.world()))
+        self.control.set_san([san.array()])
+        helper = san.SanTestCase()
+        helper.adapter = self.logon()
+        helper.look()
+        self.restart()
+        helper.adapter = self.logon()
+        self.assertEqual(['hdisk0'], list(helper.volumes()))
+        self.assertEqual(('3', 'hdisk0', san.UDID), helper.look('vios2'))
+
     def test_reset_goes_back_to_the_world_of_the_first_start(self):
         self.start_state('--world', self.world(pools.WORLD))
         before = self.control.state()
@@ -280,8 +292,8 @@ class RefusalTest(StateTestCase):
         text = self.state.read_text()
         for changed, words in (
             (
-                text.replace('state 2 ', 'state 3 ', 1),
-                'has version 3, and this program reads version 2',
+                text.replace('state 3 ', 'state 4 ', 1),
+                'has version 4, and this program reads version 3',
             ),
             (text[:-1], 'is damaged'),
             (text.replace('archive', 'Archive', 1), 'is damaged'),

@@ -12,9 +12,12 @@
 
 """Reading the arguments of the control plane's verbs."""
 
+import jsonschema
+
 from powervm_emulator import worlds
 from powervm_emulator.core import errors
 from powervm_emulator.core import resource
+from powervm_emulator.core import san as san_module
 from powervm_emulator.nouns.partition import model as partition_module
 
 
@@ -55,6 +58,22 @@ def slot(drc_index: str, card: resource.JSON) -> resource.JSON:
     spec = {**card, 'drc_index': f'{parse_drc_index(drc_index):08X}'}
     worlds.check({'systems': [{'name': 'any', 'slots': [spec]}]})
     return spec
+
+
+def san(arrays: list[resource.JSON]) -> san_module.San:
+    """Return the storage area network that arrays make up.
+
+    :raises errors.ControlError: the arrays are not as they should be.
+    """
+    validator = jsonschema.Draft202012Validator(san_module.SCHEMA)
+    problems = [
+        f'arrays{error.json_path[1:]}: {error.message}'
+        for error in validator.iter_errors(arrays)
+    ]
+    problems = problems or list(san_module.problems(arrays))
+    if problems:
+        raise errors.ControlError('\n'.join(problems))
+    return san_module.San(arrays)
 
 
 def is_named(partition: partition_module.Partition, name: str | int) -> bool:

@@ -14,12 +14,17 @@
 
 import base64
 import binascii
+import contextlib
+import pathlib
+from collections.abc import Iterator
 
 from powervm_emulator.control import arguments
 from powervm_emulator.core import contents as contents_module
 from powervm_emulator.core import errors
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
+from powervm_emulator.core import san
+from powervm_emulator.nouns.fibre_channel import disks as fibre_channel
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.shared_storage_pool import logical_units
 from powervm_emulator.nouns.shared_storage_pool import model as storage_pool
@@ -44,6 +49,10 @@ def read(host: Host, udid: str, vios: str | int | None) -> bytes:
     if unit is not None:
         wanted.append(host.site.contents.find(unit.pool.uuid, unit.udid))
     found = [stored for stored in wanted if stored is not None]
+    volume = _volume(host, udid, vios)
+    if volume is not None:
+        with _file(volume) as path:
+            return path.read_bytes()
     if len(found) != 1:
         raise errors.ControlError(
             f'{len(found)} contents have the UDID {udid!r}'
@@ -54,7 +63,7 @@ def read(host: Host, udid: str, vios: str | int | None) -> bytes:
 def write(
     host: Host, udid: str, data: str, offset: int, vios: str | int | None
 ) -> resource.JSON:
-    """Write bytes to a virtual disk or logical unit.
+    """Write bytes to a virtual disk, logical unit or volume of an array.
 
     :param data: in Base64.
     :returns: the size and hash of the contents.
@@ -65,6 +74,9 @@ def write(
         sent = base64.b64decode(data, validate=True)
     except binascii.Error as error:
         raise errors.ControlError(f'data is not Base64: {error}') from error
+    volume = _volume(host, udid, vios)
+    if volume is not None:
+        return _write_volume(volume, offset, sent)
     unit = _unit(host, udid)
     if unit is not None:
         _check_range(unit.name, unit.size, offset, len(sent))
@@ -79,6 +91,48 @@ def write(
     if unit is not None:
         logical_units.announce(host, unit.tier)
     return _summary(contents, owner, udid)
+
+
+def _volume(
+    host: Host, udid: str, vios: str | int | None
+) -> san.Volume | None:
+    """Return the volume of an array that a server has as a disk, if any."""
+    for server in _servers(host, vios):
+        volume = fibre_channel.find_volume(host, server, udid)
+        if volume is not None:
+            return volume
+    return None
+
+
+def _write_volume(
+    volume: san.Volume, offset: int, sent: bytes
+) -> resource.JSON:
+    _check_range(volume.name, volume.size, offset, len(sent))
+    with _file(volume) as path:
+        with path.open('r+b') as file:
+            file.seek(offset)
+            file.write(sent)
+        found = contents_module.read(path)
+    return {'size': found.size, 'sha256': found.sha256}
+
+
+@contextlib.contextmanager
+def _file(volume: san.Volume) -> Iterator[pathlib.Path]:
+    """Give the file of a volume to what reads or writes it.
+
+    :raises errors.ControlError: there is none, or it cannot be used.
+    """
+    if volume.file is None:
+        raise errors.ControlError(
+            f'the volume {volume.name!r} has no file; give it one by set_san'
+        )
+    try:
+        yield pathlib.Path(volume.file)
+    except OSError as error:
+        raise errors.ControlError(
+            f'the file {volume.file} of the volume {volume.name!r}: '
+            f'{error.strerror}'
+        ) from error
 
 
 def _unit(host: Host, udid: str) -> LogicalUnit | None:

@@ -262,6 +262,21 @@ class Control(requests.Requests):
         with self._host.changing():
             return disks.write(self._host, udid, data, offset, vios)
 
+    def set_san(self, arrays: list[JSON]) -> None:
+        """Say what the arrays are that the site's hosts can reach.
+
+        It is the whole truth, in place of what was said before. No server
+        notices: a disk is found by a job, and one that is unmapped stays.
+
+        :param arrays: each with ``name``, ``ports``, ``hosts``, ``volumes``
+            and ``maps``.
+        :raises errors.ControlError: they contradict themselves; nothing has
+            changed.
+        """
+        checked = arguments.san(copy.deepcopy(arrays))
+        with self._host.changing():
+            self._host.site.san = checked
+
     def set_job_mode(self, mode: str) -> None:
         """Choose how jobs that start from now on progress.
 

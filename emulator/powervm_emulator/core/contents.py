@@ -139,7 +139,7 @@ class Contents:
         with path.open('r+b') as file:
             file.seek(offset)
             file.write(data)
-        self.keep(vios, udid, _read(path))
+        self.keep(vios, udid, read(path))
 
     def drop(self, vios: str, udid: str) -> None:
         """Delete the contents of a disk or medium, if it has any."""
@@ -169,7 +169,8 @@ class Contents:
             return self._directory.path / f'file{self._count}'
 
 
-def _read(path: pathlib.Path) -> Content:
+def read(path: pathlib.Path) -> Content:
+    """Return what is in a file."""
     with path.open('rb') as file:
         digest = hashlib.file_digest(file, 'sha256')
     return Content(path, path.stat().st_size, digest.hexdigest())

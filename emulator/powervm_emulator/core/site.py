@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from powervm_emulator.core import contents as contents_module
 from powervm_emulator.core import resource
+from powervm_emulator.core import san
 
 Resource = resource.Resource
 Table = dict[str, dict[str, Resource]]
@@ -46,6 +47,7 @@ class Site(Generic[H]):
         host loads its world first.
     :ivar shared: the resources of pools, by kind and uuid in upper case.
     :ivar contents: of logical units, by the uuid of the pool and UDID.
+    :ivar san: the arrays that its hosts can reach.
     :ivar revision: the latest one of any resource.
     """
 
@@ -56,6 +58,7 @@ class Site(Generic[H]):
         self.hosts: list[H] = []
         self.shared: Table = {}
         self.contents = contents_module.Contents()
+        self.san = san.San()
         self.revision = 0
 
     def next_revision(self) -> int:

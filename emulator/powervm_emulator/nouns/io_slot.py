@@ -41,6 +41,7 @@ DRC_NAME = 'SlotDynamicReconfigurationConnectorName'
 EMPTY = 'Empty slot'
 ASSIGNABLE = 'LogicalPartitionAssignmentCapable'
 _ADAPTER = 'RelatedIOAdapter'
+FIBRE_CHANNEL = 'PhysicalFibreChannelAdapter'
 OWNER_ELEMENTS = (
     'PartitionID',
     'PartitionUUID',
@@ -137,6 +138,7 @@ class Slot:
     def set_card(self, card: Card) -> None:
         """Put a card into the slot, or take it out with ``Card()``."""
         content.remove(self.element, ['FeatureCodes', *_OLD_CARD])
+        drop_ports(self.element)
         values = {
             'Description': card.description,
             'FeatureCodes': card.feature_codes,
@@ -167,6 +169,13 @@ class Slot:
             for adapter in content.find_all(self.element, path):
                 name_adapter(adapter, name)
 
+    def set_related_adapter(self, adapter: content.Element) -> None:
+        """Say in the slot what its adapter is, in place of what it said."""
+        related = content.leaf(_ADAPTER)
+        related.append(adapter)
+        content.replace(self.element, related)
+        elements.sort(self.element)
+
     def set_owner(self, owner: Owner | None, reported: bool) -> None:
         """Give the slot to a partition, or to none.
 
@@ -185,6 +194,15 @@ class Slot:
         for name, value in zip(OWNER_ELEMENTS, values, strict=True):
             content.put(self.element, name, value).set('ksv', _KSV[name])
         elements.sort(self.element)
+
+
+def drop_ports(slot: content.Element) -> None:
+    """Remove an adapter with Fibre Channel ports from a slot.
+
+    Profiles show it, and systems do not.
+    """
+    if content.find(slot, f'{_ADAPTER}/{FIBRE_CHANNEL}') is not None:
+        content.remove(slot, [_ADAPTER])
 
 
 def set_adapter(adapter: content.Element, card: Card) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from powervm_emulator.core import emulation as emulation_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
+from powervm_emulator.core import san
 from powervm_emulator.state import resources
 
 JSON = resource.JSON
@@ -31,6 +32,7 @@ def save(emulations: Sequence[Emulation]) -> JSON:
     site = emulations[0].host.site
     return {
         'revision': site.revision,
+        'san': site.san.described,
         'shared': [
             resources.save(found)
             for table in site.shared.values()
@@ -52,6 +54,7 @@ def load(emulation: Emulation, saved: JSON, number: int) -> None:
     with host.changing(), host.loading():
         _load_resources(host, saved['shared'], mine)
     host.site.revision = max(host.site.revision, saved['revision'])
+    host.site.san = san.San(saved['san'])
     host.random.setstate(resources.random_state(mine['random']))
     host.is_off = mine['is_off']
     emulation.world = mine['world']

@@ -186,7 +186,7 @@ def _plain(
 #: Those that others refer to come first.
 _FORMS: dict[type[resource.Resource], _Form] = {
     managed_system.System: _Form(
-        _system, ('reports_owners', 'monitors'), _owners
+        _system, ('reports_owners', 'monitors', 'fabrics'), _owners
     ),
     partition_module.Partition: _Form(
         lambda saved, element, parent, _: partition_module.Partition(

@@ -23,6 +23,7 @@ from powervm_emulator.core import errors
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.nouns import io_slot
+from powervm_emulator.nouns.fibre_channel import ports
 from powervm_emulator.nouns.managed_system import described as system_described
 from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.partition import described
@@ -50,6 +51,7 @@ def build(host: Host, world: Spec) -> None:
         if key is not None and key.build is not None and not key.holders:
             key.build(host, None, world.get(key.name, key.default))
     _check_serials(host)
+    ports.check_unique(host)
 
 
 def _check_serials(host: Host) -> None:

@@ -25,7 +25,7 @@ from powervm_emulator.nouns.partition import described
 from powervm_emulator.nouns.shared_storage_pool import described as pools
 
 Spec: TypeAlias = dict[str, Any]
-_CARD_KEYS = {*io_slot.IDS, 'feature_codes'}
+_CARD_KEYS = {*io_slot.IDS, 'feature_codes', 'fibre_channel_ports'}
 KINDS = ('virtual_io_servers', 'partitions')
 
 
@@ -123,6 +123,10 @@ def _slots(system: Spec, path: str) -> Iterator[str]:
         if 'description' not in slot:
             for key in _CARD_KEYS & slot.keys():
                 yield f'{where}.{key}: a slot without description has none'
+        if 'fibre_channel_ports' in slot:
+            for key in ('assignable', 'sriov'):
+                if key in slot:
+                    yield f'{where}.{key}: none beside fibre_channel_ports'
         owner = slot.get('owner')
         if _is_unknown(owner, partitions):
             yield f'{where}.owner: unknown partition {owner!r}'

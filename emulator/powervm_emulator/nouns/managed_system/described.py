@@ -20,6 +20,7 @@ from powervm_emulator.core import errors
 from powervm_emulator.core import resource
 from powervm_emulator.core import shapes
 from powervm_emulator.nouns import io_slot
+from powervm_emulator.nouns.fibre_channel import ports
 from powervm_emulator.nouns.managed_system import model as managed_system
 
 # Template of systems that name no capture.
@@ -67,6 +68,8 @@ def build_slot(system: managed_system.System, spec: resource.JSON) -> None:
         _set_sriov(system, slot)
     elif 'sriov' in spec:
         system.remove_sriov(drc_index)
+    if 'fibre_channel_ports' in spec:
+        ports.build(system, slot, spec['fibre_channel_ports'])
 
 
 def default_name(system: managed_system.System, drc_index: int) -> str:
@@ -223,6 +226,9 @@ SCHEMA: dict[str, Any] = shapes.record(
                     'sriov': shapes.boolean(
                         'True: the adapter is in SR-IOV mode, the hypervisor '
                         'owns it.'
+                    ),
+                    'fibre_channel_ports': shapes.array(
+                        ports.SCHEMA, 'The ports of the adapter.'
                     ),
                     'owner': shapes.ref(
                         'name',

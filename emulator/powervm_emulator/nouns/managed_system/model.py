@@ -122,6 +122,8 @@ class System(resource.Resource):
         self.reports_owners = self.boolean(OWNER_CAPABILITY)
         #: Which monitors of performance are on; see :mod:`..pcm`.
         self.monitors: dict[str, bool] = {}
+        #: The fabric of each Fibre Channel port with a link, by WWPN.
+        self.fabrics: dict[str, str] = {}
         self._slots: dict[int, Slot] = {}
         self.read_slots()
 
@@ -139,6 +141,8 @@ class System(resource.Resource):
         list of the system.
         """
         found = super().view(groups)
+        for slot in content.find_all(found, _SLOTS):
+            io_slot.drop_ports(slot)
         repeated = content.find_all(found, _BUS_SLOTS)
         slots = content.find_all(found, _SLOTS) if repeated else []
         by_index = {

@@ -13,10 +13,13 @@
 """The nouns LogicalPartition and VirtualIOServer."""
 
 import functools
+from collections.abc import Mapping
 
+from powervm_emulator.core import jobs as jobs_module
 from powervm_emulator.core import noun
 from powervm_emulator.core import quick
 from powervm_emulator.core import resource
+from powervm_emulator.nouns.fibre_channel import jobs as fibre_channel_jobs
 from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.partition import described
 from powervm_emulator.nouns.partition import lifecycle
@@ -30,11 +33,13 @@ def _noun(
     key: str,
     schema: resource.JSON,
     properties: dict[str, quick.Reader],
+    operations: Mapping[str, type[jobs_module.Operation]],
 ) -> noun.Noun:
     """Return the noun of one kind of partitions.
 
     :param key: of worlds, with descriptions of this schema.
-    :param properties: quick properties that the other kind does not have.
+    :param properties: quick properties that the other kind does not have,
+    :param operations: and jobs.
     """
     return noun.Noun(
         kind,
@@ -43,7 +48,7 @@ def _noun(
         update=lifecycle.update,
         delete=lifecycle.delete,
         quick=quick_properties.PROPERTIES | properties,
-        operations=power.BY_NAME,
+        operations={**power.BY_NAME, **operations},
         world=noun.WorldKey(
             key,
             (managed_system.KIND,),
@@ -60,11 +65,13 @@ NOUNS = (
         'partitions',
         described.SCHEMA,
         quick_properties.OF_LPARS,
+        {},
     ),
     _noun(
         partition_module.VIOS,
         'virtual_io_servers',
         described.VIOS_SCHEMA,
         quick.texts('APICapable', 'VirtualIOServerLicenseAccepted'),
+        fibre_channel_jobs.BY_NAME,
     ),
 )

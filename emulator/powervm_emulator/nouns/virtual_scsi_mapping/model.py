@@ -18,6 +18,7 @@ from collections.abc import Collection
 from collections.abc import Iterator
 
 from powervm_emulator.core import content
+from powervm_emulator.core import elements
 from powervm_emulator.core import errors
 from powervm_emulator.core import fields
 from powervm_emulator.core import host as host_module
@@ -133,6 +134,12 @@ class Mapping:
     target_name = fields.text(f'{_TARGET}/TargetName')
     target_udid = fields.text(f'{_TARGET}/UniqueDeviceID')
 
+    @property
+    def tag(self) -> str:
+        """What a client has called the storage; empty without."""
+        storage = self.storage
+        return '' if storage is None else content.text(storage, 'Tag')
+
     def is_on(self, storage: Element) -> bool:
         """Whether the storage is this one, which has a name and a UDID."""
         if self.kind != content.local_name(storage):
@@ -201,14 +208,17 @@ def show(host: Host, vios: Partition, storage: Element) -> None:
     found = using(vios, content.text(storage, name))
     for mapping in found:
         section = content.section(mapping.element, 'Storage')
+        tag = mapping.tag
         content.remove(section, [content.local_name(storage)])
-        section.append(backing(storage))
+        section.append(backing(storage, tag))
     if found:
         host.touch(vios, DETAIL)
 
 
-def backing(storage: Element) -> Element:
+def backing(storage: Element, tag: str = '') -> Element:
     """Return a disk or medium as mappings show it.
+
+    :param tag: what the client has called it; empty for nothing.
 
     Disks have no link to their volume group there, logical units do not say
     whether they are in use, and physical volumes are not available.
@@ -217,6 +227,9 @@ def backing(storage: Element) -> Element:
     content.remove(copy, ['VolumeGroup', 'InUse'])
     if content.find(copy, 'AvailableForUsage') is not None:
         content.put(copy, 'AvailableForUsage', False)
+    if tag:
+        content.put(copy, 'Tag', tag)
+        elements.sort(copy)
     # The id of a logical unit is not that of the part of a mapping.
     content.remove(content.section(copy, 'Metadata/Atom'), _IDS)
     return copy

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
 from powervm_emulator.core import host as host_module
+from powervm_emulator.nouns.fibre_channel import disks
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import rules
 from powervm_emulator.nouns.partition import virtual_slots
@@ -53,6 +54,7 @@ _KINDS = {
         '0a',
     ),
 }
+_RUNNING = partition_module.RUNNING
 _FIRST_LUA = 0x81
 _LAST_LUA = 0xFF
 
@@ -195,7 +197,7 @@ class _Plan:
             )
         )
         if storage is not None:
-            backing = scsi_mapping.backing(storage)
+            backing = scsi_mapping.backing(storage, posted.tag)
             mapping.element.append(_holder('Storage', backing))
         name = self._backing_name(mapping, storage)
         adapters.set_backing(server_adapter, name)
@@ -253,6 +255,7 @@ class _Plan:
             cluster.check_up(self._vios)
         if posted.kind == scsi_mapping.VOLUME:
             self._check_free(found)
+            disks.check_reached(self._host, self._vios, found)
         if not _is_file(found):
             for identity in _identities(found):
                 for other in self._mapped.get(identity, ()):
@@ -274,6 +277,11 @@ class _Plan:
             {one.name for one in of if one.kind == scsi_mapping.VOLUME}
             for of in (self._present, self._planned)
         ]
+        if names[0] != names[1] and self._vios.state != _RUNNING:
+            raise errors.Conflict(
+                f'{self._vios.name} can neither map physical volumes nor '
+                f'release them: its state is {self._vios.state}.'
+            )
         physical_volume.mark(body, names[0] - names[1], free=True)
         physical_volume.mark(body, names[1] - names[0], free=False)
 

@@ -88,11 +88,11 @@ def _has_contents(body: content.Element) -> bool:
 
 def _free(vios: Partition, name: str) -> content.Element:
     """Return a physical volume that nobody has."""
-    for volume in physical_volume.of(vios.element):
-        if content.text(volume, 'VolumeName') == name:
-            if not physical_volume.is_free(volume):
-                raise errors.Conflict(
-                    f'The physical volume {name!r} of {vios.name} is in use.'
-                )
-            return volume
-    raise errors.Conflict(f'{vios.name} has no physical volume {name!r}.')
+    volume = physical_volume.find_named(vios, name)
+    if volume is None:
+        raise errors.Conflict(f'{vios.name} has no physical volume {name!r}.')
+    if not physical_volume.is_free(volume):
+        raise errors.Conflict(
+            f'The physical volume {name!r} of {vios.name} is in use.'
+        )
+    return volume

@@ -22,6 +22,7 @@ from powervm_emulator.core import fields
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.core import units
+from powervm_emulator.nouns.fibre_channel import disks
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 from powervm_emulator.nouns.volume_group import physical_volume
@@ -276,13 +277,14 @@ def repository_group(
 
 
 def summary(host: Host, vios: Partition) -> resource.JSON:
-    """Summarize the volume groups and SCSI mappings of a VIOS."""
+    """Summarize the volume groups, disks and SCSI mappings of a VIOS."""
     return {
         'volume_groups': [_group(host, group) for group in of(host, vios)],
         'scsi_mappings': [
             scsi_mapping.summary(host, mapping)
             for mapping in scsi_mapping.of(vios)
         ],
+        'physical_volumes': disks.summary(host, vios),
     }
 
 

@@ -33,8 +33,8 @@ from powervm_emulator.nouns.partition import model as partition_module
 VOLUMES = 'PhysicalVolumes'
 VOLUME = 'PhysicalVolume'
 _PATH = f'{VOLUMES}/{VOLUME}'
-_AVAILABLE = 'AvailableForUsage'
-_UDID = 'UniqueDeviceID'
+AVAILABLE = 'AvailableForUsage'
+UDID = 'UniqueDeviceID'
 _MEGABYTES = 1024
 _NAME = re.compile('hdisk([0-9]{1,6})')
 Partition = partition_module.Partition
@@ -49,7 +49,7 @@ def add(
     :param capacity: in GB.
     :param serial: a hexadecimal number that no other disk has.
     """
-    volume = _element(vios, _next_name(vios), capacity, serial)
+    volume = _element(vios, next_name(vios), capacity, serial)
     content.section(group, VOLUMES).append(volume)
     content.section(vios.element, VOLUMES).append(content.copy(volume))
 
@@ -63,13 +63,13 @@ def build(
     """
     for spec in described:
         serial = f'{host.random.getrandbits(64):016x}'
-        name = spec.get('name') or _next_name(vios)
+        name = spec.get('name') or next_name(vios)
         volume = _element(vios, name, spec['capacity'], serial)
-        content.put(volume, _AVAILABLE, True)
-        for key, path in (('udid', _UDID), ('location', 'LocationCode')):
+        content.put(volume, AVAILABLE, True)
+        for key, path in (('udid', UDID), ('location', 'LocationCode')):
             if key in spec:
                 content.put(volume, path, spec[key])
-        for path in ('VolumeName', _UDID):
+        for path in ('VolumeName', UDID):
             _check_new(vios, path, content.text(volume, path))
         content.section(vios.element, VOLUMES).append(volume)
 
@@ -79,9 +79,26 @@ def of(element: content.Element) -> list[content.Element]:
     return content.find_all(element, _PATH)
 
 
+def find(vios: Partition, udid: str) -> content.Element | None:
+    """Return the disk of a server with a UDID, if any."""
+    return _find(vios, UDID, udid)
+
+
+def find_named(vios: Partition, name: str) -> content.Element | None:
+    """Return the disk of a server with a name, if any."""
+    return _find(vios, 'VolumeName', name)
+
+
+def _find(vios: Partition, path: str, value: str) -> content.Element | None:
+    found = (
+        one for one in of(vios.element) if content.text(one, path) == value
+    )
+    return next(found, None)
+
+
 def is_free(volume: content.Element) -> bool:
     """Whether nobody has a disk."""
-    return content.boolean(volume, _AVAILABLE)
+    return content.boolean(volume, AVAILABLE)
 
 
 def mark(element: content.Element, names: Container[str], free: bool) -> None:
@@ -89,20 +106,34 @@ def mark(element: content.Element, names: Container[str], free: bool) -> None:
 
     Those behind a Fibre Channel port are listed there, too.
     """
-    for volume in element.iter(f'{{{content.UOM_NS}}}{VOLUME}'):
-        if content.text(volume, 'VolumeName') in names:
-            content.put(volume, _AVAILABLE, free)
+    for volume in _everywhere(element, names):
+        content.put(volume, AVAILABLE, free)
+
+
+def forget(vios: Partition, name: str) -> None:
+    """Remove the disk of a server with a name, wherever it is listed."""
+    for volume in _everywhere(vios.element, [name]):
+        volume.getparent().remove(volume)
+
+
+def _everywhere(
+    element: content.Element, names: Container[str]
+) -> list[content.Element]:
+    return [
+        volume
+        for volume in element.iter(f'{{{content.UOM_NS}}}{VOLUME}')
+        if content.text(volume, 'VolumeName') in names
+    ]
 
 
 def _check_new(vios: Partition, path: str, value: str) -> None:
-    for other in of(vios.element):
-        if content.text(other, path) == value:
-            raise errors.WorldError(
-                f'{vios.name} has two physical volumes with {path} {value!r}'
-            )
+    if _find(vios, path, value) is not None:
+        raise errors.WorldError(
+            f'{vios.name} has two physical volumes with {path} {value!r}'
+        )
 
 
-def _next_name(vios: Partition) -> str:
+def next_name(vios: Partition) -> str:
     """Return the first name that no disk of a server has."""
     names = {content.text(one, 'VolumeName') for one in of(vios.element)}
     return next(
@@ -122,7 +153,7 @@ def _element(
     place = int(found[1]) + 1 if found else 0
     values: dict[str, content.Value] = {
         'LocationCode': f'U78D2.001.{vios.system.serial}-P1-D{place}',
-        _UDID: f'01{base64.b64encode(inquiry).decode()}',
+        UDID: f'01{base64.b64encode(inquiry).decode()}',
         'VolumeCapacity': int(capacity * _MEGABYTES),
         'VolumeName': name,
         'VolumeUniqueID': f'391BIBMIPR-0   {serial}03IBMsas',
