@@ -532,6 +532,11 @@ class ConsoleUnavailable(PowerVMError):
     retryable = True
     message = 'The console of LPAR {lpar_uuid} is not available: {reason}.'
 
+    @property
+    def summary(self) -> str:
+        """Return the reason, marked as the driver's."""
+        return f'PowerVM: {self.fields["reason"]}.'
+
 
 class DiskNotConnected(PowerVMError):
     """The root disk of an LPAR that is to start is not connected to it."""

@@ -32,6 +32,7 @@ from typing import TypeAlias
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.conf import powervm as options
 
 LOG = logging.getLogger(__name__)
 
@@ -42,7 +43,6 @@ _END = b'\r\n\r\n'
 _REQUEST = re.compile(rb'CONNECT (?P<path>\S+) HTTP/1\.[01]\r\n')
 _CHUNK = 1 << 16
 
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 #: Returns a context that is connected with the terminal of a path.
 Enter: TypeAlias = Callable[
@@ -90,7 +90,10 @@ class Listener:
     """
 
     def __init__(
-        self, enter: Enter, allowed: Collection[Network], limits: Limits
+        self,
+        enter: Enter,
+        allowed: Collection[options.Network],
+        limits: Limits,
     ) -> None:
         self._enter = enter
         self._allowed = allowed

@@ -28,6 +28,7 @@ from typing import TypeVar
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.conf import powervm as options
 from nova_powervm.ops import console_listener
 
 LOG = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class Address:
 
     host: str
     port: int
-    allowed: Collection[console_listener.Network] = ()
+    allowed: Collection[options.Network] = ()
 
 
 class Consoles:
@@ -189,6 +190,7 @@ class Consoles:
         if console is None:
             # An earlier process may have left its terminal open.
             console = _Console(lpar_uuid, '', self._terminals, self._limits)
+            console.is_open = True
         await console.end()
 
     async def _stop(self) -> None:
@@ -216,7 +218,7 @@ class Consoles:
 class _Console:
     """One console; all of it belongs to the loop.
 
-    :ivar is_open: Whether its terminal has been opened and not closed.
+    :ivar is_open: Whether its terminal may be open.
     """
 
     def __init__(
@@ -305,7 +307,7 @@ class _Console:
         )
 
     def _close_idle(self) -> None:
-        if not self._clients and self.is_open:
+        if not self._clients:
             self._closing = asyncio.create_task(self._shut())
 
     async def _shut(self) -> None:
@@ -336,8 +338,8 @@ class _Console:
 
     async def _run_close(self) -> None:
         async with self._command:
-            # A client may have come meanwhile.
-            if not self._clients:
+            # A client may have come meanwhile, or another command.
+            if self.is_open and not self._clients:
                 await _in_thread(self._terminals.close, self._lpar_uuid)
                 self.is_open = False
 
