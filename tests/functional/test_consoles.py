@@ -234,7 +234,7 @@ class ConsoleTest(ConsoleTestCase):
         self._delete_server({'id': server['id'], 'status': 'ERROR'})
         self.assertEqual({}, self.recorded(server))
 
-    def story_two_users_at_once_get_one_path(self):
+    def story_console_of_two_users_has_one_path(self):
         server = self.boot({})
         tokens = [self.ask(server) for _ in range(2)]
         viewers = [self.assert_shows(token, server) for token in tokens]

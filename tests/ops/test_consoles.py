@@ -294,14 +294,14 @@ class ListenerTest(ConsoleTestCase):
         viewer.close()
         self.assert_next_sees_screen()
 
-    def test_two_hundred_silent_clients_keep_nobody_out(self):
+    def test_listener_outlives_two_hundred_silent_clients(self):
         silent = [self.connect(None) for _ in range(200)]
         self.assert_next_sees_screen()
         # The first ones have made room for the last ones.
         self.assertEqual(503, silent[0].answer())
         self.assertEqual(403, silent[-1].answer())
 
-    def test_two_hundred_clients_with_path_get_an_answer_each(self):
+    def test_listener_answers_two_hundred_clients_with_path(self):
         viewers = [self.connect() for _ in range(200)]
         statuses = [viewer.answer() for viewer in viewers]
         self.assertEqual({200, 503}, set(statuses))
@@ -328,7 +328,7 @@ class ListenerTest(ConsoleTestCase):
 
 
 class AddressTest(ConsoleTestCase):
-    def test_other_addresses_are_not_listened_on(self):
+    def test_listener_has_no_other_addresses(self):
         self.address = consoles.Address('127.0.0.2', free_port())
         self.start()
         self.open()
