@@ -34,12 +34,15 @@ def start(
     supervisor: supervisor_lib.Supervisor,
     state_dir: pathlib.Path,
     worlds: collections.abc.Sequence[pathlib.Path | None],
+    host_root: pathlib.Path | None = None,
 ) -> list[stack_lib.HostRest]:
     """Start a host for each world, and wait until all serve.
 
     The hosts share the storage pools that their worlds have in common.
 
     :param worlds: world documents; None for the emulator's default one.
+    :param host_root: the directory of the only host's management partition;
+        None for none.
     :raises supervisor.ServiceError: the emulator does not come up.
     """
     password = secrets.token_hex(16)
@@ -50,6 +53,8 @@ def start(
         *('--username', _USER),
         *('--password-file', str(password_file)),
     ]
+    if host_root is not None:
+        arguments += ['--host-root', str(host_root)]
     for world in worlds:
         arguments += ['--port', '0']
         if world is not None:

@@ -45,6 +45,10 @@ APIS = ('glance', 'keystone', 'neutron', 'nova', 'placement')
 #: The user and the API that a cloud with accelerators has beside these.
 CYBORG = 'cyborg'
 
+#: What a cloud with consoles has beside these: Nova's proxy for browsers, and
+#: the port on which nova-compute serves consoles to it.
+PROXY, CONSOLES = 'novncproxy', 'consoles'
+
 #: The transport URL of services that share a process with their clients.
 IN_PROCESS = 'fake:/'
 
@@ -150,6 +154,21 @@ class Stack:
         return self.accelerator_file is not None
 
     @property
+    def has_console(self) -> bool:
+        """Whether a browser can show the consoles of servers."""
+        return PROXY in self.ports
+
+    @property
+    def host_root(self) -> pathlib.Path:
+        """The root directory of the only host's management partition."""
+        return host_root(self.state_dir)
+
+    @property
+    def novnc(self) -> pathlib.Path:
+        """The directory of the pages that Nova's proxy serves."""
+        return self.state_dir / 'novnc'
+
+    @property
     def etc(self) -> pathlib.Path:
         """The directory of all configuration files."""
         return self.state_dir / 'etc'
@@ -190,6 +209,11 @@ class Stack:
         write_private(
             self.state_dir / _FILE, json.dumps(document, indent=2) + '\n'
         )
+
+
+def host_root(state_dir: pathlib.Path) -> pathlib.Path:
+    """Return :attr:`Stack.host_root`, for who has no stack yet."""
+    return state_dir / 'host-root'
 
 
 def load(state_dir: pathlib.Path) -> Stack:
