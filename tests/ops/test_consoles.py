@@ -474,6 +474,53 @@ class LifeTest(ConsoleTestCase):
         self.assertNotIn(PATH, '\n'.join(logged.output))
 
 
+class Gate:
+    """Terminals that wait, each time that one is opened, for a test.
+
+    :param found: Opens and closes them.
+    :ivar waiting: Whether somebody waits.
+    :ivar is_open: Lets them through.
+    """
+
+    def __init__(self, found):
+        self._found = found
+        self.waiting = threading.Event()
+        self.is_open = threading.Event()
+        self.is_open.set()
+        self.close = found.close
+
+    def open(self, lpar_uuid):
+        """Open a terminal."""
+        self.waiting.set()
+        self.is_open.wait()
+        return self._found.open(lpar_uuid)
+
+
+class OverlappingCommandTest(ConsoleTestCase):
+    def test_client_keeps_terminal_that_was_about_to_close(self):
+        gate = Gate(self.terminals())
+        self.addCleanup(gate.is_open.set)
+        self.start(gate)
+        self.open()
+        gate.waiting.clear()
+        gate.is_open.clear()
+        asking = threading.Thread(target=self.open)
+        asking.start()
+        gate.waiting.wait()
+        # It closes when the command has ended.
+        self.loop.skip(301)
+        console = self.consoles._consoles[self.uuid]
+        wait_until(lambda: console._closing)
+        viewer = self.connect()
+        self.wait_for_viewers(1)
+        gate.is_open.set()
+        asking.join()
+        viewer.enter()
+        wait_until(console._closing.done)
+        viewer.type('here')
+        viewer.find('> here')
+
+
 class Stuck:
     """Terminals whose commands end only when a test lets them."""
 
