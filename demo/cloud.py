@@ -263,6 +263,11 @@ class Cloud:
         self._api.compute.rebuild_server(server.id, image=image.id)
         return self._settle(server.id, seconds)
 
+    def console_url(self, server: Server) -> str:
+        """Return the URL at which a browser shows a server's console."""
+        found = self._api.compute.create_console(server.id, 'novnc')
+        return str(found['url'])
+
     def last_action(self, server: Server) -> dict[str, typing.Any]:
         """Return the last action on a server and the results of its events."""
         path = f'/servers/{server.id}/os-instance-actions'

@@ -115,6 +115,8 @@ class Guide:
         options = ['--keep', '--state-dir', str(self._state_dir)]
         if self._choices.has_cyborg:
             options.append('--cyborg')
+        if self._choices.has_console:
+            options.append('--console')
         if self._choices.hosts > 1:
             options += ['--hosts', str(self._choices.hosts)]
         if self._choices.transport_url:
@@ -152,6 +154,8 @@ class Guide:
             f'{openstack} flavor show {flavor}',
             *self._server_command(flavor, 'my-server'),
             f'{openstack} server show my-server',
+            *[f'{openstack} console url show --novnc my-server']
+            * self._choices.has_console,
         ]
 
     def _cyborg_commands(self) -> list[str]:

@@ -83,6 +83,13 @@ def _add_parts(parser: argparse.ArgumentParser) -> None:
         help='run Cyborg, too, and demonstrate slots that it manages',
     )
     parser.add_argument(
+        '--console',
+        action='store_true',
+        help='show the consoles of servers in a browser: run '
+        'nova-novncproxy, too, and fetch noVNC with npm or apt-get. With '
+        '--keep, a URL is printed',
+    )
+    parser.add_argument(
         '--accelerators',
         type=pathlib.Path,
         metavar='FILE',

@@ -152,7 +152,8 @@ def nova(stack: stack_lib.Stack) -> Sections:
         }
     (compute,) = stack.computes
     sections['DEFAULT'] |= {'allow_resize_to_same_host': True}
-    return _with_compute(sections, compute)
+    sections = _with_compute(sections, compute)
+    return _with_console(sections, stack) if stack.has_console else sections
 
 
 def nova_compute(
@@ -208,6 +209,27 @@ def _with_compute(sections: Sections, compute: stack_lib.Compute) -> Sections:
             'inventory_file': compute.inventory_file,
             **compute.disk_options,
         },
+    }
+
+
+def _with_console(sections: Sections, stack: stack_lib.Stack) -> Sections:
+    """Return the sections of a cloud that shows consoles in a browser."""
+    port = stack.ports[stack_lib.PROXY]
+    return {
+        **sections,
+        'powervm': {
+            **sections['powervm'],
+            'vnc_port': stack.ports[stack_lib.CONSOLES],
+        },
+        'vnc': {
+            'server_proxyclient_address': stack_lib.ADDRESS,
+            'novncproxy_host': stack_lib.ADDRESS,
+            'novncproxy_port': port,
+            'novncproxy_base_url': f'http://{stack_lib.ADDRESS}:{port}/'
+            'console.html',
+        },
+        # In seconds. The URL that is printed should work for a while.
+        'consoleauth': {'token_ttl': 86400},
     }
 
 

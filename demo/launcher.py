@@ -15,6 +15,7 @@
 import collections.abc
 import dataclasses
 import importlib.resources
+import os
 import pathlib
 import sys
 import time
@@ -22,6 +23,7 @@ import urllib.parse
 
 from demo import cloud as cloud_lib
 from demo import config
+from demo import console
 from demo import emulated_hosts
 from demo import messaging
 from demo import stack as stack_lib
@@ -50,6 +52,7 @@ class Choices:
     :ivar has_cyborg: whether Cyborg is a part of the cloud.
     :ivar transport_url: the message broker.
     :ivar hosts: the number of compute hosts, one or two.
+    :ivar has_console: whether a browser can show the consoles of servers.
     """
 
     inventory: pathlib.Path | None = None
@@ -58,11 +61,12 @@ class Choices:
     has_cyborg: bool = False
     transport_url: str | None = None
     hosts: int = 1
+    has_console: bool = False
 
     @property
     def needs_broker(self) -> bool:
         """Whether services in different processes call one another."""
-        return self.has_cyborg or self.hosts > 1
+        return self.has_cyborg or self.has_console or self.hosts > 1
 
     @property
     def has_default_files(self) -> bool:
@@ -116,7 +120,9 @@ def launch(
     """
     began = time.monotonic()
     hosts = emulated_hosts.start(
-        supervisor, state_dir, _worlds(state_dir, choices)
+        supervisor,
+        state_dir,
+        _worlds(state_dir, choices),
     )
     for host in hosts:
         say(f'{emulated_hosts.NAME} up at {host.url}')
@@ -133,6 +139,9 @@ def launch(
         projects, lambda name: stack.mark_of(name).exists(), _START_TIMEOUT
     ):
         say(f'{project} up after {time.monotonic() - began:.1f} s')
+    if stack.has_console:
+        console.start_proxy(supervisor, stack)
+        say(f'{console.PROXY} up after {time.monotonic() - began:.1f} s')
     if stack.has_compute_processes:
         for service in _start_computes(supervisor, stack):
             say(f'{service} up after {time.monotonic() - began:.1f} s')
@@ -152,8 +161,20 @@ def start_project(
         project,
         '--state-dir',
         str(stack.state_dir),
-        environment=messaging.environment(stack.transport_url),
+        environment={
+            **messaging.environment(stack.transport_url),
+            **_commands_of_host(stack),
+        },
     )
+
+
+def _commands_of_host(stack: stack_lib.Stack) -> dict[str, str]:
+    """Return the variable with which nova-compute finds mkvterm."""
+    if not stack.has_console:
+        return {}
+    path = os.environ.get('PATH', os.defpath)
+    root = stack.computes[0].host.management_root
+    return {'PATH': os.pathsep.join((os.path.join(root, 'bin'), path))}
 
 
 def start_compute(
@@ -205,7 +226,10 @@ def _make_stack(
 ) -> stack_lib.Stack:
     """Choose ports and passwords, and place the inventory files."""
     more = (stack_lib.CYBORG,) if choices.has_cyborg else ()
-    ports = stack_lib.free_ports((*stack_lib.APIS, *more, _QUEUES))
+    consoles = (
+        (stack_lib.PROXY, stack_lib.CONSOLES) if choices.has_console else ()
+    )
+    ports = stack_lib.free_ports((*stack_lib.APIS, *more, *consoles, _QUEUES))
     own_broker = messaging.url(ports.pop(_QUEUES))
     default = own_broker if choices.needs_broker else stack_lib.IN_PROCESS
     etc = state_dir / 'etc'

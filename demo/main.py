@@ -27,6 +27,8 @@ from demo import client_files
 from demo import cloud as cloud_lib
 from demo import command_guide
 from demo import command_line
+from demo import config
+from demo import console_steps
 from demo import expected_providers
 from demo import host as host_lib
 from demo import launcher
@@ -105,7 +107,13 @@ def _parse(
         has_cyborg=arguments.cyborg or arguments.accelerators is not None,
         transport_url=arguments.transport_url,
         hosts=arguments.hosts,
+        has_console=arguments.console,
     )
+    if choices.has_console and (choices.hosts > 1 or choices.has_cyborg):
+        parser.error(
+            '--console is for a cloud of one host without Cyborg: leave out '
+            '--hosts 2, --cyborg and --accelerators'
+        )
     if choices.hosts > 1 and (
         choices.has_cyborg or not choices.has_default_files
     ):
@@ -186,10 +194,13 @@ def _run_children(
     else:
         done = []
         _show_cloud(context)
+    wrong = [step.step for step in done if not step.ok]
+    if done and not wrong and stack.has_console and arguments.keep:
+        url = console_steps.boot_kept_server(context)
+        _say(f'the console of server {console_steps.SERVER}: {url}')
     context.log_off()
     if arguments.json:
         report.write(arguments.json, done)
-    wrong = [step.step for step in done if not step.ok]
     if done:
         seconds = time.monotonic() - began
         _say(f'{len(done) - len(wrong)} steps are ok, after {seconds:.0f} s')

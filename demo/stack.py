@@ -45,6 +45,10 @@ APIS = ('glance', 'keystone', 'neutron', 'nova', 'placement')
 #: The user and the API that a cloud with accelerators has beside these.
 CYBORG = 'cyborg'
 
+#: What a cloud with consoles has beside these: Nova's proxy for browsers, and
+#: the port on which nova-compute serves consoles to it.
+PROXY, CONSOLES = 'novncproxy', 'consoles'
+
 #: The transport URL of services that share a process with their clients.
 IN_PROCESS = 'fake:/'
 
@@ -153,6 +157,16 @@ class Stack:
     def has_cyborg(self) -> bool:
         """Whether Cyborg is a part of the cloud."""
         return self.accelerator_file is not None
+
+    @property
+    def has_console(self) -> bool:
+        """Whether a browser can show the consoles of servers."""
+        return PROXY in self.ports
+
+    @property
+    def novnc(self) -> pathlib.Path:
+        """The directory of the pages that Nova's proxy serves."""
+        return self.state_dir / 'novnc'
 
     @property
     def etc(self) -> pathlib.Path:

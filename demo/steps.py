@@ -24,6 +24,7 @@ import openstack.exceptions
 import requests
 
 from demo import accelerator_steps
+from demo import console_steps
 from demo import display
 from demo import evacuation_steps
 from demo import image_steps
@@ -74,16 +75,18 @@ _END: _Steps = (
     ('Deletion releases everything', server_steps.delete_servers),
 )
 
-#: The steps in a cloud without Cyborg.
-STEPS: _Steps = (
-    *_SLOTS,
-    *_TREE,
+_ONE_GPU: _Steps = (
     ('A flavor with one GPU', server_steps.create_flavor_one),
     ('A server with one GPU', server_steps.boot_one_gpu),
     (
         'Its disk, its port and its config drive',
         server_steps.check_attachments,
     ),
+)
+
+_CONSOLE: _Steps = (('Its console in a browser', console_steps.show_console),)
+
+_TWO_GPUS: _Steps = (
     (
         "The specification's flavor with two GPUs",
         server_steps.create_flavor_two,
@@ -93,6 +96,18 @@ STEPS: _Steps = (
         'A server that requests an allocated GPU',
         server_steps.boot_taken_gpu,
     ),
+)
+
+#: The steps in a cloud without Cyborg.
+STEPS: _Steps = (*_SLOTS, *_TREE, *_ONE_GPU, *_TWO_GPUS, *_END)
+
+#: The steps in a cloud that shows consoles in a browser.
+CONSOLE_STEPS: _Steps = (
+    *_SLOTS,
+    *_TREE,
+    *_ONE_GPU,
+    *_CONSOLE,
+    *_TWO_GPUS,
     *_END,
 )
 
@@ -198,7 +213,9 @@ def run_steps(
     """
     if isinstance(context, two_hosts.Context):
         return _run(TWO_HOST_STEPS, context)
-    return _run(CYBORG_STEPS if context.stack.has_cyborg else STEPS, context)
+    if context.stack.has_cyborg:
+        return _run(CYBORG_STEPS, context)
+    return _run(CONSOLE_STEPS if context.stack.has_console else STEPS, context)
 
 
 def _run(

@@ -525,6 +525,19 @@ class SnapshotRefused(PowerVMError):
     message = 'No image is made of the server: {reason}.'
 
 
+class ConsoleUnavailable(PowerVMError):
+    """The console of an LPAR cannot be shown."""
+
+    code = 'powervm.console'
+    retryable = True
+    message = 'The console of LPAR {lpar_uuid} is not available: {reason}.'
+
+    @property
+    def summary(self) -> str:
+        """Return the reason, marked as the driver's."""
+        return f'PowerVM: {self.fields["reason"]}.'
+
+
 class DiskNotConnected(PowerVMError):
     """The root disk of an LPAR that is to start is not connected to it."""
 

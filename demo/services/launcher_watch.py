@@ -15,7 +15,6 @@
 import os
 import signal
 import stat
-import sys
 import threading
 
 
@@ -38,5 +37,7 @@ def _has_pipe() -> bool:
 
 
 def _wait_and_end() -> None:
-    sys.stdin.read()
+    # Without the lock of sys.stdin, which a forked process would wait for.
+    while os.read(0, 1):
+        pass
     os.kill(os.getpid(), signal.SIGTERM)

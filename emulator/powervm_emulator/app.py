@@ -330,6 +330,7 @@ def make_emulation(
             emulation.close()
             raise
         emulation.at_close.callback(root.close)
+        emulation.served = root.write_commands
     return emulation
 
 

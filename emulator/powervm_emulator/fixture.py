@@ -74,6 +74,7 @@ class Emulator:
         self._server = server.Server(
             self._application, '127.0.0.1', port, context
         )
+        self._application.emulation.served(self._server.url)
 
     @property
     def control(self) -> verbs.Control:

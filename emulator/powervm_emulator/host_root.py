@@ -24,13 +24,16 @@ import itertools
 import os
 import pathlib
 import select
+import shlex
 import shutil
 import string
+import sys
 import threading
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from powervm_emulator import vterm_command
 from powervm_emulator.core import content
 from powervm_emulator.core import contents as contents_module
 from powervm_emulator.core import host as host_module
@@ -44,10 +47,11 @@ Mapping = scsi_mapping.Mapping
 Partition = partition_module.Partition
 _LOCK = 'powervm-emulator.lock'
 # What an emulator makes in the directory, and no other file of it.
-_MADE = ('dev', 'sys', 'var')
+_MADE = ('bin', 'dev', 'sys', 'var')
 _CHUNK = 1 << 20
 _ID_CHARACTERS = 32
 _SIZES = {scsi_mapping.DISK: 'DiskCapacity', scsi_mapping.UNIT: 'UnitCapacity'}
+_COMMANDS = ('mkvterm', 'rmvterm')
 _WAKE = b'\1'
 
 
@@ -95,6 +99,9 @@ class HostRoot:
     are then. What is written to ``sys/block/<name>/device/delete`` removes
     it. A disk that is not mapped any more leaves its link, and no bytes.
 
+    ``bin`` has ``mkvterm`` and ``rmvterm`` for the PATH of such programs, once
+    it is known where the emulator is served.
+
     If the partition is a Virtual I/O Server, the disks that it maps are files
     below the paths that its mappings have as BackingDeviceName.
 
@@ -135,6 +142,19 @@ class HostRoot:
         _clear(self._root)
         (self._root / _LOCK).unlink()
         os.close(self._lock)
+
+    def write_commands(self, url: str) -> None:
+        """Write the commands of the partition that ask this emulator.
+
+        :param url: where it is served.
+        """
+        directory = self._root / 'bin'
+        directory.mkdir()
+        for name in _COMMANDS:
+            words = sys.executable, '-I', vterm_command.__file__, url, name
+            script = directory / name
+            script.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+            script.chmod(0o700)
 
     def settle(self) -> None:
         """Show what has become of the mappings; the host is held."""

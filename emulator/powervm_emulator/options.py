@@ -158,8 +158,8 @@ def _add_host_options(parser: argparse.ArgumentParser) -> None:
         metavar='DIR',
         action='append',
         help='directory for what programs on the management partition see '
-        'as /sys and /dev: a scan there makes mapped disks appear; once for '
-        'each host (default: none)',
+        'as /sys and /dev: a scan there makes mapped disks appear; its bin '
+        'has mkvterm and rmvterm; once for each host (default: none)',
     )
     parser.add_argument(
         '--seed',

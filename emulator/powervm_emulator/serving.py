@@ -177,11 +177,13 @@ def _servers(
     context = tls.context(files) if files else None
     for application, port in zip(applications, options.port, strict=True):
         try:
-            yield server.Server(application, options.host, port, context)
+            made = server.Server(application, options.host, port, context)
         except OSError as error:
             raise ServeError(
                 f'cannot listen on {options.host} port {port}: {error}'
             ) from error
+        application.emulation.served(made.url)
+        yield made
 
 
 def _run(servers: Sequence[server.Server]) -> None:

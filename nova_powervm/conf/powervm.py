@@ -16,14 +16,20 @@ import contextlib
 import dataclasses
 import ipaddress
 import urllib.parse
+from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
+from typing import TypeAlias
 
 from oslo_config import cfg
 
 from nova_powervm import exception
 from nova_powervm.conf import bridge_mappings
 from nova_powervm.lpar import shared_ethernet
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 #: Default of ``rest_read_timeout``, in seconds.
 READ_TIMEOUT = 30
@@ -284,6 +290,42 @@ user, and not by privilege separation. This is for emulated hosts: it is the
 directory of ``powervm-emulator --host-root``.
 """,
     ),
+    cfg.PortOpt(
+        'vnc_port',
+        default=5901,
+        min=1,
+        help="""
+Port on which nova-compute serves the consoles of all instances to Nova's
+proxies.
+
+nova-compute listens on the address ``[vnc]server_proxyclient_address`` as soon
+as somebody asks for a console. The data is not encrypted: use a network that
+connects the compute hosts with the proxies only.
+""",
+    ),
+    cfg.ListOpt(
+        'vnc_allowed_clients',
+        default=[],
+        help="""
+Addresses or networks of the clients that can connect to ``vnc_port``: those of
+nova-novncproxy. Example: ``192.0.2.10,2001:db8::/64``.
+
+If empty, all clients can connect. A console has a random path without which
+nobody gets it in either case.
+""",
+    ),
+    cfg.BoolOpt(
+        'vnc_close_other_terminals',
+        default=False,
+        help="""
+Whether a user who asks for the console of a server closes a terminal of its
+LPAR that somebody else has open.
+
+An LPAR has one terminal. If an administrator of the host has opened it in a
+shell (``mkvterm``), the console is refused with this reason until the terminal
+is closed (``rmvterm``). If this option is true, it is closed at once.
+""",
+    ),
     cfg.StrOpt(
         'metrics_file',
         help="""
@@ -379,6 +421,11 @@ class Settings:
     )
     provision_vlans: bool = True
     management_root: str = '/'
+    #: Where consoles are served; the address is an option of Nova.
+    vnc_host: str = '127.0.0.1'
+    vnc_port: int = 5901
+    vnc_allowed_clients: Sequence[Network] = ()
+    vnc_close_other_terminals: bool = False
     metrics_file: str | None = None
     skip_free_provider_reads: bool = False
 
@@ -412,11 +459,26 @@ def read_settings(group: Any) -> Settings:
         bridge_mappings=bridge_mappings.parse_mappings(group.bridge_mappings),
         provision_vlans=group.provision_vlans,
         management_root=group.management_root,
+        vnc_port=group.vnc_port,
+        vnc_allowed_clients=[*_networks(group.vnc_allowed_clients)],
+        vnc_close_other_terminals=group.vnc_close_other_terminals,
         metrics_file=group.metrics_file,
         skip_free_provider_reads=group.skip_free_provider_reads,
     )
     check_server(settings.server)
     return settings
+
+
+def _networks(items: Iterable[str]) -> Iterator[Network]:
+    for item in items:
+        try:
+            yield ipaddress.ip_network(item)
+        except ValueError as error:
+            raise exception.ConfigurationError(
+                reason=f"[powervm]vnc_allowed_clients has '{item}', which is "
+                f'no address or network ({error}). Valid ones look like '
+                '192.0.2.10 and 192.0.2.0/24'
+            ) from error
 
 
 def check_server(server: Server) -> None:

@@ -16,6 +16,7 @@ import dataclasses
 
 from nova_powervm.ops import apply
 from nova_powervm.ops import claiming
+from nova_powervm.ops import consoles
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import host
 from nova_powervm.ops import images
@@ -47,6 +48,7 @@ class HostOperations:
     :param partitions: The host's LPARs.
     :param records: Nova's records of instances.
     :param disks: The disk driver.
+    :param consoles: The consoles of LPARs.
     """
 
     host: host.HostOps
@@ -64,3 +66,4 @@ class HostOperations:
     partitions: interfaces.Partitions
     records: interfaces.Records
     disks: disk_interfaces.Disks
+    consoles: consoles.Consoles

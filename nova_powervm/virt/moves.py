@@ -33,6 +33,7 @@ from nova_powervm.ops import apply
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import power
 from nova_powervm.virt import builds
+from nova_powervm.virt import consoles
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import instance_claims
@@ -70,6 +71,7 @@ class Moves:
     :param build: Builds instances.
     :param removal: Removes instances.
     :param deferred: Instances to start.
+    :param shown: The consoles of instances.
     :param host: Nova's name of this host.
     """
 
@@ -85,6 +87,7 @@ class Moves:
         build: builds.Builds,
         removal: removals.Removals,
         deferred: deferred_starts.DeferredStarts,
+        shown: consoles.InstanceConsoles,
         host: str,
     ) -> None:
         self._lpars = lpars
@@ -97,6 +100,7 @@ class Moves:
         self._builds = build
         self._removals = removal
         self._deferred_starts = deferred
+        self._consoles = shown
         self._host = host
 
     def migrate_disk_and_power_off(
@@ -136,6 +140,7 @@ class Moves:
                     context, instance, move, flavor
                 ),
             )
+        self._consoles.forget(instance)
 
     @contextlib.contextmanager
     def _refused_moves(self, instance: Any) -> Iterator[None]:

@@ -31,7 +31,7 @@ from nova.compute import task_states
 from oslo_log import log as logging
 
 from nova_powervm.lpar import network_ports
-from nova_powervm.virt import record_changes
+from nova_powervm.virt import system_metadata
 from nova_powervm.virt import vifs
 
 LOG = logging.getLogger(__name__)
@@ -89,7 +89,10 @@ class NovaInstanceMetadata:
             new = set(keys) - set(self.read())
             if new:
                 suffix = _of_host(self._host)
-                self._write({key + suffix: self._host for key in new})
+                items = {key + suffix: self._host for key in new}
+                system_metadata.change(
+                    self._instance, lambda known: known.update(items)
+                )
         except Exception as error:
             # Any error of Nova's database or RPC: a build must not fail
             # because of its clean-up.
@@ -100,39 +103,6 @@ class NovaInstanceMetadata:
                 {'keys': ', '.join(sorted(keys)), 'error': error},
                 instance=self._instance,
             )
-
-    def _write(self, items: dict[str, str]) -> None:
-        """Add items to Nova's record and to the caller's object."""
-        recorded = _change(self._instance.uuid, lambda old: old.update(items))
-        if 'system_metadata' not in self._instance:
-            return
-        if 'system_metadata' in self._instance.obj_what_changed():
-            # The caller will save it.
-            self._instance.system_metadata.update(items)
-        else:
-            self._instance.system_metadata = recorded
-            self._instance.obj_reset_changes(['system_metadata'])
-
-
-def _change(
-    uuid: str, change: Callable[[dict[str, str]], object]
-) -> dict[str, str]:
-    """Change the system metadata of an instance as recorded now.
-
-    Saving an instance replaces all of its metadata. Therefore load it again,
-    so as not to lose what others have written meanwhile.
-
-    :param change: Changes the metadata in place.
-    :returns: The changed metadata.
-    """
-    instance = objects.Instance.get_by_uuid(
-        nova_context.get_admin_context(),
-        uuid,
-        expected_attrs=['system_metadata'],
-    )
-    change(instance.system_metadata)
-    record_changes.save_metadata(instance)
-    return dict(instance.system_metadata)
 
 
 class NovaPortRecords:
@@ -157,7 +127,9 @@ class NovaPortRecords:
         """Remove a key of this host from all instances."""
         for instance in self._with_metadata():
             if key in _keys(instance, self._host):
-                _change(instance.uuid, self._without(key))
+                system_metadata.change_recorded(
+                    instance.uuid, self._without(key)
+                )
 
     def _with_metadata(self) -> list[Any]:
         """Return the instances that may have keys of this host.

@@ -23,6 +23,7 @@ from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
 from nova_powervm.ops import power
 from nova_powervm.ops import removal
+from nova_powervm.virt import consoles
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import port_records
 from nova_powervm.virt import shared_storage
@@ -41,6 +42,7 @@ class Removals:
     :param storage: The storage that hosts share.
     :param start: Whether nova-compute is starting.
     :param deferred: Instances to start.
+    :param shown: The consoles of instances.
     :param host: Nova's name of this host.
     """
 
@@ -52,6 +54,7 @@ class Removals:
         storage: shared_storage.SharedStorage,
         start: startup.Startup,
         deferred: deferred_starts.DeferredStarts,
+        shown: consoles.InstanceConsoles,
         host: str,
     ) -> None:
         self._removal = removals
@@ -60,6 +63,7 @@ class Removals:
         self._storage = storage
         self._startup = start
         self._deferred_starts = deferred
+        self._consoles = shown
         self._host = host
 
     def destroy(self, instance: Any, destroy_disks: bool) -> None:
@@ -105,6 +109,7 @@ class Removals:
     def remove(self, instance: Any, *, delete_disks: bool) -> None:
         """Remove an instance's LPAR, and the VLANs that only it has used."""
         self._deferred_starts.forget(instance)
+        self._consoles.forget(instance)
         self._removal.destroy(instance.uuid, delete_disks=delete_disks)
         self._network.release_unused(
             port_records.NovaInstanceMetadata(instance, self._host)

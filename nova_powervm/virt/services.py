@@ -34,6 +34,7 @@ from nova_powervm.inventory_file import InventoryFile
 from nova_powervm.ops import apply
 from nova_powervm.ops import burn
 from nova_powervm.ops import claiming
+from nova_powervm.ops import consoles as console_ops
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import host
 from nova_powervm.ops import images
@@ -50,8 +51,10 @@ from nova_powervm.powervm import events
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
+from nova_powervm.powervm import terminals
 from nova_powervm.powervm import vif
 from nova_powervm.virt import builds
+from nova_powervm.virt import consoles
 from nova_powervm.virt import cycle_metrics
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import drivers
@@ -154,6 +157,9 @@ class Services:
         self.builds = builds.Builds(
             lpars, describes, operations.partitions, self.storage, node.name
         )
+        self.consoles = consoles.InstanceConsoles(
+            operations.consoles, node.name
+        )
         self.removals = removals.Removals(
             operations.removal,
             operations.partitions,
@@ -161,6 +167,7 @@ class Services:
             self.storage,
             self.startup,
             self.deferred_starts,
+            self.consoles,
             node.name,
         )
         self.move_questions = move_questions.MoveQuestions(
@@ -183,6 +190,7 @@ class Services:
             self.builds,
             self.removals,
             self.deferred_starts,
+            self.consoles,
             node.name,
         )
         self.network_adapters = network_adapters.NetworkAdapters(
@@ -232,6 +240,7 @@ def read_settings() -> options.Settings:
         settings,
         disk_overcommitment=CONF.disk_allocation_ratio
         or CONF.initial_disk_allocation_ratio,
+        vnc_host=CONF.vnc.server_proxyclient_address,
     )
 
 
@@ -264,6 +273,7 @@ def start(
         operations = _assemble(
             settings, nodename, virtapi, inventory, adapter, additions
         )
+        undo.callback(operations.consoles.stop)
         snapshot = _wait_for_host(settings.server, operations)
         operations.claims.check_inventory_conflicts(snapshot)
         operations.sweep.run(sweep.When.START)
@@ -390,6 +400,16 @@ def _assemble(
         partitions=lpars,
         records=nova_records,
         disks=disks,
+        consoles=console_ops.Consoles(
+            terminals.LocalTerminals(
+                adapter, closes_others=settings.vnc_close_other_terminals
+            ),
+            console_ops.Address(
+                settings.vnc_host,
+                settings.vnc_port,
+                settings.vnc_allowed_clients,
+            ),
+        ),
     )
 
 

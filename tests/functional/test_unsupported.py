@@ -196,20 +196,12 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         # The guest was not restarted.
         self.assert_unchanged()
 
-    def story_console_log_and_vnc_console_are_refused(self):
+    def story_console_log_is_refused(self):
         self.assertEqual(
             (501, 'The requested functionality is not supported.'),
             self.api_refusal(self.request_action, 'os-getConsoleOutput', {}),
         )
         self.assert_logged_once('PowerVM: the console log is not supported')
-        console = {'remote_console': {'protocol': 'vnc', 'type': 'novnc'}}
-        status, _ = self.api_refusal(
-            self.api.api_post,
-            f'/servers/{self.server["id"]}/remote-consoles',
-            console,
-        )
-        self.assertEqual(501, status)
-        self.assert_logged_once('PowerVM: a VNC console is not supported')
         self.assert_unchanged()
 
     def story_diagnostics_are_refused_from_2_48_on(self):

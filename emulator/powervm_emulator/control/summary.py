@@ -34,7 +34,9 @@ def state(emulation: emulation_module.Emulation) -> JSON:
             | _children(host, found)
             | {
                 'partitions': [
-                    partition_module.summary(other) | _children(host, other)
+                    partition_module.summary(other)
+                    | {'terminal': _terminal(host, other)}
+                    | _children(host, other)
                     for other in host.of_type(
                         partition_module.Partition, found
                     )
@@ -48,6 +50,15 @@ def state(emulation: emulation_module.Emulation) -> JSON:
         'sessions': len(host.sessions),
         'powered_on': not host.is_off,
     }
+
+
+def _terminal(
+    host: host_module.Host, found: partition_module.Partition
+) -> JSON | None:
+    """Tell the port of an open terminal, which is None for some."""
+    if found.uuid not in host.terminals:
+        return None
+    return {'port': host.terminals.port(found.uuid)}
 
 
 def _children(host: host_module.Host, found: resource.Resource | None) -> JSON:

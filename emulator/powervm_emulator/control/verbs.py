@@ -29,6 +29,7 @@ from powervm_emulator.control import disks
 from powervm_emulator.control import lookup
 from powervm_emulator.control import requests
 from powervm_emulator.control import summary
+from powervm_emulator.control import terminals
 from powervm_emulator.core import emulation as emulation_module
 from powervm_emulator.core import errors
 from powervm_emulator.core import jobs as jobs_module
@@ -49,7 +50,7 @@ Partition = partition_module.Partition
 JSON = dict[str, Any]
 
 
-class Control(requests.Requests):
+class Control(requests.Requests, terminals.Terminals):
     """The verbs of the control plane of one emulator.
 
     :param emulation: the emulator, of which no world need be loaded.
@@ -218,6 +219,7 @@ class Control(requests.Requests):
             self._emulation.jobs.forget()
             self._host.sessions.expire()
             self._host.events.forget()
+            self._host.terminals.close_all()
         self._emulation.connections.cut()
 
     def power_on_system(self) -> None:
@@ -380,7 +382,7 @@ def _run_in_thread(function: Callable[..., None], *args: Any) -> None:
 #: Every verb: its name and the method of :class:`Control`.
 VERBS: dict[str, Callable[..., Any]] = {
     name: function
-    for owner in (Control, requests.Requests)
+    for owner in (Control, requests.Requests, terminals.Terminals)
     for name, function in vars(owner).items()
     if not name.startswith('_')
 }

@@ -14,6 +14,7 @@
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from powervm_emulator.core import connections as connections_module
@@ -66,6 +67,7 @@ class Emulation:
     :ivar event_wait: seconds that a poll waits for events.
     :ivar world: the document of the world that was loaded last.
     :ivar at_close: what is done first at its end.
+    :ivar served: called with the URL when there is one.
     :ivar starting: the partitions that start when the power returns, each
         with its RMC state.
     """
@@ -88,6 +90,7 @@ class Emulation:
     at_close: contextlib.ExitStack = dataclasses.field(
         default_factory=contextlib.ExitStack
     )
+    served: Callable[[str], None] = lambda url: None
     starting: list[tuple[Any, str]] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -98,6 +101,7 @@ class Emulation:
         self.at_close.close()
         with self.host.changing():
             self.host.events.close()
+            self.host.terminals.stop()
             self.host.contents.close()
             self.host.site.leave(self.host)
         self.token_files.close()

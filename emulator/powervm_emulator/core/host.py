@@ -30,6 +30,7 @@ from powervm_emulator.core import events as events_module
 from powervm_emulator.core import resource
 from powervm_emulator.core import sessions as sessions_module
 from powervm_emulator.core import site as site_module
+from powervm_emulator.core import terminals as terminals_module
 
 
 def do_nothing() -> None:
@@ -87,6 +88,7 @@ class Host:
         self.behaviour = Behaviour()
         self.contents = contents_module.Contents()
         self.events = events_module.Events(self.condition, clock)
+        self.terminals = terminals_module.Terminals()
         self.sessions = sessions_module.Sessions(
             username, password, _new_token
         )
@@ -183,6 +185,7 @@ class Host:
             raise
         finally:
             self._silent = False
+        self.terminals.close_all()
         self.site.drop_contents(shared)
 
     def find(self, kind: str, uuid: str) -> Resource | None:

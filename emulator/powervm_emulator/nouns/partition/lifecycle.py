@@ -181,6 +181,7 @@ def delete(host: Host, partition: Partition) -> None:
     host.stamp(partition.system)
     scsi_mapping.orphan(host, partition)
     host.contents.drop_server(partition.uuid)
+    host.terminals.close(partition.uuid)
     ownership.release(host, partition)
     bridge_update.forget(host, partition)
     usage.settle(host.site)

@@ -26,6 +26,7 @@ from powervm_emulator.nouns.partition import lifecycle
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import power
 from powervm_emulator.nouns.partition import quick_properties
+from powervm_emulator.nouns.partition import terminal
 
 
 def _noun(
@@ -48,7 +49,7 @@ def _noun(
         update=lifecycle.update,
         delete=lifecycle.delete,
         quick=quick_properties.PROPERTIES | properties,
-        operations={**power.BY_NAME, **operations},
+        operations={**power.BY_NAME, **terminal.BY_NAME, **operations},
         world=noun.WorldKey(
             key,
             (managed_system.KIND,),

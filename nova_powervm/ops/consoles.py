@@ -1,0 +1,382 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The consoles of LPARs: their terminals, their paths and their clients."""
+
+import asyncio
+import contextlib
+import dataclasses
+import threading
+from collections.abc import AsyncIterator
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Coroutine
+from concurrent import futures
+from typing import Any
+from typing import Protocol
+from typing import TypeVar
+
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.ops import console_listener
+
+LOG = logging.getLogger(__name__)
+
+_R = TypeVar('_R')
+Limits = console_listener.Limits
+
+#: The seconds that a service that is stopping waits for terminals to close.
+_PARTING_SECONDS = 5
+
+
+class Terminals(Protocol):
+    """The terminals of the host's LPARs."""
+
+    def open(self, lpar_uuid: str) -> int:
+        """Open the terminal of an LPAR, unless it is open.
+
+        :returns: The port of the loopback interface where it is served.
+        :raises exception.PowerVMError: The host cannot open it.
+        """
+
+    def close(self, lpar_uuid: str) -> None:
+        """Close the terminal of an LPAR, but not one of somebody else.
+
+        :raises exception.PowerVMError: The host cannot close it.
+        """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Address:
+    """Where clients find the consoles.
+
+    :param host: The only address that is listened on.
+    :param port: The only port.
+    :param allowed: The networks of clients; if empty, all.
+    """
+
+    host: str
+    port: int
+    allowed: Collection[options.Network] = ()
+
+
+class Consoles:
+    """The consoles of a host.
+
+    A daemon thread with an asyncio loop, which starts with the first console,
+    has all that changes here. Opening and closing a terminal takes a command,
+    which runs in another daemon thread: neither keeps a process from ending.
+
+    :param terminals: Opens and closes terminals.
+    :param address: Where to listen.
+    :param limits: What clients may cost.
+    :param new_loop: Makes the loop, which has the clock.
+    """
+
+    def __init__(
+        self,
+        terminals: Terminals,
+        address: Address,
+        limits: Limits | None = None,
+        new_loop: Callable[
+            [], asyncio.AbstractEventLoop
+        ] = asyncio.new_event_loop,
+    ) -> None:
+        self._terminals = terminals
+        self.address = address
+        self._limits = limits or Limits()
+        self._new_loop = new_loop
+        # Guards the thread and its loop; all else belongs to the loop.
+        self._guard = threading.Lock()
+        self._is_stopped = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._consoles: dict[str, _Console] = {}
+        self._starting = asyncio.Lock()
+        self._listener = console_listener.Listener(
+            self._enter, address.allowed, self._limits
+        )
+
+    def open(self, lpar_uuid: str, path: str) -> str:
+        """Open the console of an LPAR, and listen for its clients.
+
+        The terminal closes some time after its last client, and opens for the
+        next one.
+
+        :param path: Its path, unless it has one already.
+        :returns: Its path.
+        :raises exception.ConsoleUnavailable: The terminal cannot be opened, or
+            the address cannot be listened on.
+        """
+        return self._call(lpar_uuid, self._open(lpar_uuid, path))
+
+    def close(self, lpar_uuid: str) -> None:
+        """Close the console of an LPAR; its path is not valid any more.
+
+        A failure is only logged.
+        """
+        self._call(lpar_uuid, self._close(lpar_uuid))
+
+    def has(self, lpar_uuid: str) -> bool:
+        """Return whether an LPAR has a console."""
+        return lpar_uuid in self._consoles
+
+    def stop(self) -> None:
+        """Close all consoles for good, without waiting long for the host."""
+        with self._guard:
+            self._is_stopped = True
+            loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        with contextlib.suppress(futures.TimeoutError):
+            asyncio.run_coroutine_threadsafe(self._stop(), loop).result(
+                _PARTING_SECONDS
+            )
+        loop.call_soon_threadsafe(loop.stop)
+
+    def _call(self, lpar_uuid: str, coroutine: Coroutine[Any, Any, _R]) -> _R:
+        """Run a coroutine in the thread, which starts if need be."""
+        with self._guard:
+            if self._is_stopped:
+                coroutine.close()
+                raise exception.ConsoleUnavailable(
+                    lpar_uuid=lpar_uuid, reason='nova-compute is stopping'
+                )
+            if self._loop is None:
+                self._loop = self._new_loop()
+                threading.Thread(
+                    target=_run,
+                    args=(self._loop,),
+                    name='powervm-consoles',
+                    daemon=True,
+                ).start()
+            done = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        return done.result()
+
+    async def _open(self, lpar_uuid: str, path: str) -> str:
+        await self._listen(lpar_uuid)
+        console = self._consoles.setdefault(
+            lpar_uuid,
+            _Console(lpar_uuid, path, self._terminals, self._limits),
+        )
+        await console.open()
+        return console.path
+
+    async def _listen(self, lpar_uuid: str) -> None:
+        host, port = self.address.host, self.address.port
+        async with self._starting:
+            try:
+                await self._listener.start(host, port)
+            except OSError as error:
+                raise exception.ConsoleUnavailable(
+                    lpar_uuid=lpar_uuid,
+                    reason=f'nova-compute cannot listen on {host} port '
+                    f'{port} ({error.strerror}). Check '
+                    '[vnc]server_proxyclient_address and [powervm]vnc_port',
+                ) from error
+
+    async def _close(self, lpar_uuid: str) -> None:
+        console = self._consoles.pop(lpar_uuid, None)
+        if console is None:
+            # An earlier process may have left its terminal open.
+            console = _Console(lpar_uuid, '', self._terminals, self._limits)
+            console.is_open = True
+        await console.end()
+
+    async def _stop(self) -> None:
+        self._listener.stop()
+        await asyncio.gather(
+            *(
+                console.end()
+                for console in self._consoles.values()
+                if console.is_open
+            )
+        )
+
+    @contextlib.asynccontextmanager
+    async def _enter(
+        self, path: str
+    ) -> AsyncIterator[console_listener.Streams]:
+        """Have a client view the console with a path."""
+        found = [one for one in self._consoles.values() if one.path == path]
+        if not found:
+            raise console_listener.UnknownPath
+        async with found[0].viewed() as terminal:
+            yield terminal
+
+
+class _Console:
+    """One console; all of it belongs to the loop.
+
+    :ivar is_open: Whether its terminal may be open.
+    """
+
+    def __init__(
+        self, lpar_uuid: str, path: str, terminals: Terminals, limits: Limits
+    ) -> None:
+        self.path = path
+        self.is_open = False
+        self._lpar_uuid = lpar_uuid
+        self._terminals = terminals
+        self._limits = limits
+        self._clients: set[asyncio.Task[Any]] = set()
+        # One command at a time, so that none finds what another one leaves.
+        self._command = asyncio.Lock()
+        self._opening: asyncio.Task[int] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    async def open(self) -> int:
+        """Open the terminal, for a client that may come.
+
+        The host is asked each time: if somebody else has closed the terminal,
+        its port can be that of another LPAR by now.
+
+        :returns: The port of the terminal.
+        """
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._run_open())
+        try:
+            async with asyncio.timeout(self._limits.command):
+                port = await asyncio.shield(self._opening)
+        except TimeoutError as error:
+            raise exception.ConsoleUnavailable(
+                lpar_uuid=self._lpar_uuid,
+                reason='mkvterm has not ended within '
+                f'{self._limits.command:g} seconds',
+            ) from error
+        self._rest()
+        return port
+
+    @contextlib.asynccontextmanager
+    async def viewed(self) -> AsyncIterator[console_listener.Streams]:
+        """Connect the current task with the terminal."""
+        if len(self._clients) >= self._limits.viewers:
+            raise exception.ConsoleUnavailable(
+                lpar_uuid=self._lpar_uuid,
+                reason=f'it has {self._limits.viewers} viewers already',
+            )
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - for mypy
+        self._clients.add(task)
+        try:
+            streams = await self._connect()
+            try:
+                yield streams
+            finally:
+                console_listener.close(streams[1], self._limits.closing)
+        finally:
+            self._clients.discard(task)
+            self._rest()
+
+    async def _connect(self) -> console_listener.Streams:
+        port = await self.open()
+        try:
+            return await asyncio.open_connection('127.0.0.1', port)
+        except OSError as error:
+            raise exception.ConsoleUnavailable(
+                lpar_uuid=self._lpar_uuid,
+                reason=f'its terminal on port {port} does not answer '
+                f'({error.strerror})',
+            ) from error
+
+    async def end(self) -> None:
+        """Let all clients go, and close the terminal."""
+        clients = tuple(self._clients)
+        for client in clients:
+            client.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
+        await self._shut()
+
+    def _rest(self) -> None:
+        """Close the terminal in a while if nobody views it until then."""
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = asyncio.get_running_loop().call_later(
+            self._limits.idle, self._close_idle
+        )
+
+    def _close_idle(self) -> None:
+        if not self._clients:
+            self._closing = asyncio.create_task(self._shut())
+
+    async def _shut(self) -> None:
+        """Close the terminal; only log a failure."""
+        if self._idle is not None:
+            self._idle.cancel()
+        reason: object = f'no end within {self._limits.command:g} seconds'
+        try:
+            async with asyncio.timeout(self._limits.command):
+                await asyncio.shield(asyncio.create_task(self._run_close()))
+            return
+        except TimeoutError:
+            pass
+        except exception.PowerVMError as error:
+            reason = error
+        LOG.warning(
+            'The terminal of LPAR %(lpar_uuid)s is not closed: %(reason)s. '
+            'Until `rmvterm --id <number of the LPAR>` closes it, nobody else '
+            'can open it on the host.',
+            {'lpar_uuid': self._lpar_uuid, 'reason': reason},
+        )
+
+    async def _run_open(self) -> int:
+        async with self._command:
+            port = await _in_thread(self._terminals.open, self._lpar_uuid)
+            self.is_open = True
+            return port
+
+    async def _run_close(self) -> None:
+        async with self._command:
+            # A client may have come meanwhile, or another command.
+            if self.is_open and not self._clients:
+                await _in_thread(self._terminals.close, self._lpar_uuid)
+                self.is_open = False
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    # Not much is left to do, and nobody waits for it.
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    loop.close()
+
+
+def _in_thread(
+    function: Callable[[str], _R], lpar_uuid: str
+) -> 'asyncio.Future[_R]':
+    """Run a command in a daemon thread of its own.
+
+    At the end of a process, Python waits for the threads of a pool.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[_R] = loop.create_future()
+
+    def finish(settle: Callable[[Any], None], value: object) -> None:
+        if not done.done():
+            settle(value)
+
+    def run() -> None:
+        outcome: tuple[Callable[[Any], None], object]
+        try:
+            outcome = done.set_result, function(lpar_uuid)
+        except Exception as error:
+            outcome = done.set_exception, error
+        # The loop may have ended meanwhile.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(finish, *outcome)
+
+    threading.Thread(target=run, name='powervm-terminal', daemon=True).start()
+    return done

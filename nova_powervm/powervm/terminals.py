@@ -1,0 +1,117 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The terminals of LPARs, which only the management partition can open.
+
+pypowervm can also listen for clients from outside, but a single one that says
+nothing ends its thread for good. Therefore only what concerns the terminal
+itself is used here; :mod:`nova_powervm.ops.console_listener` does the rest.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+from pypowervm import adapter as pvm_adapter
+from pypowervm import exceptions as pvm
+from pypowervm.tasks import vterm
+
+from nova_powervm import exception
+from nova_powervm.powervm import rest_errors
+
+
+class LocalTerminals:
+    """Opens and closes terminals with the commands mkvterm and rmvterm.
+
+    :param adapter: An adapter with a session that has logged on.
+    :param closes_others: Whether to close a terminal that somebody else has
+        open, in order to open it.
+    """
+
+    def __init__(
+        self, adapter: pvm_adapter.Adapter, *, closes_others: bool
+    ) -> None:
+        self._adapter = adapter
+        self._closes_others = closes_others
+
+    def open(self, lpar_uuid: str) -> int:
+        """Open the terminal of an LPAR, unless it is open.
+
+        :returns: The port of the loopback interface where it is served.
+        :raises exception.ConsoleUnavailable: It is open elsewhere, or the
+            host cannot open it.
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+        port = self._make(lpar_uuid, closes_others=self._closes_others)
+        if port is None:
+            raise exception.ConsoleUnavailable(
+                lpar_uuid=lpar_uuid,
+                reason='an administrator of the host has its terminal open, '
+                'of which there is only one. It is available when that one '
+                'is closed (rmvterm); [powervm]vnc_close_other_terminals '
+                'closes it for whoever asks for the console',
+            )
+        return port
+
+    def close(self, lpar_uuid: str) -> None:
+        """Close the terminal of an LPAR, but not one of somebody else.
+
+        mkvterm alone tells whose it is: it has no port for a terminal that
+        was opened in a shell. If none is open, it opens one.
+
+        :raises exception.ConsoleUnavailable: The host cannot close it.
+        """
+        try:
+            if self._make(lpar_uuid, closes_others=False) is not None:
+                with _translated(lpar_uuid):
+                    vterm.close_vterm(self._adapter, lpar_uuid)
+        except exception.PartitionNotFound:
+            # It has gone with its LPAR.
+            return
+
+    def _make(self, lpar_uuid: str, *, closes_others: bool) -> int | None:
+        if not self._adapter.traits.local_api:
+            raise exception.ConsoleUnavailable(
+                lpar_uuid=lpar_uuid,
+                reason='nova-compute logs on to the REST API with a '
+                'password. Only on the management partition (NovaLink) '
+                'itself, without [powervm]rest_username and rest_password, '
+                'can it open terminals',
+            )
+        with _translated(lpar_uuid):
+            port: int | None = vterm.open_localhost_vnc_vterm(
+                self._adapter, lpar_uuid, force=closes_others
+            )
+        return port
+
+
+@contextlib.contextmanager
+def _translated(lpar_uuid: str) -> Iterator[None]:
+    """Translate the errors of the commands, and of the questions for them."""
+    try:
+        with rest_errors.translated(f'using the terminal of LPAR {lpar_uuid}'):
+            yield
+    except FileNotFoundError as error:
+        raise exception.ConsoleUnavailable(
+            lpar_uuid=lpar_uuid,
+            reason=f'the command {error.filename} is not in the PATH of '
+            'nova-compute. It belongs to NovaLink',
+        ) from error
+    except exception.RestError as error:
+        below = error.__cause__
+        if isinstance(below, pvm.HttpNotFound):
+            raise exception.PartitionNotFound(uuid=lpar_uuid) from error
+        if isinstance(below, pvm.VNCBasedTerminalFailedToOpen):
+            reason = ' '.join(str(below).split())
+            raise exception.ConsoleUnavailable(
+                lpar_uuid=lpar_uuid, reason=reason.rstrip('.')
+            ) from error
+        raise
