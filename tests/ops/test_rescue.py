@@ -126,8 +126,12 @@ class RescueTestCase(base.HostTestCase):
 
 
 @ddt.ddt
-class CommonMixin:
-    """What holds wherever the disks are."""
+class RescueTest(RescueTestCase):
+    """What holds wherever the disks are; here in a volume group."""
+
+    def vios_uuid(self):
+        """Return the uuid of a server with the disks."""
+        return self.disks._groups.vios
 
     def test_rescue_puts_its_disk_in_place_of_root_disk(self):
         self.rescue()
@@ -343,13 +347,7 @@ class CommonMixin:
         self.assertEqual(before + 1, self.disks.capacity().reserved_gb)
 
 
-class LocalRescueTest(CommonMixin, RescueTestCase):
-    def vios_uuid(self):
-        """Return the uuid of the server with the disks."""
-        return self.disks._groups.vios
-
-
-class PoolRescueTest(CommonMixin, RescueTestCase):
+class PoolRescueTest(RescueTest):
     disk_driver = 'ssp'
 
     def vios_uuid(self):
@@ -364,6 +362,3 @@ class PoolRescueTest(CommonMixin, RescueTestCase):
         )
 
         self.assertEqual([], self.changes())
-
-
-del CommonMixin
