@@ -115,7 +115,7 @@ class LparOps:
         """Refuse to begin or end a rescue before the guest is stopped.
 
         :raises exception.InsufficientSpace: There is not enough space.
-        :raises exception.RestBusy: A Virtual I/O Server does not run.
+        :raises exception.RestError: The disks could not be connected anew.
         """
         if any(isinstance(step, steps.Reconnect) for step in plan.steps):
             self.readers.disks.check_reconnect(wanted.lpar_uuid)

@@ -261,7 +261,8 @@ class Disks(Protocol):
         """Verify that the storage of an LPAR can be connected anew.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :raises exception.RestBusy: A Virtual I/O Server does not run.
+        :raises exception.RestError: A Virtual I/O Server does not run, or
+            some of the storage is where the driver does not look.
         """
 
     def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
@@ -274,8 +275,8 @@ class Disks(Protocol):
 
         :param lpar_uuid: Upper-case PowerVM uuid.
         :param rescued: Whether the rescue disk comes first.
-        :raises exception.RestBusy: A Virtual I/O Server does not run; nothing
-            was changed.
+        :raises exception.RestError: As :meth:`check_reconnect`; nothing was
+            changed.
         """
 
     def delete_rescue(self, lpar_uuid: str) -> None:

@@ -19,6 +19,7 @@ each kill in :mod:`.test_kills`.
 import base64
 import dataclasses
 import hashlib
+from typing import ClassVar
 
 import ddt
 from pypowervm.wrappers import storage as pvm_storage
@@ -129,6 +130,9 @@ class RescueTestCase(base.HostTestCase):
 class RescueTest(RescueTestCase):
     """What holds wherever the disks are; here in a volume group."""
 
+    #: Options with which new disks are made elsewhere.
+    other_options: ClassVar = {'volume_group': 'rootvg'}
+
     def vios_uuid(self):
         """Return the uuid of a server with the disks."""
         return self.disks._groups.vios
@@ -235,6 +239,17 @@ class RescueTest(RescueTestCase):
 
         self.assertEqual(([], []), (self.changes(), self.jobs))
         self.set_server(base.RUNNING)
+        self.assert_own()
+
+    def test_rescue_of_server_with_disk_of_former_options_is_refused(self):
+        self.start_service(**self.other_options)
+
+        with self.assertRaises(exception.RestError) as caught:
+            self.rescue()
+
+        self.assertIn('is connected, but not where', str(caught.exception))
+        self.assertEqual(([], []), (self.changes(), self.jobs))
+        self.start_service()
         self.assert_own()
 
     def test_rescued_server_is_not_rescued_again(self):
@@ -349,6 +364,33 @@ class RescueTest(RescueTestCase):
 
 class PoolRescueTest(RescueTest):
     disk_driver = 'ssp'
+    other_options: ClassVar = {}
+
+    def test_rescue_of_server_with_disk_of_former_options_is_refused(self):
+        """The disks are in the pool, but one was made in a volume group."""
+        self.set_state(base.OFF)
+        name = storage.disk_name(self.wanted.lpar_uuid, storage.EPHEMERALS[1])
+        self.map_by_hand(name, 51)
+
+        with self.assertRaises(exception.RestError) as caught:
+            self.rescue()
+
+        self.assertIn(f'{name} is connected', str(caught.exception))
+        self.assertEqual([], self.jobs)
+
+    def test_config_drive_on_second_server_comes_back(self):
+        self.removals.destroy(base.INSTANCE)
+        self.set_server(base.OFF)
+        self.start_service()
+        self.wanted = self.spawn(config_drive=True)
+        self.set_server(base.RUNNING)
+        self.start_service()
+
+        self.rescue()
+
+        self.assertEqual({'vios1': [*'zrj'], 'vios2': [*'zr']}, self.mapped())
+        self.run_plan(UNRESCUE, self.wanted)
+        self.assertEqual({'vios1': [*'r'], 'vios2': [*'ri']}, self.mapped())
 
     def vios_uuid(self):
         """Return the uuid of the first server of the pool."""

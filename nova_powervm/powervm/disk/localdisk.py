@@ -242,26 +242,26 @@ class LocalDisk:
 
     @rest_errors.retried
     def check_reconnect(self, lpar_uuid: str) -> None:
-        """Verify that the server with the disks runs."""
-        rescue_order.check(self._mappings, [self._groups.vios], lpar_uuid)
+        """Verify that all storage of an LPAR can be connected anew."""
+        found = self._elements(lpar_uuid)
+        rescue_order.check(self._mappings, found, lpar_uuid)
 
     @rest_errors.retried
     def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
         """Connect all storage of an LPAR anew; see the protocol."""
+        found = self._elements(lpar_uuid)
+        rescue_order.reconnect(
+            self._mappings, found, lpar_uuid, rescued=rescued
+        )
+
+    def _elements(self, lpar_uuid: str) -> rescue_order.Elements:
         vios = self._groups.vios
         disks = [
-            stored_disks.Stored(storage.base_name(disk.name), disk)
+            disk
             for disk in self._groups.read().virtual_disks
             if storage.belongs_to(disk.name, lpar_uuid)
         ]
-        rescue_order.reconnect(
-            self._mappings,
-            [vios],
-            lpar_uuid,
-            [*disks, *self._media.find(lpar_uuid)],
-            self.attach,
-            rescued=rescued,
-        )
+        return {vios: [*disks, *self._media.find(lpar_uuid, vios)]}
 
     @rest_errors.retried
     def delete_rescue(self, lpar_uuid: str) -> None:

@@ -108,19 +108,15 @@ class MediaRepository:
             'the config drive',
         )
 
-    def find(self, lpar_uuid: str) -> list[stored_disks.Stored]:
-        """Return the media of an LPAR."""
+    def find(self, lpar_uuid: str, vios: str) -> list[pvm_storage.VOptMedia]:
+        """Return the media of an LPAR on a Virtual I/O Server."""
         return [
-            self._stored(medium.name)
-            for group in self._groups.all()
+            pvm_storage.VOptMedia.bld_ref(self._adapter, medium.name)
+            for group in self._groups.all(vios)
             for repository in group.vmedia_repos
             for medium in repository.optical_media
             if storage.belongs_to(medium.name, lpar_uuid)
         ]
-
-    def _stored(self, name: str) -> stored_disks.Stored:
-        medium = pvm_storage.VOptMedia.bld_ref(self._adapter, name)
-        return stored_disks.Stored(name, medium)
 
     def make(
         self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
@@ -155,7 +151,8 @@ class MediaRepository:
             if isinstance(error, exception.RestError):
                 raise exception.RestBusy(**error.fields) from error
             raise
-        return self._stored(name)
+        medium = pvm_storage.VOptMedia.bld_ref(self._adapter, name)
+        return stored_disks.Stored(name, medium)
 
     def _ensure_repository(self) -> None:
         """Create the repository unless it exists.

@@ -12,57 +12,70 @@
 
 """Connects the storage of LPARs in the order of a rescue, or in its own."""
 
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import stored_disks
 from nova_powervm.powervm.disk import scsi_mappings
+
+#: Uuid of each server -> pypowervm's wrappers of what it has of an LPAR.
+Elements = Mapping[str, Sequence[Any]]
 
 
 def check(
-    mappings: scsi_mappings.ScsiMappings,
-    servers: Sequence[str],
-    lpar_uuid: str,
+    mappings: scsi_mappings.ScsiMappings, elements: Elements, lpar_uuid: str
 ) -> None:
     """Refuse to unmap what could not be mapped again.
 
+    :param elements: All storage of the LPAR.
+    :param lpar_uuid: Upper-case PowerVM uuid.
     :raises exception.RestBusy: A server does not run.
+    :raises exception.RestError: Some storage was not found.
     """
-    if not all(map(mappings.is_running, servers)):
+    action = f'connecting the disks of LPAR {lpar_uuid} anew'
+    if not all(map(mappings.is_running, elements)):
         raise exception.RestBusy(
-            action=f'connecting the disks of LPAR {lpar_uuid} anew',
+            action=action,
             reason='a Virtual I/O Server that has them is not running',
         )
+    found = {
+        storage.base_name(element.name)
+        for present in elements.values()
+        for element in present
+    }
+    for name in sorted(mappings.names(lpar_uuid) - found):
+        if storage.belongs_to(name, lpar_uuid):
+            raise exception.RestError(
+                action=action,
+                reason=f'{name} is connected, but not where the options of '
+                '[powervm] say that new disks are made',
+            )
 
 
 def reconnect(
     mappings: scsi_mappings.ScsiMappings,
-    servers: Sequence[str],
+    elements: Elements,
     lpar_uuid: str,
-    stored: Iterable[stored_disks.Stored],
-    attach: Callable[[str, Sequence[stored_disks.Stored]], None],
     *,
     rescued: bool,
 ) -> None:
     """Connect the storage of an LPAR that is off anew.
 
-    :param servers: Uuids of the servers that have its disks.
+    :param elements: All storage of the LPAR.
     :param lpar_uuid: Upper-case PowerVM uuid.
-    :param stored: All of its disks and media.
-    :param attach: Connects storage.
     :param rescued: Whether the rescue disk comes first; otherwise it is left
         out.
-    :raises exception.RestBusy: A server does not run; nothing was changed.
+    :raises exception.RestError: As :func:`check`; nothing was changed.
     """
-    check(mappings, servers, lpar_uuid)
-    chosen = [
-        item
-        for item in stored
-        if storage.is_connected(item.name, rescued=rescued)
-    ]
+    check(mappings, elements, lpar_uuid)
     # All of it: each disk gets another virtual slot.
     mappings.detach(lpar_uuid, ours_only=True)
-    attach(lpar_uuid, chosen)
+    for number, (server, present) in enumerate(elements.items()):
+        chosen = [
+            element
+            for element in present
+            if storage.is_connected(element.name, rescued=rescued)
+        ]
+        mappings.attach(server, lpar_uuid, chosen, number)

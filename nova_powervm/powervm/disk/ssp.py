@@ -262,24 +262,30 @@ class SharedStoragePool:
 
     @rest_errors.retried
     def check_reconnect(self, lpar_uuid: str) -> None:
-        """Verify that all servers of this host in the cluster run."""
-        rescue_order.check(self._mappings, self._units.servers, lpar_uuid)
+        """Verify that all storage of an LPAR can be connected anew.
+
+        All servers of this host in the cluster have to run.
+        """
+        found = self._elements(lpar_uuid)
+        rescue_order.check(self._mappings, found, lpar_uuid)
 
     @rest_errors.retried
     def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
         """Connect all storage of an LPAR anew; see the protocol."""
-        disks = self._pool.disks(lpar_uuid)
+        found = self._elements(lpar_uuid)
         rescue_order.reconnect(
-            self._mappings,
-            self._units.servers,
-            lpar_uuid,
-            [
-                *(known.stored for known in disks),
-                *self._media.find(lpar_uuid),
-            ],
-            self.attach,
-            rescued=rescued,
+            self._mappings, found, lpar_uuid, rescued=rescued
         )
+
+    def _elements(self, lpar_uuid: str) -> rescue_order.Elements:
+        units = [
+            pool_disks.element_of(known.stored)
+            for known in self._pool.disks(lpar_uuid)
+        ]
+        return {
+            server: [*units, *self._media.find(lpar_uuid, server)]
+            for server in self._units.servers
+        }
 
     @rest_errors.retried
     def delete_rescue(self, lpar_uuid: str) -> None:
