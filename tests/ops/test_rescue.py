@@ -289,25 +289,20 @@ class RescueTest(RescueTestCase):
 
         self.assert_own(base.OFF)
 
-    def fail_start(self):
+    def fail_start(self, **options):
         """Let the next start fail."""
         self.control.add_fault(
-            method='PUT',
-            match='/do/PowerOn',
-            status=500,
+            method='PUT', match='/do/PowerOn', status=500, **options
         )
 
-    def test_rescue_system_that_started_without_answer_is_stopped(self):
-        self.control.add_fault(
-            method='PUT', match='/do/PowerOn', drop=True, phase='after'
-        )
+    def test_rescue_system_that_started_in_spite_of_error_is_stopped(self):
+        self.fail_start(phase='after')
+        # The driver cannot find out that it runs.
+        self.control.add_fault(match='LogicalPartition.quick', status=500)
 
-        try:
-            self.rescue()
-        except exception.PowerVMError:
-            self.assert_own()
-        else:
-            self.assert_rescued()
+        self.fail_rescue(exception.RestError)
+
+        self.assertEqual(['off soft 60', 'on', 'off hard', 'on'], self.jobs)
 
     # After that
 
@@ -318,6 +313,18 @@ class RescueTest(RescueTestCase):
 
         self.run_plan(HARD, self.wanted)
 
+        self.assert_own()
+
+    def test_hard_reboot_that_leaves_disks_disconnected_starts_nothing(self):
+        self.rescue()
+        self.control.add_fault(
+            method='POST', match='VirtualIOServer.update', nth=2, status=500
+        )
+
+        self.failed(exception.RestError, HARD, self.wanted)
+
+        self.assertEqual(base.OFF, self.lpar()['state'])
+        self.run_plan(START, self.wanted)
         self.assert_own()
 
     def test_hard_reboot_connects_all_after_interrupted_rescue(self):
@@ -377,6 +384,32 @@ class PoolRescueTest(RescueTest):
 
         self.assertIn(f'{name} is connected', str(caught.exception))
         self.assertEqual([], self.jobs)
+
+    def test_disk_that_another_lpar_gets_meanwhile_is_left_to_it(self):
+        self.set_state(base.OFF)
+        other = self.lpar('database')['uuid'].upper()
+
+        def take(slots):
+            self.disks.remove(self.wanted.lpar_uuid, delete=False)
+            (root,) = (
+                known.stored
+                for known in self.disks.pool.disks()
+                if known.disk.role == storage.ROOT
+            )
+            self.disks.attach(other, [root])
+            return PASSWORD
+
+        self.failed(
+            exception.DiskInUse,
+            RESCUE,
+            self.asked(),
+            image=base.Source(DATA),
+            config_drive=take,
+        )
+
+        self.assertEqual([], self.jobs)
+        self.assertNotIn('z', self.stored())
+        self.assertEqual({'vios1': [], 'vios2': []}, self.mapped())
 
     def test_config_drive_on_second_server_comes_back(self):
         self.removals.destroy(base.INSTANCE)

@@ -392,12 +392,7 @@ def _choose_slots(
         if mapping.client_adapter is not None
         and _is_mapped_to(mapping, lpar_uuid)
     }
-    rescued = any(
-        map(
-            storage.is_of_rescue,
-            (*_mapped_names(server, lpar_uuid), *(e.name for e in elements)),
-        )
-    )
+    rescued = any(storage.is_of_rescue(element.name) for element in elements)
     for element in elements:
         slot = storage.virtual_slot(
             element.name or '', number, rescued=rescued
