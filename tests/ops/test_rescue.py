@@ -168,6 +168,19 @@ class RescueTest(RescueTestCase):
         self.run_plan(UNRESCUE, self.wanted)
         self.assertEqual('r', self.mapped_disks())
 
+    def test_rescue_disk_is_made_anew_beside_others(self):
+        for _ in range(2):
+            self.disks.make_root(
+                self.wanted.lpar_uuid,
+                storage.Disk(storage.RESCUE, 1),
+                IMAGE,
+                image.Contents(len(DATA), 'raw', len(DATA)),
+                base.Source(DATA),
+            )
+
+        self.assertEqual([*'0irsz'], sorted(self.stored()))
+        self.assert_places(OWN)
+
     def test_server_that_is_off_is_rescued_and_starts(self):
         self.set_state(base.OFF)
 

@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+from unittest import mock
+
 import ddt
 from nova import objects
 from nova import test
@@ -34,6 +36,28 @@ class RescuedTest(test.NoDBTestCase):
         instance = objects.Instance(vm_state=state, task_state=task)
 
         self.assertIs(expected, rescues.is_rescued(instance))
+
+
+class UnrescueTest(test.NoDBTestCase):
+    def test_guest_has_time_to_shut_down_and_waits_for_no_start(self):
+        self.flags(shutdown_timeout=77)
+        self.stub_out(
+            'nova_powervm.virt.accelerator_requests.fetch_requests',
+            lambda *_, **__: (),
+        )
+        instance = objects.Instance(
+            uuid=uuids.instance, migration_context=None, system_metadata={}
+        )
+        describes, found, deferred = mock.Mock(), mock.Mock(), mock.Mock()
+
+        rescues.Rescues(
+            mock.Mock(), describes, found, deferred, 'host1'
+        ).unrescue(None, instance)
+
+        described = describes.recorded.call_args.kwargs
+        self.assertEqual(77, described['timeout'])
+        self.assertIs(found.find_moved.return_value, described['held'])
+        deferred.forget.assert_called_once_with(instance)
 
 
 @ddt.ddt
