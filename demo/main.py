@@ -27,7 +27,6 @@ from demo import client_files
 from demo import cloud as cloud_lib
 from demo import command_guide
 from demo import command_line
-from demo import config
 from demo import console_steps
 from demo import expected_providers
 from demo import host as host_lib

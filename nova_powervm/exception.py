@@ -359,8 +359,8 @@ class SlotsMissing(PowerVMError):
 
     code = 'powervm.device.missing'
     message = (
-        'LPAR {name} of instance {instance_uuid} is running without the slots '
-        '{slots}. Reboot the server hard to give them back.'
+        'LPAR {name} of instance {instance_uuid} lacks the slots {slots}. '
+        'Reboot the server hard to give them back.'
     )
 
 
@@ -499,6 +499,13 @@ class DiskInUse(PowerVMError):
         'former host. Power that host off, or stop the LPAR there, and try '
         'again. If it is off, see [powervm]check_disks_in_use.'
     )
+
+
+class RescueRefused(PowerVMError):
+    """A rescue is not possible."""
+
+    code = 'powervm.rescue.refused'
+    message = 'Instance {instance_uuid} cannot be rescued: {reason}.'
 
 
 class DiskUnreadable(PowerVMError):

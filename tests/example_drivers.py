@@ -104,7 +104,7 @@ class ExampleDisks:
     def check(self, *, config_drive):
         pass
 
-    def check_room(self, lpar, disks, medium_bytes):
+    def check_room(self, lpar, disks, medium_bytes, *, beside=False):
         pass
 
     def make_root(self, lpar, disk, described, contents, source):
@@ -119,13 +119,35 @@ class ExampleDisks:
         self.sizes[name] = disk.size_gb
         return stored_disks.Stored(name, None)
 
-    def make_medium(self, lpar, iso):
-        name = storage.config_drive_name(lpar)
+    def make_medium(self, lpar, iso, *, rescue=False):
+        name = storage.config_drive_name(lpar, rescue=rescue)
         self.made[name] = len(iso)
         return stored_disks.Stored(name, None)
 
     def attach(self, lpar, stored):
         self.attached[lpar] += [each.name for each in stored]
+
+    def has_rescue(self, lpar):
+        return storage.disk_name(lpar, storage.RESCUE) in self.made
+
+    def check_reconnect(self, lpar):
+        pass
+
+    def reconnect(self, lpar, *, rescued):
+        self.attached[lpar] = sorted(
+            (
+                name
+                for name in self.made
+                if storage.belongs_to(name, lpar)
+                and storage.is_connected(name, rescued=rescued)
+            ),
+            key=lambda name: storage.virtual_slot(name, 0, rescued=rescued),
+        )
+
+    def delete_rescue(self, lpar):
+        for name in list(self.made):
+            if storage.is_of_rescue(name) and storage.belongs_to(name, lpar):
+                del self.made[name]
 
     def check_read(self, lpar, *, is_off):
         return self.sizes[self._root(lpar)]

@@ -74,6 +74,10 @@ class Disks(enum.StrEnum):
     #: The same for an LPAR that is off, and connects what is in the pool but
     #: not connected.
     MAPPED = 'mapped again where missing'
+    #: Makes a rescue disk, and connects it before all others.
+    RESCUED = 'the rescue disk first'
+    #: Connects them as they were, and deletes the rescue disk.
+    RESTORED = 'as before the rescue'
 
 
 class Failure(enum.StrEnum):
@@ -85,6 +89,8 @@ class Failure(enum.StrEnum):
     REMOVE_LPAR = 'LPAR and adapters go, disks stay'
     #: It is started again if it was stopped, and has its slots.
     RESTART = 'started as it was, where that is safe'
+    #: The same, after its disks are connected as they were.
+    RESTORE = 'order restored, started if it ran'
     #: It stays as it is, for a hard reboot.
     LEAVE = 'ERROR; hard reboot'
     #: It stays as it is, and Nova shows the server as before.
@@ -203,6 +209,21 @@ HARD_REBOOT = Operation(
     disks=Disks.MAPPED,
     failure=Failure.RESTART,
 )
+#: Start another system; the LPAR keeps its slots, sizes and adapters.
+RESCUE = Operation(
+    'rescue',
+    stops=Stop.YES,
+    restarts=True,
+    disks=Disks.RESCUED,
+    failure=Failure.RESTORE,
+)
+UNRESCUE = Operation(
+    'unrescue',
+    stops=Stop.YES,
+    restarts=True,
+    disks=Disks.RESTORED,
+    failure=Failure.LEAVE,
+)
 ATTACH_PORT = Operation('attachment of a port', adapters=Adapters.ADDED)
 DETACH_PORT = Operation('detachment of a port', adapters=Adapters.REMOVED)
 #: What Nova asks for each instance while nova-compute starts.
@@ -218,6 +239,8 @@ ALL = (
     START,
     SOFT_REBOOT,
     HARD_REBOOT,
+    RESCUE,
+    UNRESCUE,
     ATTACH_PORT,
     DETACH_PORT,
     PLUG_PORTS,

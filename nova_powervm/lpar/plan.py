@@ -36,6 +36,9 @@ from nova_powervm.lpar import stored_disks
 
 Power = partition.Power
 
+#: What an operation does with disks that begins or ends a rescue.
+_OF_RESCUE = (operations.Disks.RESCUED, operations.Disks.RESTORED)
+
 
 def decide(
     operation: operations.Operation, wanted: spec.Wanted, actual: spec.Actual
@@ -272,6 +275,8 @@ class _Planner:
             return []
         self._refuse_state(lpar, power)
         self._refuse_additional_slots(lpar)
+        if self._operation.disks in _OF_RESCUE:
+            return self._reordering(lpar, power)
         if not self._operation.adds_slots:
             return self._departure(power)
         document = self._change(lpar)
@@ -283,16 +288,20 @@ class _Planner:
             else network_ports.Changes()
         )
         swap = self._swap(power)
+        restored = self._restoration(power)
         # In any order: the plan sorts them.
         return [
             *self._power(
-                lpar, power, needs_stop=bool(document or swap), changes=changes
+                lpar,
+                power,
+                needs_stop=bool(document or swap or restored),
+                changes=changes,
             ),
             *_connect(changes.connections),
             *(steps.RemoveAdapter(adapter) for adapter in changes.surplus),
             *self._growth(),
             *swap,
-            *self._checked_disks(lpar, power),
+            *(restored or self._checked_disks(lpar, power)),
             *([document] if document else ()),
         ]
 
@@ -307,9 +316,10 @@ class _Planner:
                 'neither starts nor stops it. Try again when `pvmctl lpar '
                 'list` shows another state'
             )
-        elif power is Power.SUSPENDED and self._operation.stops in (
-            operations.Stop.FAILED_ONLY,
-            operations.Stop.TO_CHANGE,
+        elif power is Power.SUSPENDED and (
+            self._operation.disks is operations.Disks.RESCUED
+            or self._operation.stops
+            in (operations.Stop.FAILED_ONLY, operations.Stop.TO_CHANGE)
         ):
             reason = (
                 'starting it would discard the memory of its guest. Resume '
@@ -355,6 +365,79 @@ class _Planner:
         if self._wanted.checks_swap:
             found.append(steps.FitSwap(None))
         return found
+
+    def _reordering(
+        self, lpar: partition.Partition, power: Power
+    ) -> list[steps.Step]:
+        """Start the rescue system of an instance, or its own again.
+
+        :raises exception.SlotsMissing: The LPAR lacks a slot.
+        :raises exception.DiskInUse: Another LPAR uses a disk.
+        """
+        if not all(map(lpar.slots.get, self._wanted.drc_indexes)):
+            raise self._slots_missing(lpar)
+        self._refuse_used_disks(power)
+        rescued = self._operation.disks is operations.Disks.RESCUED
+        found = self._rescue_system() if rescued else []
+        if power is not Power.OFF:
+            reason = 'another system is to start'
+            found.append(steps.Stop(reason, self._wanted.timeout))
+        return [*found, steps.Reconnect(rescued), steps.Start()]
+
+    def _rescue_system(self) -> list[steps.Step]:
+        """Make the disk of a rescue system, of the size of its image.
+
+        :raises exception.RescueRefused: The disks are not as they were before
+            a rescue.
+        """
+        wanted, actual = self._wanted, self._actual
+        if actual.has_rescue:
+            self._refuse_rescue('an earlier rescue has left its disk')
+        if not any(map(storage.is_root_name, actual.mappings)):
+            self._refuse_rescue('its root disk is not connected')
+        assert wanted.root is not None  # noqa: S101 - for the type checker
+        image = wanted.root.described.id
+        size = storage.root_disk_gb(0, actual.image.disk_bytes, image)
+        disk = storage.Disk(storage.RESCUE, size)
+        found: list[steps.Step] = [steps.MakeRoot(disk, image)]
+        if wanted.config_drive:
+            found.append(steps.MakeMedium(actual.medium_bytes, rescue=True))
+        return found
+
+    def _refuse_rescue(self, reason: str) -> None:
+        raise exception.RescueRefused(
+            instance_uuid=self._wanted.instance_uuid,
+            reason=f'{reason}. Reboot the server hard first',
+        )
+
+    def _restoration(self, power: Power) -> list[steps.Step]:
+        """End a rescue that failed or was interrupted, before a start."""
+        disks = self._operation.disks
+        maps = disks is operations.Disks.MAPPED
+        if not (maps or (self._starts and disks is operations.Disks.CHECKED)):
+            return []
+        if power is Power.RUNNING and not (maps and self._operation.restarts):
+            return []
+        if self._wanted.rescued or not self._has_rescue(power):
+            return []
+        self._refuse_used_disks(power)
+        return [steps.Reconnect(rescued=False)]
+
+    def _has_rescue(self, power: Power) -> bool:
+        if power is Power.OFF and self._actual.has_pool:
+            return any(
+                known.disk.role == storage.RESCUE
+                for known in self._actual.disks
+            )
+        return self._actual.has_rescue
+
+    def _refuse_used_disks(self, power: Power) -> None:
+        """Refuse disks that another LPAR uses; this one is to be off.
+
+        :raises exception.DiskInUse: A running LPAR uses one of them.
+        """
+        if power is Power.OFF and self._actual.has_pool:
+            stored_disks.check_unused(self._actual.disks)
 
     def _change(self, lpar: partition.Partition) -> steps.Document | None:
         """Return the change of the document; None if it is right."""

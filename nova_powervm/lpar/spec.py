@@ -79,7 +79,8 @@ class Wanted:
     :param slots: All the slots that it has.
     :param moved_slots: DRC index of each slot that a move takes from the LPAR
         or gives to it, and the uuid of the migration.
-    :param root: What to make the root disk from, if it is to be made.
+    :param root: What to make the root disk from, or a rescue disk, if it is to
+        be made.
     :param blanks: Its disks beside the root disk, in the guest's order. Their
         virtual slots follow from their roles: see
         :func:`.storage.virtual_slot`.
@@ -89,6 +90,7 @@ class Wanted:
     :param config_drive: Whether it has a config drive.
     :param ports: Its ports as Nova knows them; None if they are unknown, which
         leaves the adapters as they are.
+    :param rescued: Whether a start is to be that of its rescue system.
     :param power_on: Whether to start it.
     :param runs_later: Whether a later operation starts it, in a check.
     :param timeout: Seconds for its guest to shut down; 0 to stop it at once.
@@ -110,6 +112,7 @@ class Wanted:
     grow_root_gb: int | None = None
     config_drive: bool = False
     ports: tuple[network_ports.Port, ...] | None = None
+    rescued: bool = False
     power_on: bool = True
     runs_later: bool = False
     timeout: int = 0
@@ -155,6 +158,8 @@ class Part(enum.StrEnum):
     MAPPINGS = 'its mappings'
     #: Whether it is connected to exactly the wanted swap disk.
     SWAP_FITS = 'its swap disk'
+    #: Whether there is a rescue disk of the instance.
+    HAS_RESCUE = 'its rescue disk'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -271,3 +276,8 @@ class Actual:
     def swap_fits(self) -> bool:
         """Whether the LPAR is connected to exactly the wanted swap disk."""
         return bool(self._get(Part.SWAP_FITS))
+
+    @property
+    def has_rescue(self) -> bool:
+        """Whether there is a rescue disk of the instance."""
+        return bool(self._get(Part.HAS_RESCUE))

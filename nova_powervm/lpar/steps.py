@@ -114,14 +114,16 @@ class MakeBlank(Step):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MakeMedium(Step):
-    """Make the medium of the config drive."""
+    """Make the medium of the config drive, or of that of a rescue system."""
 
     size: int
+    rescue: bool = False
 
     @property
     def what(self) -> str:
         """What is made."""
-        return f'config drive ({self.size} bytes)'
+        whose = ' of the rescue system' if self.rescue else ''
+        return f'config drive{whose} ({self.size} bytes)'
 
     def __str__(self) -> str:
         return f'make the {self.what}'
@@ -183,6 +185,22 @@ class Map(Step):
 
     def __str__(self) -> str:
         return 'connect its disks'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reconnect(Step):
+    """Connect all disks of the instance anew, in the order of a rescue.
+
+    :param rescued: Whether the rescue disk comes first; otherwise the disks
+        are connected as before the rescue, and the rescue disk is deleted.
+    """
+
+    rescued: bool
+
+    def __str__(self) -> str:
+        if self.rescued:
+            return 'connect its disks anew, the rescue disk first'
+        return 'connect its disks as before the rescue, delete the rescue disk'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -266,14 +284,16 @@ MAKING: tuple[type[Step], ...] = (
 #: they come before the document. The swap disk comes after the others, which
 #: keep their addresses in the guest so.
 CHANGING: tuple[type[Step], ...] = (
+    MakeRoot,
+    MakeMedium,
     PrepareHost,
     Stop,
     RemoveAdapter,
     RemovePort,
     CreateAdapters,
     GrowRoot,
+    Reconnect,
     KeepDisks,
-    MakeMedium,
     Map,
     FitSwap,
     Document,

@@ -35,8 +35,13 @@ UNCOUNTED_ROOT = 'x'
 ROOTS = (ROOT, UNCOUNTED_ROOT)
 SWAP = 's'
 EPHEMERALS = '0123456789'
-#: What stands for the role in the name of a config drive's medium.
+#: The disk of a rescue system, which Placement does not count.
+RESCUE = 'z'
+#: What stands for the role in the name of a config drive's medium, and of that
+#: of a rescue system.
 _MEDIUM = '.iso'
+_RESCUE_MEDIUM = 'z.iso'
+_OF_RESCUE = (RESCUE, _RESCUE_MEDIUM)
 
 #: The virtual slots of an LPAR's client adapters for the storage of a Virtual
 #: I/O Server: of the first server those from this one on, of the next one the
@@ -54,11 +59,12 @@ _UNIT_ROLES = {
     ROOT: 'root',
     UNCOUNTED_ROOT: 'root0',
     SWAP: 'swap',
+    RESCUE: 'rescue',
     **{role: f'eph{role}' for role in EPHEMERALS},
 }
 _ROLES_OF_UNITS = {name: role for role, name in _UNIT_ROLES.items()}
 _UNIT = re.compile(rf'nv([0-9a-f]{{32}})-({"|".join(_ROLES_OF_UNITS)})')
-_OURS = re.compile(r'nv[0-9a-f]{12}([rxs0-9]|\.iso)$')
+_OURS = re.compile(r'nv[0-9a-f]{12}([rxsz0-9]|z?\.iso)$')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +114,12 @@ def role_name(role: str) -> str:
     """Return a role in words."""
     if role in EPHEMERALS:
         return f'ephemeral {int(role) + 1}'
-    return {ROOT: 'root', UNCOUNTED_ROOT: 'root', SWAP: 'swap'}[role]
+    return {
+        ROOT: 'root',
+        UNCOUNTED_ROOT: 'root',
+        SWAP: 'swap',
+        RESCUE: 'rescue',
+    }[role]
 
 
 def is_root(role: str) -> bool:
@@ -181,9 +192,34 @@ def parse_unit_name(name: str) -> tuple[str, str] | None:
     return str(uuid.UUID(found[1])).upper(), _ROLES_OF_UNITS[found[2]]
 
 
-def config_drive_name(lpar_uuid: str) -> str:
-    """Name the medium of an LPAR's config drive."""
-    return stem(lpar_uuid) + _MEDIUM
+def config_drive_name(lpar_uuid: str, *, rescue: bool = False) -> str:
+    """Name the medium of an LPAR's config drive.
+
+    :param rescue: Whether it is that of its rescue system.
+    """
+    return stem(lpar_uuid) + (_RESCUE_MEDIUM if rescue else _MEDIUM)
+
+
+def is_root_name(name: str) -> bool:
+    """Return whether a disk is a root disk of the driver's own."""
+    return is_root(_role_of(name) or '')
+
+
+def is_of_rescue(name: str) -> bool:
+    """Return whether a disk or medium is that of a rescue system."""
+    return _role_of(name) in _OF_RESCUE
+
+
+def is_connected(name: str, *, rescued: bool) -> bool:
+    """Return whether an LPAR is to have a disk or medium of its own.
+
+    A rescue system has a config drive of its own: with two, which have the
+    same label, it might read the wrong one.
+
+    :param rescued: Whether the LPAR runs its rescue system.
+    """
+    role = _role_of(name)
+    return role != _MEDIUM if rescued else role not in _OF_RESCUE
 
 
 def virtual_slots(server: int) -> range:
@@ -197,26 +233,33 @@ def virtual_slots(server: int) -> range:
     return range(first, first + _SLOTS_OF_SERVER * (server < _SERVERS))
 
 
-def virtual_slot(name: str, server: int) -> int | None:
+def virtual_slot(
+    name: str, server: int, *, rescued: bool = False
+) -> int | None:
     """Return the virtual slot of a disk or medium of the driver's own.
 
     It depends on the role only: the devices of a guest have the same addresses
-    on every host, and do not depend on what else is connected.
+    on every host, and do not depend on what else is connected. A rescue disk
+    takes the place of the root disk, to which the guest's list of boot devices
+    leads, and all others come one place later.
 
     :param name: As the host reports it, with or without a path.
     :param server: As in :func:`virtual_slots`.
+    :param rescued: Whether the LPAR has a rescue disk.
     :returns: The slot; None if the host is to choose one.
     """
     role = _role_of(name)
-    if role is None:
+    reserved = virtual_slots(server)
+    if role is None or not reserved:
         return None
-    offset = (
+    if role == RESCUE:
+        return reserved[0]
+    place = (
         len(_IN_ORDER)
-        if role == _MEDIUM
+        if role in (_MEDIUM, _RESCUE_MEDIUM)
         else _IN_ORDER.index(ROOT if is_root(role) else role)
     )
-    reserved = virtual_slots(server)
-    return reserved[offset] if reserved else None
+    return reserved[place + rescued]
 
 
 def _role_of(name: str) -> str | None:
@@ -248,7 +291,7 @@ def is_counted(name: str) -> bool:
 
     :param name: Name of a virtual disk or logical unit.
     """
-    return _role_of(name) not in (None, UNCOUNTED_ROOT, _MEDIUM)
+    return _role_of(name) not in (None, UNCOUNTED_ROOT, _MEDIUM, *_OF_RESCUE)
 
 
 def base_name(name: str) -> str:

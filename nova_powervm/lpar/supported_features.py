@@ -286,7 +286,8 @@ RULES: tuple[Rule, ...] = (
         'hw_video:ram_max_mb',
         'hw_boot_menu hw_cdrom_bus hw_disk_bus hw_floppy_bus hw_input_bus '
         'hw_ipxe_boot hw_machine_type hw_maxphysaddr_bits '
-        'hw_maxphysaddr_mode hw_pointer_model hw_scsi_model hw_time_hpet '
+        'hw_maxphysaddr_mode hw_pointer_model hw_rescue_bus hw_scsi_model '
+        'hw_time_hpet '
         'hw_video_model hw_video_ram hw_vif_model hw_vif_multiqueue_enabled '
         'hw_virtio_packed_ring',
     ),
@@ -301,9 +302,12 @@ RULES: tuple[Rule, ...] = (
         'hw_rng_model',
     ),
     _passed_over(
-        'for rescue and quiesced snapshots, which are not supported yet',
-        properties='hw_rescue_bus hw_rescue_device hw_qemu_guest_agent '
-        'os_require_quiesce',
+        'for quiesced snapshots, which are not supported yet',
+        properties='hw_qemu_guest_agent os_require_quiesce',
+    ),
+    _supported(
+        'for the image of a rescue system: it must be disk, or missing',
+        properties='hw_rescue_device',
     ),
     _supported(
         'Nova acts on it, before it calls the driver or while it reads the '

@@ -45,6 +45,7 @@ LOG = logging.getLogger(__name__)
 #: The steps within the context in which the ports of a new LPAR are plugged,
 #: and those after it.
 _PLUGGING = (steps.CreateAdapters, steps.Map)
+_STARTS_AGAIN = (operations.Failure.RESTART, operations.Failure.RESTORE)
 _AFTER_PLUGGING = (steps.GrowRoot, steps.FitSwap, steps.Start)
 
 
@@ -92,6 +93,8 @@ class LparOps:
     def _check_room(self, wanted: spec.Wanted, plan: steps.LparPlan) -> None:
         """Refuse a plan if there is not enough space for new disks.
 
+        Those of a rescue are beside the disks that the LPAR has.
+
         :raises exception.InsufficientSpace: There is not.
         """
         disks = [
@@ -102,8 +105,22 @@ class LparOps:
         media = [s.size for s in plan.steps if isinstance(s, steps.MakeMedium)]
         if disks:
             self.readers.disks.check_room(
-                wanted.lpar_uuid, disks, media[0] if media else None
+                wanted.lpar_uuid,
+                disks,
+                media[0] if media else None,
+                beside=plan.operation.disks is operations.Disks.RESCUED,
             )
+
+    def _check_rescue(self, wanted: spec.Wanted, plan: steps.LparPlan) -> None:
+        """Refuse to begin or end a rescue before the guest is stopped.
+
+        :raises exception.InsufficientSpace: There is not enough space.
+        :raises exception.RestError: The disks could not be connected anew.
+        """
+        if any(isinstance(step, steps.Reconnect) for step in plan.steps):
+            self.readers.disks.check_reconnect(wanted.lpar_uuid)
+        if plan.operation.disks is operations.Disks.RESCUED:
+            self._check_room(wanted, plan)
 
     def run(
         self,
@@ -124,6 +141,7 @@ class LparOps:
         asked = askers or survey.Askers()
         with survey.Survey(self.readers, operation, wanted, asked) as found:
             planned = found.plan()
+            self._check_rescue(wanted, planned)
             before()
             LOG.log(
                 logging.INFO if planned.steps else logging.DEBUG,
@@ -179,6 +197,7 @@ class _Execution:
         )
         self._stored: list[stored_disks.Stored] = []
         self._stopped: partition.Partition | None = None
+        self._is_reordered = False
         self._outcome = Outcome()
         self._do: dict[type[steps.Step], Callable[[Any], None]] = {
             steps.RemoveRemains: self._remove_remains,
@@ -194,6 +213,7 @@ class _Execution:
             steps.RemovePort: self._remove_port,
             steps.CreateAdapters: self._create_adapters,
             steps.Map: self._map,
+            steps.Reconnect: self._reconnect,
             steps.Document: self._write_document,
             steps.Start: self._start,
             steps.Restart: self._restart,
@@ -260,14 +280,20 @@ class _Execution:
 
         :raises exception.GuestStaysOff: It could not be started.
         """
-        if self._plan.operation.failure is not operations.Failure.RESTART:
+        failure = self._plan.operation.failure
+        if failure not in _STARTS_AGAIN:
             return
         document = self._plan.document
         if document and (document.added or document.spec.freed):
             return
         if isinstance(error, exception.DevicesDiffer):
             return
+        if self._is_reordered and failure is operations.Failure.RESTART:
+            # The rescue disk is still there, so the next start connects all.
+            return
         try:
+            if failure is operations.Failure.RESTORE:
+                self._undo_rescue()
             self._restore_swap()
             if self._stopped is not None:
                 LOG.error(
@@ -279,6 +305,25 @@ class _Execution:
             raise exception.GuestStaysOff(
                 reason=error, second=second
             ) from error
+
+    def _undo_rescue(self) -> None:
+        """Delete the rescue disk, after connecting the others as before.
+
+        The rescue system may run although its start has failed.
+        """
+        uuid, disks = self._wanted.lpar_uuid, self._readers.disks
+        if self._is_reordered:
+            power.power_off(self._readers.partitions, uuid)
+            disks.reconnect(uuid, rescued=False)
+        try:
+            disks.delete_rescue(uuid)
+        except exception.PowerVMError as error:
+            LOG.error(
+                'The rescue disk of LPAR %(lpar_uuid)s could not be deleted: '
+                '%(error)s. The next hard reboot of the server deletes it.',
+                {'lpar_uuid': uuid, 'error': error},
+                instance_uuid=self._wanted.instance_uuid,
+            )
 
     def _restore_swap(self) -> None:
         """Make a swap disk again that was given up; a guest runs without."""
@@ -366,7 +411,9 @@ class _Execution:
         with self._timed(step.what):
             self._stored.append(
                 self._readers.disks.make_medium(
-                    self._wanted.lpar_uuid, self._found.iso
+                    self._wanted.lpar_uuid,
+                    self._found.iso,
+                    rescue=step.rescue,
                 )
             )
 
@@ -404,6 +451,27 @@ class _Execution:
         LOG.info(
             'Attached the disks of LPAR %s.',
             self._lpar.name,
+            instance_uuid=self._wanted.instance_uuid,
+        )
+
+    def _reconnect(self, step: steps.Reconnect) -> None:
+        """Ask again whether a disk is in use: minutes may have passed."""
+        pool = self._readers.disks.pool
+        if pool is not None:
+            stored_disks.check_unused(pool.disks(self._wanted.lpar_uuid))
+        self._is_reordered = True
+        self._readers.disks.reconnect(
+            self._wanted.lpar_uuid, rescued=step.rescued
+        )
+        if not step.rescued:
+            self._readers.disks.delete_rescue(self._wanted.lpar_uuid)
+            self._is_reordered = False
+        LOG.info(
+            'Attached the disks of LPAR %(name)s%(order)s.',
+            {
+                'name': self._lpar.name,
+                'order': ', the rescue disk first' if step.rescued else '',
+            },
             instance_uuid=self._wanted.instance_uuid,
         )
 

@@ -181,15 +181,18 @@ class Disks(Protocol):
         lpar_uuid: str,
         disks: Sequence[storage.Disk],
         medium_bytes: int | None,
+        *,
+        beside: bool = False,
     ) -> None:
-        """Refuse a rebuild if there is no space for the LPAR's disks.
+        """Refuse a rebuild or a rescue without space for the LPAR's disks.
 
         Ask the host. The space of the LPAR's present disks counts as free, as
-        far as it is known.
+        far as it is known, unless they stay.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param disks: Its disks.
-        :param medium_bytes: Size of its medium; None for no medium.
+        :param disks: Its new disks.
+        :param medium_bytes: Size of its new medium; None for no medium.
+        :param beside: Whether its present disks and its medium stay.
         :raises exception.InsufficientSpace: There is not enough space.
         :raises exception.ConfigurationError: The storage does not exist.
         """
@@ -202,10 +205,10 @@ class Disks(Protocol):
         contents: image.Contents,
         source: Source,
     ) -> stored_disks.Stored:
-        """Create a root disk with the contents of an image.
+        """Create a root disk or a rescue disk with the contents of an image.
 
-        Remove a disk that could not be filled, and everything that an
-        interrupted build of the LPAR left.
+        Remove a disk that could not be filled. For a root disk, also remove
+        everything that an interrupted build of the LPAR left.
 
         :param lpar_uuid: Upper-case PowerVM uuid; the LPAR need not exist.
         :param disk: Its role and size.
@@ -227,11 +230,14 @@ class Disks(Protocol):
         :raises exception.InsufficientSpace: There is not enough space.
         """
 
-    def make_medium(self, lpar_uuid: str, iso: bytes) -> stored_disks.Stored:
+    def make_medium(
+        self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
+    ) -> stored_disks.Stored:
         """Create the virtual optical medium of an LPAR.
 
         :param lpar_uuid: As for :meth:`make_root`.
         :param iso: Its contents.
+        :param rescue: Whether it is that of its rescue system.
         """
 
     def attach(
@@ -243,6 +249,42 @@ class Disks(Protocol):
         :param stored: Its disks and medium, the root disk first. Each gets
             the same address whenever this is called with the same disks for
             an LPAR without any, on whichever host.
+        """
+
+    def has_rescue(self, lpar_uuid: str) -> bool:
+        """Return whether there is a rescue disk of an LPAR.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        """
+
+    def check_reconnect(self, lpar_uuid: str) -> None:
+        """Verify that the storage of an LPAR can be connected anew.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :raises exception.RestError: A Virtual I/O Server does not run, or
+            some of the storage is where the driver does not look.
+        """
+
+    def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
+        """Connect all storage of an LPAR that is off anew.
+
+        Either its rescue disk comes first, at the address of the root disk,
+        and its medium is that of the rescue system; or it has neither of
+        them, and all else is connected as when it was built. Leave what the
+        driver has not made connected as it is.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :param rescued: Whether the rescue disk comes first.
+        :raises exception.RestError: As :meth:`check_reconnect`; nothing was
+            changed.
+        """
+
+    def delete_rescue(self, lpar_uuid: str) -> None:
+        """Delete the rescue disk of an LPAR and its medium, if they exist.
+
+        The disk goes last: whoever finds it connects all storage anew.
+
+        :param lpar_uuid: Upper-case PowerVM uuid; nothing connects them to it.
         """
 
     def check_growth(self, lpar_uuid: str, size_gb: float) -> None:

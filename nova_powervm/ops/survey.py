@@ -148,14 +148,16 @@ class Survey:
 
     def _check_drivers(self) -> None:
         """Refuse what the drivers for disks and ports know without asking."""
-        if self._operation.creates is not operations.Creation.YES:
+        makes = self._operation.creates is operations.Creation.YES
+        if not (makes or self._operation.disks is operations.Disks.RESCUED):
             return
         if self._wanted.root is not None:
             self._wanted.root.described.check(
                 self._readers.disks.image_formats
             )
         self._readers.disks.check(config_drive=self._wanted.config_drive)
-        self._readers.networks.check(self._wanted.ports or ())
+        if makes:
+            self._readers.networks.check(self._wanted.ports or ())
 
     def _read(self, part: spec.Part | spec.MemoryQuestion) -> Any:
         readers, uuid = self._readers, self._wanted.lpar_uuid
@@ -177,6 +179,7 @@ class Survey:
             spec.Part.SWAP_FITS: lambda: readers.disks.swap_fits(
                 uuid, self._wanted.swap
             ),
+            spec.Part.HAS_RESCUE: lambda: readers.disks.has_rescue(uuid),
         }
         return reading[part]()
 

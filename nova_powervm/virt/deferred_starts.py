@@ -36,6 +36,8 @@ LOG = logging.getLogger(__name__)
 
 #: Cycles in which a start is tried again: about an hour by Nova's defaults.
 RETRIES = 60
+#: The states of instances that Nova starts at boot.
+_STARTED = (vm_states.ACTIVE, vm_states.RESCUED)
 
 
 class DeferredStarts:
@@ -57,7 +59,7 @@ class DeferredStarts:
         """Return whether an instance waits for its start, and for no task."""
         return (
             instance.uuid in self._retries_left
-            and instance.vm_state == vm_states.ACTIVE
+            and instance.vm_state in _STARTED
             and instance.task_state is None
         )
 
@@ -112,7 +114,7 @@ class DeferredStarts:
         except nova_exception.InstanceNotFound:
             del self._retries_left[uuid]
             return
-        if instance.host != host or instance.vm_state != vm_states.ACTIVE:
+        if instance.host != host or instance.vm_state not in _STARTED:
             self.forget(instance)
         elif instance.task_state is None:
             self._retries_left[uuid] -= 1

@@ -344,8 +344,24 @@ class PowerVMDriver(driver.ComputeDriver):
         """Start an instance that was running before the host went down."""
         self.services.deferred_starts.start_or_defer(context, instance)
 
-    rescue = _refuse('rescuing a server')
-    unrescue = _refuse('unrescuing a server', refusals.roll_back)
+    def rescue(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        image_meta: Any,
+        rescue_password: str,
+        block_device_info: Any,
+        share_info: Any,
+    ) -> None:
+        """Start another system, which has the instance's disks, too."""
+        self.services.rescues.rescue(
+            context, instance, network_info, image_meta, rescue_password
+        )
+
+    def unrescue(self, context: Any, instance: Any) -> None:
+        """Start the instance's own system again."""
+        self.services.rescues.unrescue(context, instance)
 
     def power_off(
         self, instance: Any, timeout: int = 0, retry_interval: int = 0

@@ -37,6 +37,7 @@ from nova_powervm.virt import instance_locks
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import move_repairs
 from nova_powervm.virt import rebuild
+from nova_powervm.virt import rescues
 from nova_powervm.virt import snapshot_checks
 from nova_powervm.virt import translation
 from nova_powervm.virt.unsupported import guest_stops
@@ -104,7 +105,8 @@ class GuestPower:
     def stop(self, instance: Any, timeout: int) -> None:
         """Stop the instance; give its guest ``timeout`` seconds to shut down.
 
-        In a rebuild the LPAR may be missing.
+        In a rebuild the LPAR may be missing. For a rescue, leave the stop to
+        :mod:`.rescues`, which first checks that the rescue is possible.
 
         :raises nova.exception.NovaException: The stop is the first step of an
             unsupported operation; the guest keeps running.
@@ -112,6 +114,8 @@ class GuestPower:
             would fail; the guest keeps running.
         """
         guest_stops.check_supported(instance)
+        if instance.task_state == task_states.RESCUING:
+            return
         if instance.task_state == task_states.SHELVING:
             self._snapshots.check_shelving(instance)
         self.deferred_starts.forget(instance)
@@ -217,18 +221,12 @@ class GuestPower:
             self._descriptions.recorded(
                 instance,
                 requests,
-                held=self._find_moved(instance),
+                held=self._claims.find_moved(instance),
                 ports=asked.ports,
                 timeout=timeout,
             ),
             asked.askers,
         )
-
-    def _find_moved(self, instance: Any) -> instance_claims.Held | None:
-        """Ask Placement about an instance whose move has not ended well."""
-        if instance.migration_context is None:
-            return None
-        return self._claims.find(instance)
 
     def start_at_boot(self, context: Any, instance: Any) -> None:
         """Start an instance that Nova expects to be running.
@@ -248,6 +246,7 @@ class GuestPower:
                 instance,
                 requests,
                 ports=ports,
+                rescued=rescues.is_rescued(instance),
             ),
             dataclasses.replace(
                 asked.askers,

@@ -85,6 +85,15 @@ class InstanceClaims:
         self._claims = slot_claims
         self._node = node
 
+    def find_moved(self, instance: Any) -> Held | None:
+        """Ask Placement about an instance whose move has not ended well.
+
+        :returns: None for any other instance: Nova's record decides.
+        """
+        if instance.migration_context is None:
+            return None
+        return self.find(instance)
+
     def find(self, instance: Any) -> Held:
         """Return the allocations that decide about an instance on this host.
 

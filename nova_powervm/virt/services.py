@@ -75,6 +75,7 @@ from nova_powervm.virt import nova_errors
 from nova_powervm.virt import port_records
 from nova_powervm.virt import privileged_files
 from nova_powervm.virt import removals
+from nova_powervm.virt import rescues
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import snapshot_checks
 from nova_powervm.virt import snapshots
@@ -147,6 +148,9 @@ class Services:
         self.deferred_starts = self.power.deferred_starts
         self.snapshots = snapshots.Snapshots(
             checks, operations.disks, self.deferred_starts.start_or_defer
+        )
+        self.rescues = rescues.Rescues(
+            lpars, describes, found, self.deferred_starts, node.name
         )
         self.instances = instances.Instances(
             operations.partitions,

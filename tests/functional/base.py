@@ -82,6 +82,7 @@ _ENDS = (
 _VM_STATES = {
     'ACTIVE': 'active',
     'ERROR': 'error',
+    'RESCUE': 'rescued',
     'SHUTOFF': 'stopped',
     'VERIFY_RESIZE': 'resized',
 }

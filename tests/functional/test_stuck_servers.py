@@ -32,6 +32,7 @@ from nova.compute import rpcapi
 from nova.scheduler.client import report
 from nova.tests.functional.api import client
 
+from nova_powervm.powervm.disk import ssp
 from nova_powervm.virt import driver
 from tests.functional import accesses
 from tests.functional import killed_threads
@@ -310,6 +311,21 @@ class StuckOnOneHostTest(StuckServersTestCase):
             move.status = 'error'
             move.save()
         self.end('host1')
+
+    def story_killed_while_it_rescues(self):
+        with self.killed(ssp.SharedStoragePool, 'attach'):
+            self.ask(self.server, 'rescue')
+        self.restart_host('host1')
+        self.end('host1')
+
+    def story_killed_while_it_unrescues(self):
+        for name in ('reconnect', 'attach', 'delete_rescue'):
+            self.ask(self.server, 'rescue')
+            self._wait_for_state_change(self.server, 'RESCUE')
+            with self.killed(ssp.SharedStoragePool, name):
+                self.ask(self.server, 'unrescue')
+            self.restart_host('host1')
+            self.end('host1')
 
     def story_killed_while_it_refuses_a_rebuild(self):
         with self.threads.killed(_DRIVER, 'rebuild'):

@@ -163,22 +163,6 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         )
         self.assert_unchanged()
 
-    def rescue(self):
-        """Request a rescue, which is refused and sets the server to ERROR."""
-        self.request_action('rescue', {'rescue_image_ref': self.image})
-        self.refused('rescue', 'compute_rescue_instance', 'rescuing a server')
-        self.assert_unchanged(status='ERROR')
-        fault = self.fault(self.server)
-        self.assertIn('PowerVM: rescuing a server is not supported', fault)
-        self.assertIn('a hard reboot clears the ERROR state', fault)
-
-    def story_refused_rescue_is_cleared_by_hard_reboot(self):
-        self.rescue()
-
-        self.reboot_as_user()
-
-        self.assertEqual(self.before, self.server_state())
-
     def reboot_as_user(self):
         """Reboot the server hard with a user's default rights."""
         user = self.api_fixture.api
@@ -186,15 +170,6 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
             self.server['id'], {'reboot': {'type': 'HARD'}}
         )
         self._wait_for_state_change(self.server, 'ACTIVE')
-
-    def story_refused_rescue_is_cleared_by_state_reset(self):
-        self.rescue()
-
-        self.request_action('os-resetState', {'state': 'active'})
-
-        self._wait_for_state_change(self.server, 'ACTIVE')
-        # The guest was not restarted.
-        self.assert_unchanged()
 
     def story_console_log_is_refused(self):
         self.assertEqual(
@@ -277,7 +252,6 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
                 live | here,
             ),
             'os-pause-server:pause': (self.request_action, 'pause'),
-            'os-rescue': (self.request_action, 'rescue'),
             'os-suspend-server:suspend': (self.request_action, 'suspend'),
             'os-volumes-attachments:create': (
                 post,

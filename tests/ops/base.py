@@ -20,6 +20,7 @@ import dataclasses
 import functools
 import hashlib
 import logging
+import operator
 import tempfile
 import unittest
 import unittest.mock
@@ -468,13 +469,25 @@ class HostTestCase(unittest.TestCase):
         return sorted((a['mac'], a['vlan']) for a in self.lpar()['adapters'])
 
     def mapped(self):
-        """Return the roles of what is connected to the LPAR, by VIOS."""
+        """Return the roles of what is connected to the LPAR, by VIOS.
+
+        They are in the order that its guest sees.
+        """
         return {
-            partition['name']: [
-                _role(mapping['name'])
-                for mapping in partition['scsi_mappings']
+            name: [*found.values()] for name, found in self.places().items()
+        }
+
+    def places(self):
+        """Return virtual slot -> role, by VIOS, in the order of slots."""
+        return {
+            partition['name']: {
+                mapping['client_slot']: _role(mapping['name'])
+                for mapping in sorted(
+                    partition['scsi_mappings'],
+                    key=operator.itemgetter('client_slot'),
+                )
                 if mapping['client'] == NAME
-            ]
+            }
             for partition in self._system()['partitions']
             if 'scsi_mappings' in partition
         }
@@ -499,7 +512,8 @@ class HostTestCase(unittest.TestCase):
 
         :param slots: DRC indexes; all of them are required.
         :param disks: Roles of what is connected to it on each VIOS that has
-            disks, in the order that its guest sees; ``i`` is the medium.
+            disks, in the order that its guest sees; ``i`` is the medium, and
+            ``j`` that of the rescue system.
         """
         self.assertEqual(state, self.lpar()['state'])
         self.assertEqual(dict.fromkeys(slots, True), self.slots())
@@ -515,7 +529,7 @@ class HostTestCase(unittest.TestCase):
         if self.disk_driver == 'ssp':
             # A medium is on one of them.
             with_medium, other = sorted(found, key=len, reverse=True)
-            self.assertEqual(with_medium.replace('i', ''), other)
+            self.assertEqual(with_medium.rstrip('ij'), other)
             return with_medium
         (found,) = found
         return found
@@ -598,4 +612,6 @@ def _role(name):
         return unit[1]
     if not storage.is_ours(name or ''):
         return None
-    return 'i' if name.endswith('.iso') else name[-1]
+    if not name.endswith('.iso'):
+        return name[-1]
+    return 'j' if storage.is_of_rescue(name) else 'i'

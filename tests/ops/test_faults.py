@@ -493,6 +493,70 @@ class MappingSweepTest(SweepTestCase):
         self.assertNotIn(str(LOST_ANSWER), failed)
 
 
+class RescueSweepTest(SweepTestCase):
+    """A guest runs its own system again after each failed rescue."""
+
+    operation = operations.RESCUE
+
+    def spawn_first(self):
+        self.wanted = dataclasses.replace(self.wanted, config_drive=True)
+        super().spawn_first()
+
+    def disturb(self):
+        if 'z' in self.stored():
+            self.run_plan(operations.UNRESCUE, self.wanted)
+
+    def assert_right(self):
+        self.assert_lpar(slots=[base.GPU], disks='zrj')
+
+    def assert_failed(self):
+        super().assert_failed()
+        self.assert_lpar(
+            # Unless its own start failed, too.
+            self.lpar()['state'] if 'on' in self.jobs else base.RUNNING,
+            slots=[base.GPU],
+            disks='ri',
+        )
+        self.assertEqual([*'ir'], sorted(self.stored()))
+
+    def recover(self):
+        super().recover()
+        self.assert_lpar(slots=[base.GPU], disks='ri')
+        self.run_plan(operations.RESCUE, self.wanted)
+
+    def test_failed_rescue_leaves_server_as_it_was(self):
+        self.sweep()
+
+
+class PoolRescueSweepTest(RescueSweepTest):
+    disk_driver = 'ssp'
+
+
+class UnrescueSweepTest(RescueSweepTest):
+    """A hard reboot ends what a failed unrescue has begun."""
+
+    operation = operations.UNRESCUE
+
+    def disturb(self):
+        if 'z' not in self.stored():
+            self.run_plan(operations.RESCUE, self.wanted)
+
+    def assert_right(self):
+        self.assert_lpar(slots=[base.GPU], disks='ri')
+        self.assertEqual([*'ir'], sorted(self.stored()))
+
+    def assert_failed(self):
+        SweepTestCase.assert_failed(self)
+        self.assertLessEqual({*'ir'}, set(self.stored()))
+
+    def recover(self):
+        self.run_plan(operations.HARD_REBOOT, self.wanted)
+
+
+class PoolUnrescueSweepTest(UnrescueSweepTest):
+    disk_driver = 'ssp'
+
+
 def _is_of_file(request):
     """Return whether a request is about the upload of a file."""
     return 'File' in request

@@ -366,8 +366,8 @@ class LostLparTest(KeptTestCase):
             RETURN, dataclasses.replace(self.wanted, checks_swap=True)
         )
 
-        # It is connected last, in the slot of the one before.
-        self.assert_kept(disks='r0is')
+        # It has the slot of the one before.
+        self.assert_kept(disks='r0si')
         self.assertEqual(0.5, self.stored()['s']['capacity'])
 
     def test_ports_of_lost_lpar_are_bound_anew(self):

@@ -219,6 +219,52 @@ class ResizeKillTest(KillSweepTestCase):
         self.assertGreater(self.sweep(), 2)
 
 
+class RescueKillTest(KillSweepTestCase):
+    operation = operations.RESCUE
+
+    def prepare(self):
+        self.run_plan(operations.SPAWN, self.wanted)
+
+    def assert_harmless(self):
+        super().assert_harmless()
+        self.assertLessEqual({*'ri'}, set(self.stored()))
+
+    def recover(self):
+        super().recover()
+        self.assertEqual([*'ir'], sorted(self.stored()))
+
+    def test_hard_reboot_ends_killed_rescue(self):
+        self.assertGreater(self.sweep(), 5)
+
+
+class PoolRescueKillTest(RescueKillTest):
+    disk_driver = 'ssp'
+
+
+class RescueStartKillTest(RescueKillTest):
+    """The host boots, and Nova starts what was killed while being rescued."""
+
+    def recover(self):
+        self.set_state(base.OFF)
+        self.run_plan(operations.START, self.wanted)
+        self.assertEqual([*'ir'], sorted(self.stored()))
+
+
+class UnrescueKillTest(RescueKillTest):
+    operation = operations.UNRESCUE
+
+    def prepare(self):
+        super().prepare()
+        self.run_plan(operations.RESCUE, self.wanted)
+
+    def test_hard_reboot_ends_killed_rescue(self):
+        self.assertGreater(self.sweep(), 3)
+
+
+class PoolUnrescueKillTest(UnrescueKillTest):
+    disk_driver = 'ssp'
+
+
 class DepartureKillTest(KillSweepTestCase):
     operation = operations.DEPARTURE
 

@@ -496,7 +496,7 @@ class GroupReadingTest(LentMixin, SweepMixin, ReadingTestCase):
         vios = self.lpar('vios1')['uuid'].upper()
         root = self.disks._groups.read().virtual_disks[0]
         with unittest.mock.patch.object(
-            storage, 'virtual_slot', lambda name, server: 50
+            storage, 'virtual_slot', lambda name, server, rescued: 50
         ):
             self.disks._mappings.attach(vios, self.uuid, [root])
         self.refused('not connected alone at virtual slot 48')

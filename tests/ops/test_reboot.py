@@ -103,7 +103,7 @@ class StateTest(RebootTestCase):
 
         self.refused(exception.PartitionNotFound, operation, self.wanted)
 
-    def test_hard_reboot_with_devices_reads_lpar_and_adapters_only(self):
+    def test_hard_reboot_with_devices_reads_lpar_adapters_and_disks_only(self):
         self.reboot()
         self.reboot()
 
@@ -111,6 +111,8 @@ class StateTest(RebootTestCase):
             [
                 'GET LogicalPartition.read',
                 'GET ClientNetworkAdapter.feed',
+                # There may be a rescue disk.
+                'GET VolumeGroup.read',
                 'PowerOff',
                 'DELETE Job.delete',
             ],

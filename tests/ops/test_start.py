@@ -357,13 +357,15 @@ class AdapterTest(StartTestCase):
 
 
 class RequestTest(StartTestCase):
-    def test_start_with_device_sends_five_requests(self):
+    def test_start_with_device_sends_six_requests(self):
         self.start()
 
         self.assertEqual(
             [
                 'GET LogicalPartition.read',
                 'GET ClientNetworkAdapter.feed',
+                # There may be a rescue disk.
+                'GET VolumeGroup.read',
                 # An interrupted reading may have taken its disk away.
                 'GET VirtualIOServer.read',
                 'PowerOn',

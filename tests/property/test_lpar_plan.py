@@ -32,9 +32,15 @@ from tests.unit.lpar import plan_values as values
 Part = spec.Part
 NOVA = (values.GPU, values.ONCE, values.MOVED)
 MEDIUM = storage.config_drive_name(values.LPAR)
+RESCUE_ORDERS = (operations.Disks.RESCUED, operations.Disks.RESTORED)
 POWER_STEPS = (steps.Stop, steps.Start, steps.Restart)
 #: They find out by themselves whether there is something to do.
-ENSURING = (steps.FitSwap, steps.GrowRoot, steps.RemovePort)
+ENSURING = (
+    steps.FitSwap,
+    steps.GrowRoot,
+    steps.Reconnect,
+    steps.RemovePort,
+)
 
 indexes = st.frozensets(st.sampled_from(NOVA))
 moves = st.dictionaries(
@@ -106,7 +112,17 @@ class Host:
             else (),
             mappings=self.connected,
             swap_fits=self.swap() == wanted.swap,
+            has_rescue=self.has_rescue,
         )
+
+    @property
+    def has_rescue(self):
+        """Whether there is a rescue disk."""
+        return values.RESCUE in self.pool
+
+    def is_connected(self, disk):
+        """Return whether a disk is connected."""
+        return values.pool_disk(disk).stored.name in self.connected
 
     def swap(self):
         """Return the swap disk that is connected."""
@@ -114,8 +130,7 @@ class Host:
             (
                 disk
                 for disk in self.pool
-                if disk.role == storage.SWAP
-                and values.pool_disk(disk).stored.name in self.connected
+                if disk.role == storage.SWAP and self.is_connected(disk)
             ),
             None,
         )
@@ -152,6 +167,8 @@ class Host:
                 self._fit_swap(step.swap)
             case steps.Map():
                 self.connected |= ready
+            case steps.Reconnect():
+                self._reconnect(step)
             case _:
                 self._change_adapters(step)
                 ready.update(self._stored(step))
@@ -184,6 +201,18 @@ class Host:
             case steps.MakeMedium():
                 return {MEDIUM}
         return set()
+
+    def _reconnect(self, step):
+        # A host changes the disks of a stopped LPAR only.
+        assert self.found.state == values.OFF
+        if step.rescued:
+            assert self.has_rescue
+        else:
+            self.pool = tuple(d for d in self.pool if d != values.RESCUE)
+        self.connected = frozenset(
+            values.pool_disk(disk).stored.name for disk in self.pool
+        )
+        self.connected |= {MEDIUM} - ({MEDIUM} if step.rescued else set())
 
     def _set_state(self, state):
         self.found = dataclasses.replace(self.found, state=state)
@@ -239,6 +268,7 @@ def wants(draw):
         ports=draw(
             st.none() | numbers.map(lambda ns: tuple(map(values.port, ns)))
         ),
+        rescued=draw(_RARELY),
         power_on=draw(_OFTEN),
         timeout=draw(st.sampled_from((0, 60))),
         pool_is_current=draw(_OFTEN),
@@ -266,6 +296,7 @@ def hosts(draw, wanted):
         if draw(_OFTEN)
         else draw(st.sampled_from(((), (values.ROOT,))))
     )
+    pool += (values.RESCUE,) if draw(_RARELY) else ()
     names = [*(values.pool_disk(d).stored.name for d in pool), MEDIUM]
     return Host(
         found if draw(_OFTEN) else None,
@@ -308,7 +339,8 @@ class LparPlanTest(unittest.TestCase):
     def test_plan_for_result_of_plan_changes_nothing(self, situation):
         row, wanted, host = situation
         made, _ = host.plan(row, wanted)
-        if made.refusal:
+        # A server is not rescued twice.
+        if made.refusal or row is operations.RESCUE:
             return
         after = host.apply(made)
 
@@ -394,7 +426,10 @@ class LparPlanTest(unittest.TestCase):
         ):
             self.assertFalse(has(made, steps.CreateAdapters))
         if row.disks is not operations.Disks.MADE:
-            self.assertFalse(has(made, steps.MakeRoot))
+            self.assertEqual(
+                row is operations.RESCUE and not made.refusal,
+                has(made, steps.MakeRoot),
+            )
         if row.disks not in (
             operations.Disks.KEPT,
             operations.Disks.MAPPED,
@@ -405,6 +440,16 @@ class LparPlanTest(unittest.TestCase):
         for step in made.steps:
             if isinstance(step, steps.RemoveRemains) and step.delete_disks:
                 self.assertIs(operations.Disks.MADE, row.disks)
+
+    def rule_disks_are_reordered_for_rescue_only(
+        self, row, wanted, host, made
+    ):
+        for step in made.steps:
+            if isinstance(step, steps.Reconnect):
+                self.assertEqual(row is operations.RESCUE, step.rescued)
+                self.assertTrue(
+                    host.has_rescue or row.disks in RESCUE_ORDERS, made
+                )
 
     def rule_freed_slots_are_those_of_move_that_plan_names(
         self, row, wanted, host, made
@@ -474,7 +519,9 @@ class LparPlanTest(unittest.TestCase):
         self.assertLessEqual(len(asked), len(Part))
         self.assertTrue({Part.RULES, Part.SLOTS} - set(asked))
         if not host.has_pool and row.disks is not operations.Disks.KEPT:
-            self.assertFalse({Part.DISKS, Part.MAPPINGS} & set(asked))
+            self.assertNotIn(Part.DISKS, asked)
+            if row.disks is not operations.Disks.RESCUED:
+                self.assertNotIn(Part.MAPPINGS, asked)
 
     def rule_stopped_guest_is_started_again(self, row, wanted, host, made):
         if row is not operations.DEPARTURE and has(made, steps.Stop):
@@ -507,7 +554,27 @@ class LparPlanTest(unittest.TestCase):
                     wanted.settings.memory_mb, after.settings.memory_mb
                 )
 
+    def applied_guest_starts_from_disk_that_row_and_nova_say(
+        self, row, wanted, host, made
+    ):
+        if row in (operations.SPAWN, operations.ARRIVAL) or made.makes:
+            return
+        if row in (operations.RESIZE, operations.SOFT_REBOOT):
+            # Nova permits neither in a rescue.
+            return
+        if has(made, steps.Start, steps.Restart):
+            after = host.apply(made)
+
+            if row is operations.RESCUE:
+                self.assertTrue(after.is_connected(values.RESCUE))
+            elif not wanted.rescued or row is operations.UNRESCUE:
+                self.assertFalse(after.has_rescue, made)
+            else:
+                self.assertEqual(host.connected, after.connected, made)
+
     def applied_started_guest_has_its_adapters(self, row, wanted, host, made):
+        if row.adapters is operations.Adapters.NO:
+            return
         if has(made, steps.Start, steps.Restart) and wanted.ports is not None:
             after = host.apply(made).ports
 

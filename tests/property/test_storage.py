@@ -27,6 +27,7 @@ ROLES = st.sampled_from(
         storage.ROOT,
         storage.UNCOUNTED_ROOT,
         storage.SWAP,
+        storage.RESCUE,
         *storage.EPHEMERALS,
     )
 )
@@ -60,7 +61,8 @@ class StorageNamesTest(unittest.TestCase):
         self.assertRegex(name, r'^[\w.-]{1,15}$')
         self.assertTrue(storage.is_ours(name))
         self.assertEqual(
-            role != storage.UNCOUNTED_ROOT, storage.is_counted(name)
+            role not in (storage.UNCOUNTED_ROOT, storage.RESCUE),
+            storage.is_counted(name),
         )
         self.assertEqual(
             (storage.stem(one), role) == (storage.stem(two), other),

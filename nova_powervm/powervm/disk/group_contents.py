@@ -152,6 +152,22 @@ def removal(
     return edit
 
 
+def rescue_removal(
+    lpar_uuid: str, *, media_only: bool = False
+) -> Callable[[pvm_storage.VG], bool]:
+    """Return an edit that removes what the rescue system of an LPAR has.
+
+    :param media_only: Whether to remove its medium only.
+    :returns: An edit for :meth:`.volume_groups.VolumeGroups.change`.
+    """
+    return removal(
+        lambda name: (
+            storage.is_of_rescue(name) and storage.belongs_to(name, lpar_uuid)
+        ),
+        media_only=media_only,
+    )
+
+
 def discard(
     groups: volume_groups.ServerGroups,
     name: str,

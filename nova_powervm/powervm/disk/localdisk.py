@@ -38,6 +38,7 @@ from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm.disk import disk_reading
 from nova_powervm.powervm.disk import group_contents
 from nova_powervm.powervm.disk import media
+from nova_powervm.powervm.disk import rescue_order
 from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.powervm.disk import unavailable
 from nova_powervm.powervm.disk import uploads
@@ -135,10 +136,12 @@ class LocalDisk:
         lpar_uuid: str,
         disks: Sequence[storage.Disk],
         medium_bytes: int | None,
+        *,
+        beside: bool = False,
     ) -> None:
         """Verify that there is enough space for an LPAR's disks.
 
-        The disks that the LPAR already has count as free.
+        The disks that the LPAR already has count as free, unless they stay.
 
         :raises exception.InsufficientSpace: There is too little.
         :raises exception.ConfigurationError: There is no such group.
@@ -147,7 +150,7 @@ class LocalDisk:
         freed = [
             disk.capacity
             for disk in group.virtual_disks
-            if storage.belongs_to(disk.name, lpar_uuid)
+            if storage.belongs_to(disk.name, lpar_uuid) and not beside
         ]
         needed = [volume_groups.rounded(group, disk.size_gb) for disk in disks]
         storage.check_free(
@@ -157,7 +160,7 @@ class LocalDisk:
             ', '.join(map(str, disks)),
         )
         if medium_bytes is not None:
-            self._media.check_room(lpar_uuid, medium_bytes)
+            self._media.check_room(lpar_uuid, medium_bytes, beside=beside)
 
     @rest_errors.retried
     def make_root(
@@ -173,16 +176,21 @@ class LocalDisk:
         The host converts a qcow2 image (REST element ``FileFormat``).
         An existing disk was left by an interrupted build. It may be
         incomplete, and mapped to an LPAR that no longer exists, so all storage
-        of this LPAR is removed first.
+        of this LPAR is removed first; for a rescue disk, only that disk.
 
         :raises exception.ImageDamaged: The bytes do not match the image's
             hash.
         :raises exception.RestError: There is no space.
         """
         name = storage.disk_name(lpar_uuid, disk.role)
-        made = self._make(
-            name, disk, contents.disk_format, lambda: self.remove(lpar_uuid)
-        )
+
+        def clear() -> None:
+            if disk.role == storage.RESCUE:
+                self._remove_disk(lpar_uuid, name)
+            else:
+                self.remove(lpar_uuid)
+
+        made = self._make(name, disk, contents.disk_format, clear)
         upload = uploads.Upload(
             vios=self._groups.vios,
             name=name,
@@ -213,9 +221,11 @@ class LocalDisk:
         return stored_disks.Stored(name, made)
 
     @rest_errors.retried
-    def make_medium(self, lpar_uuid: str, iso: bytes) -> stored_disks.Stored:
+    def make_medium(
+        self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
+    ) -> stored_disks.Stored:
         """Create a virtual optical medium in the server's media repository."""
-        return self._media.make(lpar_uuid, iso)
+        return self._media.make(lpar_uuid, iso, rescue=rescue)
 
     def attach(
         self, lpar_uuid: str, stored: Sequence[stored_disks.Stored]
@@ -223,6 +233,43 @@ class LocalDisk:
         """Map storage to an LPAR, unless it is mapped already."""
         elements = [item.handle for item in stored]
         self._mappings.attach(self._groups.vios, lpar_uuid, elements)
+
+    @rest_errors.retried
+    def has_rescue(self, lpar_uuid: str) -> bool:
+        """Return whether there is a rescue disk of an LPAR."""
+        name = storage.disk_name(lpar_uuid, storage.RESCUE)
+        return group_contents.find(self._groups.read(), name) is not None
+
+    @rest_errors.retried
+    def check_reconnect(self, lpar_uuid: str) -> None:
+        """Verify that all storage of an LPAR can be connected anew."""
+        found = self._elements(lpar_uuid)
+        rescue_order.check(self._mappings, found, lpar_uuid)
+
+    @rest_errors.retried
+    def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
+        """Connect all storage of an LPAR anew; see the protocol."""
+        found = self._elements(lpar_uuid)
+        rescue_order.reconnect(
+            self._mappings, found, lpar_uuid, rescued=rescued
+        )
+
+    def _elements(self, lpar_uuid: str) -> rescue_order.Elements:
+        vios = self._groups.vios
+        disks = [
+            disk
+            for disk in self._groups.read().virtual_disks
+            if storage.belongs_to(disk.name, lpar_uuid)
+        ]
+        return {vios: [*disks, *self._media.find(lpar_uuid, vios)]}
+
+    @rest_errors.retried
+    def delete_rescue(self, lpar_uuid: str) -> None:
+        """Delete the rescue disk of an LPAR last; see the protocol."""
+        for media_only in (True, False):
+            self._groups.change_all(
+                group_contents.rescue_removal(lpar_uuid, media_only=media_only)
+            )
 
     @rest_errors.retried
     def check_growth(self, lpar_uuid: str, size_gb: float) -> None:

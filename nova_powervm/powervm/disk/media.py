@@ -70,11 +70,14 @@ class MediaRepository:
                 if not self._exists:
                     self._choose(groups)
 
-    def check_room(self, lpar_uuid: str, size: int) -> None:
+    def check_room(
+        self, lpar_uuid: str, size: int, *, beside: bool = False
+    ) -> None:
         """Verify that there is enough space for an LPAR's medium.
 
-        :param lpar_uuid: Upper-case PowerVM uuid; the space of its current
-            medium counts as free.
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :param beside: Whether its current medium stays; otherwise its space
+            counts as free.
         :param size: Size of the medium in bytes.
         :raises exception.InsufficientSpace: There is too little.
         :raises exception.ConfigurationError: There is no repository, and no
@@ -96,7 +99,7 @@ class MediaRepository:
         taken = [
             medium.size
             for medium in repository.optical_media
-            if not storage.belongs_to(medium.name, lpar_uuid)
+            if beside or not storage.belongs_to(medium.name, lpar_uuid)
         ]
         storage.check_free(
             f'the media repository {repository.name}',
@@ -105,7 +108,19 @@ class MediaRepository:
             'the config drive',
         )
 
-    def make(self, lpar_uuid: str, iso: bytes) -> stored_disks.Stored:
+    def find(self, lpar_uuid: str, vios: str) -> list[pvm_storage.VOptMedia]:
+        """Return the media of an LPAR on a Virtual I/O Server."""
+        return [
+            pvm_storage.VOptMedia.bld_ref(self._adapter, medium.name)
+            for group in self._groups.all(vios)
+            for repository in group.vmedia_repos
+            for medium in repository.optical_media
+            if storage.belongs_to(medium.name, lpar_uuid)
+        ]
+
+    def make(
+        self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
+    ) -> stored_disks.Stored:
         """Create the virtual optical medium of an LPAR.
 
         A failure can be retried: the repository may have been deleted, or an
@@ -113,9 +128,10 @@ class MediaRepository:
 
         :param lpar_uuid: Upper-case PowerVM uuid.
         :param iso: Contents of the medium.
+        :param rescue: Whether it is that of its rescue system.
         :raises exception.RestBusy: Another try may succeed.
         """
-        name = storage.config_drive_name(lpar_uuid)
+        name = storage.config_drive_name(lpar_uuid, rescue=rescue)
         self._ensure_repository()
         upload = uploads.Upload(
             vios=self._groups.vios,

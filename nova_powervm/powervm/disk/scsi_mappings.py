@@ -19,6 +19,7 @@ from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -172,7 +173,13 @@ class ScsiMappings:
                 found &= {medium, *_mapped_names(server, lpar_uuid)}
         return found
 
-    def detach(self, lpar_uuid: str, name: str | None = None) -> set[str]:
+    def detach(
+        self,
+        lpar_uuid: str,
+        name: str | None = None,
+        *,
+        ours_only: bool = False,
+    ) -> set[str]:
         """Unmap storage of an LPAR on all servers, if there is any.
 
         This includes storage that is lent to the management partition.
@@ -180,12 +187,14 @@ class ScsiMappings:
         :param lpar_uuid: Upper-case PowerVM uuid; the LPAR may no longer
             exist.
         :param name: Name of the storage; None for all.
+        :param ours_only: Whether to leave what the driver has not made.
         :returns: Uuids of the servers that had such mappings.
         """
         removed = self._remove(
             f'unmapping the storage of LPAR {lpar_uuid}',
             lambda mapping: (
                 (name is None or _is_of(mapping, name))
+                and (not ours_only or _is_ours(mapping))
                 and (
                     _is_mapped_to(mapping, lpar_uuid)
                     or self._is_lent(mapping, lpar_uuid)
@@ -370,7 +379,7 @@ def _choose_slots(
     server: virtual_io_server.VIOS,
     lpar_uuid: str,
     number: int,
-    elements: Iterable[Any],
+    elements: Sequence[Any],
 ) -> Iterator[tuple[Any, int | None]]:
     """Yield storage with the virtual slots to map it at.
 
@@ -383,8 +392,11 @@ def _choose_slots(
         if mapping.client_adapter is not None
         and _is_mapped_to(mapping, lpar_uuid)
     }
+    rescued = any(storage.is_of_rescue(element.name) for element in elements)
     for element in elements:
-        slot = storage.virtual_slot(element.name or '', number)
+        slot = storage.virtual_slot(
+            element.name or '', number, rescued=rescued
+        )
         if slot is None or slot in taken:
             others = reversed(storage.virtual_slots(number))
             slot = next(

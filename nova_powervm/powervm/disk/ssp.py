@@ -42,6 +42,7 @@ from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import media
 from nova_powervm.powervm.disk import pool_disks
 from nova_powervm.powervm.disk import pools
+from nova_powervm.powervm.disk import rescue_order
 from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.powervm.disk import uploads
 from nova_powervm.powervm.disk import volume_groups
@@ -160,6 +161,8 @@ class SharedStoragePool:
         lpar_uuid: str,
         disks: Sequence[storage.Disk],
         medium_bytes: int | None,
+        *,
+        beside: bool = False,
     ) -> None:
         """Verify that there is enough space for an LPAR's disks.
 
@@ -170,7 +173,7 @@ class SharedStoragePool:
         """
         self._check_free(disks)
         if medium_bytes is not None:
-            self._media.check_room(lpar_uuid, medium_bytes)
+            self._media.check_room(lpar_uuid, medium_bytes, beside=beside)
 
     @rest_errors.retried
     def make_root(
@@ -189,7 +192,13 @@ class SharedStoragePool:
         :raises exception.RestBusy: The image was deleted at the same time.
         """
         units = self._units.units(of_all_tiers=True)
-        self._remove_leftovers(self._pool.disks_among(units, lpar_uuid))
+        leftovers = [*self._pool.disks_among(units, lpar_uuid)]
+        name = None
+        if disk.role == storage.RESCUE:
+            # The other disks are those of the server.
+            name = storage.unit_name(lpar_uuid, disk.role)
+            leftovers = [k for k in leftovers if k.stored.name == name]
+        self._remove_leftovers(leftovers, name)
         self._check_free([disk])
         found = self._cache.find(
             described.fingerprint, self._units.in_tier(units)
@@ -215,9 +224,11 @@ class SharedStoragePool:
         return self._pool.stored(self._make(lpar_uuid, disk))
 
     @rest_errors.retried
-    def make_medium(self, lpar_uuid: str, iso: bytes) -> stored_disks.Stored:
+    def make_medium(
+        self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
+    ) -> stored_disks.Stored:
         """Create a virtual optical medium on the main server."""
-        return self._media.make(lpar_uuid, iso)
+        return self._media.make(lpar_uuid, iso, rescue=rescue)
 
     def attach(
         self, lpar_uuid: str, stored: Sequence[stored_disks.Stored]
@@ -243,6 +254,47 @@ class SharedStoragePool:
                 action=f'mapping storage to LPAR {lpar_uuid}',
                 reason='the Virtual I/O Server does not run',
             )
+
+    @rest_errors.retried
+    def has_rescue(self, lpar_uuid: str) -> bool:
+        """Return whether there is a rescue disk of an LPAR."""
+        return bool(self._pool.of_roles(lpar_uuid, storage.RESCUE))
+
+    @rest_errors.retried
+    def check_reconnect(self, lpar_uuid: str) -> None:
+        """Verify that all storage of an LPAR can be connected anew.
+
+        All servers of this host in the cluster have to run.
+        """
+        found = self._elements(lpar_uuid)
+        rescue_order.check(self._mappings, found, lpar_uuid)
+
+    @rest_errors.retried
+    def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
+        """Connect all storage of an LPAR anew; see the protocol."""
+        found = self._elements(lpar_uuid)
+        rescue_order.reconnect(
+            self._mappings, found, lpar_uuid, rescued=rescued
+        )
+
+    def _elements(self, lpar_uuid: str) -> rescue_order.Elements:
+        units = [
+            pool_disks.element_of(known.stored)
+            for known in self._pool.disks(lpar_uuid)
+        ]
+        return {
+            server: [*units, *self._media.find(lpar_uuid, server)]
+            for server in self._units.servers
+        }
+
+    @rest_errors.retried
+    def delete_rescue(self, lpar_uuid: str) -> None:
+        """Delete the rescue disk of an LPAR last; see the protocol."""
+        edit = group_contents.rescue_removal(lpar_uuid)
+        for server in self._units.servers:
+            self._groups.change_all(edit, server)
+        for known in self._pool.of_roles(lpar_uuid, storage.RESCUE):
+            self._units.delete(known.stored.handle.unit)
 
     @rest_errors.retried
     def check_growth(self, lpar_uuid: str, size_gb: float) -> None:

@@ -69,6 +69,8 @@ class NoDisks:
         lpar_uuid: str,
         disks: Sequence[storage.Disk],
         medium_bytes: int | None,
+        *,
+        beside: bool = False,
     ) -> None:
         """Refuse the disks.
 
@@ -99,7 +101,9 @@ class NoDisks:
         """
         raise self._refusal()
 
-    def make_medium(self, lpar_uuid: str, iso: bytes) -> stored_disks.Stored:
+    def make_medium(
+        self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
+    ) -> stored_disks.Stored:
         """Refuse the disk.
 
         :raises exception.ConfigurationError: Always.
@@ -109,6 +113,19 @@ class NoDisks:
     def attach(
         self, lpar_uuid: str, stored: Sequence[stored_disks.Stored]
     ) -> None:
+        """Do nothing: no disk was made."""
+
+    def has_rescue(self, lpar_uuid: str) -> bool:
+        """Return that there is no rescue disk."""
+        return False
+
+    def check_reconnect(self, lpar_uuid: str) -> None:
+        """Do nothing: no disk was made."""
+
+    def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
+        """Do nothing: no disk was made."""
+
+    def delete_rescue(self, lpar_uuid: str) -> None:
         """Do nothing: no disk was made."""
 
     def check_growth(self, lpar_uuid: str, size_gb: float) -> None:

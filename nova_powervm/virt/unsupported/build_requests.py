@@ -134,13 +134,13 @@ def refused_specs(flavor: Any) -> Iterator[str]:
 def _specs_and_properties(instance: Any, image_meta: Any) -> Iterator[str]:
     yield from refused_specs(instance.flavor)
     for unsupported in supported_features.refused_properties(
-        _properties(image_meta)
+        image_properties(image_meta)
     ):
         yield f'its image asks for {unsupported}'
 
 
-def _properties(image_meta: Any) -> dict[str, Any]:
-    """Return the image properties that are set, by Nova's names."""
+def image_properties(image_meta: Any) -> dict[str, Any]:
+    """Return the properties of an image that are set, by Nova's names."""
     properties = image_meta.properties
     return {
         name: getattr(properties, name)

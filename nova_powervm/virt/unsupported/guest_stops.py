@@ -15,7 +15,6 @@
 
 from typing import Any
 
-from nova import exception as nova_exception
 from nova.compute import task_states
 
 from nova_powervm.virt.unsupported import messages
@@ -36,12 +35,3 @@ def check_supported(instance: Any) -> None:
     operation = _BEGUN_BY_STOPPING.get(instance.task_state)
     if operation:
         raise messages.refused_error(operation, instance)
-    if instance.task_state == task_states.RESCUING:
-        # Nova sets the instance to ERROR after any error.
-        raise nova_exception.NovaException(
-            messages.log_refusal(
-                'rescuing a server',
-                instance,
-                'Nothing was changed; a hard reboot clears the ERROR state',
-            )
-        )

@@ -520,13 +520,19 @@ class Nova:
             running.lpars.run(operations.SPAWN, build, _ASKERS)
 
     def power(self, instance, method, trouble=None):
-        """Call 'on', 'off', 'reboot' or 'reboot hard' for an instance."""
+        """Do something that starts or stops an instance.
+
+        :param method: 'on', 'off', 'reboot', 'reboot hard', 'rescue' or
+            'unrescue'.
+        """
         running = instance.node.compute.operations
         work = {
             'on': lambda: self._start(operations.START, instance),
             'off': lambda: power.power_off(running.partitions, instance.lpar),
             'reboot': lambda: self._start(operations.SOFT_REBOOT, instance),
             'reboot hard': lambda: self._reboot_hard(instance),
+            'rescue': lambda: self._reorder(operations.RESCUE, instance),
+            'unrescue': lambda: self._reorder(operations.UNRESCUE, instance),
         }[method]
         with self.troubled(instance.node, trouble), self.serving(instance):
             return self.attempt(instance.node, work)
@@ -534,6 +540,16 @@ class Nova:
     def _start(self, operation, instance):
         instance.node.compute.driver.services.power.run(
             operation, instance.record, None, instance.requests, 60
+        )
+
+    def _reorder(self, operation, instance):
+        running = instance.node.compute.operations
+        running.lpars.run(
+            operation,
+            running.descriptions.recorded(
+                instance.record, instance.requests, root=_ROOT, timeout=60
+            ),
+            _ASKERS,
         )
 
     def _reboot_hard(self, instance):

@@ -184,9 +184,13 @@ class Host:
         self.change(index, owner=owner)
         return True
 
+    def can_start(self, uuid):
+        """Return whether all slots of an LPAR are usable."""
+        return all(self.slots[i].usable for i in self.slots_of(uuid))
+
     def start(self, uuid):
         """Start an LPAR; all its slots have to be usable."""
-        if not all(self.slots[i].usable for i in self.slots_of(uuid)):
+        if not self.can_start(uuid):
             raise exception.RestError(action='start', reason='a slot is lost')
         if any(map(self.store.is_running, self.mapped.get(uuid, ()))) and (
             self.lpars[uuid].state != 'running'

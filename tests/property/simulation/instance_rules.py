@@ -167,6 +167,51 @@ class InstanceRules(base_machine.BaseMachine):
 
     @stateful.precondition(lambda self: self.built())
     @stateful.rule(
+        data=st.data(), trouble=base_machine.TROUBLE, end=base_machine.TROUBLE
+    )
+    def rescue(self, data, trouble, end):
+        """Rescue an instance, and end that, at last by a hard reboot."""
+        instance = base_machine.pick(data, self.built())
+        node, before = instance.node, self._disks_and_state(instance)
+        trouble, end = self.trouble(node, trouble), self.trouble(node, end)
+        if self.world.power(instance, 'rescue', trouble):
+            self._check_rescued(instance, is_rescued=True)
+            self.world.power(instance, 'unrescue', end)
+        elif node.compute and not (trouble and trouble.kind == 'meddle'):
+            self.world.require(
+                (trouble and trouble.times > 1)
+                or self._disks_and_state(instance) == before
+                or not node.host.can_start(instance.lpar),
+                'a failed rescue leaves an instance as it was',
+                instance,
+            )
+        if node.compute and self.world.power(instance, 'reboot hard'):
+            self._check_rescued(instance, is_rescued=False)
+            self.check_exact(instance, trouble, end)
+        self.done('rescue', node, trouble)
+
+    def _disks_and_state(self, instance):
+        """Return the disks of an instance, what is connected, its state."""
+        machine = instance.node.host
+        lpar = machine.lpars.get(instance.lpar)
+        return (
+            machine.store.of(instance.lpar),
+            machine.mapped.get(instance.lpar),
+            lpar and lpar.state,
+        )
+
+    def _check_rescued(self, instance, *, is_rescued):
+        disks, mapped, state = self._disks_and_state(instance)
+        rescue = instance.lpar, storage.RESCUE
+        self.world.require(
+            is_rescued == (storage.RESCUE in disks) == (rescue in mapped)
+            and state == 'running',
+            'an instance has a rescue disk while it is rescued',
+            instance,
+        )
+
+    @stateful.precondition(lambda self: self.built())
+    @stateful.rule(
         data=st.data(), way=st.sampled_from(_AWAY), free=st.booleans()
     )
     def away_and_back(self, data, way, free):

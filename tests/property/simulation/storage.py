@@ -100,7 +100,7 @@ class DiskServer:
     def check(self, *, config_drive):
         pass
 
-    def check_room(self, lpar_uuid, disks, medium_bytes):
+    def check_room(self, lpar_uuid, disks, medium_bytes, *, beside=False):
         self._process.step()
 
     def make_root(self, lpar_uuid, disk, described, contents, source):
@@ -133,6 +133,29 @@ class DiskServer:
         self._ask(
             lambda: self._host.mapped.setdefault(lpar_uuid, set()).update(keys)
         )
+
+    def has_rescue(self, lpar_uuid):
+        return self._ask(
+            lambda: (lpar_uuid, storage.RESCUE) in self._store.sizes
+        )
+
+    def check_reconnect(self, lpar_uuid):
+        self._process.step()
+
+    def reconnect(self, lpar_uuid, *, rescued):
+        def work():
+            if self._host.lpars[lpar_uuid].state != 'not activated':
+                raise placement.Wrong(f'{lpar_uuid} runs, and loses its disks')
+            self._host.mapped[lpar_uuid] = {
+                (lpar_uuid, role)
+                for role in self._store.of(lpar_uuid)
+                if rescued or role != storage.RESCUE
+            }
+
+        self._ask(work)
+
+    def delete_rescue(self, lpar_uuid):
+        self._ask(lambda: self._store.delete((lpar_uuid, storage.RESCUE)))
 
     def check_growth(self, lpar_uuid, size_gb):
         self._ask(lambda: self._root(lpar_uuid))

@@ -45,6 +45,7 @@ FLAVOR = lpar_settings.FlavorSettings(2048, 2, 0.5)
 SIZES = settings_of(2048, 2, 1.0)
 ROOT = storage.Disk(storage.ROOT, 10)
 SWAP = storage.Disk(storage.SWAP, 1)
+RESCUE = storage.Disk(storage.RESCUE, 1)
 EPHEMERAL = storage.Disk('0', 5)
 IMAGE = spec.WantedImage(image.Image('image1', 'raw', storage.GIB), 10)
 
@@ -63,6 +64,7 @@ WORDS = {
     steps.RemovePort: 'detach',
     steps.CreateAdapters: 'plug',
     steps.Map: 'map',
+    steps.Reconnect: 'reconnect',
     steps.Document: 'write',
     steps.Start: 'start',
     steps.Restart: 'restart',
@@ -77,6 +79,7 @@ REFUSALS = {
     'PartitionConflict': '!taken',
     'PartitionNotFound': '!lost',
     'PartitionNotStartable': '!state',
+    'RescueRefused': '!rescue',
     'SlotsDiffer': '!differ',
     'SlotsMissing': '!slots',
 }
@@ -194,6 +197,7 @@ def parts(found=None, **more):
         spec.Part.DISKS: (pool_disk(),),
         spec.Part.MAPPINGS: (pool_disk().stored.name,),
         spec.Part.SWAP_FITS: True,
+        spec.Part.HAS_RESCUE: False,
     }
     return {**given, **{spec.Part[k.upper()]: v for k, v in more.items()}}
 

@@ -18,10 +18,10 @@ from nova_powervm.lpar import operations
 
 
 class FailureTest(unittest.TestCase):
-    def test_nova_sets_servers_to_error_after_moves_only(self):
+    def test_nova_sets_servers_to_error_after_moves_and_unrescue_only(self):
         """A failed start or attachment leaves the server's state as it was."""
         self.assertEqual(
-            [operations.RESIZE, operations.RETURN],
+            [operations.RESIZE, operations.RETURN, operations.UNRESCUE],
             [
                 row
                 for row in operations.ALL

@@ -33,6 +33,8 @@ return: if lost, never running, -, adds, -, -, fitted, mapped, leave
 start: no, failed, -, adds, -, -, fitted, there, nothing
 soft reboot: no, yes, restarts, adds, -, -, fitted, there, restart
 hard reboot: if lost, yes, restarts, adds, frees, size, fitted, mapped, restart
+rescue: no, yes, restarts, -, -, -, no, rescued, restore
+unrescue: no, yes, restarts, -, -, -, no, restored, leave
 attachment of a port: no, no, -, -, -, -, +1, no, nothing
 detachment of a port: no, no, -, -, -, -, -1, no, nothing
 plugging of ports: no, no, -, -, -, -, missing, no, nothing
@@ -47,6 +49,8 @@ WORDS = {
     operations.Disks.STAY: 'kept',
     operations.Disks.CHECKED: 'there',
     operations.Disks.MAPPED: 'mapped',
+    operations.Disks.RESCUED: 'rescued',
+    operations.Disks.RESTORED: 'restored',
 }
 
 

@@ -60,6 +60,10 @@ class StepsTest(unittest.TestCase):
             soft reboot: restart | stop start | " | start | !state | !lost
             hard reboot: restart | stop start | " | start | !state |\
  keep write map start
+            rescue: root stop reconnect start | !state |\
+ root stop reconnect start | root reconnect start | !state | !lost
+            unrescue: stop reconnect start | " | " | reconnect start |\
+ !state | !lost
             check of spawn: root write map start | " | " | " | " | "
             check of arrival, running: !taken
             """,
@@ -77,6 +81,8 @@ class StepsTest(unittest.TestCase):
  !state | .
             soft reboot: stop write start | " | " | write start | !state | .
             hard reboot: stop write start | " | " | write start | !state | .
+            rescue: !slots | !state | !slots | !slots | !state | .
+            unrescue: !slots | " | " | " | !state | .
             """,
         ],
         [
@@ -108,6 +114,8 @@ class StepsTest(unittest.TestCase):
             start, off: !differ
             soft reboot, off: !differ
             hard reboot, off: write start
+            rescue, running: !differ
+            unrescue, running: !differ
             """,
         ],
         [
@@ -211,13 +219,64 @@ class StepsTest(unittest.TestCase):
             start, off: !apart
             soft reboot, off: !apart
             hard reboot, off: keep map start
+            rescue: !rescue | !state | !rescue | !rescue | . | .
+            unrescue, off: reconnect start
+            """,
+        ],
+        [
+            'has a rescue disk',
+            {},
+            {
+                'has_rescue': True,
+                'disks': (values.pool_disk(), values.pool_disk(values.RESCUE)),
+            },
+            """
+            departure, off: -
+            resize, off: start
+            return, off: reconnect start
+            start: - | !state | stop reconnect start | reconnect start | . | .
+            soft reboot: restart | . | . | reconnect start | . | .
+            hard reboot: stop reconnect start | " | " | reconnect start | . | .
+            rescue: !rescue | !state | !rescue | !rescue | . | .
+            unrescue: stop reconnect start | " | " | reconnect start | . | .
+            """,
+        ],
+        [
+            'runs its rescue system',
+            {'rescued': True},
+            {
+                'has_rescue': True,
+                'disks': (values.pool_disk(), values.pool_disk(values.RESCUE)),
+            },
+            'start: - | !state | stop start | start | . | .',
+        ],
+        [
+            'has a rescue disk and local disks',
+            {},
+            {'has_pool': False, 'has_rescue': True},
+            """
+            start, off: reconnect start
+            hard reboot: stop reconnect start | . | . | reconnect start | . | .
+            """,
+        ],
+        [
+            'has a rescue disk and is not connected to its disks',
+            {'config_drive': True},
+            {
+                'mappings': (),
+                'disks': (values.pool_disk(), values.pool_disk(values.RESCUE)),
+            },
+            """
+            start, off: reconnect start
+            hard reboot, off: reconnect start
+            unrescue, off: reconnect start
             """,
         ],
         [
             'is not connected to its disks and config drive',
             {'config_drive': True},
             {'mappings': ()},
-            'hard reboot, off: keep medium map start',
+            'hard reboot, off: medium keep map start',
         ],
         [
             'is connected to its config drive only',
@@ -268,6 +327,8 @@ class StepsTest(unittest.TestCase):
             start, off: !used
             soft reboot, off: !used
             hard reboot: . | . | . | !used | . | !used
+            rescue: root stop reconnect start | . | . | !used | . | .
+            unrescue: stop reconnect start | . | . | !used | . | .
             """,
         ],
         [
@@ -308,7 +369,11 @@ class StepsTest(unittest.TestCase):
             'gets a config drive',
             {'config_drive': True},
             {},
-            'arrival, absent: keep medium write map start',
+            """
+            arrival, absent: keep medium write map start
+            rescue, off: root medium reconnect start
+            unrescue, off: reconnect start
+            """,
         ],
         [
             'is to be checked while its guest uses the disks',
@@ -357,7 +422,7 @@ class StepsTest(unittest.TestCase):
             'keep blank medium prepare write plug map grow start', words(made)
         )
         self.assertEqual(
-            'prepare unplug plug grow keep medium map swap write start',
+            'medium prepare unplug plug grow keep map swap write start',
             words(changed),
         )
 
@@ -366,6 +431,20 @@ class StepsTest(unittest.TestCase):
         ['soft reboot for change', operations.SOFT_REBOOT, (), '', 60],
         ['hard reboot for change', operations.HARD_REBOOT, (), '', 60],
         ['resize', operations.RESIZE, (), '', 0],
+        [
+            'rescue',
+            operations.RESCUE,
+            (GPU,),
+            'another system is to start',
+            60,
+        ],
+        [
+            'unrescue',
+            operations.UNRESCUE,
+            (GPU,),
+            'another system is to start',
+            60,
+        ],
     )
     def test_guest_has_time_to_shut_down_in(self, row, owned, reason, timeout):
         made = decide(row, wanted(), lpar(RUNNING, owned))
@@ -615,6 +694,37 @@ class DisksTest(unittest.TestCase):
         self.assertEqual(f'{expected} write map start', words(made))
         self.assertEqual(remarks, len(made.remarks))
 
+    def test_rescue_disk_has_size_of_its_image(self):
+        made = decide(
+            operations.RESCUE,
+            wanted(config_drive=True),
+            lpar(RUNNING),
+            image=values.image.Contents(1, 'qcow2', 11 * 1024**3),
+        )
+
+        self.assertEqual(
+            (
+                steps.MakeRoot(storage.Disk(storage.RESCUE, 11), 'image1'),
+                steps.MakeMedium(3, rescue=True),
+            ),
+            made.steps[:2],
+        )
+
+    def test_interrupted_rescue_whose_disk_another_lpar_uses_is_not_ended(
+        self,
+    ):
+        made = decide(
+            operations.START,
+            wanted(),
+            lpar(),
+            disks=(
+                values.pool_disk(in_use=True),
+                values.pool_disk(values.RESCUE),
+            ),
+        )
+
+        self.assertEqual('!used', words(made))
+
     @ddt.data(operations.SPAWN, operations.ARRIVAL, operations.RETURN)
     def test_start_of_new_lpar_asks_whether_kept_disks_are_used(self, row):
         self.assertEqual(
@@ -731,6 +841,8 @@ class WordsTest(unittest.TestCase):
             decide(operations.ARRIVAL, wanted(), lpar()),
             decide(operations.DEPARTURE, wanted(checks_swap=True), lpar()),
             decide(operations.DETACH_PORT, wanted(ports=(values.port(),))),
+            decide(operations.RESCUE, wanted(config_drive=True), lpar()),
+            decide(operations.UNRESCUE, wanted(), lpar()),
         )
         text = '; '.join(map(str, (changed, *others)))
         for expected in (
@@ -741,5 +853,9 @@ class WordsTest(unittest.TestCase):
             'have swap disk of 1 GB, and no other swap disk',
             'left, but not its disks',
             'remove the adapter of port port1',
+            'make the rescue disk of 1 GB from image image1; '
+            'make the config drive of the rescue system (3 bytes); '
+            'connect its disks anew, the rescue disk first',
+            'connect its disks as before the rescue, delete the rescue disk',
         ):
             self.assertIn(expected, text)

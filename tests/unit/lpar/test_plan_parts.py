@@ -50,11 +50,23 @@ class PartsTest(unittest.TestCase):
  lpar | "
             soft reboot: lpar adapters | . | . |\
  lpar adapters disks mappings | lpar | "
-            hard reboot: lpar rules adapters | . | . |\
+            hard reboot: lpar rules adapters has_rescue | . | . |\
  lpar rules adapters disks mappings | lpar | lpar disks slots adapters
+            rescue: lpar has_rescue mappings image | . | . |\
+ lpar disks has_rescue mappings image | lpar | "
+            unrescue: lpar | . | . | lpar disks | lpar | "
             attachment, running: adapters
             detachment, running: -
             plugging, running: adapters
+            """,
+        ],
+        [
+            'has no pool',
+            {},
+            {'has_pool': False},
+            """
+            start, off: lpar adapters has_rescue
+            hard reboot, off: lpar rules adapters has_rescue
             """,
         ],
         [
@@ -80,7 +92,7 @@ class PartsTest(unittest.TestCase):
  lpar disks slots allocated adapters
             start, running: lpar slots allocated adapters
             soft reboot, running: lpar slots allocated adapters
-            hard reboot, running: lpar slots allocated adapters
+            hard reboot, running: lpar slots allocated adapters has_rescue
             """,
         ],
         [
@@ -99,7 +111,7 @@ class PartsTest(unittest.TestCase):
             {'owned': (GPU, MOVED)},
             """
             resize, running: lpar rules adapters
-            hard reboot, running: lpar rules adapters
+            hard reboot, running: lpar rules adapters has_rescue
             start, running: lpar
             """,
         ],
@@ -122,7 +134,7 @@ class PartsTest(unittest.TestCase):
             departure, running: lpar
             resize: lpar rules adapters swap_fits | . | . |\
  lpar rules adapters disks mappings | . | .
-            hard reboot: lpar rules adapters swap_fits | . | . |\
+            hard reboot: lpar rules adapters swap_fits has_rescue | . | . |\
  lpar rules adapters disks mappings | . | .
             """,
         ],
@@ -162,11 +174,15 @@ class PartsTest(unittest.TestCase):
     def test_parts_for_lpar_that(self, described, host, text):
         host = dict(host)
         owned = host.pop('owned', (GPU,))
+        has_pool = host.pop('has_pool', True)
         for row, state, expected in values.table(text):
             found = state and lpar(state, owned)
             with self.subTest(row=str(row), state=state):
                 _, asked = values.survey(
-                    row, wanted(**described), values.parts(found, **host)
+                    row,
+                    wanted(**described),
+                    values.parts(found, **host),
+                    has_pool=has_pool,
                 )
 
                 self.assertEqual(

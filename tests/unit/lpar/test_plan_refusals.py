@@ -76,8 +76,8 @@ class StateRefusalTest(unittest.TestCase):
 
         self.assertIsInstance(made.refusal, exception.SlotsMissing)
         self.assertIn(
-            'running without the slots 21010020, 21010021. Reboot the server '
-            'hard to give them back',
+            'lacks the slots 21010020, 21010021. Reboot the server hard to '
+            'give them back',
             refusal(made),
         )
 
@@ -289,6 +289,23 @@ class OtherRefusalTest(unittest.TestCase):
 
         self.assertIn('the server used another pool last', refusal(made))
         self.assertNotIn('Reboot', refusal(made))
+
+    @ddt.named_data(
+        [
+            'has its disk',
+            {'has_rescue': True},
+            'an earlier rescue has left its disk. Reboot the server hard',
+        ],
+        [
+            'has left root disk disconnected',
+            {'mappings': (values.pool_disk(values.SWAP).stored.name,)},
+            'its root disk is not connected. Reboot the server hard',
+        ],
+    )
+    def test_rescue_after_one_that(self, host, reason):
+        made = decide(operations.RESCUE, wanted(), lpar(RUNNING), **host)
+
+        self.assertIn(f'cannot be rescued: {reason}', refusal(made))
 
     def test_used_disk_is_named(self):
         made = decide(

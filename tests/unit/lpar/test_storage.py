@@ -43,6 +43,46 @@ class StorageNameTest(unittest.TestCase):
         self.assertEqual(43, storage.virtual_slot(name, 1))
         self.assertEqual(range(32, 48), storage.virtual_slots(1))
 
+    def test_rescue_disk_has_virtual_slot_of_root_disk(self):
+        names = [
+            storage.disk_name(LPAR, role)
+            for role in (storage.RESCUE, 'r', *storage.EPHEMERALS, 's')
+        ]
+        names.append(storage.config_drive_name(LPAR, rescue=True))
+
+        for server in (0, 1):
+            slots = [
+                storage.virtual_slot(name, server, rescued=True)
+                for name in names
+            ]
+            first = storage.virtual_slots(server)[0]
+            self.assertEqual([*range(first, first + 14)], slots)
+
+    def test_lpar_is_connected_to_one_config_drive(self):
+        for make_name in (storage.disk_name, storage.unit_name):
+            own = [
+                make_name(LPAR, storage.ROOT),
+                storage.config_drive_name(LPAR),
+            ]
+            rescue = [
+                make_name(LPAR, storage.RESCUE),
+                storage.config_drive_name(LPAR, rescue=True),
+            ]
+            for rescued, expected in (
+                (False, own),
+                (True, [own[0], *rescue]),
+            ):
+                self.assertEqual(
+                    expected,
+                    [
+                        name
+                        for name in own + rescue
+                        if storage.is_connected(name, rescued=rescued)
+                    ],
+                )
+            for name in own + rescue:
+                self.assertEqual(name in rescue, storage.is_of_rescue(name))
+
     def test_virtual_slots_of_others_are_left_to_host(self):
         self.assertIsNone(storage.virtual_slot('lv01', 0))
         name = storage.disk_name(LPAR, storage.SWAP)
@@ -59,6 +99,9 @@ class StorageNameTest(unittest.TestCase):
             'xnv4b1c2d3e0f0r',
             'nv4B1C2D3E0F00r',
             storage.config_drive_name(LPAR),
+            storage.config_drive_name(LPAR, rescue=True),
+            storage.disk_name(LPAR, storage.RESCUE),
+            storage.unit_name(LPAR, storage.RESCUE),
         ):
             self.assertFalse(storage.is_counted(name), name)
 
@@ -85,6 +128,7 @@ class BlankDisksTest(unittest.TestCase):
             (storage.Disk(storage.UNCOUNTED_ROOT, 1), 'root disk of 1 GB'),
             (storage.Disk('9', 2), 'ephemeral 10 disk of 2 GB'),
             (storage.Disk(storage.SWAP, 0.5), 'swap disk of 0.5 GB'),
+            (storage.Disk(storage.RESCUE, 1), 'rescue disk of 1 GB'),
         ):
             self.assertEqual(words, str(disk))
 

@@ -129,6 +129,13 @@ class DeferredStartsTest(test.NoDBTestCase):
 
         self.assertEqual([uuids.first], self.retry())
 
+    def test_rescue_system_is_started_later_too(self):
+        self.first.vm_state = vm_states.RESCUED
+        self.defer(uuids.first)
+
+        self.assertTrue(self.starts.is_waiting(self.first))
+        self.assertEqual([uuids.first], self.retry())
+
     def test_instance_with_task_is_skipped_for_one_cycle(self):
         self.defer(uuids.first)
         self.first.task_state = task_states.REBUILDING

@@ -299,7 +299,6 @@ class UnsupportedMethodsTest(test.NoDBTestCase):
         for state in (
             task_states.SHELVING,
             task_states.SHELVING_OFFLOADING,
-            task_states.RESCUING,
             # A resize to another cell, which Nova's policy has off.
             task_states.RESIZE_MIGRATING,
         ):
@@ -312,6 +311,16 @@ class UnsupportedMethodsTest(test.NoDBTestCase):
             )
             self.assertIn('is not supported yet', str(error))
             self.assertEqual([], operations.method_calls)
+
+    def test_power_off_for_rescue_leaves_guest_to_rescue(self):
+        instance = objects.Instance(
+            uuid=uuids.instance, task_state=task_states.RESCUING
+        )
+        operations = mock.Mock()
+
+        start(operations).power_off(instance, 60)
+
+        self.assertEqual([], operations.method_calls)
 
     def test_power_off_is_allowed_for_supported_tasks(self):
         for state in (

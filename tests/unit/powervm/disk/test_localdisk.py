@@ -135,6 +135,10 @@ class RootDiskTest(group_host.LocalDiskTestCase):
             self.disks.check_room(LPAR, roots(6), None)
         with self.assertRaises(exception.InsufficientSpace):
             self.disks.check_room(self.lpar_named('archive'), roots(2), None)
+        # Those of a rescue are beside them.
+        self.disks.check_room(LPAR, roots(1), None, beside=True)
+        with self.assertRaises(exception.InsufficientSpace):
+            self.disks.check_room(LPAR, roots(2), None, beside=True)
         # A volume group of large units needs more room.
         self.start(capacity=12, free=11, unit=4)
         self.disks.check_room(LPAR, roots(8), None)
@@ -143,8 +147,10 @@ class RootDiskTest(group_host.LocalDiskTestCase):
 
     def test_medium_needs_room_in_media_repository(self):
         self.disks.check_room(LPAR, roots(1), 1024)
-        self.disks.make_medium(LPAR, b'iso')
+        self.disks.make_medium(LPAR, bytes(storage.GIB // 16))
         self.disks.check_room(LPAR, roots(1), storage.GIB)
+        with self.assertRaises(exception.InsufficientSpace):
+            self.disks.check_room(LPAR, roots(1), storage.GIB, beside=True)
         words = 'the media repository vopt'
         with self.assertRaisesRegex(exception.InsufficientSpace, words):
             self.disks.check_room(LPAR, roots(1), 4 * storage.GIB)

@@ -1,0 +1,154 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Starts rescue systems of instances, and the instances' own again.
+
+Nova stops the guest before it calls the driver, and sets the instance to ERROR
+after any error. Only the driver's own call tells the image of the rescue
+system, so the driver does not stop the guest before that, and refuses what it
+can while the guest still runs.
+"""
+
+from typing import Any
+
+from nova.compute import task_states
+from nova.compute import vm_states
+
+from nova_powervm import exception
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import supported_features
+from nova_powervm.ops import apply
+from nova_powervm.virt import accelerator_requests
+from nova_powervm.virt import deferred_starts
+from nova_powervm.virt import descriptions
+from nova_powervm.virt import glance_images
+from nova_powervm.virt import instance_claims
+from nova_powervm.virt import translation
+from nova_powervm.virt.unsupported import build_requests
+
+_DISK = 'disk'
+
+
+class Rescues:
+    """Rescues instances.
+
+    :param lpars: Makes LPARs what they should be.
+    :param describes: Describes instances.
+    :param found: Finds the allocations of instances.
+    :param deferred: Instances to start.
+    :param host: Nova's name of this host.
+    """
+
+    def __init__(
+        self,
+        lpars: apply.LparOps,
+        describes: descriptions.Descriptions,
+        found: instance_claims.InstanceClaims,
+        deferred: deferred_starts.DeferredStarts,
+        host: str,
+    ) -> None:
+        self._lpars = lpars
+        self._descriptions = describes
+        self._claims = found
+        self._deferred_starts = deferred
+        self._host = host
+
+    def rescue(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        image_meta: Any,
+        password: str,
+    ) -> None:
+        """Start a rescue system, which also has the disks of the instance.
+
+        After an error the guest is as it was, unless the error says more.
+
+        :raises exception.PowerVMError: Nova sets the instance to ERROR.
+        """
+        _check_image(instance, image_meta)
+        glance = glance_images.GlanceImage(
+            context, image_meta.id, instance.trusted_certs
+        )
+        asked = self._descriptions.askers(
+            instance, network_info, password=password
+        )
+        asked.image = glance.read
+        self._run(
+            operations.RESCUE,
+            context,
+            instance,
+            asked,
+            root=descriptions.image(instance, glance),
+        )
+
+    def unrescue(self, context: Any, instance: Any) -> None:
+        """Start the instance's own system again, and delete the other one.
+
+        :raises exception.PowerVMError: Nova sets the instance to ERROR. A hard
+            reboot tries again.
+        """
+        asked = self._descriptions.askers(instance, None)
+        self._run(operations.UNRESCUE, context, instance, asked)
+
+    def _run(
+        self,
+        operation: operations.Operation,
+        context: Any,
+        instance: Any,
+        asked: descriptions.NovaAskers,
+        **rest: Any,
+    ) -> None:
+        self._deferred_starts.forget(instance)
+        requests = accelerator_requests.fetch_requests(
+            context, instance, self._host, wait=False
+        )
+        self._lpars.run(
+            operation,
+            self._descriptions.recorded(
+                instance,
+                requests,
+                held=self._claims.find_moved(instance),
+                ports=asked.ports,
+                timeout=translation.shutdown_timeout(instance),
+                **rest,
+            ),
+            asked.askers,
+        )
+
+
+def is_rescued(instance: Any) -> bool:
+    """Return whether a start of an instance is that of its rescue system."""
+    return bool(
+        instance.vm_state == vm_states.RESCUED
+        and instance.task_state != task_states.UNRESCUING
+    )
+
+
+def _check_image(instance: Any, image_meta: Any) -> None:
+    """Refuse an image whose system would differ from what it asks for.
+
+    :raises exception.RescueRefused: It asks for what is not supported.
+    """
+    properties = build_requests.image_properties(image_meta)
+    refused = [*map(str, supported_features.refused_properties(properties))]
+    device = properties.get('hw_rescue_device', _DISK)
+    if device != _DISK:
+        refused.append(
+            f'hw_rescue_device={device}, but a rescue system is on a disk'
+        )
+    if refused:
+        raise exception.RescueRefused(
+            instance_uuid=instance.uuid,
+            reason=f'image {image_meta.id} asks for {"; ".join(refused)}',
+        )

@@ -1,0 +1,85 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+from unittest import mock
+
+import ddt
+from nova import objects
+from nova import test
+from nova.compute import task_states
+from nova.compute import vm_states
+from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_powervm import exception
+from nova_powervm.virt import rescues
+
+
+@ddt.ddt
+class RescuedTest(test.NoDBTestCase):
+    @ddt.data(
+        (vm_states.RESCUED, None, True),
+        (vm_states.RESCUED, task_states.UNRESCUING, False),
+        (vm_states.ACTIVE, task_states.RESCUING, False),
+        (vm_states.ERROR, None, False),
+    )
+    @ddt.unpack
+    def test_start_is_that_of_rescue_system_in(self, state, task, expected):
+        instance = objects.Instance(vm_state=state, task_state=task)
+
+        self.assertIs(expected, rescues.is_rescued(instance))
+
+
+class UnrescueTest(test.NoDBTestCase):
+    def test_guest_has_time_to_shut_down_and_waits_for_no_start(self):
+        self.flags(shutdown_timeout=77)
+        self.stub_out(
+            'nova_powervm.virt.accelerator_requests.fetch_requests',
+            lambda *_, **__: (),
+        )
+        instance = objects.Instance(
+            uuid=uuids.instance, migration_context=None, system_metadata={}
+        )
+        describes, found, deferred = mock.Mock(), mock.Mock(), mock.Mock()
+
+        rescues.Rescues(
+            mock.Mock(), describes, found, deferred, 'host1'
+        ).unrescue(None, instance)
+
+        described = describes.recorded.call_args.kwargs
+        self.assertEqual(77, described['timeout'])
+        self.assertIs(found.find_moved.return_value, described['held'])
+        deferred.forget.assert_called_once_with(instance)
+
+
+@ddt.ddt
+class ImageTest(test.NoDBTestCase):
+    def rescue(self, **properties):
+        """Rescue an instance with an image."""
+        image = objects.ImageMeta(
+            id=uuids.image, properties=objects.ImageMetaProps(**properties)
+        )
+        rescues.Rescues(None, None, None, None, 'host1').rescue(
+            None, objects.Instance(uuid=uuids.instance), None, image, 'secret'
+        )
+
+    @ddt.data(
+        ({'hw_rescue_device': 'cdrom'}, 'hw_rescue_device=cdrom, but'),
+        ({'hw_firmware_type': 'uefi'}, 'hw_firmware_type=uefi, but PowerVM'),
+    )
+    @ddt.unpack
+    def test_rescue_refuses_image_with(self, properties, words):
+        error = self.assertRaises(
+            exception.RescueRefused, self.rescue, **properties
+        )
+
+        self.assertIn(f'image {uuids.image} asks for {words}', str(error))
+        self.assertNotIn('secret', str(error))
