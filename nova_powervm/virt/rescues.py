@@ -28,6 +28,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import supported_features
 from nova_powervm.ops import apply
 from nova_powervm.virt import accelerator_requests
+from nova_powervm.virt import consoles
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import glance_images
@@ -45,6 +46,7 @@ class Rescues:
     :param describes: Describes instances.
     :param found: Finds the allocations of instances.
     :param deferred: Instances to start.
+    :param shown: Shows consoles; each system gets another path.
     :param host: Nova's name of this host.
     """
 
@@ -54,12 +56,14 @@ class Rescues:
         describes: descriptions.Descriptions,
         found: instance_claims.InstanceClaims,
         deferred: deferred_starts.DeferredStarts,
+        shown: consoles.InstanceConsoles,
         host: str,
     ) -> None:
         self._lpars = lpars
         self._descriptions = describes
         self._claims = found
         self._deferred_starts = deferred
+        self._consoles = shown
         self._host = host
 
     def rescue(
@@ -125,6 +129,7 @@ class Rescues:
             ),
             asked.askers,
         )
+        self._consoles.forget(instance)
 
 
 def is_rescued(instance: Any) -> bool:

@@ -149,8 +149,16 @@ class Services:
         self.snapshots = snapshots.Snapshots(
             checks, operations.disks, self.deferred_starts.start_or_defer
         )
+        self.consoles = consoles.InstanceConsoles(
+            operations.consoles, node.name
+        )
         self.rescues = rescues.Rescues(
-            lpars, describes, found, self.deferred_starts, node.name
+            lpars,
+            describes,
+            found,
+            self.deferred_starts,
+            self.consoles,
+            node.name,
         )
         self.instances = instances.Instances(
             operations.partitions,
@@ -160,9 +168,6 @@ class Services:
         )
         self.builds = builds.Builds(
             lpars, describes, operations.partitions, self.storage, node.name
-        )
-        self.consoles = consoles.InstanceConsoles(
-            operations.consoles, node.name
         )
         self.removals = removals.Removals(
             operations.removal,

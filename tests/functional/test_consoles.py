@@ -313,6 +313,22 @@ class MovedConsoleTest(ConsoleTestCase):
         (third,) = self.recorded(server).values()
         self.assertEqual(3, len({first, second, third}))
 
+    def story_rescued_server_gets_other_path(self):
+        server = self.boot({}, disk=1)
+        token = self.ask(server)
+        self.assert_shows(token, server)
+
+        for action, status in (('rescue', 'RESCUE'), ('unrescue', 'ACTIVE')):
+            (before,) = self.recorded(server).values()
+            self.api.post_server_action(server['id'], {action: None})
+            self._wait_for_state_change(server, status)
+
+            self.assertEqual({}, self.recorded(server))
+            self.assertRaises(rfb_viewer.Refused, self.connect(token).enter)
+            token = self.ask(server)
+            self.assert_shows(token, server)
+            self.assertNotEqual([before], [*self.recorded(server).values()])
+
     def story_evacuated_server_keeps_path_when_old_host_is_back(self):
         server = self.boot({}, disk=1)
         self.ask(server)

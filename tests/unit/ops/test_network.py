@@ -133,7 +133,9 @@ class SeveralTypesTest(unittest.TestCase):
                 host=types.SimpleNamespace(managed_system=None),
                 placement=None,
                 disks=types.SimpleNamespace(
-                    pool=None, end_read=lambda lpar_uuid: False
+                    pool=None,
+                    end_read=lambda lpar_uuid: False,
+                    has_rescue=lambda lpar_uuid: False,
                 ),
                 images=None,
                 networks=self.ops,

@@ -51,7 +51,7 @@ class UnrescueTest(test.NoDBTestCase):
         describes, found, deferred = mock.Mock(), mock.Mock(), mock.Mock()
 
         rescues.Rescues(
-            mock.Mock(), describes, found, deferred, 'host1'
+            mock.Mock(), describes, found, deferred, mock.Mock(), 'host1'
         ).unrescue(None, instance)
 
         described = describes.recorded.call_args.kwargs
@@ -67,7 +67,7 @@ class ImageTest(test.NoDBTestCase):
         image = objects.ImageMeta(
             id=uuids.image, properties=objects.ImageMetaProps(**properties)
         )
-        rescues.Rescues(None, None, None, None, 'host1').rescue(
+        rescues.Rescues(None, None, None, None, None, 'host1').rescue(
             None, objects.Instance(uuid=uuids.instance), None, image, 'secret'
         )
 
