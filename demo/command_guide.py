@@ -245,6 +245,10 @@ class Guide:
             f'{openstack} server image create --name my-image --wait '
             'my-server',
             f'{openstack} image show my-image',
+            '# A rescue system from the image of my-server, beside its disks:',
+            f'{openstack} server rescue my-server',
+            '# As soon as it is RESCUE:',
+            f'{openstack} server unrescue my-server',
             f'{openstack} server shelve --wait my-server',
             '# As soon as it is SHELVED_OFFLOADED:',
             f'{openstack} server show my-server',

@@ -248,6 +248,16 @@ class Host:
             }
         )
 
+    def virtual_slots(self, udid: str) -> list[str]:
+        """Return the virtual slots at which guests see a disk."""
+        servers = self._read('VirtualIOServer', 'ViosSCSIMapping')
+        return sorted(
+            mapping.findtext(f'{_UOM}ClientAdapter/{_UOM}VirtualSlotNumber')
+            for mapping in servers.iter(_UOM + 'VirtualSCSIMapping')
+            if mapping.findtext(f'{_UOM}Storage/*/{_UOM}UniqueDeviceID')
+            == udid
+        )
+
     def sha256_of_unit(self, udid: str) -> str | None:
         """Return the SHA-256 of what was written to a logical unit."""
         for cluster in self._emulator.state()['clusters']:

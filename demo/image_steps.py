@@ -75,6 +75,81 @@ def create_image(context: Context) -> Outcome:
     return expected, observed, shown
 
 
+def rescue(context: Context) -> Outcome:
+    """Start a rescue system beside the server's disk, and end it again.
+
+    The rescue disk has to be where the firmware finds the server's own disk,
+    which keeps what the guest has written.
+    """
+    server = context.servers[0]
+    side = context.side_of(server)
+    place = two_hosts.find_place(context, server, side.name)
+    disk = _find_disk(side, server)
+    at_first = _observe_disks(side, server, disk)
+    rescuing = _run_and_wait(context, 'rescue', server)
+    in_rescue = {
+        **two_hosts.observe(context, server),
+        **_observe_disks(side, server, disk),
+    }
+    ending = _run_and_wait(context, 'unrescue', server)
+    expected = {
+        'exit status': [0, 0],
+        'in rescue': {
+            **two_hosts.expect(context, place, status='RESCUE'),
+            'first disk': guest.sha256(guest.make_image()),
+            'own disk': at_first['own disk'],
+        },
+        **two_hosts.expect(context, place),
+        **at_first,
+    }
+    observed = {
+        'exit status': [rescuing.status, ending.status],
+        'in rescue': in_rescue,
+        **two_hosts.observe(context, server),
+        **_observe_disks(side, server, disk),
+    }
+    shown = [
+        *rescuing.lines(),
+        f'  {in_rescue["server"]}, first disk with SHA-256 '
+        f'{in_rescue["first disk"]}',
+        *ending.lines(),
+        *two_hosts.show(context, server),
+    ]
+    return expected, observed, shown
+
+
+def _run_and_wait(
+    context: Context, command: str, server: cloud_lib.Server
+) -> operator_commands.Result:
+    """Run a command on a server, and wait until Nova is done with it."""
+    result = operator_commands.run_openstack(
+        context.stack, 'server', command, server.name
+    )
+    context.cloud.compute_hosts.await_task(server.id)
+    return result
+
+
+def _observe_disks(
+    side: two_hosts.Side,
+    server: cloud_lib.Server,
+    own: host_lib.StorageElement,
+) -> dict[str, report.Json]:
+    """Return the hashes of the disk that the guest boots from, and its own.
+
+    It boots from the one in the lowest virtual slots.
+    """
+    units = [
+        unit
+        for unit in side.host.pool_units()
+        if unit.name in (own.name, own.name.replace('-root', '-rescue'))
+    ]
+    first = min(units, key=lambda unit: side.host.virtual_slots(unit.udid))
+    return {
+        'first disk': side.host.sha256_of_unit(first.udid),
+        'own disk': side.host.sha256_of_unit(own.udid),
+    }
+
+
 def shelve(context: Context) -> Outcome:
     """Shelve a server; it has to be whole on the other host afterwards."""
     server = context.servers[0]

@@ -141,6 +141,7 @@ TWO_HOST_STEPS: _StepsIn[two_hosts.Context] = (
     ('One image in the pool, and its clones', two_host_steps.check_pool),
     ('A guest writes to its disk', evacuation_steps.write_disk),
     ('Create an image of the server', image_steps.create_image),
+    ('Rescue and unrescue', image_steps.rescue),
     ('Migration of its server to the second host', move_steps.migrate),
     (
         'Confirmation of the migration',

@@ -32,7 +32,7 @@ NO_ANSWER = 'the host does not answer'
 
 #: The statuses of servers whose guests run; one that has moved waits for its
 #: confirmation.
-_RUNNING = ('ACTIVE', 'VERIFY_RESIZE')
+_RUNNING = ('ACTIVE', 'RESCUE', 'VERIFY_RESIZE')
 
 _T = typing.TypeVar('_T')
 

@@ -120,6 +120,11 @@ class FakeHost:
             users.append('the management partition')
         return users
 
+    def virtual_slots(self, udid):
+        """A rescue disk takes the slots of the server's own disk."""
+        is_second = udid.replace('-root', '-rescue') in self._whole.units
+        return ['33', '49'] if '-root' in udid and is_second else ['32', '48']
+
     def sha256_of_unit(self, udid):
         return guest.sha256(self._whole.units[udid])
 

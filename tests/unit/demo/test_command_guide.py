@@ -121,6 +121,8 @@ class CommandGuideTest(unittest.TestCase):
             'server resize --flavor gpu.two --wait my-server',
             'server resize revert my-server',
             'server image create --name my-image --wait my-server',
+            'server rescue my-server',
+            'server unrescue my-server',
             'server shelve --wait my-server',
             '2.91 server unshelve --host powervm-demo-2 --wait my-server',
             'server evacuate my-evacuated',

@@ -93,6 +93,17 @@ class TwoHostStepsTest(unittest.TestCase):
     def test_disk_that_stays_mapped_after_its_image_is_noticed(self):
         self.assert_wrong('Create an image of the server', 'disk stays mapped')
 
+    def test_rescue_that_starts_the_own_system_is_noticed(self):
+        self.assert_wrong('Rescue and unrescue', 'rescue system is not first')
+
+    def test_rescue_that_writes_to_the_own_disk_is_noticed(self):
+        self.assert_wrong(
+            'Rescue and unrescue', 'rescue system writes to the disk'
+        )
+
+    def test_rescue_that_does_not_end_is_noticed(self):
+        self.assert_wrong('Rescue and unrescue', 'rescue system stays first')
+
     def test_shelved_server_that_keeps_its_slots_is_noticed(self):
         self.assert_wrong(
             'Shelve and unshelve on the other host', 'slots stay while shelved'

@@ -226,6 +226,10 @@ class TwoHostCloud:
         (identifier,) = (i for i in self.servers if i[3:] == arguments[-1])
         if 'image' in arguments:
             self._create_image(identifier)
+        elif 'rescue' in arguments:
+            self._rescue(identifier)
+        elif 'unrescue' in arguments:
+            self._unrescue(identifier)
         elif 'shelve' in arguments:
             self._shelve(identifier)
         else:
@@ -241,6 +245,20 @@ class TwoHostCloud:
         self.image = cloud.Image(
             'copy', size, 'sha256', guest.hash_of_disk('sha256', written, size)
         )
+
+    def _rescue(self, identifier):
+        self.servers[identifier]['status'] = 'RESCUE'
+        if 'rescue system is not first' not in self.faults:
+            name = self.unit_of(identifier).replace('-root', '-rescue')
+            self.units[name] = guest.make_image()
+        if 'rescue system writes to the disk' in self.faults:
+            self.units[self.unit_of(identifier)] = b''
+
+    def _unrescue(self, identifier):
+        self.servers[identifier]['status'] = 'ACTIVE'
+        if 'rescue system stays first' not in self.faults:
+            name = self.unit_of(identifier).replace('-root', '-rescue')
+            self.units.pop(name, None)
 
     def find_image(self, _name):
         return self.image
