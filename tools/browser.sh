@@ -12,7 +12,7 @@
 # under the License.
 
 # Installs Debian's Chromium, and playwright, which drives it, into the Python
-# environment: for tests/functional/test_console_page.py. Needs root.
+# environment: for tests/cloud/console_page.py. Needs root.
 
 set -eu
 

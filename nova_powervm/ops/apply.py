@@ -295,7 +295,9 @@ class _Execution:
             if failure is operations.Failure.RESTORE:
                 self._undo_rescue()
             self._restore_swap()
-            if self._stopped is not None:
+            # Another LPAR may write to the disk now.
+            is_used = isinstance(error, exception.DiskInUse)
+            if self._stopped is not None and not is_used:
                 LOG.error(
                     'LPAR %s could not be changed; starting it as it was.',
                     self._stopped.name,
@@ -312,7 +314,8 @@ class _Execution:
         The rescue system may run although its start has failed.
         """
         uuid, disks = self._wanted.lpar_uuid, self._readers.disks
-        if self._is_reordered:
+        # It may have been deleted meanwhile.
+        if self._is_reordered and self._readers.partitions.find(uuid):
             power.power_off(self._readers.partitions, uuid)
             disks.reconnect(uuid, rescued=False)
         try:

@@ -12,7 +12,6 @@
 
 """The consoles of instances, as Nova and its proxy ask for them."""
 
-import contextlib
 import secrets
 from typing import Any
 
@@ -80,15 +79,28 @@ class InstanceConsoles:
         )
 
     def forget(self, instance: Any) -> None:
-        """Close the console of an instance; its path is never valid again."""
+        """Close the console of an instance; its path is never valid again.
+
+        Log errors instead of raising them: what is done to the instance
+        matters more.
+        """
+        try:
+            self._forget(instance)
+        except nova_exception.InstanceNotFound:
+            # Nova may have deleted its record.
+            pass
+        except Exception:
+            LOG.exception(
+                'The console of the instance may stay open', instance=instance
+            )
+
+    def _forget(self, instance: Any) -> None:
         lpar_uuid = translation.lpar_of(instance)
         is_loaded = 'system_metadata' in instance
         is_recorded = is_loaded and self._key in instance.system_metadata
         if is_recorded or self._consoles.has(lpar_uuid):
             self._consoles.close(lpar_uuid)
         if is_recorded or not is_loaded:
-            # Nova may have deleted its record.
-            with contextlib.suppress(nova_exception.InstanceNotFound):
-                system_metadata.change(
-                    instance, lambda known: known.pop(self._key, None)
-                )
+            system_metadata.change(
+                instance, lambda known: known.pop(self._key, None)
+            )

@@ -33,6 +33,7 @@ from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import glance_images
 from nova_powervm.virt import instance_claims
+from nova_powervm.virt import instance_locks
 from nova_powervm.virt import translation
 from nova_powervm.virt.unsupported import build_requests
 
@@ -117,18 +118,19 @@ class Rescues:
         requests = accelerator_requests.fetch_requests(
             context, instance, self._host, wait=False
         )
-        self._lpars.run(
-            operation,
-            self._descriptions.recorded(
-                instance,
-                requests,
-                held=self._claims.find_moved(instance),
-                ports=asked.ports,
-                timeout=translation.shutdown_timeout(instance),
-                **rest,
-            ),
-            asked.askers,
-        )
+        with instance_locks.unchanged(instance):
+            self._lpars.run(
+                operation,
+                self._descriptions.recorded(
+                    instance,
+                    requests,
+                    held=self._claims.find_moved(instance),
+                    ports=asked.ports,
+                    timeout=translation.shutdown_timeout(instance),
+                    **rest,
+                ),
+                asked.askers,
+            )
         self._consoles.forget(instance)
 
 

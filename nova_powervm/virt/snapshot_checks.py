@@ -19,6 +19,7 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.lpar import partition
+from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import interfaces
 from nova_powervm.virt import translation
@@ -85,18 +86,26 @@ class SnapshotChecks:
         size_gb = self._disks.check_read(
             translation.lpar_of(instance), is_off=True
         )
-        if _is_too_large(instance, size_gb):
-            raise exception.SnapshotRefused(
-                reason=f'the root disk has {size_gb:g} GB, more than the '
-                f'{instance.flavor.root_gb} GB of the flavor, with which the '
-                'server could not be unshelved. Resize it to a flavor with a '
-                'larger disk first'
-            )
+        self.check_size(instance, size_gb * storage.GIB)
         if instance.trusted_certs or CONF.glance.verify_glance_signatures:
             raise exception.SnapshotRefused(
                 reason='its images must be signed, and the image of a shelved '
                 'server is not, so that it could not be unshelved. Stop the '
                 'server instead'
+            )
+
+    def check_size(self, instance: Any, size: float) -> None:
+        """Refuse to shelve an instance whose root disk is too large.
+
+        :param size: That of the disk, in bytes.
+        :raises exception.SnapshotRefused: It could not be unshelved.
+        """
+        if _is_too_large(instance, size / storage.GIB):
+            raise exception.SnapshotRefused(
+                reason=f'the root disk has {size / storage.GIB:g} GB, more '
+                f'than the {instance.flavor.root_gb} GB of the flavor, with '
+                'which the server could not be unshelved. Resize it to a '
+                'flavor with a larger disk first'
             )
 
 

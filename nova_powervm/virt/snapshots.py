@@ -86,6 +86,10 @@ class Snapshots:
             if not isinstance(error, exception.PowerVMError):
                 raise
             refused = nova_errors.to_nova(error, instance.uuid)
+            if isinstance(error, exception.PartitionNotFound):
+                # Nova would take the server for deleted, leave its task, and
+                # record a success.
+                refused = nova_exception.NovaException(str(error))
             # Nova marks the action of a snapshot, but of nothing else, as
             # done before this is called.
             if begun_as == task_states.IMAGE_SNAPSHOT:
@@ -101,9 +105,13 @@ class Snapshots:
         image_id: str,
         update_task_state: Callable[..., None],
     ) -> None:
+        shelves = instance.task_state == task_states.SHELVING
         self._checks.check(instance)
         update_task_state(task_states.IMAGE_PENDING_UPLOAD)
         with self._disks.read_root(translation.lpar_of(instance)) as found:
+            if shelves:
+                # The host rounds the sizes that it reports.
+                self._checks.check_size(instance, found.size)
             update_task_state(
                 task_states.IMAGE_UPLOADING,
                 expected_state=task_states.IMAGE_PENDING_UPLOAD,

@@ -16,6 +16,7 @@ import threading
 
 import fixtures
 
+from nova_powervm.lpar import partition
 from nova_powervm.powervm.disk import disk_reading
 from tests.functional import base
 from tests.functional import local_hosts
@@ -203,6 +204,20 @@ class PoolSnapshotTest(SnapshotTestCase):
         self.assert_runs(server)
         self.stop(server)
         self.assertEqual('active', self.take(server)['status'])
+
+    def story_server_without_lpar_is_told_so_and_keeps_no_task(self):
+        server = self.boot_written()
+        self.stop(server)
+        driver = self.computes['host1'].manager.driver
+        driver.services.operations.partitions.delete(
+            partition.lpar_uuid(server['id'])
+        )
+
+        for action, body in (
+            ('createImage', {}),
+            ('createBackup', {'backup_type': 'daily', 'rotation': 1}),
+        ):
+            self.assertIn('LPAR', self.take(server, action, 'Error', **body))
 
     def story_second_snapshot_of_server_is_refused(self):
         server = self.boot_written()

@@ -32,6 +32,7 @@ from nova.compute import rpcapi
 from nova.scheduler.client import report
 from nova.tests.functional.api import client
 
+from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.powervm.disk import ssp
 from nova_powervm.virt import driver
 from tests.functional import accesses
@@ -313,16 +314,20 @@ class StuckOnOneHostTest(StuckServersTestCase):
         self.end('host1')
 
     def story_killed_while_it_rescues(self):
-        with self.killed(ssp.SharedStoragePool, 'attach'):
+        with self.threads.killed(scsi_mappings.ScsiMappings, 'attach'):
             self.ask(self.server, 'rescue')
         self.restart_host('host1')
         self.end('host1')
 
     def story_killed_while_it_unrescues(self):
-        for name in ('reconnect', 'attach', 'delete_rescue'):
+        for owner, name in (
+            (ssp.SharedStoragePool, 'reconnect'),
+            (scsi_mappings.ScsiMappings, 'attach'),
+            (ssp.SharedStoragePool, 'delete_rescue'),
+        ):
             self.ask(self.server, 'rescue')
             self._wait_for_state_change(self.server, 'RESCUE')
-            with self.killed(ssp.SharedStoragePool, name):
+            with self.threads.killed(owner, name):
                 self.ask(self.server, 'unrescue')
             self.restart_host('host1')
             self.end('host1')

@@ -528,10 +528,6 @@ class RescueSweepTest(SweepTestCase):
         self.sweep()
 
 
-class PoolRescueSweepTest(RescueSweepTest):
-    disk_driver = 'ssp'
-
-
 class UnrescueSweepTest(RescueSweepTest):
     """A hard reboot ends what a failed unrescue has begun."""
 
@@ -553,8 +549,13 @@ class UnrescueSweepTest(RescueSweepTest):
         self.run_plan(operations.HARD_REBOOT, self.wanted)
 
 
-class PoolUnrescueSweepTest(UnrescueSweepTest):
-    disk_driver = 'ssp'
+if ALL:
+
+    class PoolRescueSweepTest(RescueSweepTest):
+        disk_driver = 'ssp'
+
+    class PoolUnrescueSweepTest(UnrescueSweepTest):
+        disk_driver = 'ssp'
 
 
 def _is_of_file(request):

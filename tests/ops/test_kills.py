@@ -237,19 +237,6 @@ class RescueKillTest(KillSweepTestCase):
         self.assertGreater(self.sweep(), 5)
 
 
-class PoolRescueKillTest(RescueKillTest):
-    disk_driver = 'ssp'
-
-
-class RescueStartKillTest(RescueKillTest):
-    """The host boots, and Nova starts what was killed while being rescued."""
-
-    def recover(self):
-        self.set_state(base.OFF)
-        self.run_plan(operations.START, self.wanted)
-        self.assertEqual([*'ir'], sorted(self.stored()))
-
-
 class UnrescueKillTest(RescueKillTest):
     operation = operations.UNRESCUE
 
@@ -261,8 +248,21 @@ class UnrescueKillTest(RescueKillTest):
         self.assertGreater(self.sweep(), 3)
 
 
-class PoolUnrescueKillTest(UnrescueKillTest):
-    disk_driver = 'ssp'
+if test_faults.ALL:
+
+    class PoolRescueKillTest(RescueKillTest):
+        disk_driver = 'ssp'
+
+    class PoolUnrescueKillTest(UnrescueKillTest):
+        disk_driver = 'ssp'
+
+    class RescueStartKillTest(RescueKillTest):
+        """The host boots, and Nova starts what was killed in a rescue."""
+
+        def recover(self):
+            self.set_state(base.OFF)
+            self.run_plan(operations.START, self.wanted)
+            self.assertEqual([*'ir'], sorted(self.stored()))
 
 
 class DepartureKillTest(KillSweepTestCase):

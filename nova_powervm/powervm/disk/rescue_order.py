@@ -78,4 +78,8 @@ def reconnect(
             for element in present
             if storage.is_connected(element.name, rescued=rescued)
         ]
-        mappings.attach(server, lpar_uuid, chosen, number)
+        if not mappings.attach(server, lpar_uuid, chosen, number):
+            raise exception.RestBusy(
+                action=f'connecting the disks of LPAR {lpar_uuid} anew',
+                reason='a Virtual I/O Server has stopped meanwhile',
+            )

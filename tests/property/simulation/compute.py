@@ -178,6 +178,10 @@ class Compute:
             partitions=server,
             records=records,
             disks=server,
+            # The host has no terminals.
+            consoles=types.SimpleNamespace(
+                has=lambda lpar_uuid: False, close=lambda lpar_uuid: None
+            ),
             sweep=sweep.Sweep(
                 sweep.Means(
                     server,

@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import contextlib
 from unittest import mock
 
 import ddt
@@ -44,6 +45,10 @@ class UnrescueTest(test.NoDBTestCase):
         self.stub_out(
             'nova_powervm.virt.accelerator_requests.fetch_requests',
             lambda *_, **__: (),
+        )
+        self.stub_out(
+            'nova_powervm.virt.instance_locks.unchanged',
+            contextlib.nullcontext,
         )
         instance = objects.Instance(
             uuid=uuids.instance, migration_context=None, system_metadata={}
