@@ -321,7 +321,6 @@ class StuckOnOneHostTest(StuckServersTestCase):
 
     def story_killed_while_it_unrescues(self):
         for owner, name in (
-            (ssp.SharedStoragePool, 'reconnect'),
             (scsi_mappings.ScsiMappings, 'attach'),
             (ssp.SharedStoragePool, 'delete_rescue'),
         ):

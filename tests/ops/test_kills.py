@@ -237,18 +237,17 @@ class RescueKillTest(KillSweepTestCase):
         self.assertGreater(self.sweep(), 5)
 
 
-class UnrescueKillTest(RescueKillTest):
-    operation = operations.UNRESCUE
-
-    def prepare(self):
-        super().prepare()
-        self.run_plan(operations.RESCUE, self.wanted)
-
-    def test_hard_reboot_ends_killed_rescue(self):
-        self.assertGreater(self.sweep(), 3)
-
-
 if test_faults.ALL:
+
+    class UnrescueKillTest(RescueKillTest):
+        operation = operations.UNRESCUE
+
+        def prepare(self):
+            super().prepare()
+            self.run_plan(operations.RESCUE, self.wanted)
+
+        def test_hard_reboot_ends_killed_rescue(self):
+            self.assertGreater(self.sweep(), 3)
 
     class PoolRescueKillTest(RescueKillTest):
         disk_driver = 'ssp'
