@@ -92,11 +92,11 @@ class PoolSnapshotTest(SnapshotTestCase):
         self.assertEqual('daily', second['properties']['backup_type'])
         self.assert_runs(server)
 
-    def story_ten_servers_become_images_at_once(self):
-        self.flags(max_concurrent_snapshots=10)
+    def story_five_servers_become_images_at_once(self):
+        self.flags(max_concurrent_snapshots=5)
         servers = [
             self.boot((), disk=1, networks='none', memory_mb=256)
-            for _ in range(10)
+            for _ in range(5)
         ]
 
         for server in servers:

@@ -528,28 +528,27 @@ class RescueSweepTest(SweepTestCase):
         self.sweep()
 
 
-class UnrescueSweepTest(RescueSweepTest):
-    """A hard reboot ends what a failed unrescue has begun."""
-
-    operation = operations.UNRESCUE
-
-    def disturb(self):
-        if 'z' not in self.stored():
-            self.run_plan(operations.RESCUE, self.wanted)
-
-    def assert_right(self):
-        self.assert_lpar(slots=[base.GPU], disks='ri')
-        self.assertEqual([*'ir'], sorted(self.stored()))
-
-    def assert_failed(self):
-        SweepTestCase.assert_failed(self)
-        self.assertLessEqual({*'ir'}, set(self.stored()))
-
-    def recover(self):
-        self.run_plan(operations.HARD_REBOOT, self.wanted)
-
-
 if ALL:
+
+    class UnrescueSweepTest(RescueSweepTest):
+        """A hard reboot ends what a failed unrescue has begun."""
+
+        operation = operations.UNRESCUE
+
+        def disturb(self):
+            if 'z' not in self.stored():
+                self.run_plan(operations.RESCUE, self.wanted)
+
+        def assert_right(self):
+            self.assert_lpar(slots=[base.GPU], disks='ri')
+            self.assertEqual([*'ir'], sorted(self.stored()))
+
+        def assert_failed(self):
+            SweepTestCase.assert_failed(self)
+            self.assertLessEqual({*'ir'}, set(self.stored()))
+
+        def recover(self):
+            self.run_plan(operations.HARD_REBOOT, self.wanted)
 
     class PoolRescueSweepTest(RescueSweepTest):
         disk_driver = 'ssp'
