@@ -126,16 +126,8 @@ class RescueTestCase(base.HostTestCase):
         self.control.set_partition(name, state)
 
 
-@ddt.ddt
-class RescueTest(RescueTestCase):
-    """What holds wherever the disks are; here in a volume group."""
-
-    #: Options with which new disks are made elsewhere.
-    other_options: ClassVar = {'volume_group': 'rootvg'}
-
-    def vios_uuid(self):
-        """Return the uuid of a server with the disks."""
-        return self.disks._groups.vios
+class DisksMixin:
+    """What each disk driver does in its own way."""
 
     def test_rescue_puts_its_disk_in_place_of_root_disk(self):
         self.rescue()
@@ -180,22 +172,6 @@ class RescueTest(RescueTestCase):
 
         self.assertEqual([*'0irsz'], sorted(self.stored()))
         self.assert_places(OWN)
-
-    def test_server_that_is_off_is_rescued_and_starts(self):
-        self.set_state(base.OFF)
-
-        self.rescue()
-
-        self.assert_rescued()
-        self.assertEqual(['on'], self.jobs)
-
-    def test_failed_guest_is_stopped_for_its_rescue(self):
-        self.set_state(base.FAILED)
-
-        self.rescue()
-
-        self.assert_rescued()
-        self.assertEqual(['off hard', 'on'], self.jobs)
 
     def test_storage_of_others_stays_where_it_is(self):
         self.set_state(base.OFF)
@@ -253,6 +229,71 @@ class RescueTest(RescueTestCase):
         self.assertEqual(([], []), (self.changes(), self.jobs))
         self.set_server(base.RUNNING)
         self.assert_own()
+
+    def test_hard_reboot_that_leaves_disks_disconnected_starts_nothing(self):
+        self.rescue()
+        self.control.add_fault(
+            method='POST', match='VirtualIOServer.update', nth=2, status=500
+        )
+
+        self.failed(exception.RestError, HARD, self.wanted)
+
+        self.assertEqual(base.OFF, self.lpar()['state'])
+        self.run_plan(START, self.wanted)
+        self.assert_own()
+
+    def test_hard_reboot_connects_all_after_interrupted_rescue(self):
+        self.rescue()
+        self.set_state(base.OFF)
+        self.disks.remove(self.wanted.lpar_uuid, delete=False)
+        self.wanted = dataclasses.replace(self.wanted, config_drive=False)
+
+        self.run_plan(HARD, self.wanted)
+
+        self.assertEqual([*'0rs'], sorted(set(self.stored()) - {'i'}))
+        self.assertEqual('r0s', self.mapped_disks().rstrip('i'))
+
+    def test_rescued_server_that_is_deleted_leaves_nothing(self):
+        self.rescue()
+
+        self.removals.destroy(base.INSTANCE)
+
+        self.assert_nothing_left()
+
+    def test_rescue_disk_is_reserved(self):
+        before = self.disks.capacity().reserved_gb
+
+        self.rescue()
+
+        self.assertEqual(before + 1, self.disks.capacity().reserved_gb)
+
+
+@ddt.ddt
+class RescueTest(DisksMixin, RescueTestCase):
+    """A volume group, and what holds wherever the disks are."""
+
+    #: Options with which new disks are made elsewhere.
+    other_options: ClassVar = {'volume_group': 'rootvg'}
+
+    def vios_uuid(self):
+        """Return the uuid of a server with the disks."""
+        return self.disks._groups.vios
+
+    def test_server_that_is_off_is_rescued_and_starts(self):
+        self.set_state(base.OFF)
+
+        self.rescue()
+
+        self.assert_rescued()
+        self.assertEqual(['on'], self.jobs)
+
+    def test_failed_guest_is_stopped_for_its_rescue(self):
+        self.set_state(base.FAILED)
+
+        self.rescue()
+
+        self.assert_rescued()
+        self.assertEqual(['off hard', 'on'], self.jobs)
 
     def test_rescue_of_server_with_disk_of_former_options_is_refused(self):
         self.start_service(**self.other_options)
@@ -328,29 +369,6 @@ class RescueTest(RescueTestCase):
 
         self.assert_own()
 
-    def test_hard_reboot_that_leaves_disks_disconnected_starts_nothing(self):
-        self.rescue()
-        self.control.add_fault(
-            method='POST', match='VirtualIOServer.update', nth=2, status=500
-        )
-
-        self.failed(exception.RestError, HARD, self.wanted)
-
-        self.assertEqual(base.OFF, self.lpar()['state'])
-        self.run_plan(START, self.wanted)
-        self.assert_own()
-
-    def test_hard_reboot_connects_all_after_interrupted_rescue(self):
-        self.rescue()
-        self.set_state(base.OFF)
-        self.disks.remove(self.wanted.lpar_uuid, delete=False)
-        self.wanted = dataclasses.replace(self.wanted, config_drive=False)
-
-        self.run_plan(HARD, self.wanted)
-
-        self.assertEqual([*'0rs'], sorted(set(self.stored()) - {'i'}))
-        self.assertEqual('r0s', self.mapped_disks().rstrip('i'))
-
     def test_host_boot_starts_rescue_system_again(self):
         self.rescue()
         self.set_state(base.OFF)
@@ -367,24 +385,9 @@ class RescueTest(RescueTestCase):
 
         self.assert_own()
 
-    def test_rescued_server_that_is_deleted_leaves_nothing(self):
-        self.rescue()
 
-        self.removals.destroy(base.INSTANCE)
-
-        self.assert_nothing_left()
-
-    def test_rescue_disk_is_reserved(self):
-        before = self.disks.capacity().reserved_gb
-
-        self.rescue()
-
-        self.assertEqual(before + 1, self.disks.capacity().reserved_gb)
-
-
-class PoolRescueTest(RescueTest):
+class PoolRescueTest(DisksMixin, RescueTestCase):
     disk_driver = 'ssp'
-    other_options: ClassVar = {}
 
     def test_rescue_of_server_with_disk_of_former_options_is_refused(self):
         """The disks are in the pool, but one was made in a volume group."""
