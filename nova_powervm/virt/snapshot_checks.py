@@ -102,7 +102,7 @@ class SnapshotChecks:
         """
         if _is_too_large(instance, size / storage.GIB):
             raise exception.SnapshotRefused(
-                reason=f'the root disk has {size / storage.GIB:g} GB, more '
+                reason=f'the root disk has {size / storage.GIB:.10g} GB, more '
                 f'than the {instance.flavor.root_gb} GB of the flavor, with '
                 'which the server could not be unshelved. Resize it to a '
                 'flavor with a larger disk first'

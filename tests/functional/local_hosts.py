@@ -22,6 +22,7 @@ from powervm_emulator import worlds
 from tests.functional import images
 from tests.functional import moving
 from tests.functional import pools
+from tests.ops import base as ops_base
 
 #: As many bytes has a GB of a disk that these hosts let nova-compute read.
 GB = 1 << 24
@@ -29,16 +30,7 @@ GB = 1 << 24
 
 def server_world():
     """Return a world whose management partition is the Virtual I/O Server."""
-    world = worlds.default()
-    (found,) = world['systems']
-    (server,) = found['virtual_io_servers']
-    server['management'] = True
-    found['partitions'] = [
-        partition
-        for partition in found['partitions']
-        if not partition.get('management')
-    ]
-    return world
+    return ops_base.managed_by_server(worlds.default())
 
 
 class LocalHostTestCase(moving.MovingTestCase, pools.PoolTestCase):

@@ -12,6 +12,9 @@
 
 """Shelving, offloading and unshelving, through real Nova."""
 
+import types
+
+import fixtures
 from nova import utils
 
 from nova_powervm.lpar import partition
@@ -160,6 +163,19 @@ class ShelveTest(
         event = self.act(server, 'shelve', 'Error')
 
         self.assertIn('Glance is gone', event['details'])
+        self.assert_as_before(server)
+        self.assertEqual({}, self.copies())
+
+    def story_disk_that_is_larger_than_host_says_starts_guest_again(self):
+        server = self.boot_written()
+        # The host reports 1 GB, and has a sector more.
+        with fixtures.MonkeyPatch(
+            'powervm_emulator.host_root.units',
+            types.SimpleNamespace(to_bytes=lambda size: (1 << 30) + 512),
+        ):
+            event = self.act(server, 'shelve', 'Error')
+
+        self.assertIn('more than the 1 GB of the flavor', event['details'])
         self.assert_as_before(server)
         self.assertEqual({}, self.copies())
 

@@ -97,6 +97,19 @@ def slot(drc_index, *, one_time_use=False):
     return spec.WantedSlot(found, burns=(found,) if one_time_use else ())
 
 
+def managed_by_server(world):
+    """Let the Virtual I/O Server of a world be the management partition."""
+    (found,) = world['systems']
+    (server,) = found['virtual_io_servers']
+    server['management'] = True
+    found['partitions'] = [
+        partition
+        for partition in found['partitions']
+        if not partition.get('management')
+    ]
+    return world
+
+
 class Placement:
     """Placement with the providers of the slots, in memory.
 

@@ -48,6 +48,9 @@ class ReadingTestCase(base.HostTestCase):
 
     def setUp(self):
         super().setUp()
+        self.enterContext(
+            unittest.mock.patch.object(disk_reading, '_UNDO_SECONDS', 0)
+        )
         self.prepare()
 
     def prepare(self):
@@ -328,6 +331,8 @@ class LentMixin(CommonMixin):
 
     def test_next_read_takes_lost_disk_back(self):
         self.lose()
+        self.disks.unmap_deleted()
+        self.assertEqual(1, self.disks.check_read(self.uuid, is_off=True))
         self.assertEqual(self.expected, self.read())
         self.assert_returned()
 
@@ -506,16 +511,7 @@ class LocalReadingTest(CommonMixin, ReadingTestCase):
     """The management partition has the volume group itself."""
 
     def world(self):
-        world = super().world()
-        (found,) = world['systems']
-        (server,) = found['virtual_io_servers']
-        server['management'] = True
-        found['partitions'] = [
-            partition
-            for partition in found['partitions']
-            if not partition.get('management')
-        ]
-        return world
+        return base.managed_by_server(super().world())
 
     def test_read_sends_no_change(self):
         self.read()

@@ -386,6 +386,7 @@ class RescueTest(DisksMixin, RescueTestCase):
         self.assert_own()
 
 
+@ddt.ddt
 class PoolRescueTest(DisksMixin, RescueTestCase):
     disk_driver = 'ssp'
 
@@ -401,8 +402,12 @@ class PoolRescueTest(DisksMixin, RescueTestCase):
         self.assertIn(f'{name} is connected', str(caught.exception))
         self.assertEqual([], self.jobs)
 
-    def test_disk_that_another_lpar_gets_meanwhile_is_left_to_it(self):
-        self.set_state(base.OFF)
+    @ddt.data((base.OFF, []), (base.RUNNING, ['off soft 60']))
+    @ddt.unpack
+    def test_disk_that_another_lpar_gets_meanwhile_is_left_to_it(
+        self, state, jobs
+    ):
+        self.set_state(state)
         other = self.lpar('database')['uuid'].upper()
 
         def take(slots):
@@ -423,7 +428,8 @@ class PoolRescueTest(DisksMixin, RescueTestCase):
             config_drive=take,
         )
 
-        self.assertEqual([], self.jobs)
+        # A guest that was stopped is not started without its disk.
+        self.assertEqual(jobs, self.jobs)
         self.assertNotIn('z', self.stored())
         self.assertEqual({'vios1': [], 'vios2': []}, self.mapped())
 

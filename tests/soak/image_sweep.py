@@ -50,14 +50,7 @@ class ImageSweepTestCase(local_hosts.LocalHostTestCase):
     def setUp(self):
         request_faults.keep_log_short(self)
         super().setUp()
-        self.threads = self.useFixture(killed_threads.Threads())
-        self.kills = self.useFixture(
-            killed_threads.RequestKills(
-                self.threads, request_faults.NOT_COUNTED.pattern
-            )
-        )
-        # What a killed nova-compute is asked is never answered.
-        self.flags(rpc_response_timeout=10)
+        self.threads, self.kills = request_faults.prepare_kills(self)
         self.flags(shelved_offload_time=0)
         self.start()
         self._flavor = self.make_flavor(base.gpu_groups(1), disk=1)

@@ -37,7 +37,6 @@ from nova import objects
 from oslo_log import log as logging
 
 from nova_powervm.lpar import storage
-from tests.functional import killed_threads
 from tests.functional import move_sites
 from tests.soak import SEED
 from tests.soak import request_faults
@@ -103,15 +102,7 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
     def setUp(self):
         request_faults.keep_log_short(self)
         super().setUp()
-        # Nova's fixtures replace some of the methods that these guard.
-        self.threads = self.useFixture(killed_threads.Threads())
-        self.kills = self.useFixture(
-            killed_threads.RequestKills(
-                self.threads, request_faults.NOT_COUNTED.pattern
-            )
-        )
-        # What a killed nova-compute is asked is never answered.
-        self.flags(rpc_response_timeout=10)
+        self.threads, self.kills = request_faults.prepare_kills(self)
         self._counter = itertools.count()
         self._outcomes = collections.Counter()
         # The first one writes the image to the pool.

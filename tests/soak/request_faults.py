@@ -21,6 +21,8 @@ import logging as python_logging
 import os
 import re
 
+from tests.functional import killed_threads
+
 ALL = bool(os.environ.get('NOVA_POWERVM_TEST_ALL_REQUESTS'))
 #: How many cases a sample has.
 SAMPLE = 15
@@ -93,3 +95,18 @@ def keep_log_short(test):
     if ALL:
         python_logging.disable(python_logging.INFO)
         test.addCleanup(python_logging.disable, python_logging.NOTSET)
+
+
+def prepare_kills(test):
+    """Return the fixtures that end threads, and that count their requests.
+
+    Call this after its setUp(): Nova's fixtures replace some of the methods
+    that these guard.
+    """
+    threads = test.useFixture(killed_threads.Threads())
+    kills = test.useFixture(
+        killed_threads.RequestKills(threads, NOT_COUNTED.pattern)
+    )
+    # What a killed nova-compute is asked is never answered.
+    test.flags(rpc_response_timeout=10)
+    return threads, kills

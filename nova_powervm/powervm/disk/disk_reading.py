@@ -31,7 +31,7 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds in which a reading that is cancelled must end.
 _CANCEL_SECONDS = 60
-_UNDO_TRIES = 3
+_UNDO_TRIES, _UNDO_SECONDS = 3, 1
 
 
 class _Reading:
@@ -190,7 +190,7 @@ def undone(consequence: str, undo: Callable[[], object]) -> Iterator[None]:
     tries = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(exception.PowerVMError),
         stop=tenacity.stop_after_attempt(_UNDO_TRIES),
-        wait=tenacity.wait_fixed(1),
+        wait=tenacity.wait_fixed(_UNDO_SECONDS),
         reraise=True,
     )
     try:

@@ -380,7 +380,8 @@ class LocalDisk:
         """Tell why a disk cannot be lent to the management partition.
 
         It must be certain that the LPAR gets it back at the same slot, even
-        if nova-compute is killed meanwhile.
+        if nova-compute is killed meanwhile. One that nobody has, which a
+        killed reading leaves, is connected again first.
         """
         if self._management.is_server:
             return (
@@ -395,7 +396,7 @@ class LocalDisk:
         if not found.is_running:
             return f'Virtual I/O Server {found.server} is not running'
         slot = storage.virtual_slot(name, 0)
-        if found.slots != {slot} or found.has_others:
+        if not found.slots <= {slot} or found.has_others:
             return (
                 f'it is not connected alone at virtual slot {slot}, where the '
                 'driver could connect it again. Reboot the server hard, or '
