@@ -96,7 +96,7 @@ class InventoryFile:
         self.policy = _parse(content, path)
         # What the last look has found, and what was judged last.
         self._seen: bytes | str | None = content
-        self._judged = self._seen
+        self._judged: bytes | str | None = content
         LOG.info(_describe_offer(self.policy))
 
     def refresh(self) -> policies.Policy:

@@ -25,9 +25,9 @@ from nova_powervm.devices import policy as policies
 from nova_powervm.lpar import partition
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import pci_ids
+from nova_powervm.tool.inventory import show
 from nova_powervm.tool.inventory import slot_rows
 from nova_powervm.tool.inventory import survey as surveys
-from nova_powervm.tool.inventory import tree_drawing
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
@@ -287,7 +287,7 @@ host1 (compute node)
 
     def assert_drawn(self, expected, found):
         rows = slot_rows.make_rows(found, pci_ids.DeviceNames())
-        drawn = tree_drawing.draw_tree('host1', rows)
+        drawn = show.draw_tree('host1', rows)
         self.assertEqual(expected, '\n'.join(drawn))
 
 
