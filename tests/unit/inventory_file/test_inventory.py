@@ -16,6 +16,7 @@ import logging
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
@@ -78,9 +79,14 @@ class InventoryFileTest(unittest.TestCase):
         with self.assertRaises(exception.PolicyInvalid):
             self.start(BAD)
 
+    def test_unchanged_file_is_not_parsed_again(self):
+        self.start()
+        with mock.patch.object(file_reader.structure, 'parse') as parse:
+            self.assertEqual((['first'], []), self.refresh(5))
+        parse.assert_not_called()
+
     def test_changed_text_is_used_at_the_second_look(self):
         self.start()
-        self.assertEqual((['first'], []), self.refresh())
         self.path.write_text(SECOND)
         self.assertEqual((['first'], []), self.refresh(1))
         self.assertEqual(['second'], self.refresh(1)[0])
