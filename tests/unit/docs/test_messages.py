@@ -26,7 +26,7 @@ from nova_powervm.devices import ownership
 from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
-from nova_powervm.inventory_file import file_watch
+from nova_powervm.inventory_file import file_reader
 from nova_powervm.ops import plan_log
 from nova_powervm.tool import errors
 from nova_powervm.tool.rules import differences
@@ -171,7 +171,7 @@ class WatchingPageTest(unittest.TestCase):
         self.assertGreater(found, 40)
 
     def test_page_shows_every_line_about_inventory_file(self):
-        for module in (file_watch, plan_log):
+        for module in (file_reader, plan_log):
             found = [
                 call.args[0].value
                 for call in calls(ast.parse(inspect.getsource(module)), _NEWS)
