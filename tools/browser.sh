@@ -24,5 +24,4 @@ if ! command -v chromium >/dev/null; then
     apt-get -qq install -y --no-install-recommends chromium >/dev/null
 fi
 # Debian's browser will do: playwright's own is not fetched.
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check \
-    --no-compile -c "$CHECKOUT/constraints.txt" 'playwright==1.65.*'
+venv_install 'playwright==1.65.*'
