@@ -132,7 +132,7 @@ class RefusedRequestTest(base.PowerVMTestCase):
 
         self.assertIn('PowerVM: its image has a separate kernel', message)
 
-    def story_boot_from_volume_is_refused(self):
+    def story_boot_from_volume_is_refused_without_fibre_channel(self):
         volume = {
             'source_type': 'volume',
             'destination_type': 'volume',
@@ -145,7 +145,9 @@ class RefusedRequestTest(base.PowerVMTestCase):
         )
 
         self.assertIn(
-            'PowerVM: attaching a volume is not supported yet', message
+            'No volume can be connected: no Virtual I/O Server has a Fibre '
+            'Channel port',
+            message,
         )
 
     def story_sriov_port_fails_claim(self):
