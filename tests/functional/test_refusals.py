@@ -39,6 +39,8 @@ class RefusedRequestTest(base.PowerVMTestCase):
             # Nova itself sets it on each compute node.
             os_traits.COMPUTE_NODE,
             os_traits.COMPUTE_TRUSTED_CERTS,
+            os_traits.COMPUTE_VOLUME_ATTACH_WITH_TAG,
+            os_traits.COMPUTE_VOLUME_EXTEND,
         }
     )
 

@@ -74,6 +74,31 @@ class AttachTest(volumes.VolumesTestCase):
             ],
         )
 
+    def test_detachment_makes_these_requests(self):
+        self.attach(V1)
+        self.detach(V1)
+        of_server = [
+            'GET VirtualIOServer.read',
+            'POST VirtualIOServer.update',
+            # Whether anything else has the disk.
+            'GET VirtualIOServer.read',
+            'PUT VirtualIOServer.job',
+            'DELETE Job.delete',
+        ]
+        self.assertEqual(
+            [
+                'GET LogicalPartition.read',
+                'GET VirtualIOServer.feed',
+                *of_server * 2,
+            ],
+            [
+                name
+                for record in self.control.journal()
+                if (name := f'{record["method"]} {record["label"]}')
+                != 'GET VirtualIOServer.job_template'
+            ],
+        )
+
     def test_repeated_attachment_changes_nothing(self):
         self.attach(V1)
         self.attach(V1)
