@@ -117,6 +117,8 @@ class Guide:
             options.append('--cyborg')
         if self._choices.has_console:
             options.append('--console')
+        if self._choices.has_cinder:
+            options.append('--cinder')
         if self._choices.hosts > 1:
             options += ['--hosts', str(self._choices.hosts)]
         if self._choices.transport_url:

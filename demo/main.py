@@ -107,12 +107,19 @@ def _parse(
         transport_url=arguments.transport_url,
         hosts=arguments.hosts,
         has_console=arguments.console,
+        has_cinder=arguments.cinder,
     )
-    if choices.has_console and (choices.hosts > 1 or choices.has_cyborg):
-        parser.error(
-            '--console is for a cloud of one host without Cyborg: leave out '
-            '--hosts 2, --cyborg and --accelerators'
-        )
+    for option, is_chosen in (
+        ('--console', choices.has_console),
+        ('--cinder', choices.has_cinder),
+    ):
+        if is_chosen and (choices.hosts > 1 or choices.has_cyborg):
+            parser.error(
+                f'{option} is for a cloud of one host without Cyborg: leave '
+                'out --hosts 2, --cyborg and --accelerators'
+            )
+    if choices.has_console and choices.has_cinder:
+        parser.error('choose --console or --cinder: each has its own steps')
     if choices.hosts > 1 and (
         choices.has_cyborg or not choices.has_default_files
     ):

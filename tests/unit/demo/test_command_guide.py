@@ -88,6 +88,9 @@ class CommandGuideTest(unittest.TestCase):
         command = _commands(guide.for_next_run())[0]
         self.assertEqual(['--cyborg', '--transport-url', url], command[-3:])
 
+        guide = _guide(has_cinder=True)
+        self.assertEqual('--cinder', _commands(guide.for_next_run())[0][-1])
+
     def test_operator_of_each_of_two_hosts_has_commands(self):
         text = _guide('gpu.v100', hosts=2).for_next_run()
 
