@@ -296,6 +296,8 @@ def cinder(stack: stack_lib.Stack) -> Sections:
             # In seconds. Services in one process all report in the name of
             # the one that was started last.
             'service_down_time': 365 * 86400,
+            # It need not wait for other volume services than this one.
+            'scheduler_driver_init_wait_time': 1,
             'enabled_backends': BACKEND,
             'default_volume_type': VOLUME_TYPE,
             'api_paste_config': stack.prefix / 'etc/cinder/api-paste.ini',
