@@ -27,7 +27,7 @@ class VolumeWorldTest(unittest.TestCase):
             found = worlds.load_file(str(path))
         self.assertEqual(volume_world.make(), found)
 
-    def test_both_servers_have_ports_in_fabric_of_array(self):
+    def test_servers_have_ports_in_fabric_of_array(self):
         base.quieten(self)
         ports = volume_world.wwpns()
         with fixture.Emulator(volume_world.make()) as emulator:
