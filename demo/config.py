@@ -156,12 +156,12 @@ def nova(stack: stack_lib.Stack) -> Sections:
         sections['DEFAULT'] |= {'periodic_fuzzy_delay': 0}
         return {
             **sections,
+            **(_console(stack) if stack.has_console else {}),
             'scheduler': {'discover_hosts_in_cells_interval': 1},
         }
     (compute,) = stack.computes
     sections['DEFAULT'] |= {'allow_resize_to_same_host': True}
-    sections = _with_compute(sections, compute)
-    return _with_console(sections, stack) if stack.has_console else sections
+    return _with_compute(sections, stack, compute)
 
 
 def nova_compute(
@@ -171,7 +171,7 @@ def nova_compute(
 
     It has no database: nova-compute refuses to start with one.
     """
-    sections = _with_compute(_nova(stack), compute)
+    sections = _with_compute(_nova(stack), stack, compute)
     state_path = stack.state_path_of(compute)
     sections['DEFAULT'] |= {
         'log_file': stack.log / f'{compute.service}.log',
@@ -213,9 +213,11 @@ def _cinder_for_nova(stack: stack_lib.Stack) -> Sections:
     }
 
 
-def _with_compute(sections: Sections, compute: stack_lib.Compute) -> Sections:
+def _with_compute(
+    sections: Sections, stack: stack_lib.Stack, compute: stack_lib.Compute
+) -> Sections:
     """Return the sections with the options of one nova-compute."""
-    return {
+    found: Sections = {
         **sections,
         'DEFAULT': {
             **sections['DEFAULT'],
@@ -231,19 +233,21 @@ def _with_compute(sections: Sections, compute: stack_lib.Compute) -> Sections:
             **compute.disk_options,
         },
     }
+    if stack.has_console:
+        found |= _console(stack)
+        found['vnc'] |= {'server_proxyclient_address': compute.address}
+        found['powervm'] |= {'vnc_port': stack.ports[stack_lib.CONSOLES]}
+    return found
 
 
-def _with_console(sections: Sections, stack: stack_lib.Stack) -> Sections:
-    """Return the sections of a cloud that shows consoles in a browser."""
+def _console(stack: stack_lib.Stack) -> Sections:
+    """Return the sections of a cloud that shows consoles in a browser.
+
+    Nova's proxy and each nova-compute read them.
+    """
     port = stack.ports[stack_lib.PROXY]
     return {
-        **sections,
-        'powervm': {
-            **sections['powervm'],
-            'vnc_port': stack.ports[stack_lib.CONSOLES],
-        },
         'vnc': {
-            'server_proxyclient_address': stack_lib.ADDRESS,
             'novncproxy_host': stack_lib.ADDRESS,
             'novncproxy_port': port,
             'novncproxy_base_url': f'http://{stack_lib.ADDRESS}:{port}/'

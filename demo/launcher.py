@@ -171,17 +171,20 @@ def start_project(
         str(stack.state_dir),
         environment={
             **messaging.environment(stack.transport_url),
-            **_commands_of_host(stack),
+            # nova-compute shares the process of Nova's other services.
+            **_commands_of_host(stack, stack.computes[0]),
         },
     )
 
 
-def _commands_of_host(stack: stack_lib.Stack) -> dict[str, str]:
-    """Return the variable with which nova-compute finds mkvterm."""
+def _commands_of_host(
+    stack: stack_lib.Stack, compute: stack_lib.Compute
+) -> dict[str, str]:
+    """Return the variable with which a nova-compute finds mkvterm."""
     if not stack.has_console:
         return {}
     path = os.environ.get('PATH', os.defpath)
-    root = stack.computes[0].host.management_root
+    root = compute.host.management_root
     return {'PATH': os.pathsep.join((os.path.join(root, 'bin'), path))}
 
 
@@ -199,7 +202,10 @@ def start_compute(
         'demo.services.program',
         str(stack.prefix / 'bin' / 'nova-compute'),
         *('--config-file', str(config.compute_file(stack, compute))),
-        environment=messaging.environment(stack.transport_url),
+        environment={
+            **messaging.environment(stack.transport_url),
+            **_commands_of_host(stack, compute),
+        },
     )
 
 

@@ -109,17 +109,16 @@ def _parse(
         has_console=arguments.console,
         has_cinder=arguments.cinder,
     )
-    for option, is_chosen in (
-        ('--console', choices.has_console),
-        ('--cinder', choices.has_cinder),
-    ):
-        if is_chosen and (choices.hosts > 1 or choices.has_cyborg):
-            parser.error(
-                f'{option} is for a cloud of one host without Cyborg: leave '
-                'out --hosts 2, --cyborg and --accelerators'
-            )
-    if choices.has_console and choices.has_cinder:
-        parser.error('choose --console or --cinder: each has its own steps')
+    if choices.has_console and choices.has_cyborg:
+        parser.error(
+            '--console is for a cloud without Cyborg: leave out --cyborg and '
+            '--accelerators'
+        )
+    if choices.has_cinder and (choices.hosts > 1 or choices.has_cyborg):
+        parser.error(
+            '--cinder is for a cloud of one host without Cyborg: leave out '
+            '--hosts 2, --cyborg and --accelerators'
+        )
     if choices.hosts > 1 and (
         choices.has_cyborg or not choices.has_default_files
     ):
@@ -201,7 +200,8 @@ def _run_children(
         done = []
         _show_cloud(context)
     wrong = [step.step for step in done if not step.ok]
-    if done and not wrong and stack.has_console and arguments.keep:
+    boots_more = arguments.keep and stack.has_console and choices.hosts == 1
+    if done and not wrong and boots_more:
         url = console_steps.boot_kept_server(context)
         _say(f'the console of server {console_steps.SERVER}: {url}')
     context.log_off()

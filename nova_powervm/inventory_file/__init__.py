@@ -17,9 +17,8 @@
 The rules for values are in :mod:`nova_powervm.devices.policy`.
 """
 
+from nova_powervm.inventory_file.file_reader import InventoryFile
 from nova_powervm.inventory_file.file_reader import load
-from nova_powervm.inventory_file.file_reader import read_excerpt
-from nova_powervm.inventory_file.file_watch import InventoryFile
 from nova_powervm.inventory_file.problems import Problem
 from nova_powervm.inventory_file.problems import Problems
 from nova_powervm.inventory_file.structure import parse
@@ -30,5 +29,4 @@ __all__ = [
     'Problems',
     'load',
     'parse',
-    'read_excerpt',
 ]

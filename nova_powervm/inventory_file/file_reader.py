@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Reads the inventory file from disk.
+"""Reads the inventory file from disk, and again when it has changed.
 
 Whoever can write the file decides which devices tenants get. A file that any
 user can change is therefore refused.
@@ -19,24 +19,15 @@ user can change is therefore refused.
 import os
 import stat
 
+from oslo_log import log as logging
+
 from nova_powervm import exception
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import problems
 from nova_powervm.inventory_file import structure
 from nova_powervm.inventory_file.problems import Code
 
-#: Equal statuses mean the same file with the same content. The last number,
-#: ``ctime``, detects what the others don't: another owner, or new content of
-#: the same size with the old modification time. A file without a status has
-#: the reason in place of numbers.
-Status = tuple[int | str, ...]
-
-_MISSING: Status = ('no such file',)
-_CHANGING: Status = ('changed while it was read',)
-
-
-#: Status of the file, and its policy or the error that :func:`load` raises.
-Reading = tuple[Status, policies.Policy | exception.PolicyInvalid]
+LOG = logging.getLogger(__name__)
 
 
 def load(path: str) -> policies.Policy:
@@ -48,91 +39,134 @@ def load(path: str) -> policies.Policy:
     :raises nova_powervm.exception.PolicyInvalid: The file can't be read, can't
         be trusted, or has problems. See :func:`~.structure.parse`.
     """
-    _, found = read_file(path)
-    if isinstance(found, exception.PolicyInvalid):
-        raise found
-    return found
+    return _parse(read_content(path), path)
 
 
-def read_status(path: str) -> Status:
-    """Read the status of the file without opening it.
+def read_content(path: str) -> bytes | None:
+    """Read the content of a file that can be trusted.
 
     :param path: As for :func:`load`.
+    :returns: The content, of which more than :data:`~.structure.MAX_BYTES` is
+        cut off after the first byte; None if the file does not exist.
+    :raises nova_powervm.exception.PolicyInvalid: The file can't be read or
+        can't be trusted.
     """
     try:
-        return _make_status(os.stat(path))
+        # O_NONBLOCK avoids waiting for the writer of a pipe.
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(path, flags)
+        try:
+            _check_file(path, os.fstat(descriptor))
+            _check_directories(path)
+            with open(descriptor, 'rb', closefd=False) as stream:
+                return stream.read(structure.MAX_BYTES + 1)
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
-        return _MISSING
+        if os.path.islink(path):
+            what = 'the file is a symbolic link to a file that does not exist'
+            hint = 'make the link point to the inventory file'
+            raise _refuse(path, Code.DANGLING_LINK, what, hint) from None
+        return None
     except (OSError, ValueError) as error:
-        return (str(error),)
+        what = f'the file cannot be read: {error}'
+        hint = (
+            'let the user that the service runs as read it, for example with '
+            f'chgrp GROUP {path} and chmod 0640 {path}, where GROUP is a '
+            'group of that user'
+        )
+        raise _refuse(path, Code.UNREADABLE, what, hint) from error
 
 
-def read_file(path: str) -> Reading:
-    """Read the file, with its status.
+class InventoryFile:
+    """Reads the file at start and again whenever it has changed.
 
-    :param path: As for :func:`load`.
-    :returns: If the file changes meanwhile, it has no status that another
-        reading of its status equals.
+    An invalid file stops a starting service. In a running service, it leaves
+    the last valid policy in force.
+
+    :param path: Path of the file, which is opened again for each reading, so
+        that a replaced file or link is detected.
+    :ivar policy: The policy in force.
+    :raises nova_powervm.exception.PolicyInvalid: See :func:`load`.
     """
-    try:
-        descriptor = _open(path)
-    except FileNotFoundError:
-        return _MISSING, _make_missing_policy(path)
-    except (OSError, ValueError) as error:
-        # Read the status again: it may be readable where open() fails.
-        return read_status(path), _refuse_unreadable(path, error)
-    status = os.fstat(descriptor)
-    before = _make_status(status)
-    try:
-        _check_file(path, status)
-        _check_directories(path)
-        with open(descriptor, 'rb', closefd=False) as stream:
-            content = stream.read(structure.MAX_BYTES + 1)
-        if _make_status(os.fstat(descriptor)) != before:
-            before = _CHANGING
-        return before, structure.parse(content, path)
-    except exception.PolicyInvalid as refusal:
-        return before, refusal
-    except OSError as error:
-        return before, _refuse_unreadable(path, error)
-    finally:
-        os.close(descriptor)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        content = read_content(path)
+        self.policy = _parse(content, path)
+        # What the last look has found, and what was judged last.
+        self._seen: bytes | str | None = content
+        self._judged: bytes | str | None = content
+        LOG.info(_describe_offer(self.policy))
+
+    def refresh(self) -> policies.Policy:
+        """Look at the file, and use a change that two looks agree on.
+
+        Many a part of a file is valid on its own. A file that is still being
+        written could withdraw devices, or offer those that a paragraph at its
+        end denies. Its content is therefore used when two looks in a row find
+        the same.
+
+        :returns: The policy in force.
+        """
+        before, self._seen = self._seen, self._look()
+        if self._seen == before and self._seen != self._judged:
+            self._judged = self._seen
+            if complaint := self._use(self._seen):
+                LOG.error(
+                    'The inventory file has changed and is not used; what was '
+                    'read before stays in force (%(count)d paragraph(s)). '
+                    'Correct it: it is read again without a restart. '
+                    '%(complaint)s',
+                    {
+                        'count': len(self.policy.paragraphs),
+                        'complaint': complaint,
+                    },
+                )
+        return self.policy
+
+    def _look(self) -> bytes | str | None:
+        """Return the content, None without a file, or why it is refused."""
+        try:
+            return read_content(self._path)
+        except exception.PolicyInvalid as refusal:
+            return str(refusal)
+
+    def _use(self, found: bytes | str | None) -> str:
+        """Use what a look has found, or return why it is not used."""
+        if isinstance(found, str):
+            return found
+        try:
+            policy = _parse(found, self._path)
+        except exception.PolicyInvalid as refusal:
+            return str(refusal)
+        if self.policy.paragraphs and not policy.paragraphs:
+            # This is more often a mistake than intended.
+            return (
+                f'{policy.source} has no paragraph. To offer no device in a '
+                'running service, write a paragraph with allow: false that '
+                "identifies drc_name: '*'."
+            )
+        self.policy = policy
+        offer = _describe_offer(policy)
+        LOG.info('The inventory file was read again. %s', offer)
+        return ''
 
 
-def read_excerpt(path: str) -> bytes:
-    """Read the content of a file, for excerpts beside its problems.
-
-    :param path: As for :func:`load`.
-    :returns: The content; empty if the file is not a regular file or can't be
-        read, which is then one of the problems.
-    """
-    try:
-        with open(_open(path), 'rb') as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                return b''
-            return stream.read(structure.MAX_BYTES)
-    except (OSError, ValueError):
-        return b''
+def _parse(content: bytes | None, path: str) -> policies.Policy:
+    """Parse what was read; no file offers nothing."""
+    if content is None:
+        return policies.Policy(source=f'{path} (no such file)')
+    return structure.parse(content, path)
 
 
-def _open(path: str) -> int:
-    """Open a file; O_NONBLOCK avoids waiting for the writer of a pipe."""
-    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-
-
-def _make_status(found: os.stat_result) -> Status:
-    times = found.st_mtime_ns, found.st_ctime_ns
-    return found.st_dev, found.st_ino, found.st_mode, found.st_size, *times
-
-
-def _make_missing_policy(
-    path: str,
-) -> policies.Policy | exception.PolicyInvalid:
-    if os.path.islink(path):
-        what = 'the file is a symbolic link to a file that does not exist'
-        hint = 'make the link point to the inventory file'
-        return _refuse(path, Code.DANGLING_LINK, what, hint)
-    return policies.Policy(source=f'{path} (no such file)')
+def _describe_offer(policy: policies.Policy) -> str:
+    if not policy.paragraphs:
+        return f'Offering no device: {policy.source} has no paragraph.'
+    return (
+        f'Offering devices by {len(policy.paragraphs)} paragraph(s) of '
+        f'{policy.source}.'
+    )
 
 
 def _check_file(path: str, status: os.stat_result) -> None:
@@ -166,16 +200,6 @@ def _check_directories(path: str) -> None:
             )
             hint = f'chmod o-w {directory}'
             raise _refuse(path, Code.WORLD_WRITABLE, what, hint)
-
-
-def _refuse_unreadable(path: str, error: Exception) -> exception.PolicyInvalid:
-    what = f'the file cannot be read: {error}'
-    hint = (
-        'let the user that the service runs as read it, for example with '
-        f'chgrp GROUP {path} and chmod 0640 {path}, where GROUP is a group of '
-        'that user'
-    )
-    return _refuse(path, Code.UNREADABLE, what, hint)
 
 
 def _refuse(

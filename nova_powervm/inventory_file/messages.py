@@ -71,9 +71,10 @@ def describe(keyword: str, misfit: Misfit) -> Message:
 
     :param keyword: The keyword of the schema that it breaks.
     """
-    if keyword in DESCRIBED:
-        return DESCRIBED[keyword](misfit)
-    code, what, hint = MESSAGES[keyword]
+    message = MESSAGES[keyword]
+    if not isinstance(message, tuple):
+        return message(misfit)
+    code, what, hint = message
     shown = misfit._asdict() | {
         'value': problems.to_printable(str(misfit.value))
     }
@@ -133,8 +134,19 @@ def _describe_text(misfit: Misfit) -> Message:
     return Code.BAD_VALUE, what, accepted
 
 
-#: The message for each other keyword of the schema.
-MESSAGES: dict[str, Message] = {
+_FORMS: dict[type[yaml.Node], str] = {
+    yaml.MappingNode: 'a mapping',
+    yaml.SequenceNode: 'a list',
+}
+#: The message for each keyword of the schema, or what makes it.
+MESSAGES: dict[str, Message | Callable[[Misfit], Message]] = {
+    'type': _describe_type,
+    'enum': _describe_boolean,
+    # A text that breaks several of these has one problem.
+    'minLength': _describe_text,
+    'maxLength': _describe_text,
+    'pattern': _describe_text,
+    'format': _describe_text,
     'required': (
         Code.MISSING_KEY,
         '{subject} has no {wanted[0]} section',
@@ -152,20 +164,6 @@ MESSAGES: dict[str, Message] = {
         '{subject} stands beside allow: false',
         '{accepted}: remove {subject}, or remove allow',
     ),
-}
-#: Keywords whose message depends on more than the keyword.
-DESCRIBED: dict[str, Callable[[Misfit], Message]] = {
-    'type': _describe_type,
-    'enum': _describe_boolean,
-    # A text that breaks several of these has one problem.
-    'minLength': _describe_text,
-    'maxLength': _describe_text,
-    'pattern': _describe_text,
-    'format': _describe_text,
-}
-_FORMS: dict[type[yaml.Node], str] = {
-    yaml.MappingNode: 'a mapping',
-    yaml.SequenceNode: 'a list',
 }
 
 

@@ -185,26 +185,17 @@ class _Check:
                 self._add(path, self._document.keys[*path, key], message)
 
     def _add_misfit(self, error: Any, path: Path) -> None:
-        value, keyword, keys = (
-            error.instance,
-            error.validator,
-            self._document.keys,
-        )
+        value, keyword = error.instance, error.validator
         node, subject = self._document.values[path], _name_value(path)
         if 'propertyNames' in error.schema_path:
-            node, subject = keys[value,], 'paragraph name'
-        at_key = len(path) == 1 or keyword == 'not'
+            node, subject = self._document.keys[value,], 'paragraph name'
         if node.tag == yaml_document.REFUSED and keyword != 'not':
             return
-        misfit = messages.Misfit(
-            subject,
-            node,
-            value,
-            error.validator_value,
-            _accepted(error.schema),
-        )
-        place = keys[path] if at_key else node
-        self._add(path, place, messages.describe(keyword, misfit))
+        rule = error.validator_value, _accepted(error.schema)
+        misfit = messages.Misfit(subject, node, value, *rule)
+        if len(path) == 1 or keyword == 'not':
+            node = self._document.keys[path]
+        self._add(path, node, messages.describe(keyword, misfit))
 
     def _add(self, path: Path, node: yaml.Node, message: Message) -> None:
         name = path[0] if path and isinstance(path[0], str) else ''

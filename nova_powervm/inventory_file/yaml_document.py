@@ -17,7 +17,6 @@ content of a file, and deep nesting and many values cost stack, memory and
 time: all of them are refused before anything is expanded.
 """
 
-import dataclasses
 import re
 from typing import Any
 
@@ -74,24 +73,54 @@ _CAUSES = {
 }
 
 
-@dataclasses.dataclass(slots=True)
 class Document:
     """A document: its data, and the nodes that they come from.
 
-    :param data: Mappings, lists, texts and booleans. A scalar that is none of
+    :param root: The root node; None without one.
+    :param last: Whether the last of doubled keys counts, or else the first.
+    :ivar data: Mappings, lists, texts and booleans. A scalar that is none of
         these, or that can't be printed, remains a node.
-    :param values: Path of a value to its node.
-    :param keys: Path of a value to the node of its key.
-    :param all_keys: All keys, each with the path of its mapping, its node, and
+    :ivar values: Path of a value to its node.
+    :ivar keys: Path of a value to the node of its key.
+    :ivar all_keys: All keys, each with the path of its mapping, its node, and
         the node of the same key earlier in the mapping.
     """
 
-    data: Any = None
-    values: dict[Path, yaml.Node] = dataclasses.field(default_factory=dict)
-    keys: dict[Path, yaml.Node] = dataclasses.field(default_factory=dict)
-    all_keys: list[tuple[Path, yaml.Node, yaml.Node | None]] = (
-        dataclasses.field(default_factory=list)
-    )
+    def __init__(self, root: yaml.Node | None, *, last: bool = True) -> None:
+        self._last = last
+        self.values: dict[Path, yaml.Node] = {}
+        self.keys: dict[Path, yaml.Node] = {}
+        self.all_keys: list[tuple[Path, yaml.Node, yaml.Node | None]] = []
+        self.data = self._convert(root, ()) if root else None
+
+    def _convert(self, node: yaml.Node, path: Path) -> Any:
+        """Convert a node to data, and remember its places."""
+        self.values[path] = node
+        if isinstance(node, yaml.SequenceNode):
+            items = enumerate(node.value)
+            return [self._convert(item, (*path, n)) for n, item in items]
+        if isinstance(node, yaml.MappingNode):
+            return self._convert_mapping(node, path)
+        if node.tag == _BOOLEAN:
+            return BOOLEANS.get(node.value, node)
+        return node.value if is_text(node) else node
+
+    def _convert_mapping(self, node: yaml.Node, path: Path) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        earlier: dict[str | None, yaml.Node] = {}
+        for key_node, value_node in node.value:
+            key = _read_key(key_node)
+            first = earlier.get(key)
+            self.all_keys.append((path, key_node, first))
+            if key is None:
+                # Only the keys in it are checked.
+                self._convert(key_node, (*path, None))
+                self._convert(value_node, (*path, None))
+            elif self._last or first is None:
+                earlier.setdefault(key, key_node)
+                self.keys[*path, key] = key_node
+                data[key] = self._convert(value_node, (*path, key))
+        return data
 
 
 def is_blank(node: yaml.Node) -> bool:
@@ -130,49 +159,10 @@ def read_documents(
     :raises problems.StopReading: It can't be read to its end.
     """
     root = _compose(text, findings)
-    document, other = Document(), Document()
-    if root is None or is_blank(root):
-        return (document,)
-    document.data = _convert(document, root, (), last=True)
-    if not any(first for _, _, first in document.all_keys):
-        return (document,)
-    other.data = _convert(other, root, (), last=False)
-    return document, other
-
-
-def _convert(
-    document: Document, node: yaml.Node, path: Path, *, last: bool
-) -> Any:
-    """Convert a node to data, and add its places to the document.
-
-    :param last: Whether the last of doubled keys counts, or else the first.
-    """
-    document.values[path] = node
-    if isinstance(node, yaml.SequenceNode):
-        return [
-            _convert(document, item, (*path, index), last=last)
-            for index, item in enumerate(node.value)
-        ]
-    if not isinstance(node, yaml.MappingNode):
-        if node.tag == _BOOLEAN:
-            return BOOLEANS.get(node.value, node)
-        return node.value if is_text(node) else node
-    data: dict[str, Any] = {}
-    earlier: dict[str | None, yaml.Node] = {}
-    for key_node, value_node in node.value:
-        key = _read_key(key_node)
-        first = earlier.get(key)
-        document.all_keys.append((path, key_node, first))
-        if key is None:
-            # Only the keys in it are checked.
-            _convert(document, key_node, (*path, None), last=last)
-            _convert(document, value_node, (*path, None), last=last)
-        elif last or first is None:
-            earlier.setdefault(key, key_node)
-            document.keys[*path, key] = key_node
-            value = _convert(document, value_node, (*path, key), last=last)
-            data[key] = value
-    return data
+    document = Document(None if root is None or is_blank(root) else root)
+    if any(first for _, _, first in document.all_keys):
+        return document, Document(root, last=False)
+    return (document,)
 
 
 def _read_key(node: yaml.Node) -> str | None:

@@ -358,7 +358,17 @@ class _Planner:
             )
 
     def _departure(self, power: Power) -> list[steps.Step]:
-        """Stop the guest, and give up a swap disk whose size will change."""
+        """Stop the guest, and give up a swap disk whose size will change.
+
+        :raises exception.MoveRefused: A rescue has not ended, whose system
+            would start after the move. Nova allows no move then, unless an
+            administrator sets the state.
+        """
+        if self._actual.has_rescue:
+            raise exception.MoveRefused(
+                reason='a rescue of it has not ended. Reboot the server hard '
+                'first'
+            )
         found: list[steps.Step] = []
         if power is not Power.OFF:
             found.append(steps.Stop('it moves', self._wanted.timeout))

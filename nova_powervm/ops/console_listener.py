@@ -58,6 +58,7 @@ class UnknownPath(Exception):
 class Limits:
     """What clients may cost; times are in seconds.
 
+    :param entry: After Nova has asked for the console, for new clients.
     :param request: For sending the path.
     :param silence: Without a byte in either direction.
     :param closing: For reading the last bytes that were sent.
@@ -67,6 +68,7 @@ class Limits:
     :param viewers: Clients of one console.
     """
 
+    entry: float = 60
     request: float = 10
     silence: float = 3600
     closing: float = 5

@@ -15,6 +15,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import math
 import threading
 from collections.abc import AsyncIterator
 from collections.abc import Callable
@@ -110,8 +111,8 @@ class Consoles:
     def open(self, lpar_uuid: str, path: str) -> str:
         """Open the console of an LPAR, and listen for its clients.
 
-        The terminal closes some time after its last client, and opens for the
-        next one.
+        New ones are admitted for a while: Nova asks before each of them. The
+        terminal closes some time after its last client.
 
         :param path: Its path, unless it has one already.
         :returns: Its path.
@@ -170,6 +171,7 @@ class Consoles:
             _Console(lpar_uuid, path, self._terminals, self._limits),
         )
         await console.open()
+        console.admit()
         return console.path
 
     async def _listen(self, lpar_uuid: str) -> None:
@@ -208,7 +210,7 @@ class Consoles:
         self, path: str
     ) -> AsyncIterator[console_listener.Streams]:
         """Have a client view the console with a path."""
-        found = [one for one in self._consoles.values() if one.path == path]
+        found = [one for one in self._consoles.values() if one.admits(path)]
         if not found:
             raise console_listener.UnknownPath
         async with found[0].viewed() as terminal:
@@ -226,6 +228,7 @@ class _Console:
     ) -> None:
         self.path = path
         self.is_open = False
+        self._admits_until = -math.inf
         self._lpar_uuid = lpar_uuid
         self._terminals = terminals
         self._limits = limits
@@ -235,6 +238,19 @@ class _Console:
         self._opening: asyncio.Task[int] | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
+
+    def admit(self) -> None:
+        """Let clients in for a while."""
+        now = asyncio.get_running_loop().time()
+        self._admits_until = now + self._limits.entry
+
+    def admits(self, path: str) -> bool:
+        """Return whether a client with a path may view it.
+
+        The path alone is not enough: the logs of Nova's proxies have it.
+        """
+        now = asyncio.get_running_loop().time()
+        return path == self.path and now <= self._admits_until
 
     async def open(self) -> int:
         """Open the terminal, for a client that may come.

@@ -334,17 +334,41 @@ def _check_hash(described: image.Image, found: str) -> None:
         )
 
 
-def _inspect_format(described: image.Image, beginning: bytes) -> Any:
-    """Return the inspector of the image's format; check the format first.
+def problem_with_raw(beginning: bytes) -> str:
+    """Tell why no disk would be made from a raw image; empty if one would.
+
+    :param beginning: The first :data:`BEGINNING` bytes of the image, or all.
+    """
+    try:
+        found = str(_identify(beginning))
+    except (
+        format_inspector.SafetyCheckFailed,
+        format_inspector.ImageFormatError,
+    ) as error:
+        return str(error)
+    return '' if found in _RAW_FORMATS else f'they are those of {found}'
+
+
+def _identify(beginning: bytes) -> Any:
+    """Return the inspector of the format of an image, which is safe.
 
     The rules are those of Nova's own inspection. An inspector that is still
     incomplete has nevertheless identified its format.
+
+    :raises format_inspector.SafetyCheckFailed: It is not safe.
+    :raises format_inspector.ImageFormatError: It may have several formats.
     """
     inspected: Any = format_inspector.InspectWrapper(iter([beginning]))
     collections.deque(inspected, maxlen=0)
+    inspector = inspected.format
+    inspector.safety_check()
+    return inspector
+
+
+def _inspect_format(described: image.Image, beginning: bytes) -> Any:
+    """Return the inspector of the image's format; check the format first."""
     try:
-        inspector = inspected.format
-        inspector.safety_check()
+        inspector = _identify(beginning)
     except format_inspector.SafetyCheckFailed as error:
         raise exception.ImageRefused(
             image=described.id, reason=f'it is not safe: {error}'

@@ -12,6 +12,7 @@
 
 """The consoles of instances, as Nova and its proxy ask for them."""
 
+import contextlib
 import secrets
 from typing import Any
 
@@ -70,13 +71,24 @@ class InstanceConsoles:
                 error.summary
             ) from error
         if path != recorded:
-            system_metadata.change(
-                instance, lambda known: known.update({self._key: path})
-            )
+            self._record(instance, path)
         address = self._consoles.address
         return console_types.ConsoleVNC(
             host=address.host, port=address.port, internal_access_path=path
         )
+
+    def _record(self, instance: Any, path: str) -> None:
+        """Record a path, unless the instance has a task now.
+
+        Nova asks for consoles at any time, without a lock. Until the path is
+        recorded, by the next question, it is only known here.
+        """
+        with contextlib.suppress(nova_exception.UnexpectedTaskStateError):
+            system_metadata.change(
+                instance,
+                lambda known: known.update({self._key: path}),
+                only_idle=True,
+            )
 
     def forget(self, instance: Any) -> None:
         """Close the console of an instance; its path is never valid again.

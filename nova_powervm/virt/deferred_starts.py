@@ -10,11 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Starts instances later if Cyborg cannot tell their accelerators at boot.
+"""Starts instances later if they cannot be started yet.
 
 After a boot of the host, Nova asks once for each instance that was running,
-and sets it to ERROR if that fails. Cyborg is often started at the same time,
-and its absence ends soon, so an ERROR would stay without its cause.
+and sets it to ERROR if that fails. Virtual I/O Servers and Cyborg are often
+started at the same time, and their absence ends soon, so an ERROR would stay
+without its cause.
 """
 
 import sys
@@ -68,21 +69,21 @@ class DeferredStarts:
         self._retries_left.pop(instance.uuid, None)
 
     def start_or_defer(self, context: Any, instance: Any) -> None:
-        """Start an instance, later if Cyborg does not tell its accelerators.
+        """Start an instance, later if that can succeed without intervention.
 
         :param context: The context of the request.
         :param instance: nova.objects.Instance.
-        :raises exception.PowerVMError: Another error, which the instance has
+        :raises exception.PowerVMError: It cannot; the instance has the error
             as its fault.
         """
         try:
             self._start(context, instance)
-        except exception.AcceleratorsUnknown as error:
+        except exception.PowerVMError as error:
+            if not error.retryable:
+                self._give_up(context, instance, error)
+                raise
             self._retries_left[instance.uuid] = RETRIES
             _log_waiting(instance, error)
-        except exception.PowerVMError as error:
-            self._give_up(context, instance, error)
-            raise
 
     def retry(self, host: str) -> None:
         """Start the instances that wait, unless they changed meanwhile.

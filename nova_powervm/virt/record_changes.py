@@ -35,14 +35,18 @@ from nova_powervm import exception
 _ATTEMPTS = 5
 
 
-def save_metadata(instance: Any) -> None:
+def save_metadata(instance: Any, *, only_idle: bool = False) -> None:
     """Save an instance of which metadata that is the driver's has changed.
 
     That is what it keeps in the system metadata, and the tags of devices.
 
     No state of Nova's is concerned.
+
+    :param only_idle: Whether to save it only if it has no task now.
+    :raises nova.exception.UnexpectedTaskStateError: It has one.
     """
-    instance.save()
+    expected = {'expected_task_state': [None]} if only_idle else {}
+    instance.save(**expected)
 
 
 def drop_migration_context(instance: Any) -> None:

@@ -21,6 +21,7 @@ from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
 from nova_powervm.virt import translation
 
@@ -106,6 +107,36 @@ class SnapshotChecks:
                 f'than the {instance.flavor.root_gb} GB of the flavor, with '
                 'which the server could not be unshelved. Resize it to a '
                 'flavor with a larger disk first'
+            )
+
+    def check_beginning(
+        self, instance: Any, beginning: bytes, *, shelves: bool
+    ) -> None:
+        """Refuse to shelve an instance if no disk is made from its image.
+
+        A guest may write to the first sectors of its disk what makes them
+        look like another format, or like a damaged partition table.
+
+        :param beginning: The first bytes of its root disk.
+        :param shelves: Whether the image is all that will be left of it.
+        :raises exception.SnapshotRefused: It could not be unshelved.
+        """
+        if CONF.workarounds.disable_deep_image_inspection:
+            return
+        problem = images.problem_with_raw(beginning)
+        if problem and shelves:
+            raise exception.SnapshotRefused(
+                reason='the first bytes of its root disk are not those of a '
+                f'raw image ({problem}), so that it could not be unshelved. '
+                'Correct its partition table in the guest, or stop the '
+                'server instead'
+            )
+        if problem:
+            LOG.warning(
+                'The first bytes of the root disk are not those of a raw '
+                'image (%s): no server can be built from the image.',
+                problem,
+                instance=instance,
             )
 
 

@@ -26,6 +26,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.lpar import image
 from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import images
 from nova_powervm.virt import action_events
 from nova_powervm.virt import glance_images
 from nova_powervm.virt import nova_errors
@@ -127,7 +128,17 @@ class Snapshots:
                     expected_state=task_states.IMAGE_UPLOADING,
                 )
 
-            _Upload(context, instance, image_id, found, verify_task).run()
+            def check_beginning(data: bytes) -> None:
+                self._checks.check_beginning(instance, data, shelves=shelves)
+
+            _Upload(
+                context,
+                instance,
+                image_id,
+                found,
+                verify_task,
+                check_beginning,
+            ).run()
 
     def _undo_shelving(
         self, context: Any, instance: Any, image_id: str, error: Exception
@@ -169,6 +180,8 @@ class _Upload:
     :param image_id: The image.
     :param found: The disk.
     :param verify_task: Is called from time to time; an error ends the upload.
+    :param check_beginning: Is called with the first bytes of the disk, as many
+        as are inspected before a server is built; an error ends the upload.
     """
 
     def __init__(
@@ -178,12 +191,16 @@ class _Upload:
         image_id: str,
         found: disk_interfaces.DiskBytes,
         verify_task: Callable[[], None],
+        check_beginning: Callable[[bytes], None],
     ) -> None:
         self._context = context
         self._instance = instance
         self._image_id = image_id
         self._disk = found
         self._verify_task = verify_task
+        self._check_beginning = check_beginning
+        # Until there are enough of them; None after that.
+        self._beginning: bytes | None = b''
         self._hash = hashlib.new(_ALGORITHM)
         self._sent = 0
         # The driver's own error, which Glance's client may wrap.
@@ -225,11 +242,22 @@ class _Upload:
         try:
             data = self._disk.stream.read(size if size > 0 else _MIB)
             self._hash.update(data)
+            self._inspect(data)
             self._report(len(data))
         except Exception as error:
             self._error = error
             raise
         return data
+
+    def _inspect(self, data: bytes) -> None:
+        """Have the first bytes checked, once there are enough of them."""
+        if self._beginning is None:
+            return
+        self._beginning += data
+        if data and len(self._beginning) < images.BEGINNING:
+            return
+        beginning, self._beginning = self._beginning, None
+        self._check_beginning(beginning)
 
     def _report(self, size: int) -> None:
         """Log each tenth of the disk, and verify that it is still wanted."""

@@ -21,13 +21,19 @@ from nova import objects
 from nova_powervm.virt import record_changes
 
 
-def change(instance: Any, edit: Callable[[dict[str, str]], object]) -> None:
+def change(
+    instance: Any,
+    edit: Callable[[dict[str, str]], object],
+    *,
+    only_idle: bool = False,
+) -> None:
     """Change the metadata in Nova's record and in the caller's object.
 
     :param instance: nova.objects.Instance.
     :param edit: Changes the metadata in place.
+    :param only_idle: See :func:`change_recorded`.
     """
-    recorded = change_recorded(instance.uuid, edit)
+    recorded = change_recorded(instance.uuid, edit, only_idle=only_idle)
     if 'system_metadata' not in instance:
         return
     if 'system_metadata' in instance.obj_what_changed():
@@ -39,7 +45,10 @@ def change(instance: Any, edit: Callable[[dict[str, str]], object]) -> None:
 
 
 def change_recorded(
-    uuid: str, edit: Callable[[dict[str, str]], object]
+    uuid: str,
+    edit: Callable[[dict[str, str]], object],
+    *,
+    only_idle: bool = False,
 ) -> dict[str, str]:
     """Change the metadata of an instance as recorded now.
 
@@ -47,7 +56,10 @@ def change_recorded(
     so as not to lose what others have written meanwhile.
 
     :param edit: Changes the metadata in place.
+    :param only_idle: Whether to change it only if the instance has no task:
+        whoever is not part of the task may overwrite what that writes.
     :returns: The changed metadata.
+    :raises nova.exception.UnexpectedTaskStateError: It has a task.
     """
     instance = objects.Instance.get_by_uuid(
         nova_context.get_admin_context(),
@@ -55,5 +67,5 @@ def change_recorded(
         expected_attrs=['system_metadata'],
     )
     edit(instance.system_metadata)
-    record_changes.save_metadata(instance)
+    record_changes.save_metadata(instance, only_idle=only_idle)
     return dict(instance.system_metadata)

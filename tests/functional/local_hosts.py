@@ -74,11 +74,12 @@ class LocalHostTestCase(moving.MovingTestCase, pools.PoolTestCase):
             }
         super().configure(name, *args, **options)
 
-    def write(self, server, host='host1'):
+    def write(self, server, data=pools.WRITTEN, offset=0, host='host1'):
         """Write to a server's root disk, as its guest does."""
         self.control(host).write_disk(
             self.root_disk(server, host)['udid'],
-            base64.b64encode(pools.WRITTEN).decode(),
+            base64.b64encode(data).decode(),
+            offset,
         )
 
     def root_disk(self, server, host='host1'):

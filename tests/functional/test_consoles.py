@@ -26,6 +26,7 @@ from nova.tests.functional.api import client
 from oslo_utils import uuidutils
 
 from nova_powervm.ops import consoles
+from nova_powervm.virt import record_changes
 from powervm_emulator import fixture
 from tests import rfb_viewer
 from tests.emulator import base as rest_clients
@@ -240,6 +241,39 @@ class ConsoleTest(ConsoleTestCase):
         viewers = [self.assert_shows(token, server) for token in tokens]
         viewers[0].type('both')
         viewers[1].find('> both')
+        self.assertEqual(1, len(self.recorded(server)))
+
+    def story_path_is_recorded_once_server_has_no_task(self):
+        server = self.boot({})
+        record = self.instance(server)
+        record.task_state = 'rebooting'
+        record.save()
+        token = self.ask(server)
+        self.assertEqual({}, self.recorded(server))
+        self.assert_shows(token, server)
+
+        # What Nova saves with a task at this moment is not lost.
+        record.task_state = None
+        record.save()
+        save = record_changes.save_metadata
+
+        def save_late(instance, **options):
+            record.task_state = 'rebooting'
+            record.system_metadata['saved'] = 'meanwhile'
+            record.save()
+            save(instance, **options)
+
+        with fixtures.MonkeyPatch(
+            f'{record_changes.__name__}.save_metadata', save_late
+        ):
+            self.assert_shows(token, server)
+        self.assertEqual({}, self.recorded(server))
+        record = self.instance(server)
+        self.assertEqual('meanwhile', record.system_metadata['saved'])
+
+        record.task_state = None
+        record.save()
+        self.assert_shows(token, server)
         self.assertEqual(1, len(self.recorded(server)))
 
     def story_log_has_neither_path_nor_token(self):

@@ -12,8 +12,6 @@
 
 """Devices that an operator takes out of use, and gives back."""
 
-import dataclasses
-
 import fixtures
 from nova import context as nova_context
 
@@ -99,7 +97,8 @@ class QuarantineTest(QuarantineTestCase):
 
     def story_free_device_is_withheld_over_restarts_and_offered_again(self):
         index = self.gpus()[0]
-        self.act('quarantine', f'{index:08X}', '--reason', 'FAILED')
+        for code in ('CLEANING', 'FAILED'):
+            self.act('quarantine', f'{index:08X}', '--reason', code)
         self.assertEqual(({MARK, FAILED}, 1), self.state(index))
 
         self.read_anew()
@@ -191,30 +190,3 @@ class QuarantineTest(QuarantineTestCase):
         code, rows = self.rows('restore', f'{index:08X}')
         self.assertEqual((2, 'unchanged'), (code, rows[0]['State']))
         self.assertEqual((set(), 0), self.state(index))
-
-    def story_wrong_name_keeps_all_devices_in_use(self):
-        index = self.gpus()[0]
-        code, _, err = self.run_command(
-            'quarantine', f'{index:08X}', '21019999', '--reason', 'FAILED'
-        )
-        self.assertEqual(2, code)
-        self.assertIn('1 of 2 refused, so nothing was changed', err)
-        self.assertEqual((set(), 0), self.state(index))
-
-    def story_changed_provider_is_read_again(self):
-        index = self.gpus()[0]
-        tree = placement_client.PlacementClient.tree
-
-        def tree_before_a_change(client, node):
-            found = tree(client, node)
-            uuid = self.slot_providers()[index]['uuid']
-            self.reserve_all(uuid, 1)
-            return dataclasses.replace(found)
-
-        with fixtures.MockPatchObject(
-            placement_client.PlacementClient, 'tree', new=tree_before_a_change
-        ):
-            self.act('quarantine', f'{index:08X}', '--reason', 'FAILED')
-        self.assertEqual(({MARK, FAILED}, 1), self.state(index))
-        self.act('quarantine', f'{index:08X}', '--reason', 'CLEANING')
-        self.assertEqual(({MARK, CLEANING}, 1), self.state(index))

@@ -179,6 +179,22 @@ class ShelveTest(
         self.assert_as_before(server)
         self.assertEqual({}, self.copies())
 
+    def story_disk_that_would_be_refused_as_image_starts_guest_again(self):
+        server = self.boot_written()
+        # A boot flag that no partition has; the signature of the table.
+        self.write(server, b'\x7f'.ljust(64, b'\0') + b'\x55\xaa', 446)
+
+        event = self.act(server, 'shelve', 'Error')
+
+        self.assertIn('could not be unshelved', event['details'])
+        self.assert_as_before(server)
+        self.assertEqual({}, self.copies())
+        # Whoever only wants a copy gets it.
+        self.stop(server)
+        self.act(server, 'createImage', name='copy')
+        self.assertEqual(1, len(self.copies()))
+        self.assertIn('no server can be built', self.logged())
+
     def story_stopped_server_stays_off_after_failure(self):
         server = self.boot_written()
         self.stop(server)

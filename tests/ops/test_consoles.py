@@ -227,6 +227,7 @@ class ListenerTest(ConsoleTestCase):
 
     def assert_next_sees_screen(self):
         """Assert that a proper client sees its screen, and costs end."""
+        self.open()
         viewer = self.view()
         viewer.type('fine')
         viewer.find('> fine')
@@ -378,6 +379,7 @@ class LifeTest(ConsoleTestCase):
         self.loop.skip(299)
         self.open()
         self.loop.skip(299)
+        self.open()
         self.view().close()
         self.wait_for_viewers(0)
         self.assertIsNotNone(self.terminal())
@@ -393,6 +395,19 @@ class LifeTest(ConsoleTestCase):
         self.open()
         self.loop.skip(301)
         wait_until(lambda: self.terminal() is None)
+        self.open()
+        self.view()
+
+    def test_path_admits_clients_for_a_minute_after_nova_has_asked(self):
+        self.open()
+        viewer = self.view()
+        self.loop.skip(59)
+        self.view().close()
+        self.loop.skip(2)
+        self.assertEqual(403, self.connect().answer())
+        viewer.type('stays')
+        viewer.find('> stays')
+        self.open()
         self.view()
 
     def test_terminal_that_administrator_closed_opens_for_next_client(self):
@@ -501,7 +516,8 @@ class OverlappingCommandTest(ConsoleTestCase):
     def test_client_keeps_terminal_that_was_about_to_close(self):
         gate = Gate(self.terminals())
         self.addCleanup(gate.is_open.set)
-        self.start(gate)
+        # The client is admitted, although the terminal was idle for long.
+        self.start(gate, entry=600)
         self.open()
         gate.waiting.clear()
         gate.is_open.clear()

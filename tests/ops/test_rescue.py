@@ -306,7 +306,7 @@ class RescueTest(DisksMixin, RescueTestCase):
         self.start_service()
         self.assert_own()
 
-    def test_rescued_server_is_not_rescued_again(self):
+    def test_rescued_server_is_neither_rescued_again_nor_moved(self):
         self.rescue()
 
         self.refused(
@@ -314,6 +314,13 @@ class RescueTest(DisksMixin, RescueTestCase):
             RESCUE,
             self.asked(),
             'an earlier rescue has left its disk',
+        )
+        # The other system would start after the move.
+        self.refused(
+            exception.MoveRefused,
+            operations.DEPARTURE,
+            self.wanted,
+            'a rescue of it has not ended',
         )
 
         self.assert_rescued()

@@ -13,7 +13,6 @@
 """Properties of the inventory file's parser."""
 
 import json
-import re
 import unittest
 
 import yaml
@@ -28,7 +27,6 @@ from nova_powervm.devices import policy
 from nova_powervm.inventory_file.structure import SCHEMA
 from tests.property import strategies
 
-HEX = st.text('0123456789ABCDEFabcdef', min_size=4, max_size=4)
 #: Text that could stand in such a file, whole or in pieces.
 PIECES = st.sampled_from(
     (
@@ -155,32 +153,6 @@ class ParseAnyTextTest(unittest.TestCase):
 
 
 class ParseValueTest(unittest.TestCase):
-    @given(HEX, st.sampled_from(("'", '"')))
-    def test_quoted_digits_are_read_as_written(self, digits, quote):
-        read = parse(
-            f'p: {{identification: {{device_id: {quote}{digits}{quote}}}}}'
-        )
-        (paragraph,) = read.paragraphs
-        self.assertEqual(
-            {'device_id': digits.upper()}, paragraph.identification
-        )
-
-    @settings(max_examples=500)
-    @given(HEX | st.text('0123456789eE', min_size=4, max_size=4))
-    @example('0302')
-    @example('0108')
-    @example('1E10')
-    @example('0o17')
-    @example('null')
-    def test_unquoted_digits_are_read_as_written_or_refused(self, digits):
-        read = parse(f'p:\n  identification:\n    device_id: {digits}\n')
-        if read is not None:
-            (paragraph,) = read.paragraphs
-            self.assertEqual(
-                {'device_id': digits.upper()}, paragraph.identification
-            )
-            self.assertEqual(digits, yaml.safe_load(digits))
-
     @settings(max_examples=1000)
     @given(
         st.text('0129abcefnxoNyY+-._:~=<*', min_size=1, max_size=6)
@@ -199,15 +171,6 @@ class ParseValueTest(unittest.TestCase):
             text = paragraph.identification['drc_name']
             self.assertEqual({'x': text}, yaml.safe_load(f'x: {text}'))
             self.assertNotIn(text, set('yYnN'))
-
-    @given(st.integers(0, 0xFFFF).map('{:04X}'.format))
-    def test_unquoted_numbers_are_refused(self, digits):
-        read = parse(f'p:\n  identification:\n    class: {digits}\n')
-        as_yaml = yaml.safe_load(digits)
-        self.assertIs(read is not None, isinstance(as_yaml, str))
-        self.assertEqual(
-            read is None, bool(re.fullmatch('[1-9][0-9]*|[0-7]+', digits))
-        )
 
     @given(
         st.text(

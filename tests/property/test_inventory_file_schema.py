@@ -16,6 +16,7 @@ import unittest
 
 import jsonschema
 import yaml
+from hypothesis import example
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -168,6 +169,13 @@ class SchemaAgreementTest(unittest.TestCase):
         self.check(yaml.dump(value, Dumper=_UnquotedBooleansDumper))
 
     @given(st.sampled_from(list(policy.PROPERTIES)), texts)
+    @example('vendor_id', '0x10DE')
+    @example('vendor_id', '10DE0*')
+    @example('vendor_id', '?????')
+    @example('vendor_id', '**1*D**')
+    @example('vendor_id', '?*')
+    @example('drc_name', ' U78')
+    @example('drc_name', 'U 7 8')
     def test_parser_and_schema_agree_on_quoted_values(self, key, value):
         quoted = "'" + value.replace("'", "''") + "'"
         text = f'p:\n  identification:\n    {key}: {quoted}\n'

@@ -95,8 +95,8 @@ def _make_parser():
         type=pathlib.Path,
         metavar='CLOUD',
         help='state directory of a running cloud (tools/demo.sh --hosts 2 '
-        '--keep --state-dir CLOUD). By default the command starts one, and '
-        'stops it at the end',
+        '--console --keep --state-dir CLOUD). By default the command starts '
+        'one, and stops it at the end',
     )
     run.add_argument(
         '--concurrency',
@@ -183,7 +183,7 @@ def _cloud(arguments, directory):
     state_dir = directory / _CLOUD
     with demonstration.running(
         state_dir,
-        *('--hosts', '2'),
+        *('--hosts', '2', '--console'),
         environment={
             **_DRIVERS[arguments.driver],
             'OS_FILTER_SCHEDULER__ENABLED_FILTERS': ','.join(_FILTERS),

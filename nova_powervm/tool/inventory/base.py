@@ -22,17 +22,17 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
+from typing import TextIO
 from typing import TypeAlias
 
 from cliff import command
 from cliff import lister
-from cliff import show
+from cliff.formatters import base as formatters
 from oslo_config import cfg
 
 from nova_powervm import exception
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import load
-from nova_powervm.tool.inventory import record_formatter
 
 if TYPE_CHECKING:
     from nova_powervm.tool.inventory import app as inventory_app
@@ -49,7 +49,7 @@ _WIDTH = 120
 _STRUCTURED = ('json', 'yaml')
 
 
-class Reporting(command.Command):
+class Command(command.Command):
     """A command with an exit code, whose errors are printed as one line.
 
     Subclasses set ``status`` to their exit code if it is not 0.
@@ -192,11 +192,36 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         super().add_text(text and text.replace('::\n', ':\n'))
 
 
-class Command(Reporting):
-    """A command with free-form output."""
+class RecordFormatter(formatters.ListFormatter):
+    """Writes a record for each row, with a line for each column.
+
+    A value can have several lines. None is wrapped, so that commands can be
+    copied.
+    """
+
+    def add_argument_group(self, parser: argparse.ArgumentParser) -> None:
+        """Add no options."""
+
+    def emit_list(
+        self,
+        column_names: Sequence[str],
+        data: Iterable[Sequence[Any]],
+        stdout: TextIO,
+        parsed_args: argparse.Namespace,
+    ) -> None:
+        """Write the records, with an empty line between them."""
+        margin = max(map(len, column_names)) + 2
+        separator = ''
+        for row in data:
+            stdout.write(separator)
+            separator = '\n'
+            for name, value in zip(column_names, row, strict=True):
+                lines = str(value).splitlines() or ['-']
+                indented = f'\n{"":{margin}}'.join(lines)
+                stdout.write(f'{name:{margin}}{indented}\n')
 
 
-class Lister(Reporting, lister.Lister):
+class Lister(Command, lister.Lister):
     """A command that lists rows.
 
     :cvar as_record: Whether each row is shown as a record.
@@ -224,7 +249,7 @@ class Lister(Reporting, lister.Lister):
             and parsed_args.formatter == 'table'
             and not parsed_args.columns
         ):
-            self.formatter = record_formatter.RecordFormatter()
+            self.formatter = RecordFormatter()
         status: int = super().produce_output(parsed_args, column_names, data)
         return status
 
@@ -248,7 +273,3 @@ class Lister(Reporting, lister.Lister):
             separator = '\n' if parsed_args.formatter == 'table' else ' '
             return separator.join(map(str, value))
         return value
-
-
-class ShowOne(Reporting, show.ShowOne):
-    """A command that shows one object with its properties."""

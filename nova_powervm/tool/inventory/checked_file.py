@@ -12,6 +12,7 @@
 
 """Reads an inventory file for ``validate``, with all its problems."""
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable
@@ -21,7 +22,7 @@ from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import Problem
 from nova_powervm.inventory_file import load
 from nova_powervm.inventory_file import parse
-from nova_powervm.inventory_file import read_excerpt
+from nova_powervm.inventory_file import structure
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import file_findings
 from nova_powervm.tool.inventory import host_reader
@@ -142,9 +143,18 @@ def _check(source: str, text: bytes | str | None, service: str) -> CheckedFile:
         if service == CYBORG:
             found += tuple(file_findings.refuse_one_time_use(policy))
     if text is None:
-        text = read_excerpt(source)
+        text = _read_excerpt(source)
     shown = text if isinstance(text, str) else text.decode(errors='replace')
     return CheckedFile(source, effect, shown, found, policy)
+
+
+def _read_excerpt(path: str) -> bytes:
+    """Read a file, for excerpts; return nothing if that is a problem."""
+    with contextlib.suppress(OSError):
+        if os.path.isfile(path):
+            with open(path, 'rb') as stream:
+                return stream.read(structure.MAX_BYTES)
+    return b''
 
 
 def _make_errors(

@@ -16,11 +16,8 @@ The options are read into a separate configuration object, so that a command
 can run without importing Nova.
 """
 
-import contextlib
-import glob
 import importlib.metadata
 import os
-import pathlib
 import socket
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -98,9 +95,7 @@ class Config:
                 reason=f'{location}: {error.format_message()}'
             ) from error
         except (OSError, UnicodeDecodeError) as error:
-            raise _unreadable(
-                error, sorted(glob.glob(os.path.join(location, '*.yaml')))
-            ) from error
+            raise _unreadable(error, [location]) from error
 
     @property
     def cpu_allocation_ratio(self) -> float:
@@ -160,11 +155,7 @@ def parse_config(
     except (OSError, UnicodeDecodeError) as error:
         # What follows an option, or its equals sign, may be a path.
         words = [word.rpartition('=')[2] for word in args]
-        paths = [
-            path
-            for word in (*words, *files, *dirs)
-            for path in (word, *sorted(glob.glob(f'{word}/*.conf')))
-        ]
+        paths = filter(os.path.exists, (*words, *files, *dirs))
         raise _unreadable(error, paths) from error
 
 
@@ -173,27 +164,18 @@ def _unreadable(
 ) -> exception.ConfigurationError:
     """Create an error that names the unreadable file.
 
-    :param error: The error; one about the encoding does not name the file.
+    :param error: The error.
+    :param paths: What was read; an error about the encoding does not tell.
     """
     if isinstance(error, OSError):
         return exception.ConfigurationError(
             reason=f'{error.filename} cannot be read: {error.strerror}'
         )
-    path = next(filter(_is_undecodable, paths), 'a configuration file')
     return exception.ConfigurationError(
-        reason=f'{path} cannot be read: byte '
+        reason=f'{" or ".join(paths)} cannot be read: byte '
         f'0x{error.object[error.start]:02X} is not UTF-8. Save the file '
         'with the encoding UTF-8.'
     )
-
-
-def _is_undecodable(path: str) -> bool:
-    try:
-        with contextlib.suppress(OSError):
-            pathlib.Path(path).read_text(encoding='utf-8')
-    except UnicodeDecodeError:
-        return True
-    return False
 
 
 def declare_options() -> cfg.ConfigOpts:

@@ -27,7 +27,6 @@ from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import placement_tree
-from nova_powervm.tool.rules import quarantining
 from nova_powervm.tool.rules import releasing
 
 #: Number of writes to a provider that others keep changing.
@@ -162,13 +161,23 @@ def quarantine(
 ) -> None:
     """Mark a device, and then reserve it.
 
+    The service completes a mark without a reserve, but takes a reserve without
+    a mark for somebody else's.
+
+    :param code: A key of :data:`.names.QUARANTINE_REASONS`, which replaces
+        another one.
     :raises errors.DeviceUnchanged: Others kept changing the provider. It may
         be marked without a reserve, which nova-compute adds.
     """
 
     def decide(now: _Provider) -> tuple[frozenset[str], _Records]:
-        marked = quarantining.marked(now, code)
-        return marked, quarantining.reserving_records(now)
+        kept = now.traits - _marks(now) - {names.WITHDRAWN_TRAIT}
+        marked = kept | {names.QUARANTINED_TRAIT, names.quarantine_trait(code)}
+        return marked, [
+            (name, {**record, 'reserved': record['total']})
+            for name, record in sorted(now.inventory.items())
+            if record.get('reserved', 0) < record['total']
+        ]
 
     _change(client, provider, decide)
 
@@ -178,13 +187,27 @@ def restore(
 ) -> None:
     """Replace the marks of a device by that of the service.
 
+    With its own mark, the service lowers the reserve when it offers the
+    device. A one-time-use device stays reserved, which is a burn.
+
     :raises errors.DeviceUnchanged: It is not in quarantine.
     """
-    if not names.quarantine_traits(provider.traits):
+    if not _marks(provider):
         raise errors.DeviceUnchanged(
             which=provider, reason='it is not in quarantine'
         )
-    _change(client, provider, lambda now: (quarantining.restored(now), ()))
+
+    def decide(now: _Provider) -> tuple[frozenset[str], _Records]:
+        left = now.traits - _marks(now)
+        if now.one_time_use or left == now.traits:
+            return left, ()
+        return left | {names.WITHDRAWN_TRAIT}, ()
+
+    _change(client, provider, decide)
+
+
+def _marks(provider: _Provider) -> frozenset[str]:
+    return names.quarantine_traits(provider.traits)
 
 
 def _change(

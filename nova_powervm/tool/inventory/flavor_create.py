@@ -137,10 +137,13 @@ class Create(base.Command):
         ):
             self.app.warn(f'{finding.what}; {finding.hint}')
         specs |= _own_extra_specs(parsed_args.extra_spec)
-        existing = self._existing(parsed_args) if parsed_args.apply else None
+        cloud, existing = None, None
+        if parsed_args.apply:
+            cloud = clouds.NovaClient(parsed_args.os_cloud)
+            (existing,) = cloud.flavors([parsed_args.name]).values()
         specs |= self._charge(specs, parsed_args.vcpus, existing)
-        if existing:
-            self._apply(parsed_args, existing, specs)
+        if cloud and existing:
+            self._apply(cloud, parsed_args.name, existing, specs)
         elif parsed_args.print:
             for key, value in specs.items():
                 print(f'{key}={value}', file=self.app.stdout)
@@ -151,11 +154,6 @@ class Create(base.Command):
             for resource_class in sorted({r.resource_class for r in requests}):
                 print(_limit(resource_class), file=self.app.stdout)
         return 0
-
-    def _existing(self, parsed_args: argparse.Namespace) -> flavors.Flavor:
-        cloud = clouds.NovaClient(parsed_args.os_cloud)
-        (existing,) = cloud.flavors([parsed_args.name]).values()
-        return existing
 
     def _charge(
         self,
@@ -185,12 +183,11 @@ class Create(base.Command):
 
     def _apply(
         self,
-        parsed_args: argparse.Namespace,
+        cloud: clouds.NovaClient,
+        name: str,
         existing: flavors.Flavor,
         specs: Mapping[str, str],
     ) -> None:
-        name = parsed_args.name
-        cloud = clouds.NovaClient(parsed_args.os_cloud)
         hindering = flavors.find_conflicting_keys(existing.extra_specs, specs)
         if hindering:
             unset = ' '.join(f'--property {shlex.quote(k)}' for k in hindering)

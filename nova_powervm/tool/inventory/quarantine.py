@@ -21,7 +21,6 @@ from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import device_changes
 from nova_powervm.tool.inventory import placement_client
-from nova_powervm.tool.rules import quarantining
 
 _QUARANTINE = """\
 Take devices out of use, for example because they fail.
@@ -74,7 +73,8 @@ class Quarantine(device_changes.DeviceCommand):
         """Mark and reserve the devices."""
         client, tree = placement_client.read_node(self.app, parsed_args)
         chosen = self.choose(parsed_args.which, tree)
-        unused = [p for p in chosen if quarantining.costs_cleaning(p)]
+        # The reserve will count as the use of these.
+        unused = [p for p in chosen if p.one_time_use and not p.reserved]
         indexes = slots.format_drc_indexes(p.drc_index or 0 for p in unused)
         question = (
             f'The one-time-use devices {indexes} were not used yet, and have '

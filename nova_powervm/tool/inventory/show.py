@@ -15,8 +15,12 @@
 import argparse
 import dataclasses
 from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
 
 from nova_powervm import exception
+from nova_powervm.devices import names
+from nova_powervm.devices import plan as planned
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import host_reader
@@ -24,9 +28,10 @@ from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import slot_rows
 from nova_powervm.tool.inventory import survey as surveys
-from nova_powervm.tool.inventory import tree_drawing
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import left_moves
+
+_FORK, _LAST, _BAR, _GAP = '├── ', '└── ', '│   ', '    '
 
 
 class Show(base.Lister):
@@ -147,7 +152,7 @@ class Show(base.Lister):
     def _draw(self, parsed_args: argparse.Namespace) -> int:
         survey = self._survey(parsed_args)
         chosen = self._rows(survey, parsed_args)
-        for line in tree_drawing.draw_tree(survey.node, chosen):
+        for line in draw_tree(survey.node, chosen):
             print(line, file=self.app.stdout)
         return self.status
 
@@ -212,9 +217,61 @@ class Show(base.Lister):
         slots_of: dict[left_moves.Finding, list[str]] = {}
         for row in rows:
             if row.leftover and row.leftover.steps:
-                names = slots_of.setdefault(row.leftover, [])
-                names.append(slots.format_drc_index(row.drc_index))
-        for finding, names in slots_of.items():
-            which = ', '.join(dict.fromkeys(names))
+                named = slots_of.setdefault(row.leftover, [])
+                named.append(slots.format_drc_index(row.drc_index))
+        for finding, named in slots_of.items():
+            which = ', '.join(dict.fromkeys(named))
             for line in (f'Slot {which}, {finding.state}:', *finding.steps):
                 self.note(line)
+
+
+def draw_tree(node: str, found: Iterable[slot_rows.SlotRow]) -> Iterator[str]:
+    """Draw the tree as it will be after nova-compute's next update.
+
+    :param found: Rows of slots; those without a provider are left out.
+    """
+    drawn = [provider for row in found for provider in _providers(row)]
+    yield f'{node} (compute node)'
+    for number, (first, *others) in enumerate(drawn, start=1):
+        last = number == len(drawn)
+        yield (_LAST if last else _FORK) + first
+        for line in others:
+            yield (_GAP if last else _BAR) + line
+    if not drawn:
+        yield f'{_LAST}no device: nothing is offered'
+
+
+def _providers(row: slot_rows.SlotRow) -> Iterator[Sequence[str]]:
+    """Yield the lines of Nova's and of Cyborg's provider of a slot."""
+    if entry := row.entry:
+        facts = [f'{c}: 1' for c in entry.resource_classes]
+        facts += [row.state] if row.state else []
+        if entry.action is planned.Action.DELETE:
+            facts.append('will be removed')
+        reason = [f'because {entry.reason}'] if entry.reason else []
+        yield [
+            entry.name,
+            ', '.join(facts),
+            *_place(row),
+            *reason,
+            _describe(entry.traits),
+        ]
+    if row.cyborg and (provider := row.cyborg.provider):
+        facts = [f'{c}: 1' for c in sorted(provider.inventory)]
+        facts.append(f'Cyborg: {row.cyborg.state}')
+        traits = _describe(provider.traits)
+        yield [provider.name, ', '.join(facts), *_place(row), traits]
+
+
+def _place(row: slot_rows.SlotRow) -> Iterator[str]:
+    location = row.slot.drc_name if row.slot else None
+    if known := [text for text in (row.device, location) if text]:
+        yield ' at '.join(known)
+
+
+def _describe(traits: Iterable[str]) -> str:
+    found = set(traits)
+    named = sorted(t for t in found if not names.is_slot_trait(t))
+    if generated := len(found) - len(named):
+        named.append(f'and {generated} that say what it is and where')
+    return f'traits: {", ".join(named) or "none"}'

@@ -204,14 +204,13 @@ def read_leftovers(
             {each.server for each in migrations.values() if each.server}
             | stale
         )
-        records = left_moves.NovaRecords(migrations, servers)
     except errors.ComputeApiError as error:
         app.warn(
             f'{error} Whether allocations of this host are left over from '
             'moves is not known.'
         )
-        records = left_moves.NovaRecords(problem=str(error))
-    return left_moves.find_leftovers(host, records)
+        return left_moves.describe_silence(host, str(error))
+    return left_moves.find_leftovers(host, migrations, servers)
 
 
 def add_cyborg_options(parser: argparse.ArgumentParser) -> None:

@@ -138,25 +138,12 @@ def _of_plan(
         if entry.uuid is None:
             if entry.name not in elsewhere:
                 offer = ', '.join(entry.resource_classes)
-                yield dataclasses.replace(
-                    _planned(
-                        Kind.MISSING,
-                        entry,
-                        f'offered as {offer}, but Placement has no provider '
-                        'of it',
-                    ),
-                    name='',
-                )
+                what = f'offered as {offer}, but Placement has no provider of '
+                yield _planned(Kind.MISSING, entry, f'{what}it', name='')
             continue
         if entry.replacement:
-            yield dataclasses.replace(
-                _planned(
-                    Kind.REPLACED,
-                    entry,
-                    f'a card of another kind: {entry.replacement}',
-                ),
-                cure=_REPLACED,
-            )
+            what = f'a card of another kind: {entry.replacement}'
+            yield _planned(Kind.REPLACED, entry, what, cure=_REPLACED)
         changes = '; '.join(_changes(entry, there[entry.uuid]))
         if entry.action is planned.Action.DELETE:
             yield _planned(Kind.STALE, entry, f'{entry.reason}; free')
@@ -166,14 +153,12 @@ def _of_plan(
             yield _planned(Kind.CHANGED, entry, changes)
 
 
-def _planned(kind: Kind, entry: planned.Entry, what: str) -> Difference:
-    return Difference(
-        kind=kind,
-        what=what,
-        cure=_cure(entry),
-        drc_index=entry.drc_index,
-        name=entry.name,
-    )
+def _planned(
+    kind: Kind, entry: planned.Entry, what: str, **changes: str
+) -> Difference:
+    cure = changes.get('cure', _cure(entry))
+    name = changes.get('name', entry.name)
+    return Difference(kind, what, cure, entry.drc_index, name)
 
 
 def _cure(entry: planned.Entry) -> str:

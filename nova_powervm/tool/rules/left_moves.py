@@ -82,24 +82,6 @@ class Server:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class NovaRecords:
-    """What Nova's API has answered.
-
-    :param migrations: Migrations from this host, by uuid.
-    :param servers: Uuid to server; None for one that Nova does not have.
-    :param problem: Why it has not answered; empty if it has.
-    """
-
-    migrations: Mapping[str, Migration] = dataclasses.field(
-        default_factory=dict
-    )
-    servers: Mapping[str, Server | None] = dataclasses.field(
-        default_factory=dict
-    )
-    problem: str = ''
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
     """What a slot has to do with a move.
 
@@ -197,18 +179,21 @@ def read_wants(flavor: Mapping[str, Any]) -> Mapping[str, int]:
     return found
 
 
-def find_leftovers(host: Host, records: NovaRecords) -> Mapping[int, Finding]:
+def find_leftovers(
+    host: Host,
+    migrations: Mapping[str, Migration],
+    servers: Mapping[str, Server | None],
+) -> Mapping[int, Finding]:
     """Find what moves have to do with the slots of a host.
 
-    :param records: What Nova's API has answered about the unexplained
-        consumers and the LPARs on the wrong side.
+    :param migrations: Those among the unexplained consumers that are
+        migrations from this host, by uuid.
+    :param servers: Uuid to server; None for one that Nova does not have.
     :returns: DRC index to finding, for slots that are allocated to a
         migration, or owned by an LPAR whose instance is on another host.
     """
-    if records.problem:
-        return dict(_describe_silence(host, records.problem))
     found: dict[int, Finding] = {}
-    for move in _list_moves(host, records.servers, records.migrations):
+    for move in _list_moves(host, servers, migrations):
         found |= dict.fromkeys(move.indexes, _judge(move))
     return found
 
@@ -228,20 +213,24 @@ def _list_moves(
         yield _Move(host, each.server, server, indexes, each)
 
 
-def _describe_silence(
-    host: Host, problem: str
-) -> Iterator[tuple[int, Finding]]:
-    """Say of all slots that may be of a move that this is not known."""
+def describe_silence(host: Host, problem: str) -> Mapping[int, Finding]:
+    """Say of all slots that may be of a move that this is not known.
+
+    :param problem: Why Nova's API has not answered.
+    """
+    found: dict[int, Finding] = {}
     steps = (f"delete nothing before Nova's API answers. {problem}",)
     for lpar_uuid in host.tree.moves.stale_lpars:
-        for index in host.owned_by(lpar_uuid):
-            yield index, Finding('Nova does not tell about its move', steps)
+        state = 'Nova does not tell about its move'
+        indexes = host.owned_by(lpar_uuid)
+        found |= dict.fromkeys(indexes, Finding(state, steps))
     for consumer in find_unexplained(host.tree, host.io_slots):
         state = (
             f'allocated to {consumer}; Nova does not tell whether it is a move'
         )
-        for index in host.slots_of(consumer):
-            yield index, Finding(state, steps)
+        indexes = host.slots_of(consumer)
+        found |= dict.fromkeys(indexes, Finding(state, steps))
+    return found
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

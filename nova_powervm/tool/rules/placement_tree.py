@@ -79,18 +79,16 @@ class PlacementProvider:
     @property
     def reserved(self) -> int:
         """Highest reserved value of its classes."""
-        return max(
-            (int(r.get('reserved', 0)) for r in self.inventory.values()),
-            default=0,
-        )
+        return self._highest('reserved')
 
     @property
     def total(self) -> int:
         """Highest total of its classes."""
-        return max(
-            (int(r.get('total', 0)) for r in self.inventory.values()),
-            default=0,
-        )
+        return self._highest('total')
+
+    def _highest(self, key: str) -> int:
+        values = (int(r.get(key, 0)) for r in self.inventory.values())
+        return max(values, default=0)
 
     @property
     def one_time_use(self) -> bool:

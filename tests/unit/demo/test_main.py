@@ -67,7 +67,6 @@ class UsageTest(unittest.TestCase):
             ('--hosts 2', '--hosts', '2', '--cyborg'),
             ('--cinder is', '--cinder', '--cyborg'),
             ('--cinder is', '--cinder', '--hosts', '2'),
-            ('--console or --cinder', '--cinder', '--console'),
         ):
             with (
                 self.subTest(arguments),

@@ -26,9 +26,10 @@ from nova_powervm.devices import ownership
 from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
-from nova_powervm.inventory_file import file_watch
+from nova_powervm.inventory_file import file_reader
 from nova_powervm.ops import plan_log
 from nova_powervm.tool import errors
+from nova_powervm.tool.inventory import diff
 from nova_powervm.tool.rules import differences
 from tests.unit.docs import pages
 
@@ -133,10 +134,11 @@ class WithheldReasonTest(unittest.TestCase):
 
 
 class DifferenceKindTest(unittest.TestCase):
-    def test_page_explains_every_kind_of_difference(self):
+    def test_help_and_page_explain_every_kind_of_difference(self):
         text = pages.documents()['admin/devices']
         for kind in differences.Kind:
-            self.assertIn(f'   * - ``{kind.value}``\n', text)
+            self.assertRegex(diff.Diff.__doc__, rf'\n      {kind} +\S')
+            self.assertIn(f'``{kind}``', text)
 
 
 class WatchingPageTest(unittest.TestCase):
@@ -171,7 +173,7 @@ class WatchingPageTest(unittest.TestCase):
         self.assertGreater(found, 40)
 
     def test_page_shows_every_line_about_inventory_file(self):
-        for module in (file_watch, plan_log):
+        for module in (file_reader, plan_log):
             found = [
                 call.args[0].value
                 for call in calls(ast.parse(inspect.getsource(module)), _NEWS)

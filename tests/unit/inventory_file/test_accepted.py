@@ -10,207 +10,169 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the inventory file may say, and what comes of it."""
+"""Files that the parser takes."""
 
 import unittest
-
-import ddt
 
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
 
+ALL_KEYS = {
+    'vendor_id': '10DE',
+    'device_id': '1EB8',
+    'subsys_vendor_id': '1014',
+    'subsys_device_id': '0001',
+    'class': '0302',
+    'revision_id': 'A1',
+    'drc_index': '21010020',
+    'drc_name': 'U78CB.001.WZS0JZB-P1-C2',
+}
 
-def identified(section):
-    """Parse one paragraph with this identification."""
-    (paragraph,) = inventory_file.parse(
-        f'p:\n  identification: {section}\n', 'x'
-    ).paragraphs
-    return paragraph.identification
+
+def read_one(text):
+    """Return the only paragraph of a file."""
+    (paragraph,) = inventory_file.parse(text, 'x').paragraphs
+    return paragraph
 
 
-@ddt.ddt
+def read_with(line=''):
+    """Return the paragraph with one more line."""
+    return read_one(f'p:\n  identification: {{class: ABCD}}\n  {line}\n')
+
+
 class AcceptedTest(unittest.TestCase):
-    @ddt.named_data(
-        ['quoted number', "{vendor_id: '1014'}", {'vendor_id': '1014'}],
-        ['double quotes', '{class: "0302"}', {'class': '0302'}],
-        ['letters need no quotes', '{vendor_id: 10DE}', {'vendor_id': '10DE'}],
-        ['all letters', '{device_id: BEEF}', {'device_id': 'BEEF'}],
-        ['lower case', '{device_id: beef}', {'device_id': 'BEEF'}],
-        ['mixed case', '{drc_index: 1c0FFee1}', {'drc_index': '1C0FFEE1'}],
-        ['two digits', "{revision_id: '0a'}", {'revision_id': '0A'}],
-        [
-            'location code keeps its case',
-            '{drc_name: U78cb.001-P1-C2}',
-            {'drc_name': 'U78cb.001-P1-C2'},
-        ],
-        ['longest', f'{{drc_name: {"U" * 255}}}', {'drc_name': 'U' * 255}],
-        ['star', '{device_id: 1DB*}', {'device_id': '1DB*'}],
-        ['star in lower case', '{device_id: "1db*"}', {'device_id': '1DB*'}],
-        ['star alone', "{vendor_id: '*'}", {'vendor_id': '*'}],
-        [
-            'question marks',
-            "{drc_index: '2101????'}",
-            {'drc_index': '2101????'},
-        ],
-        [
-            'of the specification',
-            '{drc_name: U78CB.001.WZS0JZB-P1-*}',
-            {'drc_name': 'U78CB.001.WZS0JZB-P1-*'},
-        ],
-        [
-            'other signs are text',
-            '{drc_name: "U78[A]"}',
-            {'drc_name': 'U78[A]'},
-        ],
-        ['space within', '{drc_name: "U78 P1"}', {'drc_name': 'U78 P1'}],
-        ['number with a star', '{drc_name: 1.5*e}', {'drc_name': '1.5*e'}],
-        ['number of YAML 1.2', '{class: 0108}', {'class': '0108'}],
-        ['exponent of YAML 1.2', '{device_id: 1E10}', {'device_id': '1E10'}],
-        ['zero exponent', '{device_id: 0e12}', {'device_id': '0E12'}],
-        ['long exponent', '{drc_index: 21E40012}', {'drc_index': '21E40012'}],
-        ['octal of YAML 1.2', '{drc_name: 0o17}', {'drc_name': '0o17'}],
-    )
-    def test_identification_is_read(self, section, expected):
-        self.assertEqual(expected, identified(section))
+    def test_identification_is_read(self):
+        for key, written, value in (
+            ('vendor_id', "'1014'", '1014'),
+            ('class', '"0302"', '0302'),
+            ('vendor_id', '10DE', '10DE'),
+            # Lower case is accepted, and location codes keep theirs.
+            ('device_id', 'beef', 'BEEF'),
+            ('drc_index', '1c0FFee1', '1C0FFEE1'),
+            ('revision_id', "'0a'", '0A'),
+            ('drc_name', 'U78cb.001-P1-C2', 'U78cb.001-P1-C2'),
+            ('drc_name', 'U' * 255, 'U' * 255),
+            ('drc_name', '"U78 P1"', 'U78 P1'),
+            # Wildcards; other signs are text.
+            ('device_id', '1DB*', '1DB*'),
+            ('device_id', '"1db*"', '1DB*'),
+            ('vendor_id', "'*'", '*'),
+            ('drc_index', "'2101????'", '2101????'),
+            ('drc_name', 'U78CB.001.WZS0JZB-P1-*', 'U78CB.001.WZS0JZB-P1-*'),
+            ('drc_name', '"U78[A]"', 'U78[A]'),
+            ('drc_name', '1.5*e', '1.5*e'),
+            # Only YAML 1.2 reads these as numbers.
+            ('class', '0108', '0108'),
+            ('device_id', '1E10', '1E10'),
+            ('device_id', '0e12', '0E12'),
+            ('drc_index', '21E40012', '21E40012'),
+            ('drc_name', '0o17', '0o17'),
+        ):
+            for text in (
+                f'p: {{identification: {{{key}: {written}}}}}',
+                f'p:\n  identification:\n    {key}: {written}\n',
+            ):
+                with self.subTest(text):
+                    found = read_one(text).identification
+                    self.assertEqual({key: value}, found)
 
-    def test_eight_identification_keys_are_read(self):
-        values = {
-            'vendor_id': '10DE',
-            'device_id': '1EB8',
-            'subsys_vendor_id': '1014',
-            'subsys_device_id': '0001',
-            'class': '0302',
-            'revision_id': 'A1',
-            'drc_index': '21010020',
-            'drc_name': 'U78CB.001.WZS0JZB-P1-C2',
-        }
-        self.assertEqual(set(policy.PROPERTIES), set(values))
-        section = ', '.join(f"{key}: '{v}'" for key, v in values.items())
-        self.assertEqual(values, identified(f'{{{section}}}'))
+    def test_question_mark_outside_brackets_needs_no_quotes(self):
+        for value in ('?DB6', '1DB?'):
+            text = f'p:\n  identification:\n    device_id: {value}\n'
+            self.assertEqual(
+                {'device_id': value}, read_one(text).identification
+            )
 
-    def test_paragraph_with_its_keys_is_read(self):
+    def test_paragraph_with_all_keys_is_read(self):
+        self.assertEqual(set(policy.PROPERTIES), set(ALL_KEYS))
+        values = ', '.join(f"{key}: '{v}'" for key, v in ALL_KEYS.items())
         read = inventory_file.parse(
             '# comment\n'
             'the gpus:\n'
-            '  identification:\n'
-            '    vendor_id: 10de\n'
+            f'  identification: {{{values}}}\n'
             '  resource_class: CUSTOM_GPU\n'
             '  traits: [CUSTOM_FAST, HW_GPU_API_VULKAN]\n',
             '/etc/nova/inventory.yaml',
         )
+        paragraph = policy.Paragraph(
+            name='the gpus',
+            identification=ALL_KEYS,
+            resource_class='CUSTOM_GPU',
+            traits=('CUSTOM_FAST', 'HW_GPU_API_VULKAN'),
+            line=2,
+        )
         self.assertEqual(
-            policy.Policy(
-                paragraphs=(
-                    policy.Paragraph(
-                        name='the gpus',
-                        identification={'vendor_id': '10DE'},
-                        resource_class='CUSTOM_GPU',
-                        traits=('CUSTOM_FAST', 'HW_GPU_API_VULKAN'),
-                        line=2,
-                    ),
-                ),
-                source='/etc/nova/inventory.yaml',
-            ),
-            read,
+            policy.Policy((paragraph,), '/etc/nova/inventory.yaml'), read
         )
 
-    def test_question_mark_outside_brackets_needs_no_quotes(self):
-        for value in ('?DB6', '1DB?'):
-            self.assertEqual(
-                {'device_id': value},
-                identified(f'\n    device_id: {value}'),
-            )
-
-    @ddt.named_data(
-        ['true', ('true', 'True', 'TRUE', 'yes', 'Yes', 'YES'), True],
-        ['false', ('false', 'False', 'FALSE', 'no', 'No', 'NO'), False],
-    )
-    def test_boolean_words_are_read(self, words, expected):
-        for word in words:
-            (paragraph,) = inventory_file.parse(
-                f'p:\n  identification: {{class: ABCD}}\n  allow: {word}\n',
-                'x',
-            ).paragraphs
-            self.assertIs(expected, paragraph.allow, word)
-            self.assertIs(False, paragraph.one_time_use)
-            (paragraph,) = inventory_file.parse(
-                'p:\n  identification: {class: ABCD}\n'
-                f'  one_time_use: {word}\n',
-                'x',
-            ).paragraphs
-            self.assertIs(expected, paragraph.one_time_use, word)
-            self.assertIs(True, paragraph.allow)
+    def test_boolean_words_are_read(self):
+        for word in ('true', 'True', 'TRUE', 'yes', 'Yes', 'YES'):
+            self.assertIs(True, read_with(f'allow: {word}').allow)
+            found = read_with(f'one_time_use: {word}')
+            self.assertEqual((True, True), (found.allow, found.one_time_use))
+        for word in ('false', 'False', 'FALSE', 'no', 'No', 'NO'):
+            self.assertIs(False, read_with(f'allow: {word}').allow)
+            found = read_with(f'one_time_use: {word}')
+            self.assertEqual((True, False), (found.allow, found.one_time_use))
 
     def test_quoted_name_is_always_text(self):
         for name in ('<<', '1', 'yes', '*'):
-            (paragraph,) = inventory_file.parse(
-                f"'{name}': {{identification: {{class: ABCD}}}}", 'x'
-            ).paragraphs
-            self.assertEqual(name, paragraph.name)
+            text = f"'{name}': {{identification: {{class: ABCD}}}}"
+            self.assertEqual(name, read_one(text).name)
 
     def test_absent_keys_have_default_values(self):
-        (paragraph,) = inventory_file.parse(
-            'p: {identification: {class: "0302"}}', 'x'
-        ).paragraphs
-        self.assertEqual('CUSTOM_IOSLOT', paragraph.resource_class)
-        self.assertEqual((), paragraph.traits)
-        self.assertIs(True, paragraph.allow)
-        self.assertIs(False, paragraph.one_time_use)
+        self.assertEqual(
+            policy.Paragraph(
+                'p', {'class': 'ABCD'}, 'CUSTOM_IOSLOT', (), True, False, 1
+            ),
+            read_with(),
+        )
 
     def test_paragraphs_keep_the_order_of_the_file(self):
-        read = inventory_file.parse(
-            ''.join(
-                f'{name}: {{identification: {{class: "0302"}}}}\n'
-                for name in ('zebra', 'ant', 'Mole')
-            ),
-            'x',
+        names = ('zebra', 'ant', 'Mole')
+        text = ''.join(
+            f'{name}: {{identification: {{class: "0302"}}}}\n'
+            for name in names
         )
         self.assertEqual(
-            [('zebra', 1), ('ant', 2), ('Mole', 3)],
-            [(p.name, p.line) for p in read.paragraphs],
+            [*zip(names, (1, 2, 3), strict=True)],
+            [
+                (p.name, p.line)
+                for p in inventory_file.parse(text, 'x').paragraphs
+            ],
         )
 
-    @ddt.named_data(
-        ['CUSTOM', 'CUSTOM_GPU'],
-        ['PGPU', 'PGPU'],
-        ['FPGA', 'FPGA'],
-        ['quoted', "'CUSTOM_X'"],
-    )
-    def test_resource_class_is_read(self, text):
-        (paragraph,) = inventory_file.parse(
-            f'p:\n  identification: {{class: ABCD}}\n  resource_class: {text}',
-            'x',
-        ).paragraphs
-        self.assertEqual(text.strip("'"), paragraph.resource_class)
+    def test_resource_class_is_read(self):
+        for text in ('CUSTOM_GPU', 'PGPU', 'FPGA', "'CUSTOM_X'"):
+            found = read_with(f'resource_class: {text}').resource_class
+            self.assertEqual(text.strip("'"), found)
 
-    @ddt.named_data(
-        ['nothing', ''],
-        ['white space', ' \n\n'],
-        ['comments only', '# all:\n#   identification:\n'],
-        ['document marker', '---\n'],
-        ['empty mapping', '{}'],
-        ['bytes', b''],
-        ['byte order mark', b'\xef\xbb\xbf'],
-    )
-    def test_text_without_paragraphs_is_empty_policy(self, text):
-        self.assertEqual(
-            policy.Policy(source='here'), inventory_file.parse(text, 'here')
-        )
+    def test_text_without_paragraphs_is_empty_policy(self):
+        for text in (
+            '',
+            ' \n\n',
+            '# all:\n#   identification:\n',
+            '---\n',
+            '{}',
+            b'',
+            b'\xef\xbb\xbf',
+        ):
+            self.assertEqual(
+                policy.Policy(source='here'),
+                inventory_file.parse(text, 'here'),
+            )
 
-    @ddt.named_data(
-        ['bytes', b'p\xc3\xa9: {identification: {class: ABCD}}'],
-        [
-            'with mark',
-            b'\xef\xbb\xbfp\xc3\xa9: {identification: {class: ABCD}}',
-        ],
-        [
-            'carriage returns',
+    def test_utf8_variants_are_read(self):
+        text = b'p\xc3\xa9: {identification: {class: ABCD}}'
+        for variant in (
+            text,
+            b'\xef\xbb\xbf' + text,
             b'p\xc3\xa9:\r\n  identification:\r\n    class: ABCD',
-        ],
-        ['marker first', b'---\np\xc3\xa9: {identification: {class: ABCD}}\n'],
-        ['marker last', b'p\xc3\xa9: {identification: {class: ABCD}}\n...\n'],
-    )
-    def test_utf8_variants_are_read(self, text):
-        (paragraph,) = inventory_file.parse(text, 'x').paragraphs
-        self.assertEqual('p\u00e9', paragraph.name)
-        self.assertEqual({'class': 'ABCD'}, paragraph.identification)
+            b'---\n' + text + b'\n',
+            text + b'\n...\n',
+        ):
+            paragraph = read_one(variant)
+            self.assertEqual(
+                ('p\u00e9', {'class': 'ABCD'}),
+                (paragraph.name, paragraph.identification),
+            )

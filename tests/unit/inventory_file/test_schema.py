@@ -104,7 +104,7 @@ class SchemaTest(unittest.TestCase):
         )
 
     def test_keywords_of_schema_have_messages(self):
-        spoken = {*messages.MESSAGES, *messages.DESCRIBED}
+        spoken = messages.MESSAGES.keys()
         silent = {
             '$schema', '$id', 'title', 'description', 'default', 'examples',
             'errorMessage', 'properties', 'propertyNames', 'items', 'if',
@@ -120,55 +120,3 @@ class SchemaTest(unittest.TestCase):
             with self.subTest(text=text[:80]):
                 self.assertTrue(EDITOR.is_valid(yaml.safe_load(text)))
                 self.assertFalse(accepted(text))
-
-    def test_schema_and_parser_refuse_invalid_values(self):
-        for value in (
-            'vendor_id: 1014',
-            'class: 0302',
-            'class: 12:30',
-            'vendor_id: yes',
-            'vendor_id: null',
-            'vendor_id: ',
-            "vendor_id: '0x10DE'",
-            "vendor_id: '10D'",
-            "vendor_id: '10DE0*'",
-            "vendor_id: '?????'",
-            "vendor_id: ''",
-            "revision_id: '0A1'",
-            "drc_name: ' U78'",
-            "product_id: '10DE'",
-        ):
-            self.check(f'p: {{identification: {{{value}}}}}', False)
-
-    def test_schema_and_parser_refuse_invalid_traits(self):
-        for trait in ('CUSTOM_', 'CUSTOM_POWERVM_X', 'OWNER_NOVA', 'custom_a',
-                      'HW_PCI_ONE_TIME_USE', 'COMPUTE_NODE',
-                      'MISC_SHARES_VIA_AGGREGATE'):  # fmt: skip
-            self.check(f'p:\n{GOOD}  traits: [{trait}]\n', False)
-
-    def test_schema_and_parser_require_identification(self):
-        for text in (
-            'p: {}',
-            'p: {allow: true, resource_class: CUSTOM_A}',
-            'p: {allow: false}',
-            'p: {identification: {}}',
-            'p: {allow: false, identification: {}}',
-        ):
-            self.check(text, False)
-
-    def test_schema_and_parser_accept_valid_values(self):
-        for value in (
-            "vendor_id: '*'",
-            "vendor_id: '**1*D**'",
-            "vendor_id: '10*DE'",
-            "vendor_id: '????'",
-            "vendor_id: '?*'",
-            'drc_name: U',
-            "drc_name: 'U 7 8'",
-        ):
-            self.check(f'p: {{identification: {{{value}}}}}', True)
-
-    def check(self, text, expected):
-        with self.subTest(text=text):
-            valid = EDITOR.is_valid(yaml.safe_load(text))
-            self.assertEqual((expected, expected), (valid, accepted(text)))

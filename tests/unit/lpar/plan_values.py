@@ -76,6 +76,7 @@ REFUSALS = {
     'DiskInUse': '!used',
     'DiskMissing': '!disk',
     'DiskNotConnected': '!apart',
+    'MoveRefused': '!move',
     'PartitionConflict': '!taken',
     'PartitionNotFound': '!lost',
     'PartitionNotStartable': '!state',

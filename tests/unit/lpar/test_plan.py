@@ -231,7 +231,7 @@ class StepsTest(unittest.TestCase):
                 'disks': (values.pool_disk(), values.pool_disk(values.RESCUE)),
             },
             """
-            departure, off: -
+            departure: !move | " | " | " | !state | .
             resize, off: start
             return, off: reconnect start
             start: - | !state | stop reconnect start | reconnect start | . | .

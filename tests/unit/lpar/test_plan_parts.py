@@ -41,7 +41,7 @@ class PartsTest(unittest.TestCase):
             spawn, absent: slots adapters lpar image
             arrival, absent: slots adapters lpar disks
             check of spawn, absent: slots lpar adapters image
-            departure: lpar | . | . | lpar | " | "
+            departure: lpar has_rescue | . | . | lpar has_rescue | lpar | "
             resize: lpar rules adapters | . | . |\
  lpar rules adapters disks mappings | lpar | "
             return: lpar | . | . | lpar adapters disks mappings | lpar |\
@@ -86,7 +86,7 @@ class PartsTest(unittest.TestCase):
             """
             spawn, absent: slots allocated adapters lpar image
             check of arrival, absent: slots adapters lpar
-            departure, running: lpar
+            departure, running: lpar has_rescue
             resize, running: lpar slots allocated adapters
             return: lpar | . | . | . | . |\
  lpar disks slots allocated adapters
@@ -131,7 +131,7 @@ class PartsTest(unittest.TestCase):
             {'checks_swap': True},
             {},
             """
-            departure, running: lpar
+            departure, running: lpar has_rescue
             resize: lpar rules adapters swap_fits | . | . |\
  lpar rules adapters disks mappings | . | .
             hard reboot: lpar rules adapters swap_fits has_rescue | . | . |\

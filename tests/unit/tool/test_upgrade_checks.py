@@ -20,7 +20,7 @@ import fixtures
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.scheduler import filters as scheduler_filters
-from nova_powervm.tool import upgrade_checks
+from nova_powervm.tool import upgrade_checks as rules
 from nova_powervm.tool.inventory import config
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.rules import placement_tree
@@ -54,100 +54,68 @@ def node(devices):
 
 class UpgradeChecksTest(unittest.TestCase):
     def assert_result(self, code, words, result):
-        self.assertEqual(code, result.code)
+        self.assertEqual(code, result.code, result.details)
         self.assertIn(words, result.details or '')
 
     def test_inventory_file_without_devices_is_a_warning(self):
-        self.assert_result(
-            upgrade_checks.Code.WARNING,
-            'no device is offered',
-            upgrade_checks.check_inventory_file(
-                policies.Policy(source='none.yaml')
-            ),
-        )
+        result = rules.check_inventory_file(policies.Policy(source='none'))
+        self.assert_result(rules.Code.WARNING, 'no device is offered', result)
 
     def test_host_that_does_not_report_owners_is_a_warning(self):
-        self.assert_result(
-            upgrade_checks.Code.WARNING,
-            'ioslot_owner_assignment_capable',
-            upgrade_checks.check_slot_ownership(
-                host_reader.HostReading(None, 'host', derives_owners=True)
-            ),
-        )
+        host = host_reader.HostReading(None, 'host', derives_owners=True)
+        words = 'ioslot_owner_assignment_capable'
+        result = rules.check_slot_ownership(host)
+        self.assert_result(rules.Code.WARNING, words, result)
 
     def test_placement_older_than_14_is_a_failure(self):
-        self.assert_result(
-            upgrade_checks.Code.FAILURE,
-            'older than 14.0',
-            upgrade_checks.check_placement_release('1.36', ONE_TIME),
-        )
+        result = rules.check_placement_release('1.36', ONE_TIME)
+        self.assert_result(rules.Code.FAILURE, 'older than 14.0', result)
 
     def test_unknown_placement_release_is_a_warning_for_one_time_use(self):
         def missing(name):
-            raise upgrade_checks.importlib.metadata.PackageNotFoundError(name)
+            raise rules.importlib.metadata.PackageNotFoundError(name)
 
         patch = fixtures.MockPatch('importlib.metadata.version', missing)
-        with patch:
-            self.assert_result(
-                upgrade_checks.Code.WARNING,
-                'pip show openstack-placement',
-                upgrade_checks.check_placement_release('1.39', ONE_TIME),
-            )
-            self.assert_result(
-                upgrade_checks.Code.SUCCESS,
-                'does not tell the release',
-                upgrade_checks.check_placement_release(
-                    '1.39', policies.Policy()
-                ),
-            )
-            self.assert_result(
-                upgrade_checks.Code.SUCCESS,
-                'before the inventory file can be read',
-                upgrade_checks.check_placement_release('1.39', None),
-            )
+        patch.setUp()
+        self.addCleanup(patch.cleanUp)
+        for policy, code, words in (
+            (ONE_TIME, rules.Code.WARNING, 'pip show openstack-placement'),
+            (policies.Policy(), rules.Code.SUCCESS, 'does not tell the rel'),
+            (None, rules.Code.SUCCESS, 'before the inventory file can be'),
+        ):
+            result = rules.check_placement_release('1.39', policy)
+            self.assert_result(code, words, result)
 
     def test_short_provider_names_are_a_warning(self):
         long = [names.provider_name('host1', 1)]
-        self.assert_result(
-            upgrade_checks.Code.SUCCESS,
-            '',
-            upgrade_checks.check_provider_names(long, 'node'),
-        )
-        self.assert_result(
-            upgrade_checks.Code.WARNING,
-            '= spec',
-            upgrade_checks.check_provider_names(long, 'spec'),
-        )
         short = [names.provider_name('', i, 'spec') for i in range(5)]
-        self.assert_result(
-            upgrade_checks.Code.WARNING,
-            'and 2 more',
-            upgrade_checks.check_provider_names(long + short, 'node'),
-        )
+        for found, style, code, words in (
+            (long, 'node', rules.Code.SUCCESS, ''),
+            (long, 'spec', rules.Code.WARNING, '= spec'),
+            (long + short, 'node', rules.Code.WARNING, 'and 2 more'),
+        ):
+            result = rules.check_provider_names(found, style)
+            self.assert_result(code, words, result)
 
     def test_eight_equal_devices_are_a_warning(self):
-        self.assert_result(
-            upgrade_checks.Code.SUCCESS,
-            '',
-            upgrade_checks.check_candidate_limits(node(7)),
-        )
-        self.assert_result(
-            upgrade_checks.Code.WARNING,
-            '8 CUSTOM_GPU on one host',
-            upgrade_checks.check_candidate_limits(node(8)),
-        )
+        for number, code, words in (
+            (7, rules.Code.SUCCESS, ''),
+            (8, rules.Code.WARNING, '8 CUSTOM_GPU on one host'),
+        ):
+            result = rules.check_candidate_limits(node(number))
+            self.assert_result(code, words, result)
 
     def test_scheduler_without_filter_is_a_warning(self):
         database = '[api_database]\nconnection = mysql://\n'
         filters = '[filter_scheduler]\nenabled_filters = ComputeFilter'
         for text, code, words in (
-            ('', upgrade_checks.Code.SUCCESS, 'another configuration'),
-            (filters, upgrade_checks.Code.SUCCESS, 'another configuration'),
-            (database, upgrade_checks.Code.WARNING, 'all_filters'),
-            (database + filters, upgrade_checks.Code.WARNING, 'all_filters'),
+            ('', rules.Code.SUCCESS, 'another configuration'),
+            (filters, rules.Code.SUCCESS, 'another configuration'),
+            (database, rules.Code.WARNING, 'all_filters'),
+            (database + filters, rules.Code.WARNING, 'all_filters'),
             (
                 f'{database}{filters},{FILTER}\n',
-                upgrade_checks.Code.SUCCESS,
+                rules.Code.SUCCESS,
                 '',
             ),
         ):
@@ -158,5 +126,5 @@ class UpgradeChecksTest(unittest.TestCase):
                 conf = config.declare_options()
                 config.parse_config(conf, [], [path])
                 self.assert_result(
-                    code, words, upgrade_checks.check_scheduler_filter(conf)
+                    code, words, rules.check_scheduler_filter(conf)
                 )

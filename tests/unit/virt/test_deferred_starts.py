@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Starts that wait for Cyborg; real servers are in tests/functional."""
+"""Starts that wait, most for Cyborg; real servers are in tests/functional."""
 
 import ddt
 import oslo_messaging
@@ -189,6 +189,17 @@ class DeferredStartsTest(test.NoDBTestCase):
 
         self.assertEqual([uuids.first], self.retry())
         self.assertTrue(self.starts.is_waiting(self.instances[uuids.second]))
+
+    @ddt.named_data(
+        ['binding', BINDING], ['silent Cyborg', SILENT], ['busy host', BUSY]
+    )
+    def test_instance_waits_after_temporary_error_at_boot(self, error):
+        self.errors[uuids.first] = error
+
+        self.starts.start_or_defer(None, self.first)
+
+        self.assertTrue(self.starts.is_waiting(self.first))
+        self.assertEqual([], self.faults)
 
     def test_refusal_at_boot_gives_fault_and_is_raised(self):
         self.errors[uuids.first] = REFUSED

@@ -29,6 +29,7 @@ from nova_powervm.conf import cleaning as options
 from nova_powervm.tool import errors
 from nova_powervm.tool.clean import app
 from nova_powervm.tool.clean import program as programs
+from nova_powervm.tool.clean import state
 from tests.unit.docs import pages
 
 
@@ -187,6 +188,19 @@ class MainTest(unittest.TestCase):
                     self.assertEqual(4, done.returncode, done.stderr)
                     self.assertIn(words, done.stderr)
                     self.assertNotIn('Traceback', done.stderr)
+
+    def test_second_process_of_same_node_ends_in_words(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, 'nova.conf')
+            with open(path, 'w') as file:
+                file.write(
+                    '[DEFAULT]\nhost = host1\n[powervm_clean]\n'
+                    f'program = /bin/true\nstate_directory = {directory}\n'
+                )
+            with state.lock(directory, 'host1'):
+                done = self.run_command('--config-file', path, '--once')
+        self.assertEqual(3, done.returncode, done.stderr)
+        self.assertIn('cleans the devices of host1', done.stderr)
 
     def test_version_is_shown(self):
         out = io.StringIO()

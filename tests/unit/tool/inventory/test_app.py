@@ -246,10 +246,11 @@ class ConfigTest(base.ToolTestCase):
         drop.mkdir()
         bad = drop / 'bad.conf'
         bad.write_bytes(b'# \xe9\n')
-        not_utf8 = (str(bad), 'byte 0xE9 is not UTF-8')
+        not_utf8 = 'cannot be read: byte 0xE9 is not UTF-8'
+        both = ('--config-file', self.conf, '--config-file', bad)
         for arguments, words in (
-            (('--config-dir', drop), not_utf8),
-            (('--config-file', self.conf, '--config-file', bad), not_utf8),
+            (('--config-dir', drop), [f'{drop} {not_utf8}']),
+            (both, [f'{self.conf} or {bad} {not_utf8}']),
             (('--config-file', drop), [f'{drop} cannot be read']),
         ):
             with self.subTest(arguments):
@@ -257,16 +258,15 @@ class ConfigTest(base.ToolTestCase):
                 self.assertEqual(1, result.status)
                 self.assert_one_line(result.err, *words)
 
-    def test_error_names_the_provider_file_that_is_not_utf8(self):
+    def test_error_names_the_folder_of_provider_file_that_is_not_utf8(self):
         location = self.directory / 'provider_config'
         location.mkdir()
-        bad = location / 'provider.yaml'
-        bad.write_bytes(b'# \xe9\n')
+        (location / 'provider.yaml').write_bytes(b'# \xe9\n')
         self.write(
             'nova.conf', f'[compute]\nprovider_config_location = {location}\n'
         )
         with self.assertRaisesRegex(
-            exception.ConfigurationError, f'{bad} .* byte 0xE9 is not UTF-8'
+            exception.ConfigurationError, f'{location} .* byte 0xE9 is not'
         ):
             _ = config.read_config([self.conf]).additions
 

@@ -184,21 +184,45 @@ class GenerateFileTest(base.ToolTestCase):
 
 
 class CapturesTest(base.ToolTestCase):
-    def test_generated_file_is_valid_for_each_capture(self):
+    """Stored answers of real systems, read by each command that takes them."""
+
+    def setUp(self):
+        super().setUp()
+        self.fabric = self.write(
+            'all.yaml', 'all:\n  identification: {class: "0200"}'
+        )
+
+    def test_commands_read_each_capture(self):
         for name, system in base.CAPTURES:
             with self.subTest(capture=name, system=system):
                 options = ['--system-name', system] if system else []
                 source = ['--system-xml', base.capture(name), *options]
-                result = self.run_tool('generate', *source)
-                self.assertEqual(0, result.status, result)
                 managed = captures.read([base.capture(name)], system).system
-                for text in (result.out, uncommented(result.out)):
-                    policy = inventory_file.parse(text, 'generated')
-                    verdicts = matching.judge(policy, managed.io_slots)
-                    self.assertEqual((), matching.conflicts(verdicts))
-                    self.assertEqual(
-                        (), matching.unused(policy, managed.io_slots)
-                    )
+                self.generate(source, managed.io_slots)
+                self.show(source, is_known=system == 'HV4')
+                result = self.run_tool('validate', self.fabric, *source)
+                self.assertIn(result.status, (0, 1), result)
+                self.assertIn('It offers', result.out)
+
+    def generate(self, source, io_slots):
+        result = self.run_tool('generate', *source)
+        self.assertEqual(0, result.status, result)
+        for text in (result.out, uncommented(result.out)):
+            policy = inventory_file.parse(text, 'generated')
+            verdicts = matching.judge(policy, io_slots)
+            self.assertEqual((), matching.conflicts(verdicts))
+            self.assertEqual((), matching.unused(policy, io_slots))
+
+    def show(self, source, is_known):
+        """Show the slots, of which the owners are known or not."""
+        result = self.run_tool('show', '-f', 'json', *source)
+        self.assertEqual(0, result.status, result)
+        self.assertEqual(not is_known, 'warning' in result.err)
+        owners = {row['Owner'] for row in result.json}
+        if is_known:
+            self.assertIn(None, owners)
+        else:
+            self.assertEqual({'not known'}, owners)
 
 
 class HostTest(base.HostTestCase):

@@ -15,14 +15,14 @@
 import io
 import unittest
 
-from nova_powervm.tool.inventory import record_formatter
+from nova_powervm.tool.inventory import base
 
 
 class RecordFormatTest(unittest.TestCase):
     def test_further_lines_of_a_value_are_aligned(self):
         command = 'openstack ' + 'word ' * 40 + 'end'
         out = io.StringIO()
-        record_formatter.RecordFormatter().emit_list(
+        base.RecordFormatter().emit_list(
             ('Slot', 'Traits', 'Owner'),
             [('21010020', f'CUSTOM_A\n{command}', ''), ('21010021', 'X', 1)],
             out,

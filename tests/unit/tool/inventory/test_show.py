@@ -14,7 +14,6 @@
 
 import dataclasses
 import datetime
-import json
 from unittest import mock
 
 import os_traits
@@ -25,9 +24,9 @@ from nova_powervm.devices import policy as policies
 from nova_powervm.lpar import partition
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import pci_ids
+from nova_powervm.tool.inventory import show
 from nova_powervm.tool.inventory import slot_rows
 from nova_powervm.tool.inventory import survey as surveys
-from nova_powervm.tool.inventory import tree_drawing
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
@@ -287,7 +286,7 @@ host1 (compute node)
 
     def assert_drawn(self, expected, found):
         rows = slot_rows.make_rows(found, pci_ids.DeviceNames())
-        drawn = tree_drawing.draw_tree('host1', rows)
+        drawn = show.draw_tree('host1', rows)
         self.assertEqual(expected, '\n'.join(drawn))
 
 
@@ -353,19 +352,7 @@ class HostTest(base.HostTestCase):
         for value in (*gpu['Traits'], gpu['Offer'], gpu['Location']):
             self.assertIn(value, record)
 
-    def test_long_sorts_and_picks_columns_as_a_table_does(self):
-        shown = self.succeed('show', '--long', '--sort-column', 'Slot').out
-        indexes = [
-            line.split()[1]
-            for line in shown.splitlines()
-            if line.startswith('Slot ')
-        ]
-        self.assertEqual(14, len(indexes))
-        self.assertEqual(sorted(indexes), indexes)
-        table = self.succeed('show', '--long', '-c', 'Slot', '-c', 'Traits')
-        self.assertIn('| Slot     | Traits ', table.out)
-
-    def test_formats_for_programs_have_all_columns_with_and_without_long(self):
+    def test_long_changes_only_tables_with_all_columns(self):
         (row,) = self.succeed('show', '--slot', 'C3', '-f', 'json').json
         for output in ('json', 'value', 'csv', 'yaml'):
             with self.subTest(output):
@@ -374,21 +361,20 @@ class HostTest(base.HostTestCase):
                 self.assertEqual(short, self.succeed(*arguments, '--long').out)
                 for trait in row['Traits']:
                     self.assertIn(trait, short)
-                self.assertIn(row['Description'], short)
-
-    def test_columns_and_sorting_hold_in_each_format(self):
-        columns = ('-f', 'value', '-c', 'Slot', '-c', 'Traits')
-        result = self.succeed('show', '--offered', *columns)
-        self.assertEqual(4, len(result.out.splitlines()))
-        self.assertIn('21010020 CUSTOM_POWERVM_IOSLOT_CLASS_0302 ', result.out)
-        table = self.succeed('show', '--slot', 'C3', '-c', 'Traits').out
+                self.assertNotIn('None', short)
+        columns = ('-c', 'Slot', '-c', 'Traits', '--sort-column', 'Slot')
+        table = self.succeed('show', '--offered', '--long', *columns).out
+        self.assertRegex(table, r'\| Slot +\| Traits ')
         self.assertIn('| CUSTOM_TESLA_V100 ', table)
-        csv_lines = self.succeed('show', '-f', 'csv').out.splitlines()
-        self.assertEqual(15, len(csv_lines))
-        self.assertIn('"Resource Class"', csv_lines[0])
-        self.assertNotIn('None', csv_lines[1])
-        listed = self.succeed('show', '-f', 'json', '--sort-column', 'Slot')
-        slots = [row['Slot'] for row in listed.json]
+        lines = self.succeed('show', '--offered', '-f', 'value', *columns).out
+        self.assertIn('21010020 CUSTOM_POWERVM_IOSLOT_CLASS_0302 ', lines)
+        self.assertEqual(4, len(lines.splitlines()))
+        # Records are sorted, too.
+        records = self.succeed('show', '--long', '--sort-column', 'Slot').out
+        slots = [
+            line for line in records.splitlines() if line.startswith('Slot ')
+        ]
+        self.assertEqual(14, len(slots))
         self.assertEqual(sorted(slots), slots)
 
     def test_unknown_slot_and_invalid_file_are_refused(self):
@@ -426,20 +412,3 @@ class HostTest(base.HostTestCase):
         self.assert_one_line(result.err, 'Placement does not answer')
         self.assertNotIn('State', result.json[0])
         self.succeed('show', '--no-placement')
-
-
-class StoredAnswerTest(base.ToolTestCase):
-    def test_stored_answers_are_shown_with_known_owners(self):
-        for name, system in base.CAPTURES:
-            with self.subTest(capture=name, system=system):
-                options = ['--system-name', system] if system else []
-                source = ('--system-xml', base.capture(name), *options)
-                result = self.run_tool('show', '-f', 'json', *source)
-                self.assertEqual(0, result.status, result)
-                known = system == 'HV4'
-                self.assertEqual(not known, 'warning' in result.err)
-                for row in json.loads(result.out):
-                    if row['Owner'] is None:
-                        self.assertTrue(known)
-                    elif not known:
-                        self.assertEqual('not known', row['Owner'])

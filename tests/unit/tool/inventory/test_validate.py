@@ -314,19 +314,7 @@ class AcceleratorsTest(FileTestCase, base.HostTestCase):
         self.assertIn('there is no such file', result.out)
 
 
-class StoredAnswerTest(base.ToolTestCase):
-    def test_file_is_validated_against_each_capture(self):
-        path = self.write(
-            'all.yaml', 'all:\n  identification: {class: "0200"}'
-        )
-        for name, system in base.CAPTURES:
-            with self.subTest(capture=name, system=system):
-                options = ['--system-name', system] if system else []
-                source = ('--system-xml', base.capture(name), *options)
-                result = self.run_tool('validate', path, *source)
-                self.assertIn(result.status, (0, 1), result)
-                self.assertIn('It offers', result.out)
-
+class OptionsTest(base.ToolTestCase):
     def test_offline_excludes_system_xml(self):
         with contextlib.redirect_stderr(io.StringIO()) as err:
             excluded = ('--offline', '--system-xml', 'x')

@@ -78,10 +78,8 @@ class LeftMovesTestCase(unittest.TestCase):
         """Return the findings by slot."""
         return left_moves.find_leftovers(
             self.host(**options),
-            left_moves.NovaRecords(
-                {migration.uuid: migration} if migration else {},
-                {SERVER: server},
-            ),
+            {migration.uuid: migration} if migration else {},
+            {SERVER: server},
         )
 
     def assert_found(self, words, steps, server, migration=MOVED, **options):
@@ -370,9 +368,7 @@ class ResizeInPlaceTest(LeftMovesTestCase):
 
 class SilentNovaTest(LeftMovesTestCase):
     def find_without_nova(self):
-        return left_moves.find_leftovers(
-            self.host(), left_moves.NovaRecords(problem='HTTP 503.')
-        )
+        return left_moves.describe_silence(self.host(), 'HTTP 503.')
 
     def test_silence_deletes_and_removes_nothing(self):
         state = f'allocated to {MIGRATION}; Nova does not tell whether it is a'
