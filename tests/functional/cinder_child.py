@@ -192,6 +192,7 @@ class Services:
             'endpoint_override': endpoint,
             'token': tokens.make_token('cinder', PROJECT, 'admin'),
         }
+        sections['service_user'] = {'send_service_user_token': False}
         (stack.etc / config.CINDER).write_text(config.ini(sections))
         return stack
 

@@ -21,6 +21,8 @@ import time
 
 import fixtures
 from nova.volume import cinder as nova_cinder
+from testtools import content
+from testtools import content_type
 
 from tests.functional import cinder_child
 from tests.functional import token_users
@@ -51,6 +53,12 @@ class Array(fixtures.Fixture):
         self.network.reset(*self._hosts)
         self.addCleanup(self._clear)
         self._log_start = self._services.log_path.stat().st_size
+        self.addDetail(
+            'cinder.log',
+            content.Content(
+                content_type.UTF8_TEXT, lambda: [self.logged().encode()]
+            ),
+        )
 
     def _clear(self):
         """Delete everything, whoever uses it."""
@@ -192,3 +200,8 @@ class RealCinder(Array):
         token_users.configure(self._test, 'cinder', url, token)
         self._test.flags(group='cinder', endpoint_template=url)
         token_users.show_service_token(self._test, url, token)
+
+
+def other(wwpn):
+    """Return a worldwide port name that differs in its last digit."""
+    return f'{wwpn[:-1]}{(int(wwpn[-1], 16) + 8) % 16:X}'

@@ -90,11 +90,13 @@ class ArrayTest(base.EmulatorTestCase, fixtures.TestWithFixtures):
     def test_array_that_differs_in_one_digit_has_no_disk(self):
         def change_initiators(array):
             for host in array['hosts']:
-                host['wwpns'] = [other(wwpn) for wwpn in host['wwpns']]
+                host['wwpns'] = [
+                    real_cinder.other(wwpn) for wwpn in host['wwpns']
+                ]
 
         def change_target(array):
             for port in array['ports']:
-                port['wwpn'] = other(port['wwpn'])
+                port['wwpn'] = real_cinder.other(port['wwpn'])
 
         def change_number(array):
             for one in array['maps']:
@@ -153,11 +155,6 @@ class ArrayTest(base.EmulatorTestCase, fixtures.TestWithFixtures):
         self.assertFalse(file.exists())
         found = self.cinder.find(self.cinder.create())
         self.assertEqual((uid, sha256(b'')), (found.uid, found.sha256))
-
-
-def other(wwpn):
-    """Return a worldwide port name that differs in its last digit."""
-    return f'{wwpn[:-1]}{(int(wwpn[-1], 16) + 8) % 16:X}'
 
 
 def sha256(data):
