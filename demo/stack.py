@@ -52,6 +52,9 @@ CINDER = 'cinder'
 #: the port on which nova-compute serves consoles to it.
 PROXY, CONSOLES = 'novncproxy', 'consoles'
 
+#: The directory of what is on the volumes of the array.
+VOLUMES = 'volumes'
+
 #: The transport URL of services that share a process with their clients.
 IN_PROCESS = 'fake:/'
 
@@ -179,7 +182,7 @@ class Stack:
     @property
     def volumes(self) -> pathlib.Path:
         """The directory of what is on the volumes of the array."""
-        return self.state_dir / 'volumes'
+        return self.state_dir / VOLUMES
 
     @property
     def etc(self) -> pathlib.Path:
@@ -267,7 +270,7 @@ def make_state_dir(wanted: pathlib.Path | None) -> pathlib.Path:
                 f'{state_dir} is not empty; name a new or empty directory '
                 'with --state-dir'
             )
-    for name in ('db', 'etc', 'images', 'lock', 'log', 'state', 'volumes'):
+    for name in ('db', 'etc', 'images', 'lock', 'log', 'state', VOLUMES):
         (state_dir / name).mkdir()
     return state_dir
 
