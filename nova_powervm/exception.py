@@ -556,6 +556,66 @@ class DiskNotConnected(PowerVMError):
     )
 
 
+class VolumeRefused(PowerVMError):
+    """A volume cannot be connected to an LPAR of this driver."""
+
+    code = 'powervm.volume.refused'
+    elsewhere = False
+    message = 'Volume {volume} cannot be connected: {reason}.'
+
+
+class VolumeMissing(PowerVMError):
+    """Too few Virtual I/O Servers find the disk of a volume."""
+
+    code = 'powervm.volume.missing'
+    message = (
+        'Volume {volume} is found by {found} Virtual I/O Server(s) instead of '
+        '{needed} ([powervm]vios_paths_required): {reason}. Check the zoning, '
+        'and what the array maps to these ports.'
+    )
+
+
+class VolumeInUse(PowerVMError):
+    """Somebody else has the disk that a volume is on."""
+
+    code = 'powervm.volume.used'
+    elsewhere = False
+    message = (
+        'Volume {volume} is {disk} of {server}, which is in use: {holder}. '
+        'Check with `pvmctl scsi list`, and remove what should not be there.'
+    )
+
+
+class VolumesImpossible(PowerVMError):
+    """No volume can be connected to an LPAR now."""
+
+    code = 'powervm.volume.impossible'
+    message = 'No volume can be connected{where}: {reason}.'
+
+
+class VolumeHeld(PowerVMError):
+    """A volume cannot be disconnected from everywhere."""
+
+    code = 'powervm.volume.held'
+    retryable = True
+    message = (
+        'Volume {volume} stays connected: Virtual I/O Server {server} does '
+        'not answer, and {reason}. Start it, or check its RMC connection, and '
+        'try again.'
+    )
+
+
+class VolumeNotExtended(PowerVMError):
+    """The host does not see the new size of a volume."""
+
+    code = 'powervm.volume.size'
+    message = (
+        'Volume {volume} has {wanted_gb:g} GB, but the Virtual I/O Servers '
+        'see {found_gb:g} GB of it. Restart the guest; if it does not see the '
+        'new size either, detach the volume and attach it again.'
+    )
+
+
 class PortRefused(PowerVMError):
     """A port cannot be connected."""
 

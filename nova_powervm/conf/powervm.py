@@ -249,6 +249,34 @@ Size in GB of the media repository, if one has to be created.
 A config drive takes about half a megabyte.
 """,
     ),
+    cfg.IntOpt(
+        'vios_paths_required',
+        default=1,
+        min=1,
+        help="""
+Number of Virtual I/O Servers that have to find a volume for a server to get
+it.
+
+Each server with Fibre Channel ports that answers gives a path. With the
+default, a volume is attached by one path while another server is down, and
+nova-compute logs a warning; a hard reboot adds the path later. With 2, such an
+attachment is refused.
+""",
+    ),
+    cfg.IntOpt(
+        'virtual_slots',
+        default=128,
+        min=64,
+        max=1024,
+        help="""
+Number of virtual slots of new LPARs (``MaximumVirtualIOSlots``).
+
+Those from 64 on are for volumes, which need one for each Virtual I/O Server
+with Fibre Channel ports: the default is enough for 32 volumes with two
+servers. With 64, an LPAR has two slots for volumes. PowerVM changes the number
+only while an LPAR is off; nova-compute sets it when it creates one.
+""",
+    ),
     cfg.ListOpt(
         'bridge_mappings',
         default=[],
@@ -416,6 +444,8 @@ class Settings:
     disk_overcommitment: float = 1.0
     media_volume_group: str = 'rootvg'
     media_repository_gb: int = 1
+    vios_paths_required: int = 1
+    virtual_slots: int = 128
     bridge_mappings: Mapping[str, shared_ethernet.BridgeName] = (
         dataclasses.field(default_factory=dict)
     )
@@ -456,6 +486,8 @@ def read_settings(group: Any) -> Settings:
         check_disks_in_use=group.check_disks_in_use,
         media_volume_group=group.media_volume_group_name,
         media_repository_gb=group.media_repository_gb,
+        vios_paths_required=group.vios_paths_required,
+        virtual_slots=group.virtual_slots,
         bridge_mappings=bridge_mappings.parse_mappings(group.bridge_mappings),
         provision_vlans=group.provision_vlans,
         management_root=group.management_root,

@@ -80,6 +80,23 @@ class Disks(enum.StrEnum):
     RESTORED = 'as before the rescue'
 
 
+class Volumes(enum.StrEnum):
+    """What an operation does with volumes."""
+
+    #: Leaves them connected.
+    NO = 'no'
+    #: Connects all of them.
+    MADE = 'connected'
+    #: Connects missing ones to an LPAR that is off, or is to be stopped.
+    MAPPED = 'connected again where missing'
+    #: The same, and disconnects those that no longer belong to the instance.
+    FITTED = 'connected again where missing, others disconnected'
+    #: Connects the given ones; others are not its business.
+    ADDED = '+1'
+    #: Disconnects the given ones.
+    REMOVED = '-1'
+
+
 class Failure(enum.StrEnum):
     """What is done if an operation fails in the middle."""
 
@@ -113,6 +130,7 @@ class Operation:
         settings that the flavor says.
     :param adapters: What is done with its adapters.
     :param disks: What is done with its disks.
+    :param volumes: What is done with its volumes.
     :param failure: What is done after a failure. An LPAR that was being made
         because it was lost is removed, and its disks stay.
     :param is_check: Whether its plan is not to be carried out.
@@ -127,6 +145,7 @@ class Operation:
     settings: bool = False
     adapters: Adapters = Adapters.NO
     disks: Disks = Disks.NO
+    volumes: Volumes = Volumes.NO
     failure: Failure = Failure.NOTHING
     is_check: bool = False
 
@@ -147,6 +166,7 @@ SPAWN = Operation(
     settings=True,
     adapters=Adapters.MADE,
     disks=Disks.MADE,
+    volumes=Volumes.MADE,
     failure=Failure.REMOVE,
 )
 #: An evacuation, or the end of a move, on the host that gets the instance.
@@ -187,6 +207,7 @@ START = Operation(
     adds_slots=True,
     adapters=Adapters.FITTED,
     disks=Disks.CHECKED,
+    volumes=Volumes.MAPPED,
 )
 SOFT_REBOOT = Operation(
     'soft reboot',
@@ -207,6 +228,7 @@ HARD_REBOOT = Operation(
     settings=True,
     adapters=Adapters.FITTED,
     disks=Disks.MAPPED,
+    volumes=Volumes.FITTED,
     failure=Failure.RESTART,
 )
 #: Start another system; the LPAR keeps its slots, sizes and adapters.
@@ -226,6 +248,8 @@ UNRESCUE = Operation(
 )
 ATTACH_PORT = Operation('attachment of a port', adapters=Adapters.ADDED)
 DETACH_PORT = Operation('detachment of a port', adapters=Adapters.REMOVED)
+ATTACH_VOLUME = Operation('attachment of a volume', volumes=Volumes.ADDED)
+DETACH_VOLUME = Operation('detachment of a volume', volumes=Volumes.REMOVED)
 #: What Nova asks for each instance while nova-compute starts.
 PLUG_PORTS = Operation('plugging of ports', adapters=Adapters.MISSING)
 
@@ -243,5 +267,7 @@ ALL = (
     UNRESCUE,
     ATTACH_PORT,
     DETACH_PORT,
+    ATTACH_VOLUME,
+    DETACH_VOLUME,
     PLUG_PORTS,
 )

@@ -112,6 +112,8 @@ class Partition:
     :param handle: An opaque object for the implementation that read it.
     :param reference_code: What its operator panel shows, such as ``B2001230``
         or ``Linux ppc64le``; empty for nothing.
+    :param virtual_slots: How many virtual slots it has, those from 0 on.
+    :param obstacle: Why its adapters cannot be changed now; empty if they can.
     """
 
     uuid: str
@@ -121,6 +123,8 @@ class Partition:
     slots: dict[int, bool]
     handle: Any = dataclasses.field(default=None, compare=False, repr=False)
     reference_code: str = dataclasses.field(default='', compare=False)
+    virtual_slots: int = dataclasses.field(default=64, compare=False)
+    obstacle: str = dataclasses.field(default='', compare=False)
 
     @property
     def power(self) -> Power:

@@ -33,6 +33,7 @@ from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
+from nova_powervm.lpar import volumes as lpar_volumes
 
 Power = partition.Power
 
@@ -94,7 +95,7 @@ class _Planner:
         if self._operation.stops is operations.Stop.NO and (
             self._operation.creates is operations.Creation.NO
         ):
-            return self._ports_only()
+            return self._devices_only()
         if self._operation.creates is operations.Creation.YES:
             self.makes = True
             return self._making()
@@ -110,6 +111,7 @@ class _Planner:
 
     def _making(self) -> list[steps.Step]:
         """Make an LPAR; the cheapest checks come first."""
+        wanted = self._wanted
         document = self._creation()
         changes = self._actual.adapters
         remains = self._remains()
@@ -120,16 +122,32 @@ class _Planner:
             disks = []
         else:
             disks = self._kept_disks()
-        if self._wanted.config_drive and disks:
+        if wanted.config_drive and (disks or self._makes_disks):
             disks.append(steps.MakeMedium(self._actual.medium_bytes))
         return [
             *remains,
             *disks,
             *_connect(changes.connections),
             document,
-            steps.Map(),
+            *([steps.Map()] if disks or not wanted.boots_from_volume else ()),
+            *_connect_volumes(self._new_volumes()),
             *self._start_of_new(),
         ]
+
+    @property
+    def _makes_disks(self) -> bool:
+        return self._operation.disks is operations.Disks.MADE
+
+    def _new_volumes(self) -> Sequence[lpar_volumes.Volume]:
+        """Return the volumes of a new LPAR.
+
+        A check does not find them: they are still those of the old one.
+        """
+        if self._operation.is_check:
+            return ()
+        if self._operation.volumes is operations.Volumes.NO:
+            return ()
+        return self._wanted.volumes
 
     def _making_lost(self) -> list[steps.Step]:
         """Make an LPAR around the disks that an instance has in the pool.
@@ -219,6 +237,9 @@ class _Planner:
 
     def _made_disks(self) -> list[steps.Step]:
         wanted = self._wanted
+        blanks = [steps.MakeBlank(disk) for disk in wanted.blanks]
+        if wanted.boots_from_volume:
+            return [*blanks]
         assert wanted.root is not None  # noqa: S101 - for the type checker
         size = storage.root_disk_gb(
             wanted.root.flavor_gb,
@@ -228,7 +249,7 @@ class _Planner:
         role = storage.root_role(wanted.root.flavor_gb)
         return [
             steps.MakeRoot(storage.Disk(role, size), wanted.root.described.id),
-            *(steps.MakeBlank(disk) for disk in wanted.blanks),
+            *blanks,
         ]
 
     def _kept_disks(self) -> list[steps.Step]:
@@ -289,18 +310,20 @@ class _Planner:
         )
         swap = self._swap(power)
         restored = self._restoration(power)
+        volumes = self._volumes(power)
         # In any order: the plan sorts them.
         return [
             *self._power(
                 lpar,
                 power,
-                needs_stop=bool(document or swap or restored),
+                needs_stop=bool(document or swap or restored or volumes),
                 changes=changes,
             ),
             *_connect(changes.connections),
             *(steps.RemoveAdapter(adapter) for adapter in changes.surplus),
             *self._growth(),
             *swap,
+            *volumes,
             *(restored or self._checked_disks(lpar, power)),
             *([document] if document else ()),
         ]
@@ -432,6 +455,29 @@ class _Planner:
             return []
         self._refuse_used_disks(power)
         return [steps.Reconnect(rescued=False)]
+
+    def _volumes(self, power: Power) -> list[steps.Step]:
+        """Connect missing volumes, and disconnect those of nobody.
+
+        A guest that runs on is left as it is.
+        """
+        volumes = self._operation.volumes
+        fits = volumes is operations.Volumes.FITTED
+        if not (fits or volumes is operations.Volumes.MAPPED):
+            return []
+        wanted = self._wanted
+        if power is Power.RUNNING and not self._operation.restarts:
+            return []
+        known = wanted.known_volumes if fits else None
+        if not (wanted.volumes or known is not None):
+            return []
+        connected = self._actual.volumes
+        missing = [v for v in wanted.volumes if not connected.get(v.id)]
+        surplus = () if known is None else sorted({*connected} - known)
+        return [
+            *_connect_volumes(missing),
+            *_disconnect([lpar_volumes.Volume(one, '') for one in surplus]),
+        ]
 
     def _has_rescue(self, power: Power) -> bool:
         if power is Power.OFF and self._actual.has_pool:
@@ -690,7 +736,24 @@ class _Planner:
                 )
         return tuple(claim for slot in burning for claim in slot.burns)
 
-    # Ports of an LPAR that is right otherwise
+    # Ports and volumes of an LPAR that is right otherwise
+
+    def _devices_only(self) -> list[steps.Step]:
+        """Connect or disconnect devices of an LPAR in any state."""
+        if self._operation.volumes is operations.Volumes.NO:
+            return self._ports_only()
+        lpar, wanted = self._actual.lpar, self._wanted
+        adds = self._operation.volumes is operations.Volumes.ADDED
+        if lpar is None and adds:
+            raise exception.PartitionNotFound(uuid=wanted.lpar_uuid)
+        if lpar is not None and lpar.obstacle:
+            raise exception.VolumesImpossible(
+                where=f' to LPAR {lpar.name} or disconnected from it',
+                reason=f'{lpar.obstacle.rstrip(".")}. Stop the server first',
+            )
+        if adds:
+            return _connect_volumes(wanted.volumes)
+        return _disconnect(wanted.volumes)
 
     def _ports_only(self) -> list[steps.Step]:
         """Create or remove adapters of an LPAR in any state.
@@ -759,6 +822,20 @@ def _connect(
         return []
     made = tuple(connections)
     return [steps.PrepareHost(made), steps.CreateAdapters(made)]
+
+
+def _connect_volumes(
+    missing: Sequence[lpar_volumes.Volume],
+) -> list[steps.Step]:
+    if not missing:
+        return []
+    # A boot volume first.
+    found = tuple(sorted(missing, key=lambda volume: not volume.is_boot))
+    return [steps.FindVolumes(found), steps.ConnectVolumes(found)]
+
+
+def _disconnect(surplus: Sequence[lpar_volumes.Volume]) -> list[steps.Step]:
+    return [steps.DisconnectVolumes(tuple(surplus))] if surplus else []
 
 
 def _refuse_taken_address(

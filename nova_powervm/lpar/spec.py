@@ -30,6 +30,7 @@ from nova_powervm.lpar import partition
 from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
+from nova_powervm.lpar import volumes as lpar_volumes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,6 +91,10 @@ class Wanted:
     :param config_drive: Whether it has a config drive.
     :param ports: Its ports as Nova knows them; None if they are unknown, which
         leaves the adapters as they are.
+    :param volumes: Its volumes, or those that an operation is about; a boot
+        volume is in place of ``root``.
+    :param known_volumes: The ids of all volumes that Nova has for it, also of
+        those that are being attached; None if they are unknown.
     :param rescued: Whether a start is to be that of its rescue system.
     :param power_on: Whether to start it.
     :param runs_later: Whether a later operation starts it, in a check.
@@ -112,6 +117,8 @@ class Wanted:
     grow_root_gb: int | None = None
     config_drive: bool = False
     ports: tuple[network_ports.Port, ...] | None = None
+    volumes: tuple[lpar_volumes.Volume, ...] = ()
+    known_volumes: frozenset[str] | None = None
     rescued: bool = False
     power_on: bool = True
     runs_later: bool = False
@@ -128,6 +135,11 @@ class Wanted:
     def drc_indexes(self) -> frozenset[int]:
         """The DRC indexes of its slots."""
         return frozenset(slot.drc_index for slot in self.slots)
+
+    @property
+    def boots_from_volume(self) -> bool:
+        """Whether a volume is its root disk."""
+        return any(volume.is_boot for volume in self.volumes)
 
     @property
     def swap(self) -> storage.Disk | None:
@@ -156,6 +168,8 @@ class Part(enum.StrEnum):
     DISKS = 'its disks'
     #: The storage that is connected to the LPAR.
     MAPPINGS = 'its mappings'
+    #: Its volumes, and whether they are connected by all paths.
+    VOLUMES = 'its volumes'
     #: Whether it is connected to exactly the wanted swap disk.
     SWAP_FITS = 'its swap disk'
     #: Whether there is a rescue disk of the instance.
@@ -270,6 +284,12 @@ class Actual:
     def mappings(self) -> Collection[str]:
         """The names of the storage that is connected to the LPAR."""
         found: Collection[str] = self._get(Part.MAPPINGS)
+        return found
+
+    @property
+    def volumes(self) -> Mapping[str, bool]:
+        """Id of each volume -> whether it is connected by all paths."""
+        found: Mapping[str, bool] = self._get(Part.VOLUMES)
         return found
 
     @property

@@ -22,6 +22,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
+from nova_powervm.lpar import volumes as lpar_volumes
 
 
 class Step:
@@ -188,6 +189,42 @@ class Map(Step):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class FindVolumes(Step):
+    """Have the host find volumes; the host fails at this most often.
+
+    :param volumes: The volumes.
+    """
+
+    volumes: tuple[lpar_volumes.Volume, ...]
+
+    def __str__(self) -> str:
+        return f'find {_names(self.volumes)}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConnectVolumes(Step):
+    """Connect the volumes that an earlier step has found."""
+
+    volumes: tuple[lpar_volumes.Volume, ...]
+
+    def __str__(self) -> str:
+        return f'connect {_names(self.volumes)}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DisconnectVolumes(Step):
+    """Disconnect volumes, and have the host forget them.
+
+    :param volumes: The volumes.
+    """
+
+    volumes: tuple[lpar_volumes.Volume, ...]
+
+    def __str__(self) -> str:
+        return f'disconnect {_names(self.volumes)}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Reconnect(Step):
     """Connect all disks of the instance anew, in the order of a rescue.
 
@@ -268,6 +305,7 @@ class Restart(Step):
 #: device is burned when everything else is there that can be without the LPAR.
 MAKING: tuple[type[Step], ...] = (
     RemoveRemains,
+    FindVolumes,
     MakeRoot,
     KeepDisks,
     MakeBlank,
@@ -276,6 +314,7 @@ MAKING: tuple[type[Step], ...] = (
     Document,
     CreateAdapters,
     Map,
+    ConnectVolumes,
     FitSwap,
     GrowRoot,
     Start,
@@ -284,6 +323,7 @@ MAKING: tuple[type[Step], ...] = (
 #: they come before the document. The swap disk comes after the others, which
 #: keep their addresses in the guest so.
 CHANGING: tuple[type[Step], ...] = (
+    FindVolumes,
     MakeRoot,
     MakeMedium,
     PrepareHost,
@@ -295,6 +335,8 @@ CHANGING: tuple[type[Step], ...] = (
     Reconnect,
     KeepDisks,
     Map,
+    DisconnectVolumes,
+    ConnectVolumes,
     FitSwap,
     Document,
     Start,
@@ -343,3 +385,7 @@ class LparPlan:
 def _ports(connections: tuple[network_ports.Connection, ...]) -> str:
     names = ', '.join(each.port.id for each in connections)
     return f'port{"s" if len(connections) > 1 else ""} {names}'
+
+
+def _names(volumes: tuple[lpar_volumes.Volume, ...]) -> str:
+    return ', '.join(map(str, volumes))

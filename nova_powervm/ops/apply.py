@@ -35,16 +35,18 @@ from nova_powervm.lpar import plan as lpar_plan
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import stored_disks
+from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.ops import burn
 from nova_powervm.ops import power
 from nova_powervm.ops import removal
 from nova_powervm.ops import survey
+from nova_powervm.ops import volume_interfaces
 
 LOG = logging.getLogger(__name__)
 
 #: The steps within the context in which the ports of a new LPAR are plugged,
 #: and those after it.
-_PLUGGING = (steps.CreateAdapters, steps.Map)
+_PLUGGING = (steps.CreateAdapters, steps.Map, steps.ConnectVolumes)
 _STARTS_AGAIN = (operations.Failure.RESTART, operations.Failure.RESTORE)
 _AFTER_PLUGGING = (steps.GrowRoot, steps.FitSwap, steps.Start)
 
@@ -162,10 +164,12 @@ class Outcome:
     """What was done.
 
     :ivar has_grown: Whether the root disk has the wanted size.
+    :ivar udids: Volume id -> unique device id, of volumes that were found.
     """
 
     def __init__(self) -> None:
         self.has_grown = False
+        self.udids: dict[str, str] = {}
 
 
 class _Execution:
@@ -196,6 +200,7 @@ class _Execution:
             spec.Part.LPAR
         )
         self._stored: list[stored_disks.Stored] = []
+        self._volumes: dict[str, volume_interfaces.Found] = {}
         self._stopped: partition.Partition | None = None
         self._is_reordered = False
         self._outcome = Outcome()
@@ -213,6 +218,9 @@ class _Execution:
             steps.RemovePort: self._remove_port,
             steps.CreateAdapters: self._create_adapters,
             steps.Map: self._map,
+            steps.FindVolumes: self._find_volumes,
+            steps.ConnectVolumes: self._connect_volumes,
+            steps.DisconnectVolumes: self._disconnect_volumes,
             steps.Reconnect: self._reconnect,
             steps.Document: self._write_document,
             steps.Start: self._start,
@@ -233,6 +241,7 @@ class _Execution:
             try:
                 self._do_all(self._plan.steps)
             except Exception as error:
+                self._forget_volumes()
                 self._start_unchanged(error)
                 raise
         return self._outcome
@@ -269,8 +278,31 @@ class _Execution:
                 error,
                 delete_disks=self._plan.operation.disks
                 is operations.Disks.MADE,
+                volumes=self._known_volumes(),
             )
             raise
+
+    def _known_volumes(self) -> list[lpar_volumes.Volume]:
+        """Return the volumes with what was found about them."""
+        return [
+            self._volumes[volume.id].volume
+            if volume.id in self._volumes
+            else volume
+            for volume in self._wanted.volumes
+        ]
+
+    def _forget_volumes(self) -> None:
+        """Have the host forget what was found, but not connected."""
+        for found in self._volumes.values():
+            try:
+                self._readers.volumes.forget(found)
+            except exception.PowerVMError as error:
+                LOG.error(
+                    '%(volume)s, which was not connected, may have left a '
+                    'disk on a Virtual I/O Server: %(error)s',
+                    {'volume': found.volume, 'error': error},
+                    instance_uuid=self._wanted.instance_uuid,
+                )
 
     def _start_unchanged(self, error: Exception) -> None:
         """Start a guest again that was stopped for a change that failed.
@@ -352,7 +384,10 @@ class _Execution:
             self._lpar.name,
         )
         self._ops.removals.remove(
-            self._lpar.uuid, self._lpar, delete_disks=step.delete_disks
+            self._lpar.uuid,
+            self._lpar,
+            delete_disks=step.delete_disks,
+            volumes=self._wanted.volumes,
         )
 
     def _prepare_host(self, step: steps.PrepareHost) -> None:
@@ -456,6 +491,34 @@ class _Execution:
             self._lpar.name,
             instance_uuid=self._wanted.instance_uuid,
         )
+
+    def _find_volumes(self, step: steps.FindVolumes) -> None:
+        for volume in step.volumes:
+            found = self._readers.volumes.find(volume, self._wanted.lpar_uuid)
+            self._volumes[volume.id] = found
+            self._outcome.udids[volume.id] = found.volume.udid
+
+    def _connect_volumes(self, step: steps.ConnectVolumes) -> None:
+        for volume in step.volumes:
+            self._readers.volumes.connect(self._volumes[volume.id], self._lpar)
+
+    def _disconnect_volumes(self, step: steps.DisconnectVolumes) -> None:
+        """Disconnect volumes; a server runs with those of nobody, too."""
+        fits = self._plan.operation.volumes is operations.Volumes.FITTED
+        for volume in step.volumes:
+            try:
+                self._readers.volumes.disconnect(
+                    volume, self._wanted.lpar_uuid
+                )
+            except exception.PowerVMError as error:
+                if not fits:
+                    raise
+                LOG.error(
+                    '%(volume)s, which does not belong to the server, stays '
+                    'connected: %(error)s',
+                    {'volume': volume, 'error': error},
+                    instance_uuid=self._wanted.instance_uuid,
+                )
 
     def _reconnect(self, step: steps.Reconnect) -> None:
         """Ask again whether a disk is in use: minutes may have passed."""

@@ -10,7 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Removes the LPARs and disks of deleted instances and of failed builds.
+"""Removes the LPARs of deleted instances and of failed builds.
+
+Their volumes are disconnected first: they are others' soon.
 
 What is removed without being asked for is in :mod:`.sweep`.
 """
@@ -18,6 +20,7 @@ What is removed without being asked for is in :mod:`.sweep`.
 import threading
 import time
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 
 from oslo_log import log as logging
@@ -25,8 +28,10 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import interfaces
+from nova_powervm.ops import volumes as volume_ops
 
 LOG = logging.getLogger(__name__)
 
@@ -45,6 +50,7 @@ class RemovalOps:
 
     :param partitions: The host's LPARs.
     :param disks: The disk driver.
+    :param volume_drivers: Connects volumes.
     :param clock: Returns monotonic seconds.
     """
 
@@ -52,10 +58,12 @@ class RemovalOps:
         self,
         partitions: interfaces.Partitions,
         disks: disk_interfaces.Disks,
+        volume_drivers: volume_ops.VolumeOps,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._partitions = partitions
         self._disks = disks
+        self._volumes = volume_drivers
         self._clock = clock
         # LPAR uuid to the time until which a missing LPAR may still appear.
         self._leftovers: dict[str, float] = {}
@@ -63,7 +71,11 @@ class RemovalOps:
         self._lock = threading.Lock()
 
     def destroy(
-        self, instance_uuid: str, *, delete_disks: bool = True
+        self,
+        instance_uuid: str,
+        *,
+        delete_disks: bool = True,
+        volumes: Collection[lpar_volumes.Volume] = (),
     ) -> None:
         """Stop and delete the LPAR of an instance and its disks.
 
@@ -71,13 +83,16 @@ class RemovalOps:
 
         :param instance_uuid: The instance's uuid.
         :param delete_disks: False to keep its disks.
+        :param volumes: The volumes that it is known to have.
+        :raises exception.VolumeHeld: A Virtual I/O Server that may connect a
+            volume does not answer; nothing was changed.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         uuid = partition.lpar_uuid(instance_uuid)
         lpar = self._partitions.find(uuid)
         if lpar is None:
             LOG.info('Instance %s has no LPAR to delete.', instance_uuid)
-        self.remove(uuid, lpar, delete_disks=delete_disks)
+        self.remove(uuid, lpar, delete_disks=delete_disks, volumes=volumes)
         self.forget_leftover(uuid)
 
     def remove(
@@ -86,8 +101,9 @@ class RemovalOps:
         lpar: partition.Partition | None,
         *,
         delete_disks: bool = True,
+        volumes: Collection[lpar_volumes.Volume] = (),
     ) -> None:
-        """Remove an LPAR and its disks.
+        """Remove an LPAR and its disks, and disconnect its volumes.
 
         Delete the LPAR last: as long as it exists, Nova repeats a removal
         that was interrupted.
@@ -95,10 +111,14 @@ class RemovalOps:
         :param uuid: Upper-case PowerVM uuid.
         :param lpar: The LPAR as just read; None if there is none.
         :param delete_disks: False to disconnect its disks only.
+        :param volumes: As for :meth:`destroy`.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
+        has_volumes = self._volumes.check_removal(uuid, volumes)
         if lpar and lpar.is_active:
             self._partitions.power_off(lpar, hard=True)
+        if has_volumes:
+            self._volumes.remove(uuid, volumes)
         self._disks.remove(uuid, delete=delete_disks)
         if lpar:
             self._partitions.delete(uuid)
@@ -110,6 +130,7 @@ class RemovalOps:
         cause: BaseException,
         *,
         delete_disks: bool = True,
+        volumes: Collection[lpar_volumes.Volume] = (),
     ) -> None:
         """Remove what a failed build created, now or in a later cycle.
 
@@ -118,6 +139,7 @@ class RemovalOps:
         :param cause: Why the build failed. A host that did not answer may
             still complete the request.
         :param delete_disks: False if the instance had its disks before.
+        :param volumes: Its volumes, which may have been found.
         """
         if isinstance(cause, exception.RestUnreachable):
             self._leftovers[uuid] = self._clock() + LATE_SECONDS
@@ -126,6 +148,7 @@ class RemovalOps:
                 uuid,
                 self._partitions.find(uuid),
                 delete_disks=delete_disks,
+                volumes=volumes,
             )
         except exception.PowerVMError as error:
             self._leftovers.setdefault(uuid, self._clock())

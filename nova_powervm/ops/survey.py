@@ -32,6 +32,7 @@ from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import images as image_ops
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network as network_ops
+from nova_powervm.ops import volumes as volume_ops
 
 
 def _no_ports() -> Sequence[network_ports.Port]:
@@ -74,6 +75,7 @@ class Readers:
     :param disks: The disk driver.
     :param images: Reads images.
     :param networks: Compares adapters with ports.
+    :param volumes: Connects volumes.
     """
 
     partitions: interfaces.Partitions
@@ -82,6 +84,7 @@ class Readers:
     disks: disk_interfaces.Disks
     images: image_ops.ImageOps
     networks: network_ops.NetworkOps
+    volumes: volume_ops.VolumeOps
 
 
 class Survey:
@@ -147,7 +150,9 @@ class Survey:
             self._actual = self._actual.with_part(found, self._read(found))
 
     def _check_drivers(self) -> None:
-        """Refuse what the drivers for disks and ports know without asking."""
+        """Refuse what the drivers of devices know without asking."""
+        if self._operation.volumes is not operations.Volumes.REMOVED:
+            self._readers.volumes.check(self._wanted.volumes)
         makes = self._operation.creates is operations.Creation.YES
         if not (makes or self._operation.disks is operations.Disks.RESCUED):
             return
@@ -155,7 +160,12 @@ class Survey:
             self._wanted.root.described.check(
                 self._readers.disks.image_formats
             )
-        self._readers.disks.check(config_drive=self._wanted.config_drive)
+        if (
+            self._wanted.config_drive
+            or self._wanted.blanks
+            or not self._wanted.boots_from_volume
+        ):
+            self._readers.disks.check(config_drive=self._wanted.config_drive)
         if makes:
             self._readers.networks.check(self._wanted.ports or ())
 
@@ -175,6 +185,9 @@ class Survey:
             spec.Part.MAPPINGS: lambda: readers.disks.attached(
                 uuid,
                 by_all_paths=self._operation.disks is operations.Disks.MAPPED,
+            ),
+            spec.Part.VOLUMES: lambda: readers.volumes.connected(
+                uuid, self._wanted.volumes
             ),
             spec.Part.SWAP_FITS: lambda: readers.disks.swap_fits(
                 uuid, self._wanted.swap

@@ -53,13 +53,18 @@ class RestPartitions:
     :param adapter: A logged-on adapter.
     :param managed: The managed system; new LPARs are checked against its
         rules.
+    :param virtual_slots: ``[powervm]virtual_slots``.
     """
 
     def __init__(
-        self, adapter: pvm_adapter.Adapter, managed: system.RestSystem
+        self,
+        adapter: pvm_adapter.Adapter,
+        managed: system.RestSystem,
+        virtual_slots: int = 64,
     ) -> None:
         self._adapter = adapter
         self._managed = managed
+        self._virtual_slots = virtual_slots
 
     def names(self) -> Mapping[str, str]:
         """Return the names of the LPARs, by upper-case uuid.
@@ -207,6 +212,7 @@ class RestPartitions:
             lpar_builder.VCPU: spec.settings.vcpus,
             lpar_builder.DED_PROCS: spec.settings.dedicated_proc,
             **_sharing(spec.settings),
+            lpar_builder.MAX_IO_SLOTS: self._virtual_slots,
             lpar_builder.PHYS_IO_SLOTS: self._required(spec.slots),
         }
         lpar = lpar_builder.LPARBuilder(
@@ -378,6 +384,8 @@ def _partition(lpar: Any) -> partition.Partition:
         },
         handle=lpar,
         reference_code=_reference_code(lpar),
+        virtual_slots=lpar.io_config.max_virtual_slots,
+        obstacle=str(lpar.can_modify_io()[1] or ''),
     )
 
 

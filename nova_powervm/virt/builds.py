@@ -36,6 +36,7 @@ from nova_powervm.virt import nova_errors
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import vifs
+from nova_powervm.virt import volumes
 from nova_powervm.virt.unsupported import build_requests
 
 LOG = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class Builds:
             )
             if keeps_disks:
                 build = dataclasses.replace(build, image_meta=None)
-            self._lpars.run(
+            done = self._lpars.run(
                 operations.ARRIVAL if keeps_disks else operations.SPAWN,
                 *self._describe(build, requests),
             )
@@ -115,6 +116,7 @@ class Builds:
             raise nova_errors.build_error_to_nova(
                 error, instance.uuid
             ) from error
+        volumes.record(build.block_device_info, done.udids)
         rebuild.record_image(instance)
         self._storage.record_pool(instance)
         accelerator_requests.record_slots(instance, requests)
@@ -143,6 +145,8 @@ class Builds:
         with rebuild.refused_on_error(
             build.context, instance, evacuate=evacuate
         ):
+            if evacuate:
+                volumes.refuse_move(build.block_device_info)
             keeps_disks = self._keeps_disks(instance)
             _check_supported(
                 build,
@@ -200,7 +204,9 @@ class Builds:
             build.admin_password,
         )
         root = None
-        if build.image_meta is not None:
+        connected = volumes.parse_all(build.block_device_info)
+        boots_from_volume = any(volume.is_boot for volume in connected)
+        if build.image_meta is not None and not boots_from_volume:
             glance = glance_images.GlanceImage(
                 build.context, build.image_meta.id, instance.trusted_certs
             )
@@ -213,6 +219,7 @@ class Builds:
             root=root,
             blanks=descriptions.blank_disks(build.block_device_info),
             ports=asked.ports,
+            volumes=connected,
             power_on=build.power_on,
         )
         return wanted, asked.askers

@@ -59,13 +59,14 @@ def _ports(
 
 
 def _disks(context: Any, instance: Any) -> Iterator[objects.DiskMetadata]:
-    """Describe the root disk; volumes are unsupported."""
+    """Describe the root disk, and volumes with their ids."""
     disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
         context, instance.uuid
     )
     for disk in disks:
         if _tag(disk):
-            yield objects.DiskMetadata(tags=[disk.tag])
+            known = {'serial': disk.volume_id} if disk.is_volume else {}
+            yield objects.DiskMetadata(tags=[disk.tag], **known)
 
 
 def _tag(tagged: Any) -> str | None:

@@ -50,9 +50,11 @@ class PowerVMDriver(driver.ComputeDriver):
         'supports_attach_interface': True,
         'supports_device_tagging': True,
         'supports_evacuate': True,
+        'supports_extend_volume': True,
         'supports_image_type_raw': True,
         'supports_image_type_qcow2': True,
         'supports_tagged_attach_interface': True,
+        'supports_tagged_attach_volume': True,
         'supports_trusted_certs': True,
     }
 
@@ -172,7 +174,9 @@ class PowerVMDriver(driver.ComputeDriver):
         destroy_secrets: bool = True,
     ) -> None:
         """Remove the instance's LPAR, or its destination's in a revert."""
-        self.services.moves.destroy(context, instance, destroy_disks)
+        self.services.moves.destroy(
+            context, instance, destroy_disks, block_device_info
+        )
 
     def cleanup(
         self,
@@ -234,10 +238,41 @@ class PowerVMDriver(driver.ComputeDriver):
         """Return the address from Nova's configuration."""
         return str(CONF.my_ip)
 
-    attach_volume = _refuse('attaching a volume')
-    detach_volume = _refuse('detaching a volume')
+    def attach_volume(
+        self,
+        context: Any,
+        connection_info: Any,
+        instance: Any,
+        mountpoint: str,
+        disk_bus: str | None = None,
+        device_type: str | None = None,
+        encryption: Any = None,
+    ) -> None:
+        """Connect a volume; a running instance needs RMC for it."""
+        self.services.volumes.attach(context, instance, connection_info)
+
+    def detach_volume(
+        self,
+        context: Any,
+        connection_info: Any,
+        instance: Any,
+        mountpoint: str,
+        encryption: Any = None,
+    ) -> None:
+        """Disconnect a volume, if it is connected, also without an LPAR."""
+        self.services.volumes.detach(instance, connection_info)
+
     swap_volume = _refuse('swapping a volume')
-    extend_volume = _refuse('extending a volume')
+
+    def extend_volume(
+        self,
+        context: Any,
+        connection_info: Any,
+        instance: Any,
+        requested_size: int,
+    ) -> None:
+        """Have the host see the new size of a volume, in bytes."""
+        self.services.volumes.extend(instance, connection_info, requested_size)
 
     def attach_interface(
         self, context: Any, instance: Any, image_meta: Any, vif: Any
@@ -356,7 +391,12 @@ class PowerVMDriver(driver.ComputeDriver):
     ) -> None:
         """Start another system, which has the instance's disks, too."""
         self.services.rescues.rescue(
-            context, instance, network_info, image_meta, rescue_password
+            context,
+            instance,
+            network_info,
+            image_meta,
+            rescue_password,
+            block_device_info,
         )
 
     def unrescue(self, context: Any, instance: Any) -> None:
@@ -382,7 +422,9 @@ class PowerVMDriver(driver.ComputeDriver):
         share_info: Any = None,
     ) -> None:
         """Start the instance's LPAR with its slots and ports."""
-        self.services.power.start(context, instance, network_info, accel_info)
+        self.services.power.start(
+            context, instance, network_info, block_device_info, accel_info
+        )
 
     power_update_event = _refuse('a power update event')
 
@@ -487,8 +529,9 @@ class PowerVMDriver(driver.ComputeDriver):
         """Write an image to the pool's cache before servers need it."""
         return self.services.storage.cache_image(context, image_id)
 
-    # Nova asks for it before it attaches a volume.
-    get_volume_connector = _refuse('attaching a volume')
+    def get_volume_connector(self, instance: Any) -> dict[str, Any]:
+        """Describe this host to Cinder, or refuse volumes before it acts."""
+        return self.services.volumes.connector(instance)
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
         """Return the only node, which has the name of the host."""

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Loads the disk driver and the VIF drivers, which are entry points."""
+"""Loads the drivers for disks, ports and volumes, which are entry points."""
 
 from typing import Any
 from typing import TypeVar
@@ -22,8 +22,10 @@ import stevedore.exception
 from nova_powervm import exception
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import vif_interfaces
+from nova_powervm.ops import volume_interfaces
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import vif
+from nova_powervm.powervm import volume
 
 _R = TypeVar('_R')
 
@@ -31,6 +33,8 @@ _R = TypeVar('_R')
 DISK_DRIVERS = 'nova_powervm.disk_drivers'
 #: All of these are loaded; each is named as a ``binding:vif_type``.
 VIF_DRIVERS = 'nova_powervm.vif_drivers'
+#: All of these are loaded; each is named as a ``driver_volume_type``.
+VOLUME_DRIVERS = 'nova_powervm.volume_drivers'
 
 
 def load_disk_driver(context: disk.Context) -> disk_interfaces.Disks:
@@ -61,9 +65,22 @@ def load_vif_drivers(
     :returns: VIF type to VIF driver.
     :raises exception.ConfigurationError: A driver cannot be loaded.
     """
-    manager = stevedore.ExtensionManager(
-        VIF_DRIVERS, on_load_failure_callback=_fail
-    )
+    return _load_all(VIF_DRIVERS, context)
+
+
+def load_volume_drivers(
+    context: volume.Context,
+) -> dict[str, volume_interfaces.VolumeDriver]:
+    """Load the volume drivers that are installed.
+
+    :returns: ``driver_volume_type`` to volume driver.
+    :raises exception.ConfigurationError: A driver cannot be loaded.
+    """
+    return _load_all(VOLUME_DRIVERS, context)
+
+
+def _load_all(group: str, context: Any) -> dict[str, Any]:
+    manager = stevedore.ExtensionManager(group, on_load_failure_callback=_fail)
     return {found.name: found.plugin(context) for found in manager}
 
 

@@ -40,6 +40,7 @@ from nova_powervm.virt import rebuild
 from nova_powervm.virt import rescues
 from nova_powervm.virt import snapshot_checks
 from nova_powervm.virt import translation
+from nova_powervm.virt import volumes
 from nova_powervm.virt.unsupported import guest_stops
 
 LOG = logging.getLogger(__name__)
@@ -86,12 +87,19 @@ class GuestPower:
         context: Any,
         instance: Any,
         network_info: Any,
+        block_device_info: Any,
         accel_info: Any,
     ) -> None:
-        """Start the instance's LPAR with its slots and ports."""
+        """Start the instance's LPAR with its slots, ports and volumes."""
         self.deferred_starts.forget(instance)
         requests = self._await_requests(context, instance, accel_info)
-        self.run(operations.START, instance, network_info, requests)
+        self.run(
+            operations.START,
+            instance,
+            network_info,
+            requests,
+            volumes=volumes.parse_all(block_device_info),
+        )
         accelerator_requests.save_slots(instance, requests)
 
     def _await_requests(
@@ -116,7 +124,10 @@ class GuestPower:
         guest_stops.check_supported(instance)
         if instance.task_state == task_states.RESCUING:
             return
-        if instance.task_state == task_states.SHELVING:
+        if (
+            instance.task_state == task_states.SHELVING
+            and not volumes.is_volume_backed(instance)
+        ):
             self._snapshots.check_shelving(instance)
         self.deferred_starts.forget(instance)
         with (
@@ -189,7 +200,7 @@ class GuestPower:
                     instance,
                     network_info,
                     requests,
-                    translation.shutdown_timeout(instance),
+                    timeout=translation.shutdown_timeout(instance),
                 )
         except exception.PowerVMError as error:
             # If the instance keeps running, Nova does not log the reason and
@@ -212,7 +223,7 @@ class GuestPower:
         instance: Any,
         network_info: Any,
         requests: Sequence[accelerators.Request],
-        timeout: int = 0,
+        **rest: Any,
     ) -> None:
         """Start or restart an instance with its slots and ports."""
         asked = self._descriptions.askers(instance, network_info)
@@ -223,7 +234,7 @@ class GuestPower:
                 requests,
                 held=self._claims.find_moved(instance),
                 ports=asked.ports,
-                timeout=timeout,
+                **rest,
             ),
             asked.askers,
         )

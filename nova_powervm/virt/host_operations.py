@@ -25,6 +25,7 @@ from nova_powervm.ops import network
 from nova_powervm.ops import removal
 from nova_powervm.ops import stale_lpars
 from nova_powervm.ops import sweep
+from nova_powervm.ops import volumes
 from nova_powervm.virt import descriptions
 from nova_powervm.virt.provider_tree import updating
 
@@ -45,6 +46,7 @@ class HostOperations:
     :param stale: Reports LPARs on the wrong side.
     :param images: Reads images.
     :param network: Connects LPARs to networks.
+    :param volumes: Connects volumes to LPARs.
     :param partitions: The host's LPARs.
     :param records: Nova's records of instances.
     :param disks: The disk driver.
@@ -63,6 +65,7 @@ class HostOperations:
     stale_lpars: stale_lpars.StaleLpars
     images: images.ImageOps
     network: network.NetworkOps
+    volumes: volumes.VolumeOps
     partitions: interfaces.Partitions
     records: interfaces.Records
     disks: disk_interfaces.Disks

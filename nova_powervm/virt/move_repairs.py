@@ -30,6 +30,7 @@ from nova_powervm.virt import instance_ports
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import translation
+from nova_powervm.virt import volumes
 
 LOG = logging.getLogger(__name__)
 
@@ -97,6 +98,8 @@ class MoveRepairs:
             ports=asked.ports,
             checks_swap=has_moved or held.has_failed,
             grow_root_gb=None if growth is None else int(growth),
+            volumes=volumes.parse_all(block_device_info),
+            known_volumes=volumes.recorded_ids(instance),
         )
 
         def settle() -> None:
@@ -107,6 +110,7 @@ class MoveRepairs:
         done = self._lpars.run(
             operations.HARD_REBOOT, wanted, asked.askers, before=settle
         )
+        volumes.record(block_device_info, done.udids)
         if done.has_grown:
             del instance.system_metadata[GROWTH_KEY]
         if has_moved:

@@ -45,6 +45,7 @@ from nova_powervm.virt import move_repairs
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import removals
 from nova_powervm.virt import translation
+from nova_powervm.virt import volumes
 
 LOG = logging.getLogger(__name__)
 
@@ -124,6 +125,7 @@ class Moves:
             self._refused_moves(instance),
             instance_locks.unchanged(instance),
         ):
+            volumes.refuse_move(block_device_info)
             move = instance_moves.move_of(instance)
             source = self._descriptions.recorded(
                 instance,
@@ -290,7 +292,11 @@ class Moves:
             self._removals.remove(instance, delete_disks=False)
 
     def destroy(
-        self, context: Any, instance: Any, destroy_disks: bool
+        self,
+        context: Any,
+        instance: Any,
+        destroy_disks: bool,
+        block_device_info: Any,
     ) -> None:
         """Remove the instance's LPAR; see :meth:`.Removals.destroy`.
 
@@ -302,7 +308,7 @@ class Moves:
         if is_reverting:
             _refuse_earlier(instance)
         if not is_reverting or instance.host != self._host:
-            self._removals.destroy(instance, destroy_disks)
+            self._removals.destroy(instance, destroy_disks, block_device_info)
             return
         with errors_out(_NOT_REVERTED), instance_locks.unchanged(instance):
             self._leave_destination(context, instance)

@@ -49,6 +49,18 @@ def save_metadata(instance: Any, *, only_idle: bool = False) -> None:
     instance.save(**expected)
 
 
+def save_volume(disk: Any) -> None:
+    """Save Nova's record of a volume in which the driver has noted its UDID.
+
+    In ``DriverVolumeBlockDevice.attach`` Nova saves what a driver adds to the
+    connection of a volume; for those of a new or restarted instance, the
+    driver has to.
+
+    :param disk: nova.virt.block_device.DriverVolumeBlockDevice.
+    """
+    disk.save()
+
+
 def drop_migration_context(instance: Any) -> None:
     """Drop the migration context of an instance that is not moved.
 

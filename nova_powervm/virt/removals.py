@@ -29,6 +29,7 @@ from nova_powervm.virt import port_records
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import startup
 from nova_powervm.virt import translation
+from nova_powervm.virt import volumes
 
 LOG = logging.getLogger(__name__)
 
@@ -66,12 +67,19 @@ class Removals:
         self._consoles = shown
         self._host = host
 
-    def destroy(self, instance: Any, destroy_disks: bool) -> None:
+    def destroy(
+        self, instance: Any, destroy_disks: bool, block_device_info: Any = None
+    ) -> None:
         """Remove the instance's LPAR, if it exists, which frees its slots.
 
         Also remove its disks and config drive, unless ``destroy_disks`` is
         false or another host has the disks by now, and each VLAN that the
         driver added for it and that is no longer used.
+
+        :param block_device_info: As Nova passes it; it tells the volumes of an
+            LPAR that was deleted outside of Nova.
+        :raises exception.VolumeHeld: A Virtual I/O Server that may connect a
+            volume does not answer.
         """
         if self._is_doubtful(instance):
             self._keep_stopped(instance)
@@ -80,6 +88,7 @@ class Removals:
             instance,
             delete_disks=destroy_disks
             and self._storage.may_delete_disks(instance),
+            block_device_info=block_device_info,
         )
 
     def _is_doubtful(self, instance: Any) -> bool:
@@ -106,11 +115,21 @@ class Removals:
         with contextlib.suppress(exception.PartitionNotFound):
             power.power_off(self._partitions, translation.lpar_of(instance), 0)
 
-    def remove(self, instance: Any, *, delete_disks: bool) -> None:
+    def remove(
+        self,
+        instance: Any,
+        *,
+        delete_disks: bool,
+        block_device_info: Any = None,
+    ) -> None:
         """Remove an instance's LPAR, and the VLANs that only it has used."""
         self._deferred_starts.forget(instance)
         self._consoles.forget(instance)
-        self._removal.destroy(instance.uuid, delete_disks=delete_disks)
+        self._removal.destroy(
+            instance.uuid,
+            delete_disks=delete_disks,
+            volumes=volumes.identify_all(block_device_info),
+        )
         self._network.release_unused(
             port_records.NovaInstanceMetadata(instance, self._host)
         )

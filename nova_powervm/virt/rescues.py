@@ -35,6 +35,7 @@ from nova_powervm.virt import glance_images
 from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_locks
 from nova_powervm.virt import translation
+from nova_powervm.virt import volumes
 from nova_powervm.virt.unsupported import build_requests
 
 _DISK = 'disk'
@@ -74,6 +75,7 @@ class Rescues:
         network_info: Any,
         image_meta: Any,
         password: str,
+        block_device_info: Any,
     ) -> None:
         """Start a rescue system, which also has the disks of the instance.
 
@@ -81,6 +83,7 @@ class Rescues:
 
         :raises exception.PowerVMError: Nova sets the instance to ERROR.
         """
+        _check_root(instance, block_device_info)
         _check_image(instance, image_meta)
         glance = glance_images.GlanceImage(
             context, image_meta.id, instance.trusted_certs
@@ -140,6 +143,21 @@ def is_rescued(instance: Any) -> bool:
         instance.vm_state == vm_states.RESCUED
         and instance.task_state != task_states.UNRESCUING
     )
+
+
+def _check_root(instance: Any, block_device_info: Any) -> None:
+    """Refuse an instance whose root disk the driver does not order.
+
+    Nova's API refuses this, too, because the driver does not claim it.
+
+    :raises exception.RescueRefused: A volume is its root disk.
+    """
+    if volumes.boot_volume(block_device_info):
+        raise exception.RescueRefused(
+            instance_uuid=instance.uuid,
+            reason='it boots from a volume. Detach the volume, or attach it '
+            'to another server to repair it',
+        )
 
 
 def _check_image(instance: Any, image_meta: Any) -> None:

@@ -46,6 +46,7 @@ from nova_powervm.ops import stale_lpars
 from nova_powervm.ops import stopped_lpars
 from nova_powervm.ops import survey
 from nova_powervm.ops import sweep
+from nova_powervm.ops import volumes as volume_ops
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import events
 from nova_powervm.powervm import partitions
@@ -53,6 +54,7 @@ from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm import terminals
 from nova_powervm.powervm import vif
+from nova_powervm.powervm import volume
 from nova_powervm.virt import builds
 from nova_powervm.virt import consoles
 from nova_powervm.virt import cycle_metrics
@@ -80,6 +82,7 @@ from nova_powervm.virt import shared_storage
 from nova_powervm.virt import snapshot_checks
 from nova_powervm.virt import snapshots
 from nova_powervm.virt import startup
+from nova_powervm.virt import volumes
 from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import placement
 from nova_powervm.virt.provider_tree import provider_config
@@ -201,6 +204,9 @@ class Services:
             self.deferred_starts,
             self.consoles,
             node.name,
+        )
+        self.volumes = volumes.InstanceVolumes(
+            lpars, operations.volumes, operations.partitions
         )
         self.network_adapters = network_adapters.NetworkAdapters(
             lpars,
@@ -352,7 +358,7 @@ def _assemble(
     additions: Mapping[str, slot_providers.Additions],
 ) -> host_operations.HostOperations:
     managed = system.RestSystem(adapter, settings.server)
-    lpars = partitions.RestPartitions(adapter, managed)
+    lpars = partitions.RestPartitions(adapter, managed, settings.virtual_slots)
     nova_records = instance_records.NovaRecords()
     files = (
         privileged_files.PrivilegedFiles()
@@ -372,7 +378,10 @@ def _assemble(
         vif.Context(adapter, managed, settings, ports)
     )
     networks = network.NetworkOps(vifs)
-    removals = removal.RemovalOps(lpars, disks)
+    storage_network = volume_ops.VolumeOps(
+        drivers.load_volume_drivers(volume.Context(adapter, managed, settings))
+    )
+    removals = removal.RemovalOps(lpars, disks, storage_network)
     reading = images.ImageOps()
     return host_operations.HostOperations(
         host=reader,
@@ -389,7 +398,13 @@ def _assemble(
         ),
         lpars=apply.LparOps(
             survey.Readers(
-                lpars, reader, nova_placement, disks, reading, networks
+                lpars,
+                reader,
+                nova_placement,
+                disks,
+                reading,
+                networks,
+                storage_network,
             ),
             burn.BurnOps(nova_placement),
             removals,
@@ -406,6 +421,7 @@ def _assemble(
         stale_lpars=stale_lpars.StaleLpars(lpars, nova_records, nodename),
         images=reading,
         network=networks,
+        volumes=storage_network,
         partitions=lpars,
         records=nova_records,
         disks=disks,

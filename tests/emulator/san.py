@@ -62,6 +62,25 @@ def world():
     return made | {'rmc_after_power_on': 'active'}
 
 
+def add_to(made):
+    """Add to a world of one server another one, and ports for both.
+
+    Partitions that start have an RMC connection there.
+    """
+    (system,) = made['systems']
+    system['virtual_io_servers'].append(
+        {
+            'name': 'vios2',
+            'state': 'running',
+            'rmc_state': 'active',
+            'memory': 4096,
+            'processors': 1,
+        }
+    )
+    system['slots'] += [adapter(1, 'vios1'), adapter(2, 'vios2')]
+    return made | {'rmc_after_power_on': 'active'}
+
+
 def array(lun=0, **volume):
     """Describe an array with one volume, mapped to both servers."""
     volume = {'name': 'v1', 'uid': UID, 'size': GB} | volume

@@ -614,7 +614,7 @@ class PowerVMTestCase(
         """Request a server with a new flavor; see :meth:`boot`."""
         flavor = self.make_flavor(extra_specs, **{'disk': 0} | sizes)
         body = self._build_server(
-            image_uuid=image or self.image,
+            image_uuid=self.image if image is None else image,
             flavor_id=flavor,
             networks=networks,
         )

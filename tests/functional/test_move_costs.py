@@ -46,17 +46,24 @@ _CHANGE = [_LPAR, 'LogicalPartition.update']
 #: What removes an LPAR that is off, and keeps its disks.
 _REMOVE = [
     _LPAR,
+    # Whether it has volumes.
+    'VirtualIOServer.feed',
     'VirtualIOServer.feed',
     'VirtualIOServer.update',
     'VolumeGroup.feed',
     'LogicalPartition.delete',
 ]
+#: Whether a rescue has not ended.
+_RESCUE = 'VolumeGroup.read'
 #: Requests of a resize in place: the source's check, the target's, the stop;
 #: and what gives the LPAR its new form.
-IN_PLACE = [_LPAR, _LPAR, *_STOP, _LPAR, _ADAPTERS, *_CHANGE, *_LOCAL_START]
+IN_PLACE = [
+    *(_LPAR, _RESCUE, _LPAR, *_STOP),
+    *(_LPAR, _ADAPTERS, *_CHANGE, *_LOCAL_START),
+]
 #: The same with a one-time-use device, for which the slots are read.
 IN_PLACE_WITH_DEVICE = [
-    *(_LPAR, _LPAR, _HOST, *_STOP),
+    *(_LPAR, _RESCUE, _LPAR, _HOST, *_STOP),
     *(_LPAR, _HOST, _ADAPTERS, _LPAR, _HOST, 'LogicalPartition.update'),
     *_LOCAL_START,
 ]
@@ -67,7 +74,7 @@ IN_PLACE_REVERT_WITH_DEVICE = [
 ]
 IN_PLACE_REVERT = [_LPAR, *_STOP, _LPAR, _ADAPTERS, *_CHANGE, *_LOCAL_START]
 #: Requests of a cold migration with a device, to each host.
-LEAVE = [_LPAR, _UNITS, *_STOP]
+LEAVE = [_LPAR, _UNITS, _UNITS, *_STOP]
 ARRIVE = [
     # Asked before the guest is stopped.
     _HOST,

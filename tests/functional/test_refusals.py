@@ -39,6 +39,8 @@ class RefusedRequestTest(base.PowerVMTestCase):
             # Nova itself sets it on each compute node.
             os_traits.COMPUTE_NODE,
             os_traits.COMPUTE_TRUSTED_CERTS,
+            os_traits.COMPUTE_VOLUME_ATTACH_WITH_TAG,
+            os_traits.COMPUTE_VOLUME_EXTEND,
         }
     )
 
@@ -132,7 +134,7 @@ class RefusedRequestTest(base.PowerVMTestCase):
 
         self.assertIn('PowerVM: its image has a separate kernel', message)
 
-    def story_boot_from_volume_is_refused(self):
+    def story_boot_from_volume_is_refused_without_fibre_channel(self):
         volume = {
             'source_type': 'volume',
             'destination_type': 'volume',
@@ -145,7 +147,9 @@ class RefusedRequestTest(base.PowerVMTestCase):
         )
 
         self.assertIn(
-            'PowerVM: attaching a volume is not supported yet', message
+            'No volume can be connected: no Virtual I/O Server has a Fibre '
+            'Channel port',
+            message,
         )
 
     def story_sriov_port_fails_claim(self):

@@ -204,14 +204,17 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assertNotIn('adminPass', self.logged())
         self.assert_unchanged()
 
-    def story_attaching_volume_is_refused(self):
+    def story_attaching_volume_without_fibre_channel_is_refused(self):
         with utils.temporary_mutation(self.api, microversion='2.100'):
             self.api.post_server_volume(
                 self.server['id'], {'volumeAttachment': {'volumeId': VOLUME}}
             )
 
-        self.refused(
-            'attach_volume', 'compute_attach_volume', 'attaching a volume'
+        event = 'compute_attach_volume'
+        found = self.wait_for_failed_action('attach_volume', event)
+        self.assertIn(
+            'no Virtual I/O Server has a Fibre Channel port',
+            found[event]['details'],
         )
         self.assertEqual([], self.api.get_server_volumes(self.server['id']))
         self.assert_unchanged()
@@ -236,8 +239,6 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
 
     def forbidden(self):
         """Return the calls that the sample policy forbids, by rule."""
-        post = self.api.post_server_volume
-        volume = {'volumeAttachment': {'volumeId': VOLUME}}
         here = {'host': 'host1'}
         live = {'host': None, 'block_migration': 'auto'}
         return {
@@ -253,11 +254,6 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
             ),
             'os-pause-server:pause': (self.request_action, 'pause'),
             'os-suspend-server:suspend': (self.request_action, 'suspend'),
-            'os-volumes-attachments:create': (
-                post,
-                self.server['id'],
-                volume,
-            ),
         }
 
     @contextlib.contextmanager

@@ -37,6 +37,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import volumes
 from nova_powervm.ops import apply
 from nova_powervm.ops import burn
 from nova_powervm.ops import host as host_ops
@@ -44,14 +45,17 @@ from nova_powervm.ops import images
 from nova_powervm.ops import network as network_ops
 from nova_powervm.ops import removal
 from nova_powervm.ops import survey
+from nova_powervm.ops import volumes as volume_ops
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm import vif
+from nova_powervm.powervm import volume
 from nova_powervm.powervm.disk import localdisk
 from nova_powervm.powervm.disk import ssp
 from nova_powervm.powervm.vif import sea
+from nova_powervm.powervm.volume import vscsi
 from powervm_emulator import fixture
 from powervm_emulator import worlds
 from tests.emulator import base as emulator_base
@@ -318,7 +322,9 @@ class HostTestCase(unittest.TestCase):
             disk_drivers.Context(self.adapter, self.managed, chosen)
         )
         records = self.records()
-        self.partitions = partitions.RestPartitions(self.adapter, self.managed)
+        self.partitions = partitions.RestPartitions(
+            self.adapter, self.managed, chosen.virtual_slots
+        )
         self.networks = network_ops.NetworkOps(
             {
                 PORT.vif_type: sea.load(
@@ -326,8 +332,18 @@ class HostTestCase(unittest.TestCase):
                 )
             }
         )
+        self.volumes = volume_ops.VolumeOps(
+            {
+                volumes.FIBRE_CHANNEL: vscsi.load(
+                    volume.Context(self.adapter, self.managed, chosen)
+                )
+            }
+        )
         self.removals = removal.RemovalOps(
-            self.partitions, self.disks, self.clock.monotonic
+            self.partitions,
+            self.disks,
+            self.volumes,
+            self.clock.monotonic,
         )
         self.lpars = apply.LparOps(
             survey.Readers(
@@ -339,6 +355,7 @@ class HostTestCase(unittest.TestCase):
                 self.disks,
                 images.ImageOps(),
                 self.networks,
+                self.volumes,
             ),
             burn.BurnOps(self.placement),
             self.removals,

@@ -61,6 +61,8 @@ LATER_BOOT = [
 #: What deleting such a server asks, the first of its service.
 FIRST_DELETE = [
     'GET LogicalPartition.read',
+    # Whether it has volumes.
+    'GET VirtualIOServer.feed',
     'GET LogicalPartition.job_template',
     'PUT LogicalPartition.job',
     'DELETE Job.delete',
@@ -71,7 +73,7 @@ FIRST_DELETE = [
     'POST VolumeGroup.update',
     'DELETE LogicalPartition.delete',
 ]
-_TEMPLATE = FIRST_DELETE[1]
+_TEMPLATE = 'GET LogicalPartition.job_template'
 DELETE = [request for request in FIRST_DELETE if request != _TEMPLATE]
 
 

@@ -10,7 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Virtual SCSI mappings: which LPAR sees which storage."""
+"""Virtual SCSI mappings: which LPAR sees which disks and media.
+
+Physical volumes are left alone: they belong to the volume drivers, and to
+:mod:`nova_powervm.powervm.volume.volume_mappings`.
+"""
 
 import copy
 import dataclasses
@@ -28,6 +32,7 @@ from pypowervm import const
 from pypowervm import util
 from pypowervm.tasks import scsi_mapper
 from pypowervm.wrappers import base_partition as bp
+from pypowervm.wrappers import storage as pvm_storage
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
@@ -144,7 +149,7 @@ class ScsiMappings:
 
     @rest_errors.retried
     def names(self, lpar_uuid: str, by_all: Collection[str] = ()) -> set[str]:
-        """Return the names of the storage that is mapped to an LPAR.
+        """Return the names of the disks and media that are mapped to an LPAR.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
         :param by_all: Uuids of servers. A disk that one of them does not map
@@ -180,7 +185,7 @@ class ScsiMappings:
         *,
         ours_only: bool = False,
     ) -> set[str]:
-        """Unmap storage of an LPAR on all servers, if there is any.
+        """Unmap disks and media of an LPAR on all servers, if there are any.
 
         This includes storage that is lent to the management partition.
 
@@ -193,7 +198,8 @@ class ScsiMappings:
         removed = self._remove(
             f'unmapping the storage of LPAR {lpar_uuid}',
             lambda mapping: (
-                (name is None or _is_of(mapping, name))
+                not _is_volume(mapping)
+                and (name is None or _is_of(mapping, name))
                 and (not ours_only or _is_ours(mapping))
                 and (
                     _is_mapped_to(mapping, lpar_uuid)
@@ -367,10 +373,12 @@ class ScsiMappings:
 def _mapped_names(
     server: virtual_io_server.VIOS, lpar_uuid: str
 ) -> Iterator[str]:
-    """Yield the names of the storage that a server maps to an LPAR."""
+    """Yield the names of what a server maps to an LPAR, without volumes."""
     for mapping in server.scsi_mappings:
-        if mapping.backing_storage is not None and _is_mapped_to(
-            mapping, lpar_uuid
+        if (
+            mapping.backing_storage is not None
+            and not _is_volume(mapping)
+            and _is_mapped_to(mapping, lpar_uuid)
         ):
             yield storage.base_name(mapping.backing_storage.name or '')
 
@@ -429,6 +437,11 @@ def _is_of(mapping: virtual_io_server.VSCSIMapping, *names: str) -> bool:
     return element is not None and (
         storage.base_name(element.name or '') in names
     )
+
+
+def _is_volume(mapping: virtual_io_server.VSCSIMapping) -> bool:
+    """Return whether a physical volume is mapped."""
+    return isinstance(mapping.backing_storage, pvm_storage.PV)
 
 
 def _is_ours(mapping: virtual_io_server.VSCSIMapping) -> bool:

@@ -22,6 +22,7 @@ from nova.virt import driver
 from nova_powervm import exception
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import supported_features
+from nova_powervm.virt import volumes
 
 CONF = nova.conf.CONF
 
@@ -49,7 +50,7 @@ def check_supported(
         not supported; the message lists every such request.
     """
     refused = [
-        *_root_disk(instance, image_meta, keeps_disks),
+        *_root_disk(instance, image_meta, block_device_info, keeps_disks),
         *_disks(block_device_info or {}),
         *_other_requests(instance),
         *_specs_and_properties(instance, image_meta),
@@ -71,21 +72,17 @@ def check_supported(
 
 
 def _root_disk(
-    instance: Any, image_meta: Any, keeps_disks: bool
+    instance: Any, image_meta: Any, info: Any, keeps_disks: bool
 ) -> Iterator[str]:
+    if volumes.boot_volume(info):
+        return
     if not instance.image_ref:
-        yield 'it boots from a volume, but only images can be booted'
+        yield 'it has neither an image nor a boot volume'
     elif not image_meta.obj_attr_is_set('id') and not keeps_disks:
         yield 'Nova does not tell its image'
 
 
 def _disks(info: Any) -> Iterator[str]:
-    volumes = driver.block_device_info_get_mapping(info)
-    if volumes:
-        yield (
-            f'it asks for {len(volumes)} volume(s), but volumes cannot be '
-            'attached'
-        )
     ephemerals = driver.block_device_info_get_ephemerals(info)
     if len(ephemerals) > len(storage.EPHEMERALS):
         yield (

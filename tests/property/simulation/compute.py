@@ -38,6 +38,7 @@ from nova_powervm.ops import removal
 from nova_powervm.ops import stale_lpars
 from nova_powervm.ops import survey
 from nova_powervm.ops import sweep
+from nova_powervm.ops import volumes as volume_ops
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver
 from nova_powervm.virt import host_operations
@@ -148,7 +149,8 @@ class Compute:
         )
         slot_claims = claiming.ClaimOps(self._inventory)
         networks = network.NetworkOps({})
-        removals = removal.RemovalOps(server, server)
+        volumes = volume_ops.VolumeOps({})
+        removals = removal.RemovalOps(server, server, volumes)
         reading = images.ImageOps()
         return host_operations.HostOperations(
             host=reader,
@@ -165,7 +167,13 @@ class Compute:
             ),
             lpars=apply.LparOps(
                 survey.Readers(
-                    server, reader, placement, server, reading, networks
+                    server,
+                    reader,
+                    placement,
+                    server,
+                    reading,
+                    networks,
+                    volumes,
                 ),
                 burn.BurnOps(placement),
                 removals,
@@ -175,6 +183,7 @@ class Compute:
             ),
             removal=removals,
             network=networks,
+            volumes=volumes,
             partitions=server,
             records=records,
             disks=server,

@@ -64,6 +64,9 @@ WORDS = {
     steps.RemovePort: 'detach',
     steps.CreateAdapters: 'plug',
     steps.Map: 'map',
+    steps.FindVolumes: 'find',
+    steps.ConnectVolumes: 'connect',
+    steps.DisconnectVolumes: 'disconnect',
     steps.Reconnect: 'reconnect',
     steps.Document: 'write',
     steps.Start: 'start',
@@ -197,6 +200,7 @@ def parts(found=None, **more):
         spec.Part.MEDIUM: b'iso',
         spec.Part.DISKS: (pool_disk(),),
         spec.Part.MAPPINGS: (pool_disk().stored.name,),
+        spec.Part.VOLUMES: {},
         spec.Part.SWAP_FITS: True,
         spec.Part.HAS_RESCUE: False,
     }

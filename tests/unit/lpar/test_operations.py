@@ -23,21 +23,25 @@ import ddt
 from nova_powervm.lpar import operations
 
 #: creates, stops, restarts, adds slots, frees slots, size, adapters, disks,
-#: after a failure.
+#: volumes, after a failure.
 ROWS = """
-spawn: yes, no, -, adds, -, size, made, made, remove
-arrival: yes, no, -, adds, -, size, made, server's own, remove lpar
-departure: no, yes, -, -, -, -, no, kept, restart
-resize within the host: no, change, -, adds, frees, size, fitted, kept, leave
-return: if lost, never running, -, adds, -, -, fitted, mapped, leave
-start: no, failed, -, adds, -, -, fitted, there, nothing
-soft reboot: no, yes, restarts, adds, -, -, fitted, there, restart
-hard reboot: if lost, yes, restarts, adds, frees, size, fitted, mapped, restart
-rescue: no, yes, restarts, -, -, -, no, rescued, restore
-unrescue: no, yes, restarts, -, -, -, no, restored, leave
-attachment of a port: no, no, -, -, -, -, +1, no, nothing
-detachment of a port: no, no, -, -, -, -, -1, no, nothing
-plugging of ports: no, no, -, -, -, -, missing, no, nothing
+spawn: yes, no, -, adds, -, size, made, made, made, remove
+arrival: yes, no, -, adds, -, size, made, server's own, made, remove lpar
+departure: no, yes, -, -, -, -, no, kept, no, restart
+resize within the host: no, change, -, adds, frees, size, fitted, kept, \
+no, leave
+return: if lost, never running, -, adds, -, -, fitted, mapped, no, leave
+start: no, failed, -, adds, -, -, fitted, there, mapped, nothing
+soft reboot: no, yes, restarts, adds, -, -, fitted, there, no, restart
+hard reboot: if lost, yes, restarts, adds, frees, size, fitted, mapped, \
+fitted, restart
+rescue: no, yes, restarts, -, -, -, no, rescued, no, restore
+unrescue: no, yes, restarts, -, -, -, no, restored, no, leave
+attachment of a port: no, no, -, -, -, -, +1, no, no, nothing
+detachment of a port: no, no, -, -, -, -, -1, no, no, nothing
+attachment of a volume: no, no, -, -, -, -, no, no, +1, nothing
+detachment of a volume: no, no, -, -, -, -, no, no, -1, nothing
+plugging of ports: no, no, -, -, -, -, missing, no, no, nothing
 """
 WORDS = {
     operations.Creation.IF_LOST: 'if lost',
@@ -51,6 +55,9 @@ WORDS = {
     operations.Disks.MAPPED: 'mapped',
     operations.Disks.RESCUED: 'rescued',
     operations.Disks.RESTORED: 'restored',
+    operations.Volumes.MADE: 'made',
+    operations.Volumes.MAPPED: 'mapped',
+    operations.Volumes.FITTED: 'fitted',
 }
 
 
@@ -68,6 +75,7 @@ def cells(row):
         *(name if given else '-' for name, given in permissions.items()),
         WORDS.get(row.adapters, str(row.adapters)),
         WORDS.get(row.disks, str(row.disks)),
+        WORDS.get(row.volumes, row.volumes),
         row.failure.name.lower().replace('_', ' '),
     ]
 

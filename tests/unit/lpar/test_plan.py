@@ -163,8 +163,8 @@ class StepsTest(unittest.TestCase):
             """
             spawn, absent: root prepare write plug map start
             arrival, absent: keep prepare write plug map start
-            attachment, absent: !lost
-            detachment, absent: detach
+            attachment of a port, absent: !lost
+            detachment of a port, absent: detach
             plugging, absent: !lost
             """,
         ],
@@ -180,8 +180,8 @@ class StepsTest(unittest.TestCase):
             start, running: prepare unplug plug
             soft reboot, running: prepare stop unplug plug start
             hard reboot, running: prepare stop unplug plug start
-            attachment, running: prepare plug
-            detachment, running: detach
+            attachment of a port, running: prepare plug
+            detachment of a port, running: detach
             plugging, running: prepare plug
             """,
         ],

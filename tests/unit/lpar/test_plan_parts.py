@@ -55,8 +55,8 @@ class PartsTest(unittest.TestCase):
             rescue: lpar has_rescue mappings image | . | . |\
  lpar disks has_rescue mappings image | lpar | "
             unrescue: lpar | . | . | lpar disks | lpar | "
-            attachment, running: adapters
-            detachment, running: -
+            attachment of a port, running: adapters
+            detachment of a port, running: -
             plugging, running: adapters
             """,
         ],
@@ -120,8 +120,8 @@ class PartsTest(unittest.TestCase):
             {'ports': (values.port(),)},
             {'adapters': values.changes(missing=[1])},
             """
-            attachment, running: adapters lpar
-            detachment, running: -
+            attachment of a port, running: adapters lpar
+            detachment of a port, running: -
             plugging, running: adapters lpar
             soft reboot, running: lpar adapters
             """,

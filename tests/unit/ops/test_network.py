@@ -23,6 +23,7 @@ from nova_powervm.lpar import spec
 from nova_powervm.ops import apply
 from nova_powervm.ops import network as network_ops
 from nova_powervm.ops import survey
+from nova_powervm.ops import volumes as volume_ops
 from nova_powervm.powervm.vif import sea
 from nova_powervm.powervm.vif import vlans
 from tests import example_drivers
@@ -139,6 +140,7 @@ class SeveralTypesTest(unittest.TestCase):
                 ),
                 images=None,
                 networks=self.ops,
+                volumes=volume_ops.VolumeOps({}),
             ),
             burns=None,
             removals=None,

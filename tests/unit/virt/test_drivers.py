@@ -16,8 +16,10 @@ from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import vif
+from nova_powervm.powervm import volume
 from nova_powervm.powervm.disk import localdisk
 from nova_powervm.powervm.vif import sea
+from nova_powervm.powervm.volume import vscsi
 from nova_powervm.virt import drivers
 from tests import example_drivers
 
@@ -41,6 +43,13 @@ class DriversTest(testtools.TestCase):
         self.assertEqual({'pvm_sea', 'example'}, set(loaded))
         self.assertIsInstance(loaded['pvm_sea'], sea.SeaVifDriver)
         self.assertIs(context, loaded['example'].context)
+
+    def test_volume_drivers_are_named_by_type(self):
+        context = volume.Context(None, None, options.Settings())
+
+        loaded = drivers.load_volume_drivers(context)
+
+        self.assertIsInstance(loaded['fibre_channel'], vscsi.VscsiVolumes)
 
     def test_option_chooses_disk_driver(self):
         context = disk_context(disk_driver='example')

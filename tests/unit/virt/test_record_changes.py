@@ -20,6 +20,7 @@ import unittest
 from nova.compute import api
 from nova.compute import manager
 from nova.compute import resource_tracker
+from nova.virt import block_device
 
 import nova_powervm
 from nova_powervm.virt import record_changes
@@ -65,6 +66,7 @@ ATTRIBUTES = {
 NOVA = {
     'API': api.API,
     'ComputeManager': manager.ComputeManager,
+    'DriverVolumeBlockDevice': block_device.DriverVolumeBlockDevice,
     'ResourceTracker': resource_tracker.ResourceTracker,
 }
 

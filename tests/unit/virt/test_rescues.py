@@ -67,14 +67,25 @@ class UnrescueTest(test.NoDBTestCase):
 
 @ddt.ddt
 class ImageTest(test.NoDBTestCase):
-    def rescue(self, **properties):
+    def rescue(self, disks=(), **properties):
         """Rescue an instance with an image."""
         image = objects.ImageMeta(
             id=uuids.image, properties=objects.ImageMetaProps(**properties)
         )
         rescues.Rescues(None, None, None, None, None, 'host1').rescue(
-            None, objects.Instance(uuid=uuids.instance), None, image, 'secret'
+            None,
+            objects.Instance(uuid=uuids.instance),
+            None,
+            image,
+            'secret',
+            {'block_device_mapping': disks},
         )
+
+    def test_rescue_refuses_instance_with_a_boot_volume(self):
+        error = self.assertRaises(
+            exception.RescueRefused, self.rescue, [{'boot_index': 0}]
+        )
+        self.assertIn('it boots from a volume', str(error))
 
     @ddt.data(
         ({'hw_rescue_device': 'cdrom'}, 'hw_rescue_device=cdrom, but'),

@@ -79,14 +79,18 @@ class DiskRequestTest(test.NoDBTestCase):
         self.check(keeps_disks=True)
         self.assertIn('Nova does not tell its image', self.refuse())
 
-    def test_boot_from_volume_is_refused_for_one_reason(self):
+    def test_server_without_image_needs_a_boot_volume(self):
         self.instance.image_ref = ''
         # Nova describes no image then.
         self.image = objects.ImageMeta(properties=objects.ImageMetaProps())
         for keeps_disks in (False, True):
             message = self.refuse(keeps_disks=keeps_disks)
-            self.assertIn('it boots from a volume', message)
+            self.assertIn('neither an image nor a boot volume', message)
             self.assertNotIn('to be kept', message)
+        volume = {'connection_info': {}, 'boot_index': 0}
+        build_requests.check_supported(
+            self.instance, self.image, {'block_device_mapping': [volume]}
+        )
 
     def test_preserved_ephemeral_disk_is_refused(self):
         message = self.refuse({'size': 1}, preserve_ephemeral=True)

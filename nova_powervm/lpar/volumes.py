@@ -1,0 +1,240 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Volumes of Cinder: what identifies them, and where a host finds them.
+
+Cinder describes a volume that it has mapped to a host by a dictionary, its
+``connection_info``. Names of ports are compared without case and colons: some
+of Cinder's drivers return them as they got them, and others in lower case.
+"""
+
+import dataclasses
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+from nova_powervm import exception
+from nova_powervm.lpar import storage
+
+#: The ``driver_volume_type`` of volumes that are reached by Fibre Channel.
+FIBRE_CHANNEL = 'fibre_channel'
+#: Key of ``connection_info['data']`` for the UDID that the host has found.
+UDID_KEY = 'powervm_udid'
+
+#: The virtual slots from this one on are for volumes, so that a guest sees
+#: them after its own disks, which have those below.
+_FIRST_SLOT = 64
+#: What the disks of an LPAR leave of its first slots.
+_LEFT_SLOTS = (63, 62)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume that Cinder has mapped to a host.
+
+    :param id: Its uuid in Cinder.
+    :param kind: Its ``driver_volume_type``.
+    :param data: Where it is, in the form of its kind. It may hold secrets.
+    :param is_boot: Whether its server boots from it.
+    :param udid: The unique device id of its disk on Virtual I/O Servers, which
+        is the same on all of them; empty if it is unknown.
+    """
+
+    id: str
+    kind: str
+    data: Mapping[str, Any] = dataclasses.field(
+        default_factory=dict, compare=False, repr=False
+    )
+    is_boot: bool = False
+    udid: str = ''
+
+    def __str__(self) -> str:
+        return f'{"boot " * self.is_boot}volume {self.id}'
+
+    def with_udid(self, udid: str) -> 'Volume':
+        """Return the same with the unique device id of its disk."""
+        return dataclasses.replace(self, udid=udid)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Path:
+    """How a port of a host reaches a volume.
+
+    :param initiator: The host's port, in upper case and without colons.
+    :param target: The array's port, in the same form.
+    :param lun: The logical unit number.
+    """
+
+    initiator: str
+    target: str
+    lun: int
+
+
+def parse(
+    connection_info: Mapping[str, Any], *, is_boot: bool = False
+) -> Volume:
+    """Read what Cinder says about a volume.
+
+    :param connection_info: As Nova passes it to its driver.
+    :param is_boot: Whether its server boots from it.
+    :raises exception.VolumeRefused: No LPAR can have the volume as it is.
+    """
+    found = identify(connection_info, is_boot=is_boot)
+    reason = _refusal(connection_info, found.data)
+    if reason:
+        raise exception.VolumeRefused(volume=found.id, reason=reason)
+    return found
+
+
+def identify(
+    connection_info: Mapping[str, Any], *, is_boot: bool = False
+) -> Volume:
+    """Read which volume it is, also of one that is refused.
+
+    :param connection_info: As for :func:`parse`. Its ``serial`` is the id:
+        ``data`` may have another one, or none.
+    """
+    data = connection_info.get('data') or {}
+    return Volume(
+        id=str(connection_info.get('serial') or ''),
+        kind=str(connection_info.get('driver_volume_type') or ''),
+        data=data,
+        is_boot=is_boot,
+        udid=str(data.get(UDID_KEY) or ''),
+    )
+
+
+def _refusal(
+    connection_info: Mapping[str, Any], data: Mapping[str, Any]
+) -> str:
+    """Return why no LPAR can have a volume; empty if one can."""
+    if not connection_info.get('serial'):
+        return 'Nova does not tell its id'
+    if data.get('encrypted'):
+        return 'it is encrypted, and a PowerVM host does not decrypt it'
+    if connection_info.get('multiattach'):
+        return (
+            'it can be attached to several servers, which the driver does not '
+            'support'
+        )
+    if data.get('access_mode', 'rw') != 'rw':
+        return 'it is read-only, but a guest could write to it'
+    return ''
+
+
+def normal_wwpn(wwpn: str) -> str:
+    """Return a worldwide port name as the REST API has it."""
+    return wwpn.replace(':', '').strip().upper()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FibreChannel:
+    """Where a volume is in a storage area network.
+
+    :param luns: The logical unit number at each port of the array.
+    :param zones: The ports of the array for each port of the host that Cinder
+        has mapped the volume to; None if it does not say, for all.
+    """
+
+    luns: Mapping[str, int]
+    zones: Mapping[str, frozenset[str]] | None = None
+
+    @property
+    def initiators(self) -> frozenset[str]:
+        """The ports of the host that Cinder names; they may be none."""
+        return frozenset(self.zones or ())
+
+    def paths(self, wwpns: Iterable[str]) -> Iterator[Path]:
+        """Yield the paths from some ports of the host, in a fixed order."""
+        for initiator in sorted(map(normal_wwpn, wwpns)):
+            targets: Collection[str] = (
+                self.luns.keys()
+                if self.zones is None
+                else self.zones.get(initiator, ())
+            )
+            for target in sorted(targets):
+                if target in self.luns:
+                    yield Path(initiator, target, self.luns[target])
+
+
+def fibre_channel(volume: Volume) -> FibreChannel:
+    """Read where a volume is in a storage area network.
+
+    The forms are those that os-brick accepts: one port of the array or
+    several, with one unit number for all or one for each.
+
+    :raises exception.VolumeRefused: What Cinder says has another form.
+    """
+    data = volume.data
+    targets = data.get('target_wwns') or data.get('target_wwn') or ()
+    if isinstance(targets, str):
+        targets = [targets]
+    units = data.get('target_luns')
+    if not units:
+        units = [data.get('target_lun', 0)]
+    if len(units) == 1:
+        units = [*units] * len(targets)
+    try:
+        luns = {
+            normal_wwpn(target): int(unit)
+            for target, unit in zip(targets, units, strict=True)
+        }
+        mapped = data.get('initiator_target_map')
+        zones = mapped and {
+            normal_wwpn(initiator): frozenset(map(normal_wwpn, ports))
+            for initiator, ports in mapped.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        luns, zones = {}, None
+    if not luns:
+        raise exception.VolumeRefused(
+            volume=volume.id,
+            reason='Cinder does not say at which ports of the array it is, in '
+            'a form that the driver knows: see target_wwn, target_lun and '
+            'initiator_target_map in its connection information',
+        )
+    return FibreChannel(luns, zones or None)
+
+
+def choose_slot(
+    volume: Volume, number: int, limit: int, taken: Collection[int]
+) -> int | None:
+    """Choose the virtual slot of an LPAR for a volume on one server.
+
+    A boot volume has the slots that a root disk would have, to which the
+    guest's list of boot devices leads, so on every host.
+
+    :param volume: The volume.
+    :param number: Which of the Virtual I/O Servers it is, counted from 0.
+    :param limit: How many virtual slots the LPAR has, those from 0 on.
+    :param taken: Those that have an adapter.
+    :returns: The slot; None if none is free.
+    """
+    chosen = free_slots(limit, taken)
+    if volume.is_boot:
+        chosen = [*storage.virtual_slots(number)[:1], *chosen]
+    return next((slot for slot in chosen if slot not in taken), None)
+
+
+def free_slots(limit: int, taken: Collection[int]) -> list[int]:
+    """Return the free virtual slots of an LPAR for volumes, in their order.
+
+    :param limit: As for :func:`choose_slot`.
+    :param taken: As for :func:`choose_slot`.
+    """
+    return [
+        slot
+        for slot in (*range(_FIRST_SLOT, limit), *_LEFT_SLOTS)
+        if slot not in taken and slot < limit
+    ]

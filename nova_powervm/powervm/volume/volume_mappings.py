@@ -1,0 +1,336 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Physical volumes of Virtual I/O Servers, and their mappings to LPARs.
+
+Only these are touched here: virtual disks, logical units and media belong to
+the disk drivers, and :mod:`nova_powervm.powervm.disk.scsi_mappings`.
+"""
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+from oslo_log import log as logging
+from pypowervm import adapter as pvm_adapter
+from pypowervm import const
+from pypowervm import util
+from pypowervm.tasks import hdisk
+from pypowervm.tasks import partition as partition_tasks
+from pypowervm.wrappers import storage as pvm_storage
+from pypowervm.wrappers import virtual_io_server
+
+from nova_powervm import exception
+from nova_powervm.lpar import volumes
+from nova_powervm.powervm import rest_errors
+from nova_powervm.powervm import session
+from nova_powervm.powervm import system
+
+LOG = logging.getLogger(__name__)
+
+_VIOS = virtual_io_server.VIOS
+_XAG = (const.XAG.VIO_STOR, const.XAG.VIO_SMAP)
+_MIB = 1024**2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Disk:
+    """A physical volume of a server.
+
+    :param name: Such as hdisk3. Another server has another name for the same,
+        and a name is given again.
+    :param udid: The unique device id; empty if the server does not know it.
+    :param size: In bytes.
+    :param is_free: Whether nothing has it.
+    :param is_fibre_channel: Whether a port of the server leads to it.
+    :param reserve_policy: Such as SinglePath or NoReserve.
+    """
+
+    name: str
+    udid: str
+    size: int
+    is_free: bool
+    is_fibre_channel: bool
+    reserve_policy: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mapped:
+    """A physical volume that a server maps to a partition.
+
+    :param lpar_uuid: Upper-case uuid of the partition; empty if it is gone.
+    :param udid: The unique device id of the disk.
+    :param name: The name of the disk.
+    :param tag: What it was tagged with when it was mapped; empty for nothing.
+        A server may lose it.
+    """
+
+    lpar_uuid: str
+    udid: str
+    name: str
+    tag: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Server:
+    """A Virtual I/O Server, as one reading shows it.
+
+    :param uuid: Its uuid.
+    :param name: Its name.
+    :param answers: Whether it runs and can be told to do something.
+    :param wwpns: Its Fibre Channel ports, in upper case.
+    :param disks: Its physical volumes.
+    :param mapped: Those that it maps.
+    :param slots: Upper-case LPAR uuid -> the virtual slots of the LPAR whose
+        adapters are connected to this server.
+    """
+
+    uuid: str
+    name: str
+    answers: bool
+    wwpns: frozenset[str]
+    disks: tuple[Disk, ...]
+    mapped: tuple[Mapped, ...]
+    slots: dict[str, frozenset[int]]
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it shows nothing, as one that is off may do."""
+        return not (self.wwpns or self.disks or self.slots)
+
+    def disk(self, udid: str) -> Disk | None:
+        """Return its disk with a unique device id."""
+        return next((one for one in self.disks if one.udid == udid), None)
+
+
+class VolumeMappings:
+    """Reads and changes the mappings of physical volumes.
+
+    :param adapter: An adapter with a session that has logged on.
+    :param managed: The managed system.
+    """
+
+    def __init__(
+        self, adapter: pvm_adapter.Adapter, managed: system.RestSystem
+    ) -> None:
+        self._adapter = adapter
+        self._managed = managed
+        # Prevents conflicts between the threads of this service.
+        self._changing = threading.Lock()
+
+    @rest_errors.retried
+    def read(self) -> list[Server]:
+        """Read all servers of the host, in the order of their names."""
+        with rest_errors.translated('reading the Virtual I/O Servers'):
+            found = _VIOS.get(self._adapter, xag=_XAG)
+        active = {
+            server.uuid
+            for server in partition_tasks.get_active_vioses(
+                self._adapter, vios_wraps=found
+            )
+        }
+        return sorted(
+            (_server(one, answers=one.uuid in active) for one in found),
+            key=lambda server: (server.name, server.uuid),
+        )
+
+    def discover(
+        self, server: Server, paths: Sequence[volumes.Path]
+    ) -> tuple[str | None, str | None, str | None]:
+        """Have a server look for the disk at the end of paths.
+
+        pypowervm's ``discover_hdisk`` would delete the storage of partitions
+        that it takes for stale after a failure, so this does not call it.
+
+        :returns: The status (see pypowervm's ``LUAStatus``), the name of the
+            disk and its UDID, each None if there is none.
+        :raises exception.RestError: The server did not look.
+        """
+        try:
+            return self._discover(server, paths)
+        except exception.RestError:
+            # Its answer may have been lost, and to look again does no harm.
+            return self._discover(server, paths)
+
+    def _discover(
+        self, server: Server, paths: Sequence[volumes.Path]
+    ) -> tuple[str | None, str | None, str | None]:
+        with rest_errors.translated(f'discovering a disk on {server.name}'):
+            status, name, udid = hdisk.lua_recovery(
+                self._adapter,
+                server.uuid,
+                [hdisk.ITL(p.initiator, p.target, p.lun) for p in paths],
+            )
+        return status, name, udid
+
+    @rest_errors.retried_on_conflict
+    def map(
+        self, server: Server, lpar_uuid: str, disk: Disk, tag: str, slot: int
+    ) -> None:
+        """Map a disk to an LPAR, alone on its adapter, unless it is mapped.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :param tag: What to tag it with.
+        :param slot: The virtual slot of the LPAR.
+        :raises exception.RestError: The server refused, or has mapped another
+            disk.
+        """
+        action = f'mapping {disk.name} of {server.name} to LPAR {lpar_uuid}'
+        with self._changing, rest_errors.translated(action):
+            found = self._read(server)
+            if _find(found, lpar_uuid, disk.udid):
+                return
+            found.scsi_mappings.append(
+                virtual_io_server.VSCSIMapping.bld(
+                    self._adapter,
+                    None,
+                    lpar_uuid,
+                    pvm_storage.PV.bld(
+                        self._adapter, disk.name, udid=disk.udid, tag=tag
+                    ),
+                    lpar_slot_num=slot,
+                )
+            )
+            found = found.update(timeout=session.ANSWER_SECONDS)
+        if not _find(found, lpar_uuid, disk.udid):
+            raise exception.RestError(
+                action=action,
+                reason='the server does not show the mapping afterwards',
+            )
+
+    @rest_errors.retried_on_conflict
+    def unmap(
+        self, server: Server, is_doomed: Callable[[Mapped], bool]
+    ) -> None:
+        """Unmap disks, if there are such mappings."""
+        action = f'unmapping volumes of {server.name}'
+        with self._changing, rest_errors.translated(action):
+            found = self._read(server)
+            doomed = [
+                wrapper
+                for wrapper, mapped in _volumes(found)
+                if is_doomed(mapped)
+            ]
+            for wrapper in doomed:
+                found.scsi_mappings.remove(wrapper)
+            if doomed:
+                found.update(timeout=session.ANSWER_SECONDS)
+
+    def forget(self, server: Server, udids: Collection[str]) -> None:
+        """Have a server forget its disks with some UDIDs.
+
+        One that is mapped or otherwise in use stays. One that cannot be
+        forgotten does no harm, but is in the way of an administrator.
+        """
+        if not udids:
+            return
+        with rest_errors.translated(f'reading the disks of {server.name}'):
+            current = _server(
+                _VIOS.get(self._adapter, uuid=server.uuid, xag=_XAG),
+                answers=True,
+            )
+        mapped = {one.udid for one in current.mapped}
+        for disk in current.disks:
+            if (
+                disk.udid in udids
+                and disk.udid not in mapped
+                and disk.is_fibre_channel
+            ):
+                self._forget(server, disk)
+
+    def _forget(self, server: Server, disk: Disk) -> None:
+        try:
+            with rest_errors.translated(f'removing {disk.name}'):
+                hdisk.remove_hdisk(
+                    self._adapter,
+                    self._managed.wrapper.system_name,
+                    disk.name,
+                    server.uuid,
+                )
+        except exception.RestError as error:
+            LOG.warning(
+                'Virtual I/O Server %(server)s keeps %(disk)s, which nothing '
+                'uses any more: %(error)s. Remove it there with `rmdev -dev '
+                '%(disk)s`.',
+                {'server': server.name, 'disk': disk.name, 'error': error},
+            )
+
+    def _read(self, server: Server) -> virtual_io_server.VIOS:
+        return _VIOS.get(
+            self._adapter, uuid=server.uuid, xag=[const.XAG.VIO_SMAP]
+        )
+
+
+def _server(found: virtual_io_server.VIOS, *, answers: bool) -> Server:
+    slots: dict[str, set[int]] = {}
+    for mapping in found.scsi_mappings:
+        client = _client(mapping)
+        if client and mapping.client_adapter is not None:
+            slots.setdefault(client, set()).add(
+                mapping.client_adapter.lpar_slot_num
+            )
+    return Server(
+        uuid=found.uuid,
+        name=found.name,
+        answers=answers,
+        wwpns=frozenset(
+            volumes.normal_wwpn(port.wwpn) for port in found.pfc_ports
+        ),
+        disks=tuple(
+            Disk(
+                name=volume.name,
+                udid=volume.udid or '',
+                size=volume.capacity * _MIB,
+                is_free=volume.avail_for_use,
+                is_fibre_channel=volume.is_fc_backed,
+                reserve_policy=volume.element.findtext('ReservePolicy') or '',
+            )
+            for volume in found.phys_vols
+        ),
+        mapped=tuple(mapped for _, mapped in _volumes(found)),
+        slots={client: frozenset(of) for client, of in slots.items()},
+    )
+
+
+def _volumes(
+    found: virtual_io_server.VIOS,
+) -> Iterator[tuple[Any, Mapped]]:
+    """Yield the mappings of physical volumes of a server."""
+    for mapping in found.scsi_mappings:
+        disk = mapping.backing_storage
+        if isinstance(disk, pvm_storage.PV):
+            yield (
+                mapping,
+                Mapped(
+                    lpar_uuid=_client(mapping),
+                    udid=disk.udid or '',
+                    name=disk.name or '',
+                    tag=disk.tag or '',
+                ),
+            )
+
+
+def _find(found: virtual_io_server.VIOS, lpar_uuid: str, udid: str) -> bool:
+    return any(
+        (one.lpar_uuid, one.udid) == (lpar_uuid, udid)
+        for _, one in _volumes(found)
+    )
+
+
+def _client(mapping: Any) -> str:
+    """Return the upper-case uuid of a mapping's client, or an empty text."""
+    uuid = util.get_req_path_uuid(mapping.client_lpar_href or '')
+    return (uuid or '').upper()

@@ -1,0 +1,611 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The volume driver ``fibre_channel``: volumes by virtual SCSI.
+
+The Virtual I/O Servers reach a volume by their Fibre Channel ports, have it as
+a physical volume (hdisk), and map that to an LPAR. With several servers, the
+LPAR has a path through each.
+
+A volume is identified by its id, which its mappings are tagged with; then by
+the UDID that the host has found for it; then by a new discovery. The name of
+its disk never identifies it: it differs from server to server, and is given
+again.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NoReturn
+
+from oslo_log import log as logging
+from pypowervm.tasks import hdisk
+
+from nova_powervm import exception
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import volumes
+from nova_powervm.ops import volume_interfaces
+from nova_powervm.powervm import volume as volume_drivers
+from nova_powervm.powervm.volume import volume_mappings
+
+LOG = logging.getLogger(__name__)
+
+Server = volume_mappings.Server
+Volume = volumes.Volume
+
+#: Statuses of a discovery after which there is a disk. Of one that is in use
+#: it has still to be found out who uses it.
+_FOUND = (
+    hdisk.LUAStatus.DEVICE_AVAILABLE,
+    hdisk.LUAStatus.DEVICE_IN_USE,
+    hdisk.LUAStatus.FOUND_ITL_ERR,
+)
+_SINGLE_PATH = 'SinglePath'
+
+
+def load(
+    context: volume_drivers.Context,
+) -> volume_interfaces.VolumeDriver:
+    """Create the volume driver of a host."""
+    return VscsiVolumes(
+        volume_mappings.VolumeMappings(context.adapter, context.system),
+        context.settings.vios_paths_required,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Place:
+    """A server with the disk of a volume.
+
+    :param number: Which of the servers with ports it is, counted from 0.
+    """
+
+    server: Server
+    number: int
+    disk: volume_mappings.Disk
+
+
+class VscsiVolumes:
+    """Volumes that Virtual I/O Servers reach by Fibre Channel.
+
+    :param mappings: The physical volumes of the servers.
+    :param paths_required: How many servers have to find a volume at least.
+    """
+
+    def __init__(
+        self, mappings: volume_mappings.VolumeMappings, paths_required: int
+    ) -> None:
+        self._mappings = mappings
+        self._required = paths_required
+
+    def connector(self) -> Mapping[str, Any]:
+        """Return the ports of the servers.
+
+        A server that does not answer may have ports, too: Cinder maps the
+        volume to them, so that the path can be added when it is back.
+        """
+        servers = _with_ports(self._mappings.read())
+        if not any(server.answers for server in servers):
+            names = ', '.join(server.name for server in servers)
+            raise exception.VolumesImpossible(
+                where='',
+                reason=f'the Virtual I/O Servers {names} do not answer. Start '
+                'them, or check their RMC connections'
+                if servers
+                else 'no Virtual I/O Server has a Fibre Channel port',
+            )
+        return {
+            'wwpns': sorted(
+                wwpn.lower() for server in servers for wwpn in server.wwpns
+            )
+        }
+
+    def check_room(self, lpar: partition.Partition) -> None:
+        """Verify that an LPAR has a free virtual slot for each server."""
+        servers = self._mappings.read()
+        needed = len(_with_ports(servers))
+        free = volumes.free_slots(
+            lpar.virtual_slots, _taken(servers, lpar.uuid)
+        )
+        if len(free) < needed:
+            raise exception.VolumesImpossible(
+                where=f' to LPAR {lpar.name}',
+                reason=f'it has {len(free)} of {lpar.virtual_slots} virtual '
+                f'slots left for volumes, and one more volume needs {needed}. '
+                'Detach another volume. A new server gets as many slots as '
+                '[powervm]virtual_slots says',
+            )
+
+    def check(self, volume: Volume) -> None:
+        """Verify that the driver knows the form of the paths of a volume."""
+        volumes.fibre_channel(volume)
+
+    def connected(
+        self, lpar_uuid: str, wanted: Sequence[Volume]
+    ) -> dict[str, bool]:
+        """Return the volumes of an LPAR, and whether by all paths."""
+        servers = self._mappings.read()
+        found = {
+            one.tag: True
+            for server in servers
+            for one in server.mapped
+            if one.lpar_uuid == lpar_uuid and one.tag
+        }
+        for volume in wanted:
+            places = volumes.fibre_channel(volume)
+            having = [
+                server
+                for server in servers
+                if _mapping_of(server, volume, lpar_uuid)
+            ]
+            lacking = [
+                server
+                for server in servers
+                if server.answers
+                and server not in having
+                and any(places.paths(server.wwpns))
+            ]
+            found.pop(volume.id, None)
+            if having:
+                found[volume.id] = not lacking
+        return found
+
+    def find(self, volume: Volume, lpar_uuid: str) -> volume_interfaces.Found:
+        """Have all servers that answer find the disk of a volume."""
+        servers = _with_ports(self._mappings.read())
+        udids: dict[str, str] = {}
+        problems: list[str] = []
+        with self._forgotten_on_error(servers, udids):
+            for server in servers:
+                try:
+                    udids[server.uuid] = self._discover(
+                        server, volume, lpar_uuid
+                    )
+                except _NotFoundError as error:
+                    problems.append(str(error))
+            if len(udids) < self._required:
+                raise exception.VolumeMissing(
+                    volume=volume.id,
+                    found=len(udids),
+                    needed=self._required,
+                    reason='; '.join(problems),
+                )
+            found = self._placed(volume, lpar_uuid, udids)
+        for problem in problems:
+            LOG.warning(
+                '%(volume)s has no path through a Virtual I/O Server: '
+                '%(problem)s. Reboot the server hard later to add the path.',
+                {'volume': volume, 'problem': problem},
+            )
+        return found
+
+    @contextlib.contextmanager
+    def _forgotten_on_error(
+        self, servers: Sequence[Server], udids: Mapping[str, str]
+    ) -> Iterator[None]:
+        """Have servers forget what they have found, if it is not connected."""
+        try:
+            yield
+        except Exception:
+            for server in servers:
+                if server.uuid in udids:
+                    with _logged(f'{server.name} may keep a disk'):
+                        self._mappings.forget(server, [udids[server.uuid]])
+            raise
+
+    def _discover(self, server: Server, volume: Volume, lpar_uuid: str) -> str:
+        """Return the UDID of the disk that a server has found.
+
+        :raises _NotFoundError: It does not find one, and why.
+        """
+        if not server.answers:
+            raise _NotFoundError(f'{server.name} does not answer')
+        known = _mapping_of(server, volume, lpar_uuid)
+        if known:
+            return known.udid
+        paths = [*volumes.fibre_channel(volume).paths(server.wwpns)]
+        if not paths:
+            raise _NotFoundError(
+                f'Cinder has mapped it to none of the ports of {server.name} '
+                f'({_join(server.wwpns)})'
+            )
+        try:
+            status, name, udid = self._mappings.discover(server, paths)
+        except exception.RestUnreachable:
+            raise
+        except exception.RestError as error:
+            raise _NotFoundError(str(error)) from error
+        if status not in _FOUND or not name or not udid:
+            raise _NotFoundError(
+                f'{server.name} finds no disk (status {status}) from its '
+                f'ports {_join(one.initiator for one in paths)} at '
+                f'{_join(one.target for one in paths)}, LUN '
+                f'{_join(str(one.lun) for one in paths)}'
+            )
+        if status == hdisk.LUAStatus.FOUND_ITL_ERR:
+            # Usual: Cinder names each port with each target, of all fabrics.
+            LOG.info(
+                '%(server)s reaches %(volume)s (%(disk)s) by some of the '
+                '%(count)d paths that Cinder names.',
+                {
+                    'server': server.name,
+                    'volume': volume,
+                    'disk': name,
+                    'count': len(paths),
+                },
+            )
+        return udid
+
+    def _placed(
+        self, volume: Volume, lpar_uuid: str, udids: Mapping[str, str]
+    ) -> volume_interfaces.Found:
+        """Verify that an LPAR can have the disks that were found.
+
+        :raises exception.VolumeRefused: It cannot.
+        :raises exception.VolumeInUse: Somebody else has one.
+        """
+        if len({*udids.values()}) > 1:
+            raise exception.VolumeRefused(
+                volume=volume.id,
+                reason='the Virtual I/O Servers find different disks at its '
+                f'paths, with the UDIDs {", ".join(sorted(udids.values()))}',
+            )
+        places = []
+        servers = _with_ports(self._mappings.read())
+        for number, server in enumerate(servers):
+            if server.uuid not in udids:
+                continue
+            disk = server.disk(udids[server.uuid])
+            if disk is None:
+                raise exception.RestError(
+                    action=f'reading the disks of {server.name}',
+                    reason='it does not list what it has just found, with '
+                    f'UDID {udids[server.uuid]}',
+                )
+            _check_policy(volume, server, disk, len(servers))
+            _check_users(volume, server, disk, lpar_uuid)
+            places.append(_Place(server, number, disk))
+        return volume_interfaces.Found(
+            volume.with_udid(places[0].disk.udid), places
+        )
+
+    def connect(
+        self, found: volume_interfaces.Found, lpar: partition.Partition
+    ) -> None:
+        """Map the disks that were found to an LPAR, by each server."""
+        volume = found.volume
+        taken = _taken(self._mappings.read(), lpar.uuid)
+        new: list[_Place] = []
+        try:
+            for place in found.handle:
+                if not _mapping_of(place.server, volume, lpar.uuid):
+                    new.append(place)
+                    self._map(place, volume, lpar, taken)
+        except Exception:
+            for place in new:
+                with _logged(f'{place.server.name} may keep a mapping'):
+                    self._mappings.unmap(
+                        place.server,
+                        lambda one: _is_mapping_of(one, volume, lpar.uuid),
+                    )
+            with _logged('Virtual I/O Servers may keep the disks'):
+                self.forget(found)
+            raise
+
+    def forget(self, found: volume_interfaces.Found) -> None:
+        """Have servers forget the disks that are mapped to nobody."""
+        for place in found.handle:
+            self._mappings.forget(place.server, [place.disk.udid])
+
+    def _map(
+        self,
+        place: _Place,
+        volume: Volume,
+        lpar: partition.Partition,
+        taken: set[int],
+    ) -> None:
+        """Map a disk at a slot that is not taken, and take it."""
+        # What a partition that was deleted outside of Nova has left.
+        if any(_is_left(one, volume) for one in place.server.mapped):
+            self._mappings.unmap(
+                place.server, lambda one: _is_left(one, volume)
+            )
+        slot = volumes.choose_slot(
+            volume, place.number, lpar.virtual_slots, taken
+        )
+        if slot is None:
+            raise exception.VolumesImpossible(
+                where=f' to LPAR {lpar.name}',
+                reason=f'none of its {lpar.virtual_slots} virtual slots is '
+                'left for volumes. A new server gets as many as '
+                '[powervm]virtual_slots says',
+            )
+        taken.add(slot)
+        self._mappings.map(
+            place.server, lpar.uuid, place.disk, volume.id, slot
+        )
+
+    def disconnect(self, volume: Volume, lpar_uuid: str) -> None:
+        """Unmap a volume on all servers, and have them forget its disks."""
+        servers = self._mappings.read()
+        volume = self._identified(volume, servers, lpar_uuid)
+        _check_answers(servers, lpar_uuid, [volume], all_volumes=False)
+        for server in servers:
+            doomed = [
+                one
+                for one in server.mapped
+                if _is_mapping_of(one, volume, lpar_uuid)
+            ]
+            self._drop(
+                server, doomed, {one.udid for one in doomed} | {volume.udid}
+            )
+
+    def _identified(
+        self, volume: Volume, servers: Sequence[Server], lpar_uuid: str
+    ) -> Volume:
+        """Discover which disk a volume is, if nothing else tells it."""
+        if volume.udid or any(
+            _mapping_of(server, volume, lpar_uuid) for server in servers
+        ):
+            return volume
+        for server in servers:
+            if any(
+                one.lpar_uuid == lpar_uuid and not one.tag
+                for one in server.mapped
+            ):
+                with contextlib.suppress(
+                    _NotFoundError, exception.VolumeRefused
+                ):
+                    return volume.with_udid(
+                        self._discover(server, volume, lpar_uuid)
+                    )
+        return volume
+
+    def check_removal(
+        self, lpar_uuid: str, wanted: Collection[Volume] = ()
+    ) -> bool:
+        """Return whether servers have disks for an LPAR.
+
+        :raises exception.VolumeHeld: One of them does not answer.
+        """
+        servers = self._mappings.read()
+        _check_answers(servers, lpar_uuid, wanted, all_volumes=True)
+        return any(
+            _doomed(server, lpar_uuid, wanted)
+            or any(map(server.disk, _udids(wanted)))
+            for server in servers
+        )
+
+    def remove(self, lpar_uuid: str, wanted: Collection[Volume] = ()) -> None:
+        """Unmap all physical volumes of an LPAR, and forget the disks."""
+        servers = self._mappings.read()
+        _check_answers(servers, lpar_uuid, wanted, all_volumes=True)
+        for server in servers:
+            doomed = _doomed(server, lpar_uuid, wanted)
+            self._drop(
+                server,
+                doomed,
+                {one.udid for one in doomed} | _udids(wanted),
+            )
+
+    def _drop(
+        self,
+        server: Server,
+        doomed: Collection[volume_mappings.Mapped],
+        udids: Collection[str],
+    ) -> None:
+        """Unmap some disks of a server, and have it forget them."""
+        if doomed:
+            self._mappings.unmap(server, lambda one: one in doomed)
+        if any(server.disk(udid) for udid in udids if udid):
+            self._mappings.forget(server, udids)
+
+    def resize(self, volume: Volume, lpar_uuid: str) -> int:
+        """Have each server look at a volume again, and return its size."""
+        servers = [
+            server
+            for server in self._mappings.read()
+            if _mapping_of(server, volume, lpar_uuid)
+        ]
+        paths = volumes.fibre_channel(volume)
+        for server in servers:
+            self._mappings.discover(server, [*paths.paths(server.wwpns)])
+        sizes = [
+            disk.size
+            for server in self._mappings.read()
+            if (mapped := _mapping_of(server, volume, lpar_uuid))
+            and (disk := server.disk(mapped.udid))
+        ]
+        if not sizes:
+            raise exception.VolumeMissing(
+                volume=volume.id,
+                found=0,
+                needed=self._required,
+                reason=f'none maps it to LPAR {lpar_uuid}',
+            )
+        return min(sizes)
+
+
+class _NotFoundError(Exception):
+    """A server does not find a volume, for a reason."""
+
+
+@contextlib.contextmanager
+def _logged(consequence: str) -> Iterator[None]:
+    """Log an error while another one is on its way."""
+    try:
+        yield
+    except exception.PowerVMError as error:
+        LOG.error('%s of a volume: %s', consequence, error)
+
+
+def _join(values: Iterable[str]) -> str:
+    return ', '.join(sorted({*values}))
+
+
+def _with_ports(servers: Sequence[Server]) -> list[Server]:
+    return [server for server in servers if server.wwpns]
+
+
+def _taken(servers: Sequence[Server], lpar_uuid: str) -> set[int]:
+    """Return the virtual slots of an LPAR that have an adapter for storage."""
+    return {slot for one in servers for slot in one.slots.get(lpar_uuid, ())}
+
+
+def _udids(wanted: Collection[Volume]) -> set[str]:
+    return {volume.udid for volume in wanted if volume.udid}
+
+
+def _is_left(one: volume_mappings.Mapped, volume: Volume) -> bool:
+    """Return whether a partition that is gone has left a mapping."""
+    return not one.lpar_uuid and one.tag == volume.id
+
+
+def _is_mapping_of(
+    one: volume_mappings.Mapped, volume: Volume, lpar_uuid: str
+) -> bool:
+    if one.lpar_uuid != lpar_uuid:
+        return _is_left(one, volume)
+    return one.tag == volume.id or (
+        not one.tag and bool(volume.udid) and one.udid == volume.udid
+    )
+
+
+def _mapping_of(
+    server: Server, volume: Volume, lpar_uuid: str
+) -> volume_mappings.Mapped | None:
+    """Return the mapping by which an LPAR has a volume, if any."""
+    return next(
+        (
+            one
+            for one in server.mapped
+            if one.lpar_uuid == lpar_uuid
+            and _is_mapping_of(one, volume, lpar_uuid)
+        ),
+        None,
+    )
+
+
+def _doomed(
+    server: Server, lpar_uuid: str, wanted: Collection[Volume]
+) -> list[volume_mappings.Mapped]:
+    """Return the mappings of an LPAR, which may have been deleted."""
+    return [
+        one
+        for one in server.mapped
+        if one.lpar_uuid == lpar_uuid
+        or any(_is_left(one, volume) for volume in wanted)
+    ]
+
+
+def _check_answers(
+    servers: Sequence[Server],
+    lpar_uuid: str,
+    wanted: Collection[Volume],
+    *,
+    all_volumes: bool,
+) -> None:
+    """Verify that no server keeps a mapping because it does not answer.
+
+    The place of the volume on the array can be another one's soon, to which
+    the mapping would lead then. A server that is off may show nothing of what
+    it has; but Cinder says to which ports it has mapped a volume.
+
+    :param wanted: The volumes that are known.
+    :param all_volumes: Whether all others of the LPAR count, too.
+    :raises exception.VolumeHeld: One may keep a mapping.
+    """
+    shown = {wwpn for server in servers for wwpn in server.wwpns}
+    for server in servers:
+        if server.answers:
+            continue
+        for volume in wanted:
+            if any(
+                _is_mapping_of(one, volume, lpar_uuid) for one in server.mapped
+            ):
+                _hold(volume.id, server, 'connects it')
+            if server.is_blank and _initiators(volume) - shown:
+                _hold(volume.id, server, 'may connect it')
+        for one in server.mapped if all_volumes else ():
+            if one.lpar_uuid == lpar_uuid:
+                _hold(one.tag or one.udid, server, 'connects it')
+
+
+def _hold(volume: str, server: Server, reason: str) -> NoReturn:
+    raise exception.VolumeHeld(
+        volume=volume, server=server.name, reason=reason
+    )
+
+
+def _initiators(volume: Volume) -> frozenset[str]:
+    try:
+        return volumes.fibre_channel(volume).initiators
+    except exception.VolumeRefused:
+        return frozenset()
+
+
+def _check_policy(
+    volume: Volume,
+    server: Server,
+    disk: volume_mappings.Disk,
+    count: int,
+) -> None:
+    """Refuse a disk that only one of several servers could open."""
+    if count > 1 and disk.reserve_policy == _SINGLE_PATH:
+        raise exception.VolumeRefused(
+            volume=volume.id,
+            reason=f'its disk {disk.name} of {server.name} has the reserve '
+            f'policy {_SINGLE_PATH}, with which this server would lock the '
+            'other out. Have each server give new disks another one (`rules '
+            '-o modify -t disk/fcp/mpioosdisk -a reserve_policy=no_reserve`, '
+            'then `rulescfgset`), and try again',
+        )
+
+
+def _check_users(
+    volume: Volume,
+    server: Server,
+    disk: volume_mappings.Disk,
+    lpar_uuid: str,
+) -> None:
+    """Refuse a disk that anybody but the LPAR has.
+
+    :raises exception.VolumeInUse: Somebody else has it.
+    """
+    users = [one for one in server.mapped if one.udid == disk.udid]
+    for one in users:
+        if _is_mapping_of(one, volume, lpar_uuid):
+            continue
+        if one.lpar_uuid == lpar_uuid:
+            holder = f'LPAR {lpar_uuid} has it as volume {one.tag or "-"}'
+        elif one.lpar_uuid:
+            holder = f'it is mapped to LPAR {one.lpar_uuid}'
+        else:
+            holder = 'it is mapped to a partition that is gone'
+        raise exception.VolumeInUse(
+            volume=volume.id,
+            disk=disk.name,
+            server=server.name,
+            holder=holder,
+        )
+    if not users and not disk.is_free:
+        raise exception.VolumeInUse(
+            volume=volume.id,
+            disk=disk.name,
+            server=server.name,
+            holder='a volume group or a pool has it',
+        )

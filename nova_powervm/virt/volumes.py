@@ -1,0 +1,239 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Connects the volumes of instances to their LPARs, as Nova asks for it."""
+
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+import nova.conf
+from nova import context as nova_context
+from nova import objects
+from nova.compute import utils as compute_utils
+from nova.compute import vm_states
+from nova.objects import fields
+from nova.virt import driver
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import spec
+from nova_powervm.lpar import volumes
+from nova_powervm.ops import apply
+from nova_powervm.ops import interfaces
+from nova_powervm.ops import volumes as volume_ops
+from nova_powervm.virt import device_tags
+from nova_powervm.virt import record_changes
+from nova_powervm.virt import translation
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+
+class InstanceVolumes:
+    """Attaches volumes to instances, and detaches them.
+
+    :param lpars: Makes LPARs what they should be.
+    :param connects: Connects volumes to LPARs.
+    :param partitions: The host's LPARs.
+    """
+
+    def __init__(
+        self,
+        lpars: apply.LparOps,
+        connects: volume_ops.VolumeOps,
+        partitions: interfaces.Partitions,
+    ) -> None:
+        self._lpars = lpars
+        self._volumes = connects
+        self._partitions = partitions
+
+    def connector(self, instance: Any) -> dict[str, Any]:
+        """Describe this host to Cinder, which maps a volume to it then.
+
+        Nova asks for this first, so whatever is refused here leaves nothing
+        behind. It also asks for an instance that has no LPAR here yet.
+
+        :raises exception.VolumesImpossible: The instance can have no further
+            volume now.
+        """
+        if instance.vm_state == vm_states.RESIZED:
+            raise exception.VolumesImpossible(
+                where='',
+                reason='the server awaits the confirmation of a move, and '
+                'servers with volumes cannot be moved back. Confirm or revert '
+                'it first',
+            )
+        found = self._volumes.connector()
+        lpar = self._partitions.find(translation.lpar_of(instance))
+        if lpar is not None:
+            if lpar.obstacle:
+                raise exception.VolumesImpossible(
+                    where=f' to LPAR {lpar.name} while it runs',
+                    reason=f'{lpar.obstacle.rstrip(".")}. Stop the server '
+                    'first',
+                )
+            self._volumes.check_room(lpar)
+        return {
+            'host': CONF.host,
+            'ip': CONF.my_ip,
+            'multipath': True,
+            'platform': fields.Architecture.PPC64LE,
+            'os_type': 'linux',
+            'do_local_attach': False,
+            **found,
+        }
+
+    def attach(
+        self, context: Any, instance: Any, connection_info: Any
+    ) -> None:
+        """Connect a volume that Cinder has mapped to this host.
+
+        :raises exception.PowerVMError: The volume is refused, or is not
+            found; nothing of it is left on this host.
+        """
+        volume = volumes.parse(connection_info)
+        done = self._run(operations.ATTACH_VOLUME, instance, volume)
+        _note(connection_info, done.udids)
+        try:
+            device_tags.record(context, instance, instance.get_network_info())
+        except Exception:
+            # The guest finds the volume without its tag.
+            LOG.exception(
+                'The tag of %s is not recorded.', volume, instance=instance
+            )
+
+    def detach(self, instance: Any, connection_info: Any) -> None:
+        """Disconnect a volume, if it is connected, also without an LPAR.
+
+        :raises exception.VolumeHeld: A Virtual I/O Server that may connect it
+            does not answer.
+        """
+        self._run(
+            operations.DETACH_VOLUME,
+            instance,
+            volumes.identify(connection_info),
+        )
+
+    def _run(
+        self,
+        operation: operations.Operation,
+        instance: Any,
+        volume: volumes.Volume,
+    ) -> apply.Outcome:
+        return self._lpars.run(
+            operation, spec.Wanted(instance.uuid, volumes=(volume,))
+        )
+
+    def extend(self, instance: Any, connection_info: Any, size: int) -> None:
+        """Have the host see the new size of a volume.
+
+        :param size: The size in bytes.
+        :raises exception.VolumeNotExtended: It sees a smaller one.
+        """
+        self._volumes.resize(
+            volumes.parse(connection_info), translation.lpar_of(instance), size
+        )
+
+
+def _attached(block_device_info: Any) -> Iterator[tuple[Any, bool]]:
+    """Yield Nova's records of volumes, and whether one is the root disk."""
+    for disk in driver.block_device_info_get_mapping(block_device_info):
+        yield disk, disk.get('boot_index') == 0
+
+
+def parse_all(block_device_info: Any) -> tuple[volumes.Volume, ...]:
+    """Describe the volumes of an instance.
+
+    :param block_device_info: As Nova passes it to the driver.
+    :raises exception.VolumeRefused: No LPAR can have one of them.
+    """
+    return tuple(
+        volumes.parse(disk['connection_info'], is_boot=is_boot)
+        for disk, is_boot in _attached(block_device_info)
+    )
+
+
+def identify_all(block_device_info: Any) -> tuple[volumes.Volume, ...]:
+    """Tell which volumes an instance has, also those that are refused."""
+    return tuple(
+        volumes.identify(disk['connection_info'] or {}, is_boot=is_boot)
+        for disk, is_boot in _attached(block_device_info)
+    )
+
+
+def boot_volume(block_device_info: Any) -> Any:
+    """Return Nova's record of the volume that is the root disk, if any."""
+    return next(
+        (disk for disk, is_boot in _attached(block_device_info) if is_boot),
+        None,
+    )
+
+
+def is_volume_backed(instance: Any) -> bool:
+    """Ask Nova's database whether a volume is the root disk."""
+    return bool(
+        compute_utils.is_volume_backed_instance(
+            nova_context.get_admin_context(), instance
+        )
+    )
+
+
+def recorded_ids(instance: Any) -> frozenset[str]:
+    """Return the ids of all volumes that Nova has for an instance.
+
+    They include those that are just being attached or detached.
+    """
+    disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
+        nova_context.get_admin_context(), instance.uuid
+    )
+    return frozenset(disk.volume_id for disk in disks if disk.is_volume)
+
+
+def record(block_device_info: Any, udids: Mapping[str, str]) -> None:
+    """Record what the host has found volumes as, in Nova's records of them.
+
+    A server that loses the tags of its mappings is told by this which is
+    which. Without it, the driver has to look for the volume again.
+
+    :param udids: Volume id -> unique device id.
+    """
+    for disk, _ in _attached(block_device_info):
+        connection_info = disk['connection_info']
+        if _note(connection_info, udids):
+            record_changes.save_volume(disk)
+
+
+def _note(connection_info: Any, udids: Mapping[str, str]) -> bool:
+    """Note the UDID of a volume; return whether it was unknown."""
+    udid = udids.get(connection_info.get('serial'))
+    data = connection_info.get('data')
+    if not udid or data is None or data.get(volumes.UDID_KEY) == udid:
+        return False
+    data[volumes.UDID_KEY] = udid
+    return True
+
+
+def refuse_move(block_device_info: Any) -> None:
+    """Refuse to move an instance with volumes.
+
+    :raises exception.MoveRefused: It has some.
+    """
+    ids = [volume.id for volume in identify_all(block_device_info)]
+    if ids:
+        raise exception.MoveRefused(
+            reason=f'it has the volumes {", ".join(ids)}, and the driver does '
+            'not move volumes yet. Detach them first; a server that boots '
+            'from a volume can be deleted without it, and built again '
+            'elsewhere'
+        )

@@ -1,0 +1,278 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Volumes of servers on real Nova.
+
+What each fault and each way to find or not to find a volume does on the host,
+is in ``tests/ops/test_volumes.py``.
+"""
+
+import contextlib
+
+from nova import context as nova_context
+from nova import objects
+from nova import utils
+from oslo_utils import uuidutils
+
+from nova_powervm.lpar import volumes as lpar_volumes
+from powervm_emulator import worlds
+from tests.emulator import san
+from tests.functional import volumes
+
+
+class VolumesTest(volumes.VolumesTestCase):
+    def setUp(self):
+        super().setUp()
+        self.start_host(world=san.add_to(worlds.default()))
+
+    def test_servers_have_volumes(self):
+        self.tell_stories()
+
+    def forget(self):
+        super().forget()
+        self.assert_no_volumes()
+
+    def story_volume_is_attached_extended_and_detached(self):
+        volume = uuidutils.generate_uuid()
+        server = self.boot({})
+        self.attach(server, volume)
+
+        self.assertEqual([64, 65], self.slots(server))
+        (disk,) = self.records(server)
+        self.assertTrue(
+            disk.connection_info.find(f'"{lpar_volumes.UDID_KEY}": "01M0l')
+            > 0,
+            disk.connection_info,
+        )
+
+        self.extend(server, volume, 2, 'success')
+        self.cinder.sizes[volume] = 3
+        event = self.extend(server, volume, 3, 'error', published=False)
+        self.assertIn('Restart the guest', event['details'])
+
+        self.detach(server, volume)
+        self.assert_no_volumes()
+        self.assertEqual('running', self.lpar(server).state)
+
+    def records(self, server):
+        """Return Nova's records of the volumes of a server."""
+        disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
+            nova_context.get_admin_context(), server['id']
+        )
+        return [disk for disk in disks if disk.is_volume]
+
+    def extend(self, server, volume, size, expected, published=True):
+        """Extend a volume; return the event that ends this."""
+        self.cinder.sizes[volume] = size
+        if published:
+            self.cinder.publish()
+        events = [
+            {
+                'name': 'volume-extended',
+                'server_uuid': server['id'],
+                'tag': volume,
+            }
+        ]
+        self.admin_api.api_post(
+            '/os-server-external-events', {'events': events}
+        )
+        return self._wait_for_instance_action_event(
+            server, 'extend_volume', 'compute_extend_volume', expected
+        )
+
+    def story_volume_that_is_not_found_is_available_again(self):
+        volume = uuidutils.generate_uuid()
+        server = self.boot({})
+        self.cinder.told[volume] = {
+            'driver_volume_type': 'fibre_channel',
+            'data': {'target_wwn': [*san.TARGETS], 'target_lun': 7},
+        }
+        event = self.attach(server, volume, 'error')
+
+        self.assertIn('is found by 0 Virtual I/O Server(s)', event['details'])
+        self.assertEqual([], self.api.get_server_volumes(server['id']))
+        self.assert_no_volumes()
+
+    def story_running_guest_without_rmc_is_refused_before_cinder_acts(self):
+        server = self.boot({})
+        name = server['OS-EXT-SRV-ATTR:instance_name']
+        self.control().set_partition(name, rmc_state='inactive')
+        event = self.attach(server, uuidutils.generate_uuid(), 'error')
+
+        self.assertIn('Stop the server first', event['details'])
+        self.assertEqual([], self.api.get_server_volumes(server['id']))
+        self.assertEqual({}, {**self.cinder.volumes})
+
+    def story_volume_stays_while_a_server_with_a_path_is_down(self):
+        volume = uuidutils.generate_uuid()
+        server = self.boot({})
+        self.attach(server, volume)
+        with self.vios2_down():
+            event = self.detach(server, volume, 'error')
+            self.assertIn('vios2 does not answer', event['details'])
+            self.assertEqual([64, 65], self.slots(server))
+            self.assertEqual([volume], self.cinder.mapped())
+            self.api.delete_server(server['id'])
+            self._wait_for_state_change(server, 'ERROR')
+            self.assertEqual('running', self.lpar(server).state)
+        self._delete_server({'id': server['id'], 'status': 'ERROR'})
+        self.assert_no_volumes()
+
+    @contextlib.contextmanager
+    def vios2_down(self):
+        self.control().set_partition('vios2', state='not activated')
+        yield
+        self.control().set_partition(
+            'vios2', state='running', rmc_state='active'
+        )
+
+    def story_server_with_a_device_boots_from_a_volume(self):
+        more = uuidutils.generate_uuid()
+        server = self.boot_from_volume(more)
+
+        self.assertEqual([32, 48, 64, 65], self.slots(server))
+        self.assertEqual([], self.disks())
+        self.assert_has_device(server)
+        self.assertEqual('running', self.lpar(server).state)
+
+        # What somebody has removed comes back.
+        for udid in {*self.connected(server)['vios1'].values()}:
+            self.unmap(server, udid)
+        self._reboot_server(server, hard=True)
+        self.assertEqual([32, 48, 64, 65], self.slots(server))
+
+        self._delete_server(server)
+        self.assert_no_volumes()
+        self.assertIsNone(self.lpar(server))
+
+    def assert_has_device(self, server):
+        """Assert that a server has the one device that it asked for."""
+        (index,) = self.allocated_slots(server)
+        self.assertEqual({index: True}, self.lpar(server).slots)
+
+    def unmap(self, server, udid):
+        """Unmap a volume on both servers, as an administrator does."""
+        driver = self.computes['host1'].manager.driver
+        driver.services.operations.volumes.disconnect(
+            lpar_volumes.Volume('', '', udid=udid), self.lpar_uuid(server)
+        )
+
+    def story_rebuilt_servers_keep_their_volumes(self):
+        volume = uuidutils.generate_uuid()
+        server = self.boot({})
+        self.attach(server, volume)
+        image = self.create_image(b'another' * 1000)
+        self._rebuild_server(server, image)
+
+        self.assertEqual([64, 65], self.slots(server))
+        self.assertEqual([volume], self.cinder.mapped())
+
+    def story_boot_volume_is_written_anew(self):
+        server = self.boot_from_volume()
+        image = self.create_image(b'another' * 1000)
+        with utils.temporary_mutation(self.api, microversion='2.93'):
+            self.api.post_server_action(
+                server['id'], {'rebuild': {'imageRef': image}}
+            )
+            self.await_found(
+                lambda: self.reimaged(server), 'no volume is reimaged'
+            )
+        self._wait_for_server_parameter(
+            server, {'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
+        )
+
+        self.assertEqual([32, 48], self.slots(server))
+        self.assert_has_device(server)
+
+    def reimaged(self, server):
+        """Tell Nova that Cinder has written the volume, if it waits."""
+        events = [
+            {
+                'name': 'volume-reimaged',
+                'server_uuid': server['id'],
+                'tag': volumes.BOOT_VOLUME,
+            }
+        ]
+        waiting = self.computes['host1'].manager.instance_events._events
+        if not waiting.get(server['id']):
+            return False
+        self.admin_api.api_post(
+            '/os-server-external-events', {'events': events}
+        )
+        return True
+
+    def story_server_with_a_boot_volume_is_shelved_without_an_image(self):
+        server = self.boot_from_volume(extra_specs={})
+        self.api.post_server_action(server['id'], {'shelve': None})
+        self._wait_for_state_change(server, 'SHELVED_OFFLOADED')
+        self.assert_no_volumes()
+        self.assertIsNone(self.lpar(server))
+
+        self.api.post_server_action(server['id'], {'unshelve': None})
+        self._wait_for_state_change(server, 'ACTIVE')
+        self.assertEqual([32, 48], self.slots(server))
+
+    def story_stopped_server_starts_with_its_volumes(self):
+        server = self.boot({})
+        self._stop_server(server)
+        self.attach(server, uuidutils.generate_uuid())
+        self._start_server(server)
+        self.assertEqual([64, 65], self.slots(server))
+
+
+class MovesTest(volumes.VolumesTestCase):
+    """Servers with volumes stay where they are, as they were."""
+
+    def setUp(self):
+        super().setUp()
+        self.flags(allow_resize_to_same_host=True)
+        self.start_host(world=san.add_to(worlds.default()))
+        self.server = self.boot({})
+        self.volume = uuidutils.generate_uuid()
+        self.attach(self.server, self.volume)
+
+    def test_resize_is_refused_while_the_guest_runs(self):
+        flavor = self.make_flavor(memory_mb=1024)
+        self.control().clear_journal()
+        self.api.post_server_action(
+            self.server['id'], {'resize': {'flavorRef': flavor}}
+        )
+        event = self._wait_for_instance_action_event(
+            self.server, 'resize', 'compute_resize_instance', 'error'
+        )
+
+        self.assertIn('does not move volumes yet', event['details'])
+        self.assertEqual([], self.jobs())
+        self.assertEqual('running', self.lpar(self.server).state)
+        self.assertEqual([64, 65], self.slots(self.server))
+        self.assertEqual([self.volume], self.cinder.mapped())
+
+    def test_evacuation_is_refused_before_anything_is_built(self):
+        world = san.add_to(worlds.default())
+        (system,) = world['systems']
+        system['serial'] = 'EMU0002'
+        for slot in system['slots']:
+            for port in slot.get('fibre_channel_ports', ()):
+                port['wwpn'] = port['wwpn'].replace('90FA', '90FB')
+        self.start_host('host2', world=world)
+        self.computes['host1'].stop()
+        self.admin_api.put_service_force_down(
+            self.computes['host1'].service_ref.uuid, True
+        )
+        self.api.post_server_action(self.server['id'], {'evacuate': {}})
+        server = self._wait_for_state_change(self.server, 'ERROR')
+
+        self.assertIn('does not move volumes yet', self.fault(server))
+        self.assertEqual([self.volume], self.cinder.mapped())
+        self.assertIsNone(self.lpar(server, 'host2'))
+        self.assertEqual([], self.array_disks('host2'))
+        self.assertEqual([64, 65], self.slots(server))

@@ -1,0 +1,211 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Nova's fixture of Cinder, with an array that the emulated hosts reach."""
+
+import copy
+
+from nova.tests import fixtures as nova_fixtures
+from oslo_utils import units
+
+from tests.emulator import san
+from tests.functional import base
+
+#: A volume with an image, which Nova's fixture can write anew.
+BOOT_VOLUME = nova_fixtures.CinderFixture.IMAGE_BACKED_VOL
+
+
+class ArrayFixture(nova_fixtures.CinderFixture):
+    """Maps a volume to the ports that a connector names, and to no others.
+
+    What it tells Nova is never read by the array: a volume is at the next unit
+    number of a host.
+
+    :param case: The test case.
+    :param apply: Makes the array that is described the truth.
+    :ivar sizes: Sizes of volumes in GB, by their ids; 1 for others.
+    :ivar told: What Nova is told instead of the truth, by volume id.
+    """
+
+    def __init__(self, case, apply):
+        super().__init__(case)
+        self._apply = apply
+        self._luns = {}
+        self.sizes = {}
+        self.told = {}
+
+    def uid(self, volume_id):
+        """Return the uid of a volume."""
+        return volume_id.replace('-', '').upper()
+
+    def mapped(self):
+        """Return the ids of volumes that the array maps to some host."""
+        return sorted(
+            volume_id
+            for volume_id, found in self.volume_to_attachment.items()
+            if any(each.get('connector') for each in found.values())
+        )
+
+    def publish(self):
+        """Map what has an attachment with a connector."""
+        array = san.array()
+        array |= {'hosts': [], 'volumes': [], 'maps': []}
+        for volume_id in self.mapped():
+            found = self.volume_to_attachment[volume_id]
+            array['volumes'].append(
+                {
+                    'name': volume_id,
+                    'uid': self.uid(volume_id),
+                    'size': self.sizes.get(volume_id, 1) * units.Gi,
+                }
+            )
+            for attachment in found.values():
+                connector = attachment.get('connector')
+                if connector:
+                    array['hosts'].append(
+                        {
+                            'name': attachment['id'],
+                            'wwpns': connector['wwpns'],
+                        }
+                    )
+                    array['maps'].append(
+                        {
+                            'host': attachment['id'],
+                            'volume': volume_id,
+                            'lun': self._lun(volume_id),
+                        }
+                    )
+        self._apply(array)
+
+    def _lun(self, volume_id):
+        return self._luns.setdefault(volume_id, len(self._luns))
+
+    def _find_connection_info(self, volume_id, attachment_id):
+        attachment = self.volume_to_attachment[volume_id][attachment_id]
+        connector = attachment.get('connector') or {'wwpns': []}
+        told = {
+            'driver_volume_type': 'fibre_channel',
+            'data': {
+                'volume_id': 'not its id',
+                'target_wwn': [*san.TARGETS],
+                'target_lun': self._lun(volume_id),
+                'initiator_target_map': {
+                    wwpn: [*san.TARGETS] for wwpn in connector['wwpns']
+                },
+            },
+        }
+        return copy.deepcopy(self.told.get(volume_id, told))
+
+    def fake_attachment_update(self, context, attachment_id, connector, *rest):
+        """Map a volume."""
+        answer = super().fake_attachment_update(
+            context, attachment_id, connector, *rest
+        )
+        self.publish()
+        return answer
+
+    def fake_attachment_delete(self, context, attachment_id):
+        """Unmap a volume."""
+        super().fake_attachment_delete(context, attachment_id)
+        self.publish()
+
+    def fake_get(self, context, volume_id, microversion=None):
+        """Return a volume with its size."""
+        found = super().fake_get(context, volume_id, microversion)
+        return found | {'size': self.sizes.get(volume_id, 1)}
+
+
+class VolumesTestCase(base.PowerVMTestCase):
+    """Starts hosts with two Virtual I/O Servers that reach an array."""
+
+    def setUp(self):
+        super().setUp()
+        self.cinder = self.useFixture(ArrayFixture(self, self._set_san))
+
+    def _set_san(self, array):
+        for name in self.hosts:
+            self.control(name).set_san([array])
+
+    def connected(self, server, host='host1'):
+        """Return slot -> uid of the volumes of a server, by VIOS."""
+        name = server['OS-EXT-SRV-ATTR:instance_name']
+        return {
+            partition['name']: {
+                mapping['client_slot']: mapping['udid']
+                for mapping in partition['scsi_mappings']
+                if mapping['client'] == name
+                and mapping['kind'] == 'PhysicalVolume'
+            }
+            for partition in self.host_state(host)['partitions']
+            if 'scsi_mappings' in partition
+        }
+
+    def slots(self, server, host='host1'):
+        """Return the virtual slots of the volumes of a server, sorted."""
+        found = self.connected(server, host)
+        return sorted(slot for of in found.values() for slot in of)
+
+    def array_disks(self, host='host1'):
+        """Return the disks of the array on both servers of a host."""
+        return [
+            disk['name']
+            for partition in self.host_state(host)['partitions']
+            for disk in partition.get('physical_volumes', ())
+            if disk['udid'].startswith('01M0lCTTIxNDUx')
+        ]
+
+    def assert_no_volumes(self, host='host1'):
+        """Assert that neither the host nor the array has one connected."""
+        self.assertEqual([], self.array_disks(host))
+        self.assertEqual([], self.cinder.mapped())
+
+    def root_volume(self, volume_id=BOOT_VOLUME):
+        """Return what boots a server from a volume, in a request."""
+        return self.disk(volume_id, 0)
+
+    def disk(self, volume_id, boot_index=-1):
+        """Return an entry of block_device_mapping_v2."""
+        return {
+            'source_type': 'volume',
+            'destination_type': 'volume',
+            'uuid': volume_id,
+            'boot_index': boot_index,
+        }
+
+    def boot_from_volume(self, *more, extra_specs=None, **options):
+        """Boot a server from a volume, with a device.
+
+        :param more: Ids of further volumes.
+        """
+        disks = [self.root_volume(), *map(self.disk, more)]
+        return self.boot(
+            base.gpu_groups(1) if extra_specs is None else extra_specs,
+            image='',
+            request={'block_device_mapping_v2': disks},
+            **options,
+        )
+
+    def attach(self, server, volume_id, expected='success'):
+        """Attach a volume; return the event that ends this."""
+        self.api.post_server_volume(
+            server['id'], {'volumeAttachment': {'volumeId': volume_id}}
+        )
+        return self._wait_for_instance_action_event(
+            server, 'attach_volume', 'compute_attach_volume', expected
+        )
+
+    def detach(self, server, volume_id, expected='success'):
+        """Detach a volume; return the event that ends this."""
+        self.api.delete_server_volume(server['id'], volume_id)
+        return self._wait_for_instance_action_event(
+            server, 'detach_volume', 'compute_detach_volume', expected
+        )

@@ -1,0 +1,606 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Volumes on a host with two Virtual I/O Servers."""
+
+import dataclasses
+
+from pypowervm import const
+from pypowervm.tasks import scsi_mapper
+from pypowervm.wrappers import storage as pvm_storage
+from pypowervm.wrappers import virtual_io_server
+
+from nova_powervm import exception
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import volumes as lpar_volumes
+from tests.emulator import san
+from tests.ops import base
+from tests.ops import volumes
+
+#: The first two slots for volumes, one for each server.
+BOTH = {'vios1': {64: 'v1'}, 'vios2': {65: 'v1'}}
+V1, V2, V3 = map(volumes.volume, ('v1', 'v2', 'v3'))
+BOOT = volumes.volume(is_boot=True)
+
+
+def changed(wwpn):
+    """Return a worldwide port name that differs in its last digit."""
+    return f'{wwpn[:-1]}{(int(wwpn[-1], 16) + 8) % 16:X}'
+
+
+class AttachTest(volumes.VolumesTestCase):
+    def setUp(self):
+        super().setUp()
+        self.spawn()
+
+    def test_running_guest_gets_volume_by_both_servers(self):
+        self.attach(V1)
+
+        self.assertEqual(BOTH, self.connected())
+        self.assertEqual('r', self.mapped()['vios1'][0])
+
+    def test_attachment_tells_udid_and_makes_these_requests(self):
+        udids = self.attach(V1)
+
+        self.assertEqual({'v1': san.UDID}, udids)
+        discovery = ['PUT VirtualIOServer.job', 'DELETE Job.delete']
+        mapping = [
+            'GET VirtualIOServer.read',
+            'POST VirtualIOServer.update',
+        ]
+        self.assertEqual(
+            [
+                'GET LogicalPartition.read',
+                'GET VirtualIOServer.feed',
+                'GET VirtualIOServer.job_template',
+                *discovery * 2,
+                # Whose disks they are, and which slots are free.
+                'GET VirtualIOServer.feed',
+                'GET VirtualIOServer.feed',
+                *mapping * 2,
+            ],
+            [
+                f'{record["method"]} {record["label"]}'
+                for record in self.control.journal()
+            ],
+        )
+
+    def test_detachment_makes_these_requests(self):
+        self.attach(V1)
+        self.detach(V1)
+        of_server = [
+            'GET VirtualIOServer.read',
+            'POST VirtualIOServer.update',
+            # Whether anything else has the disk.
+            'GET VirtualIOServer.read',
+            'PUT VirtualIOServer.job',
+            'DELETE Job.delete',
+        ]
+        self.assertEqual(
+            [
+                'GET LogicalPartition.read',
+                'GET VirtualIOServer.feed',
+                *of_server * 2,
+            ],
+            [
+                name
+                for record in self.control.journal()
+                if (name := f'{record["method"]} {record["label"]}')
+                != 'GET VirtualIOServer.job_template'
+            ],
+        )
+
+    def test_repeated_attachment_changes_nothing(self):
+        self.attach(V1)
+        self.attach(V1)
+
+        self.assertEqual(BOTH, self.connected())
+        self.assertEqual([], self.changes())
+
+    def test_volumes_have_slots_of_their_own(self):
+        self.attach(V1)
+        self.attach(V2)
+
+        self.assertEqual(
+            {
+                'vios1': {64: 'v1', 66: 'v2'},
+                'vios2': {65: 'v1', 67: 'v2'},
+            },
+            self.connected(),
+        )
+
+    def test_running_guest_without_rmc_is_refused(self):
+        self.set_state(base.RUNNING, rmc_state='inactive')
+
+        for operation in (operations.ATTACH_VOLUME, operations.DETACH_VOLUME):
+            self.refused(
+                exception.VolumesImpossible,
+                operation,
+                self.describe(volumes=(V1,)),
+                'Stop the server first',
+            )
+
+    def test_detached_volume_leaves_no_mapping_and_no_disk(self):
+        self.attach(V1)
+        self.attach(V2)
+        self.detach(V1)
+
+        self.assertEqual(
+            {'vios1': {66: 'v2'}, 'vios2': {67: 'v2'}}, self.connected()
+        )
+        self.assertEqual(
+            {'vios1': ['hdisk3'], 'vios2': ['hdisk1']}, self.hdisks()
+        )
+        self.assert_lpar()
+
+    def test_second_detachment_finds_nothing(self):
+        self.attach(V1)
+        self.detach(V1)
+        self.detach(V1)
+
+        self.assertEqual([], self.changes())
+
+    def test_volume_of_lpar_that_is_gone_can_be_detached(self):
+        self.attach(V1)
+        self.removals.destroy(base.INSTANCE)
+        self.detach(V1)
+
+        self.assert_no_volumes()
+
+    def test_lpar_without_free_slot_is_refused_early(self):
+        self.start_service(virtual_slots=64)
+        self.removals.destroy(base.INSTANCE)
+        self.spawn()
+        lpar = self.partitions.find(self.describe().lpar_uuid)
+        self.volumes.check_room(lpar)
+        self.attach(V1)
+
+        self.assertEqual(
+            {'vios1': {63: 'v1'}, 'vios2': {62: 'v1'}}, self.connected()
+        )
+        with self.assertRaisesRegex(
+            exception.VolumesImpossible, '0 of 64 virtual slots left'
+        ):
+            self.volumes.check_room(lpar)
+        self.failed(
+            exception.VolumesImpossible,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(V2,)),
+            'none of its 64 virtual slots',
+        )
+        self.assertEqual(['v1'], [*self.connected()['vios1'].values()])
+        self.assertEqual(
+            [1, 1], [len(names) for names in self.hdisks().values()]
+        )
+
+    def test_connector_has_ports_of_all_servers_if_one_answers(self):
+        every = sorted(wwpn.lower() for wwpn in volumes.BOTH)
+
+        self.assertEqual({'wwpns': every}, self.volumes.connector())
+        self.stop_server()
+        self.assertEqual({'wwpns': every}, self.volumes.connector())
+        self.stop_server('vios1')
+        with self.assertRaisesRegex(
+            exception.VolumesImpossible, 'vios1, vios2 do not answer'
+        ):
+            self.volumes.connector()
+
+    def test_extended_volume_has_its_new_size_on_each_server(self):
+        self.attach(V1)
+        size = 2 * volumes.GB
+        lpar_uuid = self.describe().lpar_uuid
+        with self.assertRaisesRegex(
+            exception.VolumeNotExtended, 'has 2 GB, .* see 1 GB of it'
+        ):
+            self.volumes.resize(V1, lpar_uuid, size)
+        self.set_san('v1', size=size)
+        self.volumes.resize(V1, lpar_uuid, size)
+        with self.assertRaises(exception.VolumeMissing):
+            self.volumes.resize(V2, lpar_uuid, size)
+
+
+class NotFoundTest(volumes.VolumesTestCase):
+    def setUp(self):
+        super().setUp()
+        self.spawn()
+
+    def refuse(self, error, *words, volume=V1):
+        """Assert that an attachment fails and leaves nothing."""
+        self.failed(
+            error,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(volume,)),
+            *words,
+        )
+
+    def test_wrong_port_or_unit_of_the_array_is_not_found(self):
+        def target(array):
+            for port in array['ports']:
+                port['wwpn'] = changed(port['wwpn'])
+
+        def lun(array):
+            array['maps'][0]['lun'] = 7
+
+        def initiator(array):
+            array['hosts'][0]['wwpns'] = [*map(changed, volumes.BOTH)]
+
+        for change in (target, lun, initiator):
+            with self.subTest(change.__name__):
+                self.change_san(change)
+                self.refuse(
+                    exception.VolumeMissing,
+                    'found by 0 Virtual I/O Server(s) instead of 1',
+                    'vios1 finds no disk (status 6) from its ports '
+                    '10000090FA537101, 10000090FA537102 at 50050768022121CA, '
+                    '50050768022121CB, LUN 0',
+                )
+                self.assert_no_volumes()
+
+    def test_paths_to_another_volume_are_not_both_connected(self):
+        def other(array):
+            array['hosts'] = [
+                {'name': name, 'wwpns': [*san.WWPNS[name]]}
+                for name in ('vios1', 'vios2')
+            ]
+            array['maps'] = [
+                {'host': 'vios1', 'volume': 'v1', 'lun': 0},
+                {'host': 'vios2', 'volume': 'v2', 'lun': 0},
+            ]
+
+        self.change_san(other)
+        self.refuse(exception.VolumeRefused, 'find different disks')
+        self.assert_no_volumes()
+
+    def test_volume_with_some_of_its_paths_is_connected(self):
+        def one_target(array):
+            array['ports'][1]['wwpn'] = changed(array['ports'][1]['wwpn'])
+
+        self.change_san(one_target)
+        with self.logged('INFO') as logs:
+            self.attach(V1)
+        self.assertEqual(BOTH, self.connected())
+        self.assertIn('by some of the 2 paths', ''.join(logs.output))
+
+    def test_policy_with_which_servers_lock_each_other_out_is_refused(self):
+        self.set_san('v1', reserve_policy='SinglePath')
+        self.refuse(
+            exception.VolumeRefused,
+            'reserve policy SinglePath',
+            'rules -o modify',
+        )
+        self.assert_no_volumes()
+
+    def test_volume_that_is_mapped_to_ports_elsewhere_is_not_found(self):
+        elsewhere = volumes.volume(
+            initiator_target_map={'10000090FA999901': [*san.TARGETS]}
+        )
+        self.refuse(
+            exception.VolumeMissing,
+            'mapped it to none of the ports of vios1',
+            volume=elsewhere,
+        )
+
+    def test_refused_kind_names_what_is_possible(self):
+        self.refuse(
+            exception.VolumeRefused,
+            "its type is 'iscsi', and this host connects volumes of the "
+            'types: fibre_channel',
+            volume=lpar_volumes.Volume('v1', 'iscsi'),
+        )
+
+
+class OthersTest(volumes.VolumesTestCase):
+    """Somebody else has the disk, or had one that looks the same."""
+
+    def setUp(self):
+        super().setUp()
+        self.spawn()
+
+    def map_by_hand(self, name='database', vios='vios1', **fields):
+        """Map volume v1 to a partition, as an administrator does."""
+        place = ('vios1', 'vios2').index(vios)
+        servers = sorted(
+            virtual_io_server.VIOS.get(self.adapter, xag=[const.XAG.VIO_SMAP]),
+            key=lambda server: server.name,
+        )
+        self.volumes.find(V1, self.describe().lpar_uuid)
+        disk = pvm_storage.PV.bld(
+            self.adapter, self.hdisks()[vios][0], **fields
+        )
+        self.control.set_partition(name, rmc_state='active')
+        scsi_mapper.add_vscsi_mapping(
+            None, servers[place].uuid, self.lpar(name)['uuid'], disk
+        )
+
+    def test_disk_of_another_lpar_is_refused(self):
+        for vios, hdisk in (('vios1', 'hdisk2'), ('vios2', 'hdisk0')):
+            with self.subTest(vios):
+                self.begin()
+                self.spawn()
+                self.map_by_hand(vios=vios)
+                self.failed(
+                    exception.VolumeInUse,
+                    operations.ATTACH_VOLUME,
+                    self.describe(volumes=(V1,)),
+                    f'Volume v1 is {hdisk} of {vios}, which is in use',
+                    self.lpar('database')['uuid'].upper(),
+                )
+                # The other's stays, and nothing of ours.
+                self.assertEqual([], [*self.connected()['vios1']])
+                self.assertEqual(
+                    [vios], [v for v, names in self.hdisks().items() if names]
+                )
+
+    def test_detachment_leaves_what_others_have(self):
+        self.attach(V1)
+        self.attach(V2)
+        self.detach(dataclasses.replace(V2, id='other'))
+
+        self.assertEqual(2, len(self.connected()['vios1']))
+
+    def test_volume_without_tag_is_known_by_its_udid(self):
+        self.map_by_hand(base.NAME)
+        known = V1.with_udid(san.UDID)
+        found = self.volumes.connected(self.describe().lpar_uuid, [known])
+        self.assertEqual({'v1': False}, found)
+        self.detach(known)
+        self.assert_no_volumes()
+
+    def test_volume_without_tag_and_udid_is_discovered(self):
+        self.map_by_hand(base.NAME)
+        self.detach(V1)
+        self.assert_no_volumes()
+
+    def test_uid_that_the_array_uses_again_is_the_new_volume(self):
+        self.attach(V1)
+        self.detach(V1)
+
+        def renamed(array):
+            array['volumes'][0]['name'] = 'new'
+            array['maps'][0]['volume'] = 'new'
+
+        self.change_san(renamed)
+        self.attach(dataclasses.replace(V1, id='new'))
+        self.assertEqual(BOTH, self.connected())
+
+    def test_uid_of_a_volume_that_is_still_connected_is_refused(self):
+        self.attach(V1)
+        self.failed(
+            exception.VolumeInUse,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(dataclasses.replace(V1, id='new'),)),
+            'has it as volume v1',
+        )
+        self.assertEqual(BOTH, self.connected())
+
+    def test_mapping_of_a_deleted_lpar_is_the_volume_s(self):
+        self.attach(V1)
+        self.set_state(base.OFF)
+        self.partitions.delete(self.describe().lpar_uuid)
+        self.removals.destroy(base.INSTANCE)
+        self.spawn()
+        self.attach(V1)
+        self.assertEqual(BOTH, self.connected())
+
+        self.set_state(base.OFF)
+        self.partitions.delete(self.describe().lpar_uuid)
+        self.removals.destroy(base.INSTANCE, volumes=[V1])
+        self.assert_no_volumes()
+
+
+class ServerDownTest(volumes.VolumesTestCase):
+    def setUp(self):
+        super().setUp()
+        self.spawn()
+
+    def test_missing_path_is_added_by_a_hard_reboot(self):
+        self.stop_server()
+        with self.logged('WARNING') as logs:
+            self.attach(V1)
+        self.assertIn('vios2 does not answer', logs.output[0])
+        self.assertEqual({'vios1': {64: 'v1'}, 'vios2': {}}, self.connected())
+        self.start_server()
+        self.run_plan(
+            operations.HARD_REBOOT,
+            self.describe(volumes=(V1,), known_volumes=frozenset({'v1'})),
+        )
+
+        self.assertEqual(BOTH, self.connected())
+        self.assert_lpar()
+
+    def test_second_path_can_be_required(self):
+        self.start_service(vios_paths_required=2)
+        self.stop_server()
+        self.failed(
+            exception.VolumeMissing,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(V1,)),
+            'found by 1 Virtual I/O Server(s) instead of 2',
+            'vios2 does not answer',
+        )
+        self.assert_no_volumes()
+
+    def test_volume_without_a_path_is_refused(self):
+        for name in ('vios1', 'vios2'):
+            self.stop_server(name)
+        self.failed(
+            exception.VolumeMissing,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(V1,)),
+            'found by 0',
+        )
+
+    def test_volume_is_not_detached_or_deleted_while_a_path_is_silent(self):
+        self.attach(V1)
+        self.stop_server()
+        self.refused(
+            exception.VolumeHeld,
+            operations.DETACH_VOLUME,
+            self.describe(volumes=(V1,)),
+            'vios2 does not answer, and connects it',
+        )
+        with self.assertRaises(exception.VolumeHeld):
+            self.removals.destroy(base.INSTANCE)
+        self.assertEqual(base.RUNNING, self.lpar()['state'])
+        self.assertEqual(BOTH, self.connected())
+        self.start_server()
+        self.removals.destroy(base.INSTANCE)
+        self.assert_nothing_left()
+        self.assert_no_volumes()
+
+    def test_server_without_a_path_may_be_silent(self):
+        self.stop_server()
+        self.attach(V1)
+        self.detach(V1)
+        self.assert_no_volumes()
+
+    def test_server_that_shows_nothing_may_have_a_path(self):
+        self.attach(V1)
+        # As captured servers that are off: no ports, disks and mappings.
+        self.control.pull('21010002')
+        self.detach(V1)
+        self.stop_server()
+        self.refused(
+            exception.VolumeHeld,
+            operations.DETACH_VOLUME,
+            self.describe(volumes=(V1,)),
+            'vios2 does not answer, and may connect it',
+        )
+
+
+class LifeTest(volumes.VolumesTestCase):
+    """Volumes beside the disks of a server, and in place of its root."""
+
+    def test_boot_volume_is_in_the_place_of_a_root_disk(self):
+        self.spawn(root=None, volumes=(BOOT, V2), slots=(base.slot(base.GPU),))
+
+        self.assertEqual(
+            {
+                'vios1': {48: 'v1', 64: 'v2'},
+                'vios2': {32: 'v1', 65: 'v2'},
+            },
+            self.connected(),
+        )
+        self.assert_lpar(slots=[base.GPU], disks='')
+
+    def test_boot_volume_has_config_drive_and_blank_disks_beside_it(self):
+        self.spawn(
+            root=None, volumes=(BOOT,), config_drive=True, blanks=(base.SWAP,)
+        )
+
+        self.assertEqual('si', ''.join(self.mapped()['vios1']))
+        self.assertEqual({48: 'v1'}, self.connected()['vios1'])
+
+    def test_volume_that_is_not_found_burns_no_device(self):
+        self.set_san('v1')
+        self.failed(
+            exception.VolumeMissing,
+            operations.SPAWN,
+            self.describe(
+                volumes=(BOOT, V2),
+                root=None,
+                slots=(base.slot(base.GPU, one_time_use=True),),
+            ),
+        )
+        self.assertEqual(set(), self.burned())
+        self.assert_nothing_left()
+        self.assert_no_volumes()
+
+    def test_failed_build_leaves_no_volume(self):
+        self.control.add_fault(
+            method='PUT', match='LogicalPartition.create', status=500
+        )
+        self.failed(
+            exception.RestError,
+            operations.SPAWN,
+            self.describe(volumes=(V1,)),
+        )
+        self.control.clear_faults()
+        self.assert_nothing_left()
+        self.assert_no_volumes()
+
+    def test_deletion_takes_volumes_and_disks(self):
+        self.spawn(volumes=(V1, V2))
+        self.removals.destroy(base.INSTANCE)
+        self.assert_nothing_left()
+        self.assert_no_volumes()
+
+    def test_kept_disks_keep_no_volumes(self):
+        self.spawn(volumes=(V1,))
+        self.removals.destroy(base.INSTANCE, delete_disks=False)
+        self.assert_no_volumes()
+        self.assertEqual(['r'], [*self.stored()])
+
+    def test_start_connects_what_is_missing(self):
+        self.spawn(volumes=(V1,))
+        self.set_state(base.OFF)
+        self.detach(V1)
+        self.run_plan(operations.START, self.describe(volumes=(V1, V2)))
+        self.assertEqual(2, len(self.connected()['vios1']))
+        self.assert_lpar()
+
+    def test_start_of_a_guest_without_its_volume_is_refused(self):
+        self.spawn()
+        self.set_state(base.OFF)
+        self.set_san()
+        self.failed(
+            exception.VolumeMissing,
+            operations.START,
+            self.describe(volumes=(V1,)),
+        )
+        self.assertEqual(base.OFF, self.lpar()['state'])
+
+    def test_hard_reboot_keeps_known_volumes_and_drops_others(self):
+        self.spawn(volumes=(V1, V2, V3))
+        self.run_plan(
+            operations.HARD_REBOOT,
+            self.describe(
+                volumes=(V1,), known_volumes=frozenset({'v1', 'v3'})
+            ),
+        )
+        self.assertEqual(
+            [['v1', 'v3']] * 2,
+            [sorted(found.values()) for found in self.connected().values()],
+        )
+        self.assert_lpar()
+
+    def test_hard_reboot_goes_on_if_a_volume_of_nobody_stays(self):
+        self.spawn(volumes=(V1,))
+        self.stop_server()
+        with self.logged('ERROR') as logs:
+            self.run_plan(
+                operations.HARD_REBOOT,
+                self.describe(known_volumes=frozenset()),
+            )
+        self.assertIn('stays connected', logs.output[0])
+        self.assert_lpar()
+
+    def test_hard_reboot_without_its_volume_leaves_the_guest(self):
+        self.spawn()
+        self.set_san()
+        self.refused_reboot = self.failed(
+            exception.VolumeMissing,
+            operations.HARD_REBOOT,
+            self.describe(volumes=(V1,), known_volumes=frozenset({'v1'})),
+        )
+        self.assertNotIn('off hard', self.jobs)
+        self.assert_lpar()
+
+    def test_rescue_leaves_volumes_where_they_are(self):
+        wanted = self.spawn(volumes=(V1,), config_drive=True)
+        before = self.connected()
+        self.run_plan(operations.RESCUE, wanted)
+        self.assertEqual(before, self.connected())
+        self.assert_lpar(disks='zrj')
+        self.run_plan(operations.UNRESCUE, wanted)
+        self.assertEqual(before, self.connected())
+        self.assert_lpar(disks='ri')

@@ -1,0 +1,139 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Volumes in plans: which are connected, when, and which are not."""
+
+import unittest
+
+import ddt
+
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import steps
+from nova_powervm.lpar import volumes
+from tests.unit.lpar import plan_values as values
+from tests.unit.lpar.plan_values import decide
+from tests.unit.lpar.plan_values import lpar
+from tests.unit.lpar.plan_values import wanted
+from tests.unit.lpar.plan_values import words
+
+DATA = volumes.Volume('data', 'any')
+BOOT = volumes.Volume('boot', 'any', is_boot=True)
+BOTH = frozenset({'data', 'boot'})
+
+
+@ddt.ddt
+class VolumePlanTest(unittest.TestCase):
+    def assert_plan(self, expected, row, given, found=None, **host):
+        """Assert what an operation does to an LPAR with volumes."""
+        made = decide(row, wanted(**given), found, **host)
+        self.assertEqual(expected, words(made))
+        return made
+
+    def test_volumes_are_found_before_anything_is_made(self):
+        made = self.assert_plan(
+            'find root write map connect start',
+            operations.SPAWN,
+            {'volumes': (DATA,)},
+        )
+        self.assertIn('find volume data;', str(made))
+        self.assertIn('connect volume data;', str(made))
+
+    def test_boot_volume_is_in_place_of_a_root_disk(self):
+        made = self.assert_plan(
+            'find write connect start',
+            operations.SPAWN,
+            {'volumes': (DATA, BOOT), 'root': None},
+        )
+        (connected,) = (
+            step for step in made.steps if type(step) is steps.ConnectVolumes
+        )
+        self.assertEqual((BOOT, DATA), connected.volumes)
+        self.assert_plan(
+            'find blank medium write map connect start',
+            operations.SPAWN,
+            {
+                'volumes': (BOOT,),
+                'root': None,
+                'blanks': (values.SWAP,),
+                'config_drive': True,
+            },
+        )
+
+    def test_check_of_rebuild_leaves_the_present_volumes(self):
+        self.assert_plan(
+            'root write map start',
+            operations.SPAWN.as_check(),
+            {'volumes': (DATA,)},
+            lpar(values.RUNNING),
+        )
+
+    @ddt.named_data(
+        ['start, off', operations.START, values.OFF, 'find connect start'],
+        ['start, running', operations.START, values.RUNNING, ''],
+        ['failed', operations.START, values.FAILED, 'find stop connect start'],
+        ['soft', operations.SOFT_REBOOT, values.RUNNING, 'restart'],
+        [
+            'hard',
+            operations.HARD_REBOOT,
+            values.RUNNING,
+            'find stop connect start',
+        ],
+        ['moved', operations.RESIZE, values.OFF, 'start'],
+        ['returned', operations.RETURN, values.OFF, 'start'],
+    )
+    def test_missing_volume_is_connected(self, row, state, expected):
+        self.assert_plan(expected, row, {'volumes': (DATA,)}, lpar(state))
+
+    def test_volume_that_lacks_a_path_is_connected_again(self):
+        for is_complete, expected in (
+            (True, 'restart'),
+            (False, 'find stop connect start'),
+        ):
+            self.assert_plan(
+                expected,
+                operations.HARD_REBOOT,
+                {'volumes': (DATA,)},
+                lpar(values.RUNNING),
+                volumes={'data': is_complete},
+            )
+
+    def test_hard_reboot_disconnects_what_nova_does_not_know(self):
+        host = {'volumes': {'data': True, 'other': True}}
+        for known, expected in (
+            (None, 'restart'),
+            (frozenset({'data', 'other'}), 'restart'),
+            (frozenset({'data'}), 'stop disconnect start'),
+        ):
+            self.assert_plan(
+                expected,
+                operations.HARD_REBOOT,
+                {'volumes': (DATA,), 'known_volumes': known},
+                lpar(values.RUNNING),
+                **host,
+            )
+
+    @ddt.named_data(
+        ['attached', operations.ATTACH_VOLUME, 'find connect'],
+        ['detached', operations.DETACH_VOLUME, 'disconnect'],
+    )
+    def test_volume_alone_is(self, row, expected):
+        given = {'volumes': (DATA,)}
+        for state in (values.RUNNING, values.OFF):
+            self.assert_plan(expected, row, given, lpar(state))
+            self.assert_plan(
+                'VolumesImpossible', row, given, lpar(obstacle='no RMC.')
+            )
+
+    def test_lpar_that_is_gone_can_only_lose_a_volume(self):
+        given = {'volumes': (DATA,)}
+        self.assert_plan('!lost', operations.ATTACH_VOLUME, given)
+        self.assert_plan('disconnect', operations.DETACH_VOLUME, given)

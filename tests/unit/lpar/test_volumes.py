@@ -1,0 +1,140 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import unittest
+
+from nova_powervm import exception
+from nova_powervm.lpar import volumes
+
+PORT, OTHER_PORT = '10000090FA537101', '10000090FA537102'
+TARGET, OTHER_TARGET = '50050768022121CA', '50050768022121CB'
+INFO = {
+    'driver_volume_type': 'fibre_channel',
+    'serial': 'v1',
+    'data': {
+        'volume_id': 'not its id',
+        'target_wwn': [TARGET.lower(), OTHER_TARGET],
+        'target_lun': 3,
+        'initiator_target_map': {
+            '10:00:00:90:fa:53:71:01': [TARGET],
+            OTHER_PORT: [OTHER_TARGET.lower(), 'unknown target'],
+        },
+    },
+}
+
+
+def volume(**data):
+    return volumes.Volume('v1', volumes.FIBRE_CHANNEL, data)
+
+
+def paths(found, *wwpns):
+    return [(p.initiator, p.target, p.lun) for p in found.paths(wwpns)]
+
+
+class ParseTest(unittest.TestCase):
+    def test_serial_is_the_id(self):
+        found = volumes.parse(INFO, is_boot=True)
+
+        self.assertEqual(
+            ('v1', 'fibre_channel', True),
+            (found.id, found.kind, found.is_boot),
+        )
+        self.assertEqual('boot volume v1', str(found))
+
+    def test_recorded_udid_is_read(self):
+        data = INFO['data'] | {volumes.UDID_KEY: '01ABC'}
+        self.assertEqual('01ABC', volumes.parse(INFO | {'data': data}).udid)
+
+    def test_text_has_no_secrets(self):
+        data = {'auth_password': 'secret'}
+        self.assertNotIn('secret', repr(volumes.parse(INFO | {'data': data})))
+
+    def test_volume_that_no_lpar_can_have_is_refused(self):
+        for change, words in (
+            ({'serial': None}, 'does not tell its id'),
+            ({'multiattach': True}, 'several servers'),
+            ({'data': {'encrypted': True}}, 'is encrypted'),
+            ({'data': {'access_mode': 'ro'}}, 'is read-only'),
+        ):
+            with (
+                self.subTest(change),
+                self.assertRaisesRegex(exception.VolumeRefused, words),
+            ):
+                volumes.parse(INFO | change)
+
+    def test_refused_volume_can_be_identified(self):
+        found = volumes.identify({'serial': 'v1', 'data': None})
+        self.assertEqual(volumes.Volume('v1', ''), found)
+
+
+class FibreChannelTest(unittest.TestCase):
+    def test_paths_are_those_that_cinder_has_zoned(self):
+        found = volumes.fibre_channel(volumes.parse(INFO))
+
+        self.assertEqual(
+            [(PORT, TARGET, 3), (OTHER_PORT, OTHER_TARGET, 3)],
+            paths(found, OTHER_PORT, PORT.lower(), '1000000000000000'),
+        )
+        self.assertEqual({PORT, OTHER_PORT}, found.initiators)
+
+    def test_without_zones_each_port_reaches_each_target(self):
+        found = volumes.fibre_channel(
+            volume(target_wwn=TARGET, target_lun='1')
+        )
+
+        self.assertEqual(
+            [(PORT, TARGET, 1), (OTHER_PORT, TARGET, 1)],
+            paths(found, PORT, OTHER_PORT),
+        )
+        self.assertEqual(frozenset(), found.initiators)
+
+    def test_targets_may_have_different_unit_numbers(self):
+        found = volumes.fibre_channel(
+            volume(target_wwns=[TARGET, OTHER_TARGET], target_luns=[1, 2])
+        )
+
+        self.assertEqual(
+            [(PORT, TARGET, 1), (PORT, OTHER_TARGET, 2)], paths(found, PORT)
+        )
+
+    def test_unknown_form_is_refused(self):
+        for data in (
+            {},
+            {'target_wwn': []},
+            {'target_wwn': [TARGET], 'target_lun': 'x'},
+            {'target_wwns': [TARGET, OTHER_TARGET], 'target_luns': [1, 2, 3]},
+            {'target_wwn': [TARGET], 'initiator_target_map': [PORT]},
+        ):
+            with (
+                self.subTest(data),
+                self.assertRaisesRegex(exception.VolumeRefused, 'target_wwn'),
+            ):
+                volumes.fibre_channel(volume(**data))
+
+
+class SlotsTest(unittest.TestCase):
+    def test_volumes_come_after_the_disks(self):
+        data = volume()
+        taken = set()
+        for number in range(2):
+            taken.add(volumes.choose_slot(data, number, 66, taken))
+
+        self.assertEqual({64, 65}, taken)
+        self.assertEqual(63, volumes.choose_slot(data, 0, 66, taken))
+        self.assertEqual(62, volumes.choose_slot(data, 0, 64, {63}))
+        self.assertIsNone(volumes.choose_slot(data, 0, 64, {63, 62}))
+
+    def test_boot_volume_takes_the_place_of_the_root_disk(self):
+        boot = volumes.Volume('v1', '', is_boot=True)
+        for number, slot in enumerate((48, 32, 64)):
+            self.assertEqual(slot, volumes.choose_slot(boot, number, 128, ()))
+        self.assertEqual(64, volumes.choose_slot(boot, 0, 128, {48}))
