@@ -107,6 +107,15 @@ class Image:
 
 
 @dataclasses.dataclass(frozen=True)
+class Volume:
+    """A volume as Cinder shows it; ``size`` is in GiB."""
+
+    id: str
+    status: str
+    size: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Network:
     """A network and the VLAN that Neutron assigned to it."""
 
@@ -329,6 +338,30 @@ class Cloud:
             status=found.status,
             fault=(found.fault or {}).get('message', ''),
         )
+
+    def find_server(self, name: str) -> Server:
+        """Return the only server with a name as it is now."""
+        found = self._api.compute.find_server(name, ignore_missing=False)
+        return self.server(found.id)
+
+    def find_volume(self, name: str) -> Volume | None:
+        """Return the volume with a name or an id, or None."""
+        found = self._api.block_storage.find_volume(name)
+        return found and Volume(found.id, found.status, found.size)
+
+    def volumes_of(self, server: Server) -> list[str]:
+        """Return the sorted ids of the volumes of a server."""
+        found = self._api.compute.volume_attachments(server.id)
+        return sorted(attachment.volume_id for attachment in found)
+
+    def delete_volumes(self) -> None:
+        """Delete all volumes; Cinder does it later."""
+        for volume in self._api.block_storage.volumes():
+            self._api.block_storage.delete_volume(volume)
+
+    def count_volumes(self) -> int:
+        """Return how many volumes Cinder knows."""
+        return sum(1 for _ in self._api.block_storage.volumes())
 
     def _settle(self, identifier: str, seconds: float) -> Server:
         """Wait for the final status of a server, ACTIVE or ERROR.

@@ -18,6 +18,7 @@ import pathlib
 import shlex
 import sys
 
+from demo import array_evidence
 from demo import client_files
 from demo import cloud as cloud_lib
 from demo import config
@@ -31,6 +32,8 @@ _SCRIPT = 'NOVA_POWERVM_DEMO_SCRIPT'
 _MY_FLAVOR = 'my-flavor'
 _AWAY = 'my-evacuated'
 _API = '--os-compute-api-version'
+_MY_BOOTED = 'my-booted'
+_MY_VOLUME = 'my-volume'
 _MY_PROFILE = 'my-profile'
 _MY_ACCELERATED = 'my-accelerated'
 
@@ -117,6 +120,8 @@ class Guide:
             options.append('--cyborg')
         if self._choices.has_console:
             options.append('--console')
+        if self._choices.has_cinder:
+            options.append('--cinder')
         if self._choices.hosts > 1:
             options += ['--hosts', str(self._choices.hosts)]
         if self._choices.transport_url:
@@ -131,6 +136,7 @@ class Guide:
             '# As a user or administrator of the cloud',
             *self._openstack_commands(),
             *self._cyborg_commands(),
+            *self._volume_commands(),
             *self._host_commands(),
         ]
         return [f'  {line}'.rstrip() for line in commands]
@@ -178,6 +184,28 @@ class Guide:
             f'{_MY_ACCELERATED}',
             *self._server_command(_MY_ACCELERATED, _MY_ACCELERATED),
             f'{openstack} accelerator arq list',
+        ]
+
+    def _volume_commands(self) -> list[str]:
+        if not self._choices.has_cinder:
+            return []
+        openstack = self._program('openstack')
+        create, rest = self._server_command(
+            self._flavor or _MY_FLAVOR, _MY_BOOTED
+        )
+        array = (
+            self._state_dir / stack_lib.VOLUMES / array_evidence.DESCRIPTION
+        )
+        return [
+            '',
+            f'{openstack} volume create --size 1 {_MY_VOLUME}',
+            f'{openstack} server add volume my-server {_MY_VOLUME}',
+            f'{openstack} volume show {_MY_VOLUME}',
+            '# What the array maps to which ports of the host:',
+            f'cat {shlex.quote(str(array))}',
+            f'{openstack} server remove volume my-server {_MY_VOLUME}',
+            create,
+            rest.replace('--wait', '--boot-from-volume 1 --wait'),
         ]
 
     def _server_command(self, flavor: str, name: str) -> list[str]:

@@ -90,6 +90,12 @@ def _add_parts(parser: argparse.ArgumentParser) -> None:
         '--keep, a URL is printed',
     )
     parser.add_argument(
+        '--cinder',
+        action='store_true',
+        help='run Cinder with a simulated storage array, too, and '
+        'demonstrate volumes by Fibre Channel',
+    )
+    parser.add_argument(
         '--accelerators',
         type=pathlib.Path,
         metavar='FILE',

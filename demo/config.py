@@ -21,6 +21,7 @@ import pathlib
 import shutil
 
 from demo import stack as stack_lib
+from demo import volume_world
 
 Sections = dict[str, dict[str, object]]
 
@@ -39,6 +40,13 @@ NOVA = 'nova.conf'
 
 #: The name of Cyborg's file, which only a cloud with Cyborg has.
 CYBORG = 'cyborg.conf'
+
+#: The name of Cinder's file, which only a cloud with volumes has.
+CINDER = 'cinder.conf'
+
+#: Cinder's name of the array, and the type of volumes there.
+BACKEND, VOLUME_TYPE = 'svc', 'san'
+_POOL = 'pool0'
 
 
 def keystone(stack: stack_lib.Stack) -> Sections:
@@ -189,6 +197,19 @@ def _nova(stack: stack_lib.Stack) -> Sections:
         'glance': _credentials(stack, 'glance'),
         'neutron': _credentials(stack, 'neutron'),
         'cyborg': {'region_name': stack_lib.REGION},
+        **_cinder_for_nova(stack),
+    }
+
+
+def _cinder_for_nova(stack: stack_lib.Stack) -> Sections:
+    """Return what Nova has to know of Cinder, if the cloud has it."""
+    if not stack.has_cinder:
+        return {}
+    return {
+        'cinder': {
+            'os_region_name': stack_lib.REGION,
+            **_credentials(stack, 'cinder'),
+        }
     }
 
 
@@ -265,6 +286,46 @@ def cyborg(stack: stack_lib.Stack) -> Sections:
     }
 
 
+def cinder(stack: stack_lib.Stack) -> Sections:
+    """Return the sections of cinder.conf, which all its services read."""
+    common = _common(stack, 'cinder')
+    state_path = stack.state_dir / 'state' / 'cinder'
+    return {
+        **common,
+        'DEFAULT': {
+            **common['DEFAULT'],
+            'state_path': state_path,
+            'host': stack_lib.NODE,
+            'my_ip': stack_lib.ADDRESS,
+            # In seconds. Services in one process all report in the name of
+            # the one that was started last.
+            'service_down_time': 365 * 86400,
+            # It need not wait for other volume services than this one.
+            'scheduler_driver_init_wait_time': 1,
+            'enabled_backends': BACKEND,
+            'default_volume_type': VOLUME_TYPE,
+            'api_paste_config': stack.prefix / 'etc/cinder/api-paste.ini',
+            'resource_query_filters_file': stack.prefix
+            / 'etc/cinder/resource_filters.json',
+        },
+        BACKEND: {
+            'volume_backend_name': BACKEND,
+            'volume_driver': 'demo.array_driver.ArrayDriver',
+            'storwize_svc_volpool_name': _POOL,
+            # The simulator asks for none of these.
+            'san_ip': BACKEND,
+            'san_login': BACKEND,
+            'san_password': BACKEND,
+            'emulator_url': stack.host.url,
+            'volume_directory': stack.volumes,
+            'fabric': volume_world.FABRIC,
+        },
+        'database': _database(stack, 'cinder'),
+        'coordination': {'backend_url': f'file://{state_path}'},
+        'nova': _credentials(stack, 'nova'),
+    }
+
+
 #: File name -> the function that returns its sections.
 FILES: dict[str, collections.abc.Callable[[stack_lib.Stack], Sections]] = {
     'keystone.conf': keystone,
@@ -273,6 +334,7 @@ FILES: dict[str, collections.abc.Callable[[stack_lib.Stack], Sections]] = {
     'neutron.conf': neutron,
     NOVA: nova,
     CYBORG: cyborg,
+    CINDER: cinder,
 }
 
 
@@ -301,8 +363,12 @@ def compute_file(
 
 def write(stack: stack_lib.Stack) -> None:
     """Write the files of all services, and the paste file of nova-api."""
+    absent = [
+        *([] if stack.has_cyborg else [CYBORG]),
+        *([] if stack.has_cinder else [CINDER]),
+    ]
     for name, render in FILES.items():
-        if name == CYBORG and not stack.has_cyborg:
+        if name in absent:
             continue
         stack_lib.write_private(stack.etc / name, ini(render(stack)))
     if stack.has_compute_processes:

@@ -25,8 +25,10 @@ from xml.sax import saxutils
 import requests
 from lxml import etree
 
+from demo import guest
 from demo import stack as stack_lib
 from powervm_emulator import client
+from powervm_emulator.core import errors
 
 _NAMESPACE = 'http://www.ibm.com/xmlns/systems/power/firmware/{}/mc/2012_10/'
 _UOM = '{' + _NAMESPACE.format('uom') + '}'
@@ -57,9 +59,10 @@ _STORAGE = {
     'VirtualDisk': (('DiskName', 'DiskCapacity'), 'UniqueDeviceID'),
     'VirtualOpticalMedia': (('MediaName', 'Size'), 'MediaUDID'),
     'LogicalUnit': (('UnitName', 'UnitCapacity'), 'UniqueDeviceID'),
+    'PhysicalVolume': (('VolumeName', 'VolumeCapacity'), 'UniqueDeviceID'),
 }
 
-_DISKS = ('VirtualDisk', 'LogicalUnit')
+_DISKS = ('VirtualDisk', 'LogicalUnit', 'PhysicalVolume')
 
 #: The kinds of storage that :meth:`Host.volume_group_contents` finds.
 _IN_VOLUME_GROUPS = ('VirtualDisk', 'VirtualOpticalMedia')
@@ -111,7 +114,8 @@ class StorageElement:
     """A virtual disk or optical medium that is mapped to an LPAR.
 
     ``kind`` is the name of the REST element, ``size`` its capacity as the
-    host reports it (of a disk in GB), ``contents`` what was uploaded to it.
+    host reports it (of a disk in GB, of one of an array in MB), ``contents``
+    what was uploaded to it.
     """
 
     kind: str
@@ -136,6 +140,18 @@ class PoolUnit:
     name: str
     udid: str
     image: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class ArrayDisk:
+    """A volume of an array, as one Virtual I/O Server has it.
+
+    ``users`` are the UUIDs of the partitions that it is mapped to.
+    """
+
+    name: str
+    megabytes: int
+    users: list[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,6 +273,28 @@ class Host:
             if mapping.findtext(f'{_UOM}Storage/*/{_UOM}UniqueDeviceID')
             == udid
         )
+
+    def array_disks(self, udid: str) -> dict[str, ArrayDisk]:
+        """Return the disks with a UDID by the names of their servers."""
+        servers = self._read('VirtualIOServer', 'ViosSCSIMapping,ViosStorage')
+        return {
+            _text(server, 'PartitionName'): _array_disk(disk, server)
+            for server in servers.iter(_UOM + 'VirtualIOServer')
+            for disk in server.iterfind(
+                f'{_UOM}PhysicalVolumes/{_UOM}PhysicalVolume'
+            )
+            if _text(disk, 'UniqueDeviceID') == udid
+        }
+
+    def sha256_of(self, udid: str) -> str | None:
+        """Return the SHA-256 of what was written to a disk of an array.
+
+        :returns: None if no server reaches the disk.
+        """
+        try:
+            return guest.sha256(self._emulator.contents(udid))
+        except errors.ControlError:
+            return None
 
     def sha256_of_unit(self, udid: str) -> str | None:
         """Return the SHA-256 of what was written to a logical unit."""
@@ -389,6 +427,20 @@ def _pool_unit(element: typing.Any, names: dict[str, str]) -> PoolUnit:
         name=_text(element, 'UnitName'),
         udid=_text(element, 'UniqueDeviceID'),
         image=names.get(_udid_of_unit(source), source) if source else None,
+    )
+
+
+def _array_disk(disk: typing.Any, server: typing.Any) -> ArrayDisk:
+    name = _text(disk, 'VolumeName')
+    path = f'{_UOM}Storage/{_UOM}PhysicalVolume/{_UOM}VolumeName'
+    return ArrayDisk(
+        name=name,
+        megabytes=int(_text(disk, 'VolumeCapacity')),
+        users=sorted(
+            _linked(mapping, 'AssociatedLogicalPartition')
+            for mapping in server.iter(_UOM + 'VirtualSCSIMapping')
+            if mapping.findtext(path) == name
+        ),
     )
 
 

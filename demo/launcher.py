@@ -29,6 +29,7 @@ from demo import messaging
 from demo import stack as stack_lib
 from demo import supervisor as supervisor_lib
 from demo import two_worlds
+from demo import volume_world
 
 _QUEUES = 'queues'
 
@@ -36,6 +37,7 @@ _QUEUES = 'queues'
 ACCELERATORS = 'accelerators.yaml'
 
 _PROJECTS = ('keystone', 'glance', 'neutron', 'nova')
+_CINDER_PROJECTS = (stack_lib.CINDER,)
 _CYBORG_PROJECTS = ('cyborg_api', 'cyborg_conductor', 'cyborg_agent')
 
 # All are up after about seven seconds on an idle machine with two cores.
@@ -53,6 +55,7 @@ class Choices:
     :ivar transport_url: the message broker.
     :ivar hosts: the number of compute hosts, one or two.
     :ivar has_console: whether a browser can show the consoles of servers.
+    :ivar has_cinder: whether Cinder is a part of the cloud.
     """
 
     inventory: pathlib.Path | None = None
@@ -62,6 +65,7 @@ class Choices:
     transport_url: str | None = None
     hosts: int = 1
     has_console: bool = False
+    has_cinder: bool = False
 
     @property
     def needs_broker(self) -> bool:
@@ -129,7 +133,11 @@ def launch(
     stack = _make_stack(state_dir, choices, hosts)
     stack.save()
     config.write(stack)
-    projects = _PROJECTS + (_CYBORG_PROJECTS if stack.has_cyborg else ())
+    projects = (
+        *_PROJECTS,
+        *(_CYBORG_PROJECTS if stack.has_cyborg else ()),
+        *(_CINDER_PROJECTS if stack.has_cinder else ()),
+    )
     say(f'starting {", ".join(projects)}, with empty databases')
     if choices.transport_url is None and choices.needs_broker:
         _start_queues(supervisor, stack)
@@ -220,9 +228,11 @@ def _worlds(
     state_dir: pathlib.Path, choices: Choices
 ) -> list[pathlib.Path | None]:
     """Return the world of each host, None for the emulator's default one."""
-    if choices.hosts == 1:
-        return [choices.world]
-    return [*two_worlds.write(state_dir / 'etc')]
+    if choices.hosts > 1:
+        return [*two_worlds.write(state_dir / 'etc')]
+    if choices.has_cinder and not choices.world:
+        return [volume_world.write(state_dir / 'etc')]
+    return [choices.world]
 
 
 def _make_stack(
@@ -231,7 +241,10 @@ def _make_stack(
     hosts: collections.abc.Sequence[stack_lib.HostRest],
 ) -> stack_lib.Stack:
     """Choose ports and passwords, and place the inventory files."""
-    more = (stack_lib.CYBORG,) if choices.has_cyborg else ()
+    more = (
+        *((stack_lib.CYBORG,) if choices.has_cyborg else ()),
+        *((stack_lib.CINDER,) if choices.has_cinder else ()),
+    )
     consoles = (
         (stack_lib.PROXY, stack_lib.CONSOLES) if choices.has_console else ()
     )

@@ -107,11 +107,17 @@ def _parse(
         transport_url=arguments.transport_url,
         hosts=arguments.hosts,
         has_console=arguments.console,
+        has_cinder=arguments.cinder,
     )
     if choices.has_console and choices.has_cyborg:
         parser.error(
             '--console is for a cloud without Cyborg: leave out --cyborg and '
             '--accelerators'
+        )
+    if choices.has_cinder and (choices.hosts > 1 or choices.has_cyborg):
+        parser.error(
+            '--cinder is for a cloud of one host without Cyborg: leave out '
+            '--hosts 2, --cyborg and --accelerators'
         )
     if choices.hosts > 1 and (
         choices.has_cyborg or not choices.has_default_files

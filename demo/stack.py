@@ -45,9 +45,15 @@ APIS = ('glance', 'keystone', 'neutron', 'nova', 'placement')
 #: The user and the API that a cloud with accelerators has beside these.
 CYBORG = 'cyborg'
 
+#: The same of a cloud with volumes.
+CINDER = 'cinder'
+
 #: What a cloud with consoles has beside these: Nova's proxy for browsers, and
 #: the port on which nova-compute serves consoles to it.
 PROXY, CONSOLES = 'novncproxy', 'consoles'
+
+#: The directory of what is on the volumes of the array.
+VOLUMES = 'volumes'
 
 #: The transport URL of services that share a process with their clients.
 IN_PROCESS = 'fake:/'
@@ -159,6 +165,11 @@ class Stack:
         return self.accelerator_file is not None
 
     @property
+    def has_cinder(self) -> bool:
+        """Whether Cinder is a part of the cloud."""
+        return CINDER in self.ports
+
+    @property
     def has_console(self) -> bool:
         """Whether a browser can show the consoles of servers."""
         return PROXY in self.ports
@@ -167,6 +178,11 @@ class Stack:
     def novnc(self) -> pathlib.Path:
         """The directory of the pages that Nova's proxy serves."""
         return self.state_dir / 'novnc'
+
+    @property
+    def volumes(self) -> pathlib.Path:
+        """The directory of what is on the volumes of the array."""
+        return self.state_dir / VOLUMES
 
     @property
     def etc(self) -> pathlib.Path:
@@ -254,7 +270,7 @@ def make_state_dir(wanted: pathlib.Path | None) -> pathlib.Path:
                 f'{state_dir} is not empty; name a new or empty directory '
                 'with --state-dir'
             )
-    for name in ('db', 'etc', 'images', 'lock', 'log', 'state'):
+    for name in ('db', 'etc', 'images', 'lock', 'log', 'state', VOLUMES):
         (state_dir / name).mkdir()
     return state_dir
 

@@ -35,6 +35,7 @@ from demo import server_steps
 from demo import step_context
 from demo import two_host_steps
 from demo import two_hosts
+from demo import volume_steps
 
 #: What an API that refuses or does not answer raises; any other exception is
 #: a defect of the demonstration.
@@ -109,6 +110,20 @@ CONSOLE_STEPS: _Steps = (
     *_CONSOLE,
     *_TWO_GPUS,
     *_END,
+)
+
+#: The steps in a cloud with volumes.
+CINDER_STEPS: _Steps = (
+    *_SLOTS,
+    *_TREE,
+    *_ONE_GPU,
+    ('A volume', volume_steps.create_volume),
+    ('Attach a volume', volume_steps.attach),
+    ('Extend the volume', volume_steps.extend),
+    ('Detach the volume', volume_steps.detach),
+    ('Boot from a volume with a GPU', volume_steps.boot),
+    *_END,
+    ('The array is empty', volume_steps.delete_volumes),
 )
 
 #: The steps on two hosts, which share a storage pool.
@@ -216,6 +231,8 @@ def run_steps(
         return _run(TWO_HOST_STEPS, context)
     if context.stack.has_cyborg:
         return _run(CYBORG_STEPS, context)
+    if context.stack.has_cinder:
+        return _run(CINDER_STEPS, context)
     return _run(CONSOLE_STEPS if context.stack.has_console else STEPS, context)
 
 

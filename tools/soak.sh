@@ -105,6 +105,9 @@ soak_pool-walk() { # 10 min: walks over a cloud of two hosts with one pool
 soak_pool-storm() { # 10 min: acts on eight servers of a cloud at the same time
     cloud_round pool_storm --rounds 20
 }
+soak_volume-storm() { # 5 min: attaches twenty volumes at the same time, twice
+    "$VENV/bin/python" -m tests.cloud.volume_storm
+}
 
 names() {
     sed -n 's/^soak_\([a-z-]*\)() { # \(.*\): \(.*\)/\1\t\2\t\3/p' \

@@ -25,7 +25,7 @@ from demo.services import launcher_watch
 
 #: Modules of this package, each with a function ``serve(stack)``.
 PROJECTS = (
-    *('glance', 'keystone', 'neutron', 'nova'),
+    *('cinder', 'glance', 'keystone', 'neutron', 'nova'),
     *('cyborg_agent', 'cyborg_api', 'cyborg_conductor'),
 )
 

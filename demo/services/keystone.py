@@ -39,6 +39,7 @@ _DOMAIN = 'default'
 #: Service type -> name of the API, and path of its endpoint.
 _CATALOG = {
     'accelerator': (stack_lib.CYBORG, '/v2'),
+    'block-storage': (stack_lib.CINDER, '/v3'),
     'compute': ('nova', '/v2.1'),
     'image': ('glance', ''),
     'network': ('neutron', ''),

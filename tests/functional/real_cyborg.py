@@ -25,16 +25,14 @@ import fixtures
 import keystoneauth1.session
 import openstack
 import requests
-from keystoneauth1 import loading
 from keystoneauth1 import token_endpoint
-from nova import context as nova_context
-from nova import service_auth
 from oslo_config import cfg
 from placement import deploy
 
 from nova_powervm.devices import names
 from tests.functional import cyborg_child
 from tests.functional import placement_gate
+from tests.functional import token_users
 from tests.processes.cyborg_services import tokens
 
 CONF = cfg.CONF
@@ -83,30 +81,17 @@ class RealCyborg(fixtures.Fixture):
         )
         self._log_start = self._services.log_path.stat().st_size
         self.call('clear')
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.api.auth.NovaKeystoneContext._create_context',
-                _make_context,
-            )
-        )
-        self.addCleanup(service_auth.reset_globals)
+        self.useFixture(token_users.TokenUsers())
         self.configure_nova()
 
     def configure_nova(self):
         """Tell Nova where Cyborg's API is; a new process is elsewhere."""
-        for option in loading.get_auth_plugin_conf_options('admin_token'):
-            CONF.register_opt(option, group='service_user')
-        self._test.flags(
-            group='service_user',
-            auth_type='admin_token',
-            endpoint=self._services.url,
-            token=_SERVICE,
-            send_service_user_token=True,
+        token_users.show_service_token(
+            self._test, self._services.url, _SERVICE
         )
         self._test.flags(
             group='cyborg', endpoint_override=f'{self._services.url}/v2'
         )
-        service_auth.reset_globals()
 
     def call(self, command, **arguments):
         """Run a command of the child process; see Services.call."""
@@ -250,26 +235,3 @@ class RealCyborg(fixtures.Fixture):
         uuids = ','.join(arq['uuid'] for arq in arqs)
         answer = self.request('DELETE', f'/accelerator_requests?arqs={uuids}')
         self._test.assertEqual(204, answer.status_code, answer.text)
-
-
-def _make_context(environ, **options):
-    """Make nova's context of a request, with the token of its user.
-
-    Nova's own fixture does the same without a token.
-    """
-    user = environ.get('HTTP_X_AUTH_USER')
-    project = environ.get('HTTP_X_AUTH_PROJECT_ID')
-    roles = environ.get('HTTP_X_ROLES')
-    token = environ.get('HTTP_X_AUTH_TOKEN')
-    if bearer := tokens.read_token(token):
-        user, project, roles = bearer
-    else:
-        token = tokens.make_token(user, project, roles)
-    return nova_context.RequestContext(
-        user,
-        project,
-        is_admin='admin' in roles.split(','),
-        roles=roles.split(','),
-        auth_token=token,
-        **options,
-    )

@@ -93,6 +93,14 @@ def a_stack_with_cyborg(
     )
 
 
+def with_cinder(base: stack.Stack) -> stack.Stack:
+    return dataclasses.replace(
+        base,
+        ports={**base.ports, 'cinder': 20097},
+        passwords={**base.passwords, 'cinder': 'cinder-secret'},
+    )
+
+
 def a_slot(
     drc_index: str,
     vendor_id: str = '10DE',

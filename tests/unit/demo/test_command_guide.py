@@ -88,6 +88,20 @@ class CommandGuideTest(unittest.TestCase):
         command = _commands(guide.for_next_run())[0]
         self.assertEqual(['--cyborg', '--transport-url', url], command[-3:])
 
+    def test_volumes_are_attached_in_a_cloud_that_has_them(self):
+        text = _guide(has_cinder=True).for_next_run()
+        commands = [' '.join(command) for command in _commands(text)]
+        self.assertTrue(commands[0].endswith('--cinder'))
+        self.assert_in_order(
+            commands,
+            'volume create --size 1 my-volume',
+            'server add volume my-server my-volume',
+            '/a state/volumes/array.json',
+            'server remove volume my-server my-volume',
+            '--boot-from-volume 1 --wait my-booted',
+        )
+        self.assertNotIn('volume', _guide().for_next_run())
+
     def test_operator_of_each_of_two_hosts_has_commands(self):
         text = _guide('gpu.v100', hosts=2).for_next_run()
 

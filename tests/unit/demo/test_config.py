@@ -27,7 +27,8 @@ from tests.unit.demo import samples
 
 def _parsed(render):
     parser = configparser.RawConfigParser()
-    parser.read_string(config.ini(render(samples.a_stack_with_cyborg())))
+    full = samples.with_cinder(samples.a_stack_with_cyborg())
+    parser.read_string(config.ini(render(full)))
     return parser
 
 
@@ -84,6 +85,7 @@ class ConfigFilesTest(unittest.TestCase):
             ('nova', config.nova),
             ('placement', config.placement),
             ('cyborg', config.cyborg),
+            ('cinder', config.cinder),
         ):
             parsed = _parsed(render)
             section = parsed['keystone_authtoken']
@@ -97,7 +99,7 @@ class ConfigFilesTest(unittest.TestCase):
             for section in _parsed(render).values()
             if 'connection' in section
         }
-        self.assertEqual(7, len(databases))
+        self.assertEqual(8, len(databases))
 
     def test_nova_conf_has_no_password_of_the_rest_api(self):
         self.assertEqual(
@@ -131,13 +133,20 @@ class ConfigFilesTest(unittest.TestCase):
             _own(cyborg, 'powervm'),
         )
 
-    def test_cyborg_conf_is_written_for_clouds_with_cyborg_only(self):
-        for make, has_it in (
-            (samples.a_stack, False),
-            (samples.a_stack_with_cyborg, True),
+    def test_nova_knows_of_cinder_only_if_it_is_there(self):
+        self.assertEqual('cinder', _parsed(config.nova)['cinder']['username'])
+        self.assertNotIn('cinder', config.nova(samples.a_stack()))
+
+    def test_files_of_cyborg_and_cinder_are_written_with_them_only(self):
+        without = samples.a_stack
+        with_it = samples.a_stack_with_cyborg
+        for make, change, names in (
+            (without, lambda found: found, set()),
+            (with_it, lambda found: found, {config.CYBORG}),
+            (without, samples.with_cinder, {config.CINDER}),
         ):
             with tempfile.TemporaryDirectory() as directory:
-                made = make(pathlib.Path(directory))
+                made = change(make(pathlib.Path(directory)))
                 prefix = pathlib.Path(directory) / 'prefix'
                 paste = prefix / 'etc/nova/api-paste.ini'
                 paste.parent.mkdir(parents=True)
@@ -146,7 +155,9 @@ class ConfigFilesTest(unittest.TestCase):
 
                 config.write(dataclasses.replace(made, prefix=prefix))
 
-                self.assertEqual(has_it, (made.etc / config.CYBORG).exists())
+                written = {path.name for path in made.etc.iterdir()}
+                either = {config.CYBORG, config.CINDER}
+                self.assertEqual(names, written & either)
 
 
 class TwoHostsTest(unittest.TestCase):

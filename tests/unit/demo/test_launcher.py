@@ -112,6 +112,23 @@ class MakeStackTest(FilesTestCase):
         again = self.make(has_cyborg=True)
         self.assertNotEqual(made.transport_url, again.transport_url)
 
+    def test_cloud_with_volumes_has_its_api_and_user_and_no_broker(self):
+        made = self.make(has_cinder=True)
+        self.assertTrue(made.has_cinder)
+        self.assertIn('cinder', made.passwords)
+        self.assertEqual('fake:/', made.transport_url)
+        self.assertFalse(self.make().has_cinder)
+
+    def test_world_of_the_user_precedes_that_with_ports(self):
+        given = pathlib.Path('mine')
+        for world, wanted in (
+            (given, [given]),
+            (None, [self.state_dir / 'etc' / 'world.yaml']),
+        ):
+            chosen = launcher.Choices(world=world, has_cinder=True)
+            found = launcher._worlds(self.state_dir, chosen)
+            self.assertEqual(wanted, found)
+
     def test_broker_and_accelerators_of_the_user_are_used(self):
         url = 'rabbit://user:secret@host:5672/'
         for has_cyborg in (False, True):

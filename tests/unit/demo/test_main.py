@@ -65,6 +65,8 @@ class UsageTest(unittest.TestCase):
             ('--hosts 2', '--hosts', '2', '--inventory', 'x'),
             ('--hosts 2', '--hosts', '2', '--accelerators', 'x'),
             ('--hosts 2', '--hosts', '2', '--cyborg'),
+            ('--cinder is', '--cinder', '--cyborg'),
+            ('--cinder is', '--cinder', '--hosts', '2'),
         ):
             with (
                 self.subTest(arguments),
@@ -87,6 +89,7 @@ class ParseArgumentsTest(unittest.TestCase):
                 {'has_cyborg': True, 'transport_url': url},
                 False,
             ),
+            (['--cinder'], {'has_cinder': True}, False),
             (['--inventory', 'a'], {'inventory': path}, True),
             (['--world', 'a'], {'world': path}, True),
             (

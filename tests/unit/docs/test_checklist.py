@@ -14,6 +14,7 @@
 
 import doctest
 import gc
+import re
 import unittest
 
 from pypowervm import adapter
@@ -47,3 +48,8 @@ class ChecklistTest(unittest.TestCase):
         said = []
         doctest.DocTestRunner(verbose=False).run(example, out=said.append)
         self.assertEqual('', ''.join(said))
+
+    def test_checks_are_numbered_in_order(self):
+        text = (pages.SOURCE / f'{PAGE}.rst').read_text()
+        numbers = [int(n) for n in re.findall(r'(?m)^(\d+)[.] [*]{2}', text)]
+        self.assertEqual(list(range(1, len(numbers) + 1)), numbers)

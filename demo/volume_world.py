@@ -1,0 +1,82 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The world of an emulated host with a storage area network.
+
+It is like the emulator's default world, with a second Virtual I/O Server and
+Fibre Channel adapters for both. Guests have an active RMC connection, without
+which a host refuses to change what a running guest has.
+"""
+
+import pathlib
+import typing
+
+import yaml
+
+from powervm_emulator import worlds
+
+#: The fabric of all ports; the simulated array has one target port.
+FABRIC = 'demo'
+
+_SERVERS = ('vios1', 'vios2')
+_PORTS = (1, 2)
+
+
+def write(directory: pathlib.Path) -> pathlib.Path:
+    """Write the world to a file, and return its path."""
+    path = directory / 'world.yaml'
+    path.write_text(yaml.safe_dump(make(), sort_keys=False))
+    return path
+
+
+def make() -> worlds.World:
+    """Return the world."""
+    world = worlds.default() | {'rmc_after_power_on': 'active'}
+    (system,) = world['systems']
+    first, second = _SERVERS
+    (server,) = system['virtual_io_servers']
+    system['virtual_io_servers'].append(
+        {key: value for key, value in server.items() if key != 'id'}
+        | {
+            'name': second,
+            'volume_groups': [{'name': 'rootvg', 'capacity': 278}],
+        }
+    )
+    system['slots'] += [
+        _adapter(number, name) for number, name in enumerate((first, second))
+    ]
+    return world
+
+
+def wwpns() -> dict[str, list[str]]:
+    """Return the worldwide port names of each Virtual I/O Server."""
+    return {
+        name: [_wwpn(number, port) for port in _PORTS]
+        for number, name in enumerate(_SERVERS)
+    }
+
+
+def _adapter(number: int, owner: str) -> dict[str, typing.Any]:
+    """Describe the slot with the adapter of a Virtual I/O Server."""
+    return {
+        'drc_index': f'2101005{number}',
+        'drc_name': f'U78D2.001.EMU0001-P1-C{13 + number}',
+        'description': 'FC5052 2-port 16Gb FC Adapter',
+        'owner': owner,
+        'fibre_channel_ports': [
+            {'wwpn': _wwpn(number, port), 'fabric': FABRIC} for port in _PORTS
+        ],
+    }
+
+
+def _wwpn(number: int, port: int) -> str:
+    return f'10000090FA53{number + 1:02}{port:02}'
