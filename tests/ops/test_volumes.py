@@ -21,6 +21,7 @@ from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
+from nova_powervm.lpar import storage
 from nova_powervm.lpar import volumes as lpar_volumes
 from tests.emulator import san
 from tests.ops import base
@@ -587,12 +588,36 @@ class LifeTest(volumes.VolumesTestCase):
     def test_hard_reboot_without_its_volume_leaves_the_guest(self):
         self.spawn()
         self.set_san()
-        self.refused_reboot = self.failed(
+        self.failed(
             exception.VolumeMissing,
             operations.HARD_REBOOT,
             self.describe(volumes=(V1,), known_volumes=frozenset({'v1'})),
         )
         self.assertNotIn('off hard', self.jobs)
+        self.assert_lpar()
+
+    def test_disk_driver_leaves_volumes_alone(self):
+        lpar_uuid = self.spawn(volumes=(V1,)).lpar_uuid
+        self.assertEqual(
+            [f'{storage.stem(lpar_uuid)}r'], [*self.disks.attached(lpar_uuid)]
+        )
+        self.set_state(base.OFF)
+        self.disks.remove(lpar_uuid)
+        self.assertEqual(BOTH, self.connected())
+        self.assertEqual('', self.mapped_disks())
+
+    def test_volume_is_forgotten_if_the_guest_is_not_stopped(self):
+        self.spawn()
+        self.control.add_fault(
+            method='PUT', match='LogicalPartition.job', status=500
+        )
+        self.failed(
+            exception.RestError,
+            operations.HARD_REBOOT,
+            self.describe(volumes=(V1,)),
+        )
+        self.control.clear_faults()
+        self.assert_no_volumes()
         self.assert_lpar()
 
     def test_rescue_leaves_volumes_where_they_are(self):
