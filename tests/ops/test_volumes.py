@@ -540,25 +540,6 @@ class LifeTest(volumes.VolumesTestCase):
         self.assert_no_volumes()
         self.assertEqual(['r'], [*self.stored()])
 
-    def test_start_connects_what_is_missing(self):
-        self.spawn(volumes=(V1,))
-        self.set_state(base.OFF)
-        self.detach(V1)
-        self.run_plan(operations.START, self.describe(volumes=(V1, V2)))
-        self.assertEqual(2, len(self.connected()['vios1']))
-        self.assert_lpar()
-
-    def test_start_of_a_guest_without_its_volume_is_refused(self):
-        self.spawn()
-        self.set_state(base.OFF)
-        self.set_san()
-        self.failed(
-            exception.VolumeMissing,
-            operations.START,
-            self.describe(volumes=(V1,)),
-        )
-        self.assertEqual(base.OFF, self.lpar()['state'])
-
     def test_hard_reboot_keeps_known_volumes_and_drops_others(self):
         self.spawn(volumes=(V1, V2, V3))
         self.run_plan(
