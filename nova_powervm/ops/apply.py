@@ -90,6 +90,10 @@ class LparOps:
             if planned.document and row.disks is operations.Disks.MADE:
                 # What the guest has now is removed before this is made.
                 self.burns.check(wanted.instance_uuid, planned.document.burns)
+                if wanted.volumes:
+                    self.readers.volumes.check_rebuild(
+                        wanted.lpar_uuid, wanted.volumes
+                    )
             return planned
 
     def _check_room(self, wanted: spec.Wanted, plan: steps.LparPlan) -> None:

@@ -12,7 +12,8 @@
 
 """Removes the LPARs of deleted instances and of failed builds.
 
-Their volumes are disconnected first: they are others' soon.
+Their guests are stopped first: Nova gives their ports away whatever happens
+here. Then their volumes are disconnected, which are others' soon.
 
 What is removed without being asked for is in :mod:`.sweep`.
 """
@@ -85,7 +86,7 @@ class RemovalOps:
         :param delete_disks: False to keep its disks.
         :param volumes: The volumes that it is known to have.
         :raises exception.VolumeHeld: A Virtual I/O Server that may connect a
-            volume does not answer; nothing was changed.
+            volume does not answer; the LPAR is off, and has its disks.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         uuid = partition.lpar_uuid(instance_uuid)
@@ -114,11 +115,9 @@ class RemovalOps:
         :param volumes: As for :meth:`destroy`.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
-        has_volumes = self._volumes.check_removal(uuid, volumes)
         if lpar and lpar.is_active:
             self._partitions.power_off(lpar, hard=True)
-        if has_volumes:
-            self._volumes.remove(uuid, volumes)
+        self._volumes.remove(uuid, volumes)
         self._disks.remove(uuid, delete=delete_disks)
         if lpar:
             self._partitions.delete(uuid)

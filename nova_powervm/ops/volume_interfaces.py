@@ -120,11 +120,11 @@ class VolumeDriver(Protocol):
         """
 
     def check_removal(
-        self, lpar_uuid: str, wanted: Collection[volumes.Volume] = ()
-    ) -> bool:
-        """Return whether there is something for :meth:`remove` to do.
+        self, lpar_uuid: str, wanted: Collection[volumes.Volume]
+    ) -> None:
+        """Verify that :meth:`remove` would not refuse to begin.
 
-        :raises exception.VolumeHeld: It would refuse that.
+        :raises exception.VolumeHeld: It would.
         """
 
     def remove(

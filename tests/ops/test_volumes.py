@@ -448,14 +448,24 @@ class ServerDownTest(volumes.VolumesTestCase):
             self.describe(volumes=(V1,)),
             'vios2 does not answer, and connects it',
         )
+        # Nova has given the ports of a deleted server away.
         with self.assertRaises(exception.VolumeHeld):
             self.removals.destroy(base.INSTANCE)
-        self.assertEqual(base.RUNNING, self.lpar()['state'])
+        self.assertEqual(base.OFF, self.lpar()['state'])
         self.assertEqual(BOTH, self.connected())
         self.start_server()
         self.removals.destroy(base.INSTANCE)
         self.assert_nothing_left()
         self.assert_no_volumes()
+
+    def test_rebuild_that_would_be_stuck_is_refused_before_it_begins(self):
+        self.attach(V1)
+        self.stop_server()
+        wanted = self.describe(root=None, volumes=(BOOT,))
+        with self.assertRaisesRegex(exception.VolumeHeld, 'vios2 does not'):
+            self.lpars.check(operations.SPAWN, wanted)
+        self.start_server()
+        self.lpars.check(operations.SPAWN, wanted)
 
     def test_server_without_a_path_may_be_silent(self):
         self.stop_server()

@@ -112,8 +112,9 @@ class Server:
         return not (self.wwpns or self.disks or self.slots)
 
     def disk(self, udid: str) -> Disk | None:
-        """Return its disk with a unique device id."""
-        return next((one for one in self.disks if one.udid == udid), None)
+        """Return its disk with a unique device id, if that is known."""
+        found = (one for one in self.disks if udid and one.udid == udid)
+        return next(found, None)
 
 
 class VolumeMappings:

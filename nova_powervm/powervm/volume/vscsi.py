@@ -24,6 +24,7 @@ again.
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -55,6 +56,8 @@ _FOUND = (
     hdisk.LUAStatus.FOUND_ITL_ERR,
 )
 _SINGLE_PATH = 'SinglePath'
+
+_Predicate = Callable[[volume_mappings.Mapped], bool]
 
 
 def load(
@@ -300,7 +303,7 @@ class VscsiVolumes:
                 with _logged(f'{place.server.name} may keep a mapping'):
                     self._mappings.unmap(
                         place.server,
-                        lambda one: _is_mapping_of(one, volume, lpar.uuid),
+                        lambda one: _is_of(one, volume, lpar.uuid),
                     )
             with _logged('Virtual I/O Servers may keep the disks'):
                 self.forget(found)
@@ -319,11 +322,13 @@ class VscsiVolumes:
         taken: set[int],
     ) -> None:
         """Map a disk at a slot that is not taken, and take it."""
+
         # What a partition that was deleted outside of Nova has left.
-        if any(_is_left(one, volume) for one in place.server.mapped):
-            self._mappings.unmap(
-                place.server, lambda one: _is_left(one, volume)
-            )
+        def is_left(one: volume_mappings.Mapped) -> bool:
+            return not one.lpar_uuid and _is_of(one, volume, lpar.uuid)
+
+        if any(map(is_left, place.server.mapped)):
+            self._mappings.unmap(place.server, is_left)
         slot = volumes.choose_slot(
             volume, place.number, lpar.virtual_slots, taken
         )
@@ -343,16 +348,9 @@ class VscsiVolumes:
         """Unmap a volume on all servers, and have them forget its disks."""
         servers = self._mappings.read()
         volume = self._identified(volume, servers, lpar_uuid)
-        _check_answers(servers, lpar_uuid, [volume], all_volumes=False)
-        for server in servers:
-            doomed = [
-                one
-                for one in server.mapped
-                if _is_mapping_of(one, volume, lpar_uuid)
-            ]
-            self._drop(
-                server, doomed, {one.udid for one in doomed} | {volume.udid}
-            )
+        self._drop(
+            servers, [volume], lambda one: _is_of(one, volume, lpar_uuid)
+        )
 
     def _identified(
         self, volume: Volume, servers: Sequence[Server], lpar_uuid: str
@@ -376,43 +374,38 @@ class VscsiVolumes:
         return volume
 
     def check_removal(
-        self, lpar_uuid: str, wanted: Collection[Volume] = ()
-    ) -> bool:
-        """Return whether servers have disks for an LPAR.
-
-        :raises exception.VolumeHeld: One of them does not answer.
-        """
-        servers = self._mappings.read()
-        _check_answers(servers, lpar_uuid, wanted, all_volumes=True)
-        return any(
-            _doomed(server, lpar_uuid, wanted)
-            or any(map(server.disk, _udids(wanted)))
-            for server in servers
+        self, lpar_uuid: str, wanted: Collection[Volume]
+    ) -> None:
+        """Verify that each server that may have disks of an LPAR answers."""
+        _check_answers(
+            self._mappings.read(), wanted, _is_of_any(wanted, lpar_uuid)
         )
 
     def remove(self, lpar_uuid: str, wanted: Collection[Volume] = ()) -> None:
         """Unmap all physical volumes of an LPAR, and forget the disks."""
-        servers = self._mappings.read()
-        _check_answers(servers, lpar_uuid, wanted, all_volumes=True)
-        for server in servers:
-            doomed = _doomed(server, lpar_uuid, wanted)
-            self._drop(
-                server,
-                doomed,
-                {one.udid for one in doomed} | _udids(wanted),
-            )
+        self._drop(
+            self._mappings.read(), wanted, _is_of_any(wanted, lpar_uuid)
+        )
 
     def _drop(
         self,
-        server: Server,
-        doomed: Collection[volume_mappings.Mapped],
-        udids: Collection[str],
+        servers: Sequence[Server],
+        wanted: Collection[Volume],
+        is_doomed: _Predicate,
     ) -> None:
-        """Unmap some disks of a server, and have it forget them."""
-        if doomed:
-            self._mappings.unmap(server, lambda one: one in doomed)
-        if any(server.disk(udid) for udid in udids if udid):
-            self._mappings.forget(server, udids)
+        """Unmap disks on all servers or none, and have them forget them.
+
+        :param wanted: Volumes whose disks they forget, too, if not mapped.
+        :param is_doomed: Tells which mappings are to go.
+        """
+        _check_answers(servers, wanted, is_doomed)
+        udids = {volume.udid for volume in wanted}
+        for server in servers:
+            doomed = {one.udid for one in server.mapped if is_doomed(one)}
+            if doomed:
+                self._mappings.unmap(server, is_doomed)
+            if any(map(server.disk, doomed | udids)):
+                self._mappings.forget(server, doomed | udids)
 
     def resize(self, volume: Volume, lpar_uuid: str) -> int:
         """Have each server look at a volume again, and return its size."""
@@ -466,22 +459,27 @@ def _taken(servers: Sequence[Server], lpar_uuid: str) -> set[int]:
     return {slot for one in servers for slot in one.slots.get(lpar_uuid, ())}
 
 
-def _udids(wanted: Collection[Volume]) -> set[str]:
-    return {volume.udid for volume in wanted if volume.udid}
-
-
-def _is_left(one: volume_mappings.Mapped, volume: Volume) -> bool:
-    """Return whether a partition that is gone has left a mapping."""
-    return not one.lpar_uuid and one.tag == volume.id
-
-
-def _is_mapping_of(
+def _is_of(
     one: volume_mappings.Mapped, volume: Volume, lpar_uuid: str
 ) -> bool:
-    if one.lpar_uuid != lpar_uuid:
-        return _is_left(one, volume)
-    return one.tag == volume.id or (
-        not one.tag and bool(volume.udid) and one.udid == volume.udid
+    """Return whether a mapping is that of a volume to an LPAR.
+
+    It may be one that the LPAR has left when it was deleted.
+    """
+    if one.tag:
+        return one.tag == volume.id and one.lpar_uuid in (lpar_uuid, '')
+    return (
+        one.lpar_uuid == lpar_uuid
+        and bool(volume.udid)
+        and one.udid == volume.udid
+    )
+
+
+def _is_of_any(wanted: Collection[Volume], lpar_uuid: str) -> _Predicate:
+    """Tell mappings to an LPAR, and those that it has left of volumes."""
+    return lambda one: (
+        one.lpar_uuid == lpar_uuid
+        or any(_is_of(one, volume, lpar_uuid) for volume in wanted)
     )
 
 
@@ -494,30 +492,16 @@ def _mapping_of(
             one
             for one in server.mapped
             if one.lpar_uuid == lpar_uuid
-            and _is_mapping_of(one, volume, lpar_uuid)
+            and _is_of(one, volume, lpar_uuid)
         ),
         None,
     )
 
 
-def _doomed(
-    server: Server, lpar_uuid: str, wanted: Collection[Volume]
-) -> list[volume_mappings.Mapped]:
-    """Return the mappings of an LPAR, which may have been deleted."""
-    return [
-        one
-        for one in server.mapped
-        if one.lpar_uuid == lpar_uuid
-        or any(_is_left(one, volume) for volume in wanted)
-    ]
-
-
 def _check_answers(
     servers: Sequence[Server],
-    lpar_uuid: str,
     wanted: Collection[Volume],
-    *,
-    all_volumes: bool,
+    is_doomed: _Predicate,
 ) -> None:
     """Verify that no server keeps a mapping because it does not answer.
 
@@ -526,23 +510,19 @@ def _check_answers(
     it has; but Cinder says to which ports it has mapped a volume.
 
     :param wanted: The volumes that are known.
-    :param all_volumes: Whether all others of the LPAR count, too.
+    :param is_doomed: Tells which mappings are to go.
     :raises exception.VolumeHeld: One may keep a mapping.
     """
     shown = {wwpn for server in servers for wwpn in server.wwpns}
     for server in servers:
         if server.answers:
             continue
+        for one in server.mapped:
+            if is_doomed(one):
+                _hold(one.tag or one.udid, server, 'connects it')
         for volume in wanted:
-            if any(
-                _is_mapping_of(one, volume, lpar_uuid) for one in server.mapped
-            ):
-                _hold(volume.id, server, 'connects it')
             if server.is_blank and _initiators(volume) - shown:
                 _hold(volume.id, server, 'may connect it')
-        for one in server.mapped if all_volumes else ():
-            if one.lpar_uuid == lpar_uuid:
-                _hold(one.tag or one.udid, server, 'connects it')
 
 
 def _hold(volume: str, server: Server, reason: str) -> NoReturn:
@@ -588,7 +568,7 @@ def _check_users(
     """
     users = [one for one in server.mapped if one.udid == disk.udid]
     for one in users:
-        if _is_mapping_of(one, volume, lpar_uuid):
+        if _is_of(one, volume, lpar_uuid):
             continue
         if one.lpar_uuid == lpar_uuid:
             holder = f'LPAR {lpar_uuid} has it as volume {one.tag or "-"}'
