@@ -116,7 +116,8 @@ class VolumeDriver(Protocol):
 
         :param lpar_uuid: Upper-case PowerVM uuid.
         :raises exception.VolumeHeld: A server that may connect it does not
-            answer; nothing was changed.
+            answer, or what is connected cannot be identified; nothing was
+            changed.
         """
 
     def check_removal(

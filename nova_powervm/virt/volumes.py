@@ -117,7 +117,7 @@ class InstanceVolumes:
         """Disconnect a volume, if it is connected, also without an LPAR.
 
         :raises exception.VolumeHeld: A Virtual I/O Server that may connect it
-            does not answer.
+            does not answer, or what is connected cannot be identified.
         """
         self._run(
             operations.DETACH_VOLUME,

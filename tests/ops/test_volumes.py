@@ -32,6 +32,11 @@ V1, V2, V3 = map(volumes.volume, ('v1', 'v2', 'v3'))
 BOOT = volumes.volume(is_boot=True)
 
 
+def no_maps(array):
+    """Have an array map nothing."""
+    array['maps'] = []
+
+
 def changed(wwpn):
     """Return a worldwide port name that differs in its last digit."""
     return f'{wwpn[:-1]}{(int(wwpn[-1], 16) + 8) % 16:X}'
@@ -305,7 +310,7 @@ class OthersTest(volumes.VolumesTestCase):
         super().setUp()
         self.spawn()
 
-    def map_by_hand(self, name='database', vios='vios1', **fields):
+    def map_by_hand(self, name='database', vios='vios1'):
         """Map volume v1 to a partition, as an administrator does."""
         place = ('vios1', 'vios2').index(vios)
         servers = sorted(
@@ -313,9 +318,7 @@ class OthersTest(volumes.VolumesTestCase):
             key=lambda server: server.name,
         )
         self.volumes.find(V1, self.describe().lpar_uuid)
-        disk = pvm_storage.PV.bld(
-            self.adapter, self.hdisks()[vios][0], **fields
-        )
+        disk = pvm_storage.PV.bld(self.adapter, self.hdisks()[vios][0])
         self.control.set_partition(name, rmc_state='active')
         scsi_mapper.add_vscsi_mapping(
             None, servers[place].uuid, self.lpar(name)['uuid'], disk
@@ -358,6 +361,43 @@ class OthersTest(volumes.VolumesTestCase):
     def test_volume_without_tag_and_udid_is_discovered(self):
         self.map_by_hand(base.NAME)
         self.detach(V1)
+        self.assert_no_volumes()
+
+    def test_volume_that_cannot_be_told_from_another_stays(self):
+        self.map_by_hand(base.NAME)
+        self.change_san(no_maps)
+        self.failed(
+            exception.VolumeHeld,
+            operations.DETACH_VOLUME,
+            self.describe(volumes=(V1,)),
+            'vios1 maps hdisk2 to the LPAR without a tag',
+            'vios1 finds no disk',
+        )
+        self.assertEqual(['v1'], [*self.connected()['vios1'].values()])
+
+    def test_hard_reboot_keeps_a_volume_without_tag(self):
+        self.map_by_hand(base.NAME)
+        self.run_plan(
+            operations.HARD_REBOOT,
+            self.describe(volumes=(V1,), known_volumes=frozenset({'v1'})),
+        )
+        self.assertEqual(
+            [['v1']] * 2,
+            [[*found.values()] for found in self.connected().values()],
+        )
+
+    def test_other_disk_in_the_place_of_a_known_one_is_refused(self):
+        def exchanged(array):
+            array['maps'] = [{'host': 'host1', 'volume': 'v2', 'lun': 0}]
+
+        self.change_san(exchanged)
+        self.failed(
+            exception.VolumeRefused,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(V1.with_udid(san.UDID),)),
+            'leads to another disk now',
+            f'instead of {san.UDID}',
+        )
         self.assert_no_volumes()
 
     def test_uid_that_the_array_uses_again_is_the_new_volume(self):

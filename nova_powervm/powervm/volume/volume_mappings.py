@@ -116,6 +116,22 @@ class Server:
         found = (one for one in self.disks if udid and one.udid == udid)
         return next(found, None)
 
+    def unused(self, udids: Collection[str]) -> list[Disk]:
+        """Return its disks with some unique device ids that nothing has.
+
+        One that its server does not know the id of may be anybody's.
+        """
+        mapped = {one.udid for one in self.mapped}
+        return [
+            disk
+            for disk in self.disks
+            if disk.is_fibre_channel
+            and disk.is_free
+            and disk.udid
+            and disk.udid in udids
+            and disk.udid not in mapped
+        ]
+
 
 class VolumeMappings:
     """Reads and changes the mappings of physical volumes.
@@ -243,14 +259,8 @@ class VolumeMappings:
                 _VIOS.get(self._adapter, uuid=server.uuid, xag=_XAG),
                 answers=True,
             )
-        mapped = {one.udid for one in current.mapped}
-        for disk in current.disks:
-            if (
-                disk.udid in udids
-                and disk.udid not in mapped
-                and disk.is_fibre_channel
-            ):
-                self._forget(server, disk)
+        for disk in current.unused(udids):
+            self._forget(server, disk)
 
     def _forget(self, server: Server, disk: Disk) -> None:
         try:

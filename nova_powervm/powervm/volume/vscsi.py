@@ -261,11 +261,19 @@ class VscsiVolumes:
         :raises exception.VolumeRefused: It cannot.
         :raises exception.VolumeInUse: Somebody else has one.
         """
-        if len({*udids.values()}) > 1:
+        found = {*udids.values()}
+        if volume.udid and volume.udid not in found:
+            raise exception.VolumeRefused(
+                volume=volume.id,
+                reason='its place on the array leads to another disk now, '
+                f'with the UDID {", ".join(sorted(found))} instead of '
+                f'{volume.udid}. Detach the volume, and attach it again',
+            )
+        if len(found) > 1:
             raise exception.VolumeRefused(
                 volume=volume.id,
                 reason='the Virtual I/O Servers find different disks at its '
-                f'paths, with the UDIDs {", ".join(sorted(udids.values()))}',
+                f'paths, with the UDIDs {", ".join(sorted(found))}',
             )
         places = []
         servers = _with_ports(self._mappings.read())
@@ -280,7 +288,7 @@ class VscsiVolumes:
                     f'UDID {udids[server.uuid]}',
                 )
             _check_policy(volume, server, disk, len(servers))
-            _check_users(volume, server, disk, lpar_uuid)
+            _check_users(volume.with_udid(disk.udid), server, disk, lpar_uuid)
             places.append(_Place(server, number, disk))
         return volume_interfaces.Found(
             volume.with_udid(places[0].disk.udid), places
@@ -355,22 +363,39 @@ class VscsiVolumes:
     def _identified(
         self, volume: Volume, servers: Sequence[Server], lpar_uuid: str
     ) -> Volume:
-        """Discover which disk a volume is, if nothing else tells it."""
+        """Discover which disk a volume is, if nothing else tells it.
+
+        :raises exception.VolumeHeld: It could be one that is mapped to the
+            LPAR without a tag.
+        """
         if volume.udid or any(
             _mapping_of(server, volume, lpar_uuid) for server in servers
         ):
             return volume
-        for server in servers:
-            if any(
-                one.lpar_uuid == lpar_uuid and not one.tag
-                for one in server.mapped
-            ):
-                with contextlib.suppress(
-                    _NotFoundError, exception.VolumeRefused
-                ):
-                    return volume.with_udid(
-                        self._discover(server, volume, lpar_uuid)
-                    )
+        unknown = [
+            (server, one.name)
+            for server in servers
+            for one in server.mapped
+            if one.lpar_uuid == lpar_uuid and not one.tag
+        ]
+        reasons = []
+        for server, name in unknown:
+            try:
+                return volume.with_udid(
+                    self._discover(server, volume, lpar_uuid)
+                )
+            except (_NotFoundError, exception.VolumeRefused) as error:
+                reasons.append(
+                    f'{server.name} maps {name} to the LPAR without a tag, '
+                    'and nothing tells whether that is this volume, because '
+                    f'{error}'
+                )
+        if reasons:
+            raise exception.VolumeHeld(
+                volume=volume.id,
+                reason=f'{"; ".join(reasons)}. If it is, remove the mapping '
+                'with pvmctl, and try again',
+            )
         return volume
 
     def check_removal(
@@ -491,8 +516,7 @@ def _mapping_of(
         (
             one
             for one in server.mapped
-            if one.lpar_uuid == lpar_uuid
-            and _is_of(one, volume, lpar_uuid)
+            if one.lpar_uuid == lpar_uuid and _is_of(one, volume, lpar_uuid)
         ),
         None,
     )
@@ -527,7 +551,9 @@ def _check_answers(
 
 def _hold(volume: str, server: Server, reason: str) -> NoReturn:
     raise exception.VolumeHeld(
-        volume=volume, server=server.name, reason=reason
+        volume=volume,
+        reason=f'Virtual I/O Server {server.name} does not answer, and '
+        f'{reason}. Start it, or check its RMC connection, and try again',
     )
 
 

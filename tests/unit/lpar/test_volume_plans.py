@@ -90,7 +90,7 @@ class VolumePlanTest(unittest.TestCase):
         ['moved', operations.RESIZE, values.OFF, 'start'],
         ['returned', operations.RETURN, values.OFF, 'start'],
     )
-    def test_only_hard_reboot_connects_missing_volume(self, row, state, expected):
+    def test_only_hard_reboot_connects_missing(self, row, state, expected):
         self.assert_plan(expected, row, {'volumes': (DATA,)}, lpar(state))
 
     def test_mappings_of_disks_are_not_read_without_disks(self):
