@@ -13,6 +13,7 @@
 """Volumes on a host with two Virtual I/O Servers."""
 
 import dataclasses
+import json
 
 from pypowervm import const
 from pypowervm.tasks import scsi_mapper
@@ -459,15 +460,30 @@ class ServerDownTest(volumes.VolumesTestCase):
 
     def test_second_path_can_be_required(self):
         self.start_service(vios_paths_required=2)
+        for stop, reason in (
+            (self.stop_server, 'vios2 does not answer.'),
+            (
+                self.hide_server,
+                'vios2 does not answer, and shows no ports.',
+            ),
+        ):
+            stop()
+            self.failed(
+                exception.VolumeMissing,
+                operations.ATTACH_VOLUME,
+                self.describe(volumes=(V1,)),
+                'found by 1 Virtual I/O Server(s) instead of 2',
+                reason,
+            )
+            self.assert_no_volumes()
+
+    def test_second_path_is_not_required_of_a_volume_that_has_one(self):
         self.stop_server()
-        self.failed(
-            exception.VolumeMissing,
-            operations.ATTACH_VOLUME,
-            self.describe(volumes=(V1,)),
-            'found by 1 Virtual I/O Server(s) instead of 2',
-            'vios2 does not answer',
-        )
-        self.assert_no_volumes()
+        self.attach(V1)
+        self.start_service(vios_paths_required=2)
+        self.run_plan(operations.ATTACH_VOLUME, self.describe(volumes=(V1,)))
+
+        self.assertEqual({'vios1': {64: 'v1'}, 'vios2': {}}, self.connected())
 
     def test_volume_without_a_path_is_refused(self):
         for name in ('vios1', 'vios2'):
@@ -514,17 +530,28 @@ class ServerDownTest(volumes.VolumesTestCase):
         self.assert_no_volumes()
 
     def test_server_that_shows_nothing_may_have_a_path(self):
-        self.attach(V1)
-        # As captured servers that are off: no ports, disks and mappings.
-        self.control.pull('21010002')
-        self.detach(V1)
-        self.stop_server()
+        self.hide_server()
         self.refused(
             exception.VolumeHeld,
             operations.DETACH_VOLUME,
             self.describe(volumes=(V1,)),
             'vios2 does not answer, and may connect it',
         )
+
+
+class FirstServerDownTest(volumes.VolumesTestCase):
+    """The server that is off comes first in the order of the names."""
+
+    def world(self):
+        return json.loads(json.dumps(super().world()).replace('vios2', 'v'))
+
+    def test_boot_volume_has_the_slot_of_the_second_server(self):
+        self.hide_server('v')
+        with self.logged('WARNING') as logs:
+            self.spawn(root=None, volumes=(BOOT,))
+
+        self.assertEqual({'v': {}, 'vios1': {32: 'v1'}}, self.connected())
+        self.assertIn('v does not answer, and shows no ports', logs.output[0])
 
 
 class LifeTest(volumes.VolumesTestCase):

@@ -108,8 +108,8 @@ class Server:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it shows nothing, as one that is off may do."""
-        return not (self.wwpns or self.disks or self.slots)
+        """Whether it is off and shows nothing, and so may have anything."""
+        return not (self.answers or self.wwpns or self.disks or self.slots)
 
     def disk(self, udid: str) -> Disk | None:
         """Return its disk with a unique device id, if that is known."""

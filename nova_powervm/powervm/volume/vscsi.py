@@ -74,7 +74,8 @@ def load(
 class _Place:
     """A server with the disk of a volume.
 
-    :param number: Which of the servers with ports it is, counted from 0.
+    :param number: Which of the servers that may reach volumes it is, counted
+        from 0.
     """
 
     server: Server
@@ -98,10 +99,10 @@ class VscsiVolumes:
     def connector(self) -> Mapping[str, Any]:
         """Return the ports of the servers.
 
-        A server that does not answer may have ports, too: Cinder maps the
+        A server that does not answer may show its ports, too: Cinder maps the
         volume to them, so that the path can be added when it is back.
         """
-        servers = _with_ports(self._mappings.read())
+        servers = _reaching(self._mappings.read())
         if not any(server.answers for server in servers):
             names = ', '.join(server.name for server in servers)
             raise exception.VolumesImpossible(
@@ -120,7 +121,7 @@ class VscsiVolumes:
     def check_room(self, lpar: partition.Partition) -> None:
         """Verify that an LPAR has a free virtual slot for each server."""
         servers = self._mappings.read()
-        needed = len(_with_ports(servers))
+        needed = len(_reaching(servers))
         free = volumes.free_slots(
             lpar.virtual_slots, _taken(servers, lpar.uuid)
         )
@@ -169,7 +170,7 @@ class VscsiVolumes:
 
     def find(self, volume: Volume, lpar_uuid: str) -> volume_interfaces.Found:
         """Have all servers that answer find the disk of a volume."""
-        servers = _with_ports(self._mappings.read())
+        servers = _reaching(self._mappings.read())
         udids: dict[str, str] = {}
         problems: list[str] = []
         with self._forgotten_on_error(servers, udids):
@@ -180,18 +181,23 @@ class VscsiVolumes:
                     )
                 except _NotFoundError as error:
                     problems.append(str(error))
-            if len(udids) < self._required:
+            is_new = not any(
+                _mapping_of(server, volume, lpar_uuid) for server in servers
+            )
+            needed = self._required if is_new else 1
+            if len(udids) < needed:
                 raise exception.VolumeMissing(
                     volume=volume.id,
                     found=len(udids),
-                    needed=self._required,
+                    needed=needed,
                     reason='; '.join(problems),
                 )
             found = self._placed(volume, lpar_uuid, udids)
         for problem in problems:
             LOG.warning(
                 '%(volume)s has no path through a Virtual I/O Server: '
-                '%(problem)s. Reboot the server hard later to add the path.',
+                '%(problem)s. Reboot the server hard later to add the path; if '
+                'Cinder did not know the ports, detach and attach the volume.',
                 {'volume': volume, 'problem': problem},
             )
         return found
@@ -216,7 +222,8 @@ class VscsiVolumes:
         :raises _NotFoundError: It does not find one, and why.
         """
         if not server.answers:
-            raise _NotFoundError(f'{server.name} does not answer')
+            hides = ', and shows no ports' if server.is_blank else ''
+            raise _NotFoundError(f'{server.name} does not answer{hides}')
         known = _mapping_of(server, volume, lpar_uuid)
         if known:
             return known.udid
@@ -276,7 +283,7 @@ class VscsiVolumes:
                 f'paths, with the UDIDs {", ".join(sorted(found))}',
             )
         places = []
-        servers = _with_ports(self._mappings.read())
+        servers = _reaching(self._mappings.read())
         for number, server in enumerate(servers):
             if server.uuid not in udids:
                 continue
@@ -475,8 +482,12 @@ def _join(values: Iterable[str]) -> str:
     return ', '.join(sorted({*values}))
 
 
-def _with_ports(servers: Sequence[Server]) -> list[Server]:
-    return [server for server in servers if server.wwpns]
+def _reaching(servers: Sequence[Server]) -> list[Server]:
+    """Return the servers with ports, and those that hide what they have.
+
+    So the place of a server among them does not depend on which ones run.
+    """
+    return [one for one in servers if one.wwpns or one.is_blank]
 
 
 def _taken(servers: Sequence[Server], lpar_uuid: str) -> set[int]:
