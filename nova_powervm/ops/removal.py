@@ -129,7 +129,6 @@ class RemovalOps:
         cause: BaseException,
         *,
         delete_disks: bool = True,
-        volumes: Collection[lpar_volumes.Volume] = (),
     ) -> None:
         """Remove what a failed build created, now or in a later cycle.
 
@@ -138,16 +137,12 @@ class RemovalOps:
         :param cause: Why the build failed. A host that did not answer may
             still complete the request.
         :param delete_disks: False if the instance had its disks before.
-        :param volumes: Its volumes, which may have been found.
         """
         if isinstance(cause, exception.RestUnreachable):
             self._leftovers[uuid] = self._clock() + LATE_SECONDS
         try:
             self.remove(
-                uuid,
-                self._partitions.find(uuid),
-                delete_disks=delete_disks,
-                volumes=volumes,
+                uuid, self._partitions.find(uuid), delete_disks=delete_disks
             )
         except exception.PowerVMError as error:
             self._leftovers.setdefault(uuid, self._clock())

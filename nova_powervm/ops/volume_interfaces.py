@@ -97,15 +97,15 @@ class VolumeDriver(Protocol):
     def forget(self, found: Found) -> None:
         """Have the host forget a volume that was found, but not connected.
 
-        Where it is connected, it stays so.
+        Where it is connected, it stays so. Errors are only logged.
         """
 
     def connect(self, found: Found, lpar: partition.Partition) -> None:
         """Connect a volume to an LPAR, unless it is connected.
 
         :param lpar: The LPAR; a running one needs RMC.
-        :raises exception.PowerVMError: The host refused; nothing of the volume
-            is left that was not there before :meth:`find`.
+        :raises exception.PowerVMError: The host refused; it is connected as
+            before, and :meth:`forget` follows.
         """
 
     def disconnect(self, volume: volumes.Volume, lpar_uuid: str) -> None:

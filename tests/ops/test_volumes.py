@@ -631,6 +631,32 @@ class LifeTest(volumes.VolumesTestCase):
         )
         self.assert_lpar()
 
+    def test_hard_reboot_removes_what_a_failed_attachment_left(self):
+        self.spawn()
+        for nth in (2, 3):  # Vios2 is not told, and vios1 not again.
+            self.control.add_fault(
+                method='POST',
+                match='VirtualIOServer.update',
+                nth=nth,
+                status=500,
+            )
+        with self.logged('ERROR') as logs:
+            self.failed(
+                exception.RestError,
+                operations.ATTACH_VOLUME,
+                self.describe(volumes=(V1,)),
+            )
+        self.assertIn(
+            'may be connected to LPAR vm1 by vios1',
+            logs.output[0],
+        )
+        self.control.clear_faults()
+        self.set_san()
+        self.run_plan(
+            operations.HARD_REBOOT, self.describe(known_volumes=frozenset())
+        )
+        self.assert_no_volumes()
+
     def test_hard_reboot_goes_on_if_a_volume_of_nobody_stays(self):
         self.spawn(volumes=(V1,))
         self.stop_server()

@@ -16,6 +16,7 @@ Only these are touched here: virtual disks, logical units and media belong to
 the disk drivers, and :mod:`nova_powervm.powervm.disk.scsi_mappings`.
 """
 
+import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable
@@ -250,38 +251,40 @@ class VolumeMappings:
         """Have a server forget its disks with some UDIDs.
 
         One that is mapped or otherwise in use stays. One that cannot be
-        forgotten does no harm, but is in the way of an administrator.
+        forgotten does no harm, but is in the way of an administrator, so
+        errors are only logged.
         """
-        if not udids:
-            return
-        with rest_errors.translated(f'reading the disks of {server.name}'):
+        with _logged(server, 'the disk of a volume'):
             current = _server(
                 _VIOS.get(self._adapter, uuid=server.uuid, xag=_XAG),
                 answers=True,
             )
-        for disk in current.unused(udids):
-            self._forget(server, disk)
-
-    def _forget(self, server: Server, disk: Disk) -> None:
-        try:
-            with rest_errors.translated(f'removing {disk.name}'):
-                hdisk.remove_hdisk(
-                    self._adapter,
-                    self._managed.wrapper.system_name,
-                    disk.name,
-                    server.uuid,
-                )
-        except exception.RestError as error:
-            LOG.warning(
-                'Virtual I/O Server %(server)s keeps %(disk)s, which nothing '
-                'uses any more: %(error)s. Remove it there with `rmdev -dev '
-                '%(disk)s`.',
-                {'server': server.name, 'disk': disk.name, 'error': error},
-            )
+            for disk in current.unused(udids):
+                with _logged(server, disk.name):
+                    hdisk.remove_hdisk(
+                        self._adapter,
+                        self._managed.wrapper.system_name,
+                        disk.name,
+                        server.uuid,
+                    )
 
     def _read(self, server: Server) -> virtual_io_server.VIOS:
         return _VIOS.get(
             self._adapter, uuid=server.uuid, xag=[const.XAG.VIO_SMAP]
+        )
+
+
+@contextlib.contextmanager
+def _logged(server: Server, disk: str) -> Iterator[None]:
+    """Log an error that keeps a server from forgetting a disk."""
+    try:
+        with rest_errors.translated('forgetting a disk'):
+            yield
+    except exception.RestError as error:
+        LOG.warning(
+            'Virtual I/O Server %(server)s may keep %(disk)s, which nothing '
+            'uses any more: %(error)s. Remove it there with `rmdev -dev`.',
+            {'server': server.name, 'disk': disk, 'error': error},
         )
 
 

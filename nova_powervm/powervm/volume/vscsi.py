@@ -196,8 +196,8 @@ class VscsiVolumes:
         for problem in problems:
             LOG.warning(
                 '%(volume)s has no path through a Virtual I/O Server: '
-                '%(problem)s. Reboot the server hard later to add the path; if '
-                'Cinder did not know the ports, detach and attach the volume.',
+                '%(problem)s. Reboot the server hard later to add the path, '
+                'or attach the volume anew if Cinder did not know the ports.',
                 {'volume': volume, 'problem': problem},
             )
         return found
@@ -212,8 +212,7 @@ class VscsiVolumes:
         except Exception:
             for server in servers:
                 if server.uuid in udids:
-                    with _logged(f'{server.name} may keep a disk'):
-                        self._mappings.forget(server, [udids[server.uuid]])
+                    self._mappings.forget(server, [udids[server.uuid]])
             raise
 
     def _discover(self, server: Server, volume: Volume, lpar_uuid: str) -> str:
@@ -315,14 +314,28 @@ class VscsiVolumes:
                     self._map(place, volume, lpar, taken)
         except Exception:
             for place in new:
-                with _logged(f'{place.server.name} may keep a mapping'):
-                    self._mappings.unmap(
-                        place.server,
-                        lambda one: _is_of(one, volume, lpar.uuid),
-                    )
-            with _logged('Virtual I/O Servers may keep the disks'):
-                self.forget(found)
+                self._take_back(place.server, volume, lpar)
             raise
+
+    def _take_back(
+        self, server: Server, volume: Volume, lpar: partition.Partition
+    ) -> None:
+        """Unmap a volume while an error is on its way."""
+        try:
+            self._mappings.unmap(
+                server, lambda one: _is_of(one, volume, lpar.uuid)
+            )
+        except exception.PowerVMError as error:
+            LOG.error(
+                '%(volume)s may be connected to LPAR %(lpar)s by %(server)s, '
+                'although that has failed: %(error)s. Reboot the server hard.',
+                {
+                    'volume': volume,
+                    'lpar': lpar.name,
+                    'server': server.name,
+                    'error': error,
+                },
+            )
 
     def forget(self, found: volume_interfaces.Found) -> None:
         """Have servers forget the disks that are mapped to nobody."""
@@ -467,15 +480,6 @@ class VscsiVolumes:
 
 class _NotFoundError(Exception):
     """A server does not find a volume, for a reason."""
-
-
-@contextlib.contextmanager
-def _logged(consequence: str) -> Iterator[None]:
-    """Log an error while another one is on its way."""
-    try:
-        yield
-    except exception.PowerVMError as error:
-        LOG.error('%s of a volume: %s', consequence, error)
 
 
 def _join(values: Iterable[str]) -> str:
