@@ -244,6 +244,15 @@ class MovesTest(volumes.VolumesTestCase):
         self.attach(self.server, self.volume)
 
     def test_resize_is_refused_while_the_guest_runs(self):
+        # One that is attached already, and another that just is.
+        waiting = uuidutils.generate_uuid()
+        objects.BlockDeviceMapping(
+            nova_context.get_admin_context(),
+            instance_uuid=self.server['id'],
+            volume_id=waiting,
+            source_type='volume',
+            destination_type='volume',
+        ).create()
         flavor = self.make_flavor(memory_mb=1024)
         self.control().clear_journal()
         self.api.post_server_action(
@@ -254,6 +263,8 @@ class MovesTest(volumes.VolumesTestCase):
         )
 
         self.assertIn('does not move volumes yet', event['details'])
+        for volume in (self.volume, waiting):
+            self.assertIn(volume, event['details'])
         self.assertEqual([], self.jobs())
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual([64, 65], self.slots(self.server))

@@ -387,7 +387,7 @@ class OthersTest(volumes.VolumesTestCase):
             [[*found.values()] for found in self.connected().values()],
         )
 
-    def test_other_disk_in_the_place_of_a_known_one_is_refused(self):
+    def test_place_that_leads_to_another_disk_is_refused(self):
         def exchanged(array):
             array['maps'] = [{'host': 'host1', 'volume': 'v2', 'lun': 0}]
 

@@ -34,7 +34,7 @@ class UnusedTest(unittest.TestCase):
     def test_disk_of_volume_is_unused(self):
         self.assertEqual([DISK], self.unused({'udid'}))
 
-    def test_whatever_may_be_of_others_is_left(self):
+    def test_disk_that_may_be_of_others_is_left(self):
         mapped = volume_mappings.Mapped('', 'udid', 'hdisk1', '')
         for given in (
             {'udids': {'other'}},
