@@ -539,7 +539,7 @@ class Nova:
 
     def _start(self, operation, instance):
         instance.node.compute.driver.services.power.run(
-            operation, instance.record, None, instance.requests, 60
+            operation, instance.record, None, instance.requests, timeout=60
         )
 
     def _reorder(self, operation, instance):

@@ -307,6 +307,12 @@ class Database:
             (objects.Instance, 'get_by_uuid', self._instance),
             (objects.Migration, 'get_by_id_and_instance', self._migration),
             (objects.MigrationList, 'get_by_filters', self._migrations),
+            # No instance has a volume.
+            (
+                objects.BlockDeviceMappingList,
+                'get_by_instance_uuid',
+                lambda *args: (),
+            ),
             (rpcapi, 'ComputeAPI', lambda: self),
             (neutron, 'API', lambda: self),
             (action_events, 'record_failure', lambda *args: None),
