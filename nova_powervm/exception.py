@@ -598,11 +598,7 @@ class VolumeHeld(PowerVMError):
 
     code = 'powervm.volume.held'
     retryable = True
-    message = (
-        'Volume {volume} stays connected: Virtual I/O Server {server} does '
-        'not answer, and {reason}. Start it, or check its RMC connection, and '
-        'try again.'
-    )
+    message = 'Volume {volume} stays connected: {reason}.'
 
 
 class VolumeNotExtended(PowerVMError):

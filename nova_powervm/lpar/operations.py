@@ -87,9 +87,9 @@ class Volumes(enum.StrEnum):
     NO = 'no'
     #: Connects all of them.
     MADE = 'connected'
-    #: Connects missing ones to an LPAR that is off, or is to be stopped.
-    MAPPED = 'connected again where missing'
-    #: The same, and disconnects those that no longer belong to the instance.
+    #: Connects missing ones, and disconnects those that no longer belong to
+    #: the instance. Only an operation for which Nova locks the instance may:
+    #: a volume could just be detached.
     FITTED = 'connected again where missing, others disconnected'
     #: Connects the given ones; others are not its business.
     ADDED = '+1'
@@ -207,7 +207,6 @@ START = Operation(
     adds_slots=True,
     adapters=Adapters.FITTED,
     disks=Disks.CHECKED,
-    volumes=Volumes.MAPPED,
 )
 SOFT_REBOOT = Operation(
     'soft reboot',

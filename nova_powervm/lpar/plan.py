@@ -310,7 +310,7 @@ class _Planner:
         )
         swap = self._swap(power)
         restored = self._restoration(power)
-        volumes = self._volumes(power)
+        volumes = self._fitted_volumes()
         # In any order: the plan sorts them.
         return [
             *self._power(
@@ -456,20 +456,12 @@ class _Planner:
         self._refuse_used_disks(power)
         return [steps.Reconnect(rescued=False)]
 
-    def _volumes(self, power: Power) -> list[steps.Step]:
-        """Connect missing volumes, and disconnect those of nobody.
-
-        A guest that runs on is left as it is.
-        """
-        volumes = self._operation.volumes
-        fits = volumes is operations.Volumes.FITTED
-        if not (fits or volumes is operations.Volumes.MAPPED):
+    def _fitted_volumes(self) -> list[steps.Step]:
+        """Connect missing volumes, and disconnect those of nobody."""
+        wanted, known = self._wanted, self._wanted.known_volumes
+        if self._operation.volumes is not operations.Volumes.FITTED:
             return []
-        wanted = self._wanted
-        if power is Power.RUNNING and not self._operation.restarts:
-            return []
-        known = wanted.known_volumes if fits else None
-        if not (wanted.volumes or known is not None):
+        if not wanted.volumes and known is None:
             return []
         connected = self._actual.volumes
         missing = [v for v in wanted.volumes if not connected.get(v.id)]
@@ -666,6 +658,8 @@ class _Planner:
         self, found: Sequence[stored_disks.PoolDisk]
     ) -> list[steps.Step]:
         """Connect what is in the pool, but not connected to the LPAR."""
+        if not found:
+            return []
         connected = self._actual.mappings
         missing = [
             known

@@ -35,7 +35,6 @@ from nova_powervm.lpar import plan as lpar_plan
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import stored_disks
-from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.ops import burn
 from nova_powervm.ops import power
 from nova_powervm.ops import removal
@@ -90,6 +89,10 @@ class LparOps:
             if planned.document and row.disks is operations.Disks.MADE:
                 # What the guest has now is removed before this is made.
                 self.burns.check(wanted.instance_uuid, planned.document.burns)
+                if wanted.volumes:
+                    self.readers.volumes.check_rebuild(
+                        wanted.lpar_uuid, wanted.volumes
+                    )
             return planned
 
     def _check_room(self, wanted: spec.Wanted, plan: steps.LparPlan) -> None:
@@ -278,31 +281,14 @@ class _Execution:
                 error,
                 delete_disks=self._plan.operation.disks
                 is operations.Disks.MADE,
-                volumes=self._known_volumes(),
             )
+            self._forget_volumes()
             raise
-
-    def _known_volumes(self) -> list[lpar_volumes.Volume]:
-        """Return the volumes with what was found about them."""
-        return [
-            self._volumes[volume.id].volume
-            if volume.id in self._volumes
-            else volume
-            for volume in self._wanted.volumes
-        ]
 
     def _forget_volumes(self) -> None:
         """Have the host forget what was found, but not connected."""
         for found in self._volumes.values():
-            try:
-                self._readers.volumes.forget(found)
-            except exception.PowerVMError as error:
-                LOG.error(
-                    '%(volume)s, which was not connected, may have left a '
-                    'disk on a Virtual I/O Server: %(error)s',
-                    {'volume': found.volume, 'error': error},
-                    instance_uuid=self._wanted.instance_uuid,
-                )
+            self._readers.volumes.forget(found)
 
     def _start_unchanged(self, error: Exception) -> None:
         """Start a guest again that was stopped for a change that failed.

@@ -12,7 +12,8 @@
 
 """Removes the LPARs of deleted instances and of failed builds.
 
-Their volumes are disconnected first: they are others' soon.
+Their guests are stopped first: Nova gives their ports away whatever happens
+here. Then their volumes are disconnected, which are others' soon.
 
 What is removed without being asked for is in :mod:`.sweep`.
 """
@@ -85,7 +86,7 @@ class RemovalOps:
         :param delete_disks: False to keep its disks.
         :param volumes: The volumes that it is known to have.
         :raises exception.VolumeHeld: A Virtual I/O Server that may connect a
-            volume does not answer; nothing was changed.
+            volume does not answer; the LPAR is off, and has its disks.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         uuid = partition.lpar_uuid(instance_uuid)
@@ -114,11 +115,9 @@ class RemovalOps:
         :param volumes: As for :meth:`destroy`.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
-        has_volumes = self._volumes.check_removal(uuid, volumes)
         if lpar and lpar.is_active:
             self._partitions.power_off(lpar, hard=True)
-        if has_volumes:
-            self._volumes.remove(uuid, volumes)
+        self._volumes.remove(uuid, volumes)
         self._disks.remove(uuid, delete=delete_disks)
         if lpar:
             self._partitions.delete(uuid)
@@ -130,7 +129,6 @@ class RemovalOps:
         cause: BaseException,
         *,
         delete_disks: bool = True,
-        volumes: Collection[lpar_volumes.Volume] = (),
     ) -> None:
         """Remove what a failed build created, now or in a later cycle.
 
@@ -139,16 +137,12 @@ class RemovalOps:
         :param cause: Why the build failed. A host that did not answer may
             still complete the request.
         :param delete_disks: False if the instance had its disks before.
-        :param volumes: Its volumes, which may have been found.
         """
         if isinstance(cause, exception.RestUnreachable):
             self._leftovers[uuid] = self._clock() + LATE_SECONDS
         try:
             self.remove(
-                uuid,
-                self._partitions.find(uuid),
-                delete_disks=delete_disks,
-                volumes=volumes,
+                uuid, self._partitions.find(uuid), delete_disks=delete_disks
             )
         except exception.PowerVMError as error:
             self._leftovers.setdefault(uuid, self._clock())

@@ -97,15 +97,15 @@ class VolumeDriver(Protocol):
     def forget(self, found: Found) -> None:
         """Have the host forget a volume that was found, but not connected.
 
-        Where it is connected, it stays so.
+        Where it is connected, it stays so. Errors are only logged.
         """
 
     def connect(self, found: Found, lpar: partition.Partition) -> None:
         """Connect a volume to an LPAR, unless it is connected.
 
         :param lpar: The LPAR; a running one needs RMC.
-        :raises exception.PowerVMError: The host refused; nothing of the volume
-            is left that was not there before :meth:`find`.
+        :raises exception.PowerVMError: The host refused; it is connected as
+            before, and :meth:`forget` follows.
         """
 
     def disconnect(self, volume: volumes.Volume, lpar_uuid: str) -> None:
@@ -116,15 +116,16 @@ class VolumeDriver(Protocol):
 
         :param lpar_uuid: Upper-case PowerVM uuid.
         :raises exception.VolumeHeld: A server that may connect it does not
-            answer; nothing was changed.
+            answer, or what is connected cannot be identified; nothing was
+            changed.
         """
 
     def check_removal(
-        self, lpar_uuid: str, wanted: Collection[volumes.Volume] = ()
-    ) -> bool:
-        """Return whether there is something for :meth:`remove` to do.
+        self, lpar_uuid: str, wanted: Collection[volumes.Volume]
+    ) -> None:
+        """Verify that :meth:`remove` would not refuse to begin.
 
-        :raises exception.VolumeHeld: It would refuse that.
+        :raises exception.VolumeHeld: It would.
         """
 
     def remove(

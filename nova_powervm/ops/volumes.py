@@ -129,20 +129,17 @@ class VolumeOps:
             {'volume': volume, 'uuid': lpar_uuid},
         )
 
-    def check_removal(
-        self, lpar_uuid: str, wanted: Collection[Volume] = ()
-    ) -> bool:
-        """Return whether an LPAR has volumes to disconnect.
+    def check_rebuild(
+        self, lpar_uuid: str, wanted: Collection[Volume]
+    ) -> None:
+        """Verify that volumes can be disconnected, and connected again.
 
         :raises exception.VolumeHeld: They cannot be disconnected now.
+        :raises exception.VolumesImpossible: They cannot be connected again.
         """
-        return any(
-            # All of them, for their refusals.
-            [
-                driver.check_removal(lpar_uuid, wanted)
-                for driver in self._drivers.values()
-            ]
-        )
+        for driver in self._drivers.values():
+            driver.check_removal(lpar_uuid, wanted)
+        self.connector()
 
     def remove(self, lpar_uuid: str, wanted: Collection[Volume] = ()) -> None:
         """Disconnect all volumes of an LPAR, and have the host forget them."""

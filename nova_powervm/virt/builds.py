@@ -146,7 +146,7 @@ class Builds:
             build.context, instance, evacuate=evacuate
         ):
             if evacuate:
-                volumes.refuse_move(build.block_device_info)
+                volumes.refuse_move(instance)
             keeps_disks = self._keeps_disks(instance)
             _check_supported(
                 build,

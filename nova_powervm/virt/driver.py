@@ -422,9 +422,7 @@ class PowerVMDriver(driver.ComputeDriver):
         share_info: Any = None,
     ) -> None:
         """Start the instance's LPAR with its slots and ports."""
-        self.services.power.start(
-            context, instance, network_info, block_device_info, accel_info
-        )
+        self.services.power.start(context, instance, network_info, accel_info)
 
     power_update_event = _refuse('a power update event')
 

@@ -87,19 +87,12 @@ class GuestPower:
         context: Any,
         instance: Any,
         network_info: Any,
-        block_device_info: Any,
         accel_info: Any,
     ) -> None:
-        """Start the instance's LPAR with its slots, ports and volumes."""
+        """Start the instance's LPAR with its slots and ports."""
         self.deferred_starts.forget(instance)
         requests = self._await_requests(context, instance, accel_info)
-        self.run(
-            operations.START,
-            instance,
-            network_info,
-            requests,
-            volumes=volumes.parse_all(block_device_info),
-        )
+        self.run(operations.START, instance, network_info, requests)
         accelerator_requests.save_slots(instance, requests)
 
     def _await_requests(

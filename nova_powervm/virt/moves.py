@@ -125,7 +125,7 @@ class Moves:
             self._refused_moves(instance),
             instance_locks.unchanged(instance),
         ):
-            volumes.refuse_move(block_device_info)
+            volumes.refuse_move(instance)
             move = instance_moves.move_of(instance)
             source = self._descriptions.recorded(
                 instance,

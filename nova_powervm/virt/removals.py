@@ -79,7 +79,7 @@ class Removals:
         :param block_device_info: As Nova passes it; it tells the volumes of an
             LPAR that was deleted outside of Nova.
         :raises exception.VolumeHeld: A Virtual I/O Server that may connect a
-            volume does not answer.
+            volume does not answer; the LPAR is off.
         """
         if self._is_doubtful(instance):
             self._keep_stopped(instance)

@@ -117,7 +117,7 @@ class InstanceVolumes:
         """Disconnect a volume, if it is connected, also without an LPAR.
 
         :raises exception.VolumeHeld: A Virtual I/O Server that may connect it
-            does not answer.
+            does not answer, or what is connected cannot be identified.
         """
         self._run(
             operations.DETACH_VOLUME,
@@ -224,12 +224,14 @@ def _note(connection_info: Any, udids: Mapping[str, str]) -> bool:
     return True
 
 
-def refuse_move(block_device_info: Any) -> None:
+def refuse_move(instance: Any) -> None:
     """Refuse to move an instance with volumes.
+
+    What Nova passes for a move leaves out those that are just being attached.
 
     :raises exception.MoveRefused: It has some.
     """
-    ids = [volume.id for volume in identify_all(block_device_info)]
+    ids = sorted(recorded_ids(instance))
     if ids:
         raise exception.MoveRefused(
             reason=f'it has the volumes {", ".join(ids)}, and the driver does '

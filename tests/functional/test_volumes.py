@@ -123,7 +123,9 @@ class VolumesTest(volumes.VolumesTestCase):
             self.assertEqual([volume], self.cinder.mapped())
             self.api.delete_server(server['id'])
             self._wait_for_state_change(server, 'ERROR')
-            self.assertEqual('running', self.lpar(server).state)
+            self.assertEqual('not activated', self.lpar(server).state)
+            self.assertEqual([64, 65], self.slots(server))
+            self.assertEqual([volume], self.cinder.mapped())
         self._delete_server({'id': server['id'], 'status': 'ERROR'})
         self.assert_no_volumes()
 
@@ -145,8 +147,8 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assertEqual('running', self.lpar(server).state)
 
         # What somebody has removed comes back.
-        for udid in {*self.connected(server)['vios1'].values()}:
-            self.unmap(server, udid)
+        self.unmap(server, volumes.BOOT_VOLUME, more)
+        self.assertEqual([], self.slots(server))
         self._reboot_server(server, hard=True)
         self.assertEqual([32, 48, 64, 65], self.slots(server))
 
@@ -159,12 +161,13 @@ class VolumesTest(volumes.VolumesTestCase):
         (index,) = self.allocated_slots(server)
         self.assertEqual({index: True}, self.lpar(server).slots)
 
-    def unmap(self, server, udid):
-        """Unmap a volume on both servers, as an administrator does."""
+    def unmap(self, server, *ids):
+        """Unmap volumes on both servers, as an administrator does."""
         driver = self.computes['host1'].manager.driver
-        driver.services.operations.volumes.disconnect(
-            lpar_volumes.Volume('', '', udid=udid), self.lpar_uuid(server)
-        )
+        for volume_id in ids:
+            driver.services.operations.volumes.disconnect(
+                lpar_volumes.Volume(volume_id, ''), self.lpar_uuid(server)
+            )
 
     def story_rebuilt_servers_keep_their_volumes(self):
         volume = uuidutils.generate_uuid()
@@ -241,6 +244,15 @@ class MovesTest(volumes.VolumesTestCase):
         self.attach(self.server, self.volume)
 
     def test_resize_is_refused_while_the_guest_runs(self):
+        # One that is attached already, and another that just is.
+        waiting = uuidutils.generate_uuid()
+        objects.BlockDeviceMapping(
+            nova_context.get_admin_context(),
+            instance_uuid=self.server['id'],
+            volume_id=waiting,
+            source_type='volume',
+            destination_type='volume',
+        ).create()
         flavor = self.make_flavor(memory_mb=1024)
         self.control().clear_journal()
         self.api.post_server_action(
@@ -251,6 +263,8 @@ class MovesTest(volumes.VolumesTestCase):
         )
 
         self.assertIn('does not move volumes yet', event['details'])
+        for volume in (self.volume, waiting):
+            self.assertIn(volume, event['details'])
         self.assertEqual([], self.jobs())
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual([64, 65], self.slots(self.server))

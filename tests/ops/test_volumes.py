@@ -13,6 +13,7 @@
 """Volumes on a host with two Virtual I/O Servers."""
 
 import dataclasses
+import json
 
 from pypowervm import const
 from pypowervm.tasks import scsi_mapper
@@ -31,6 +32,11 @@ from tests.ops import volumes
 BOTH = {'vios1': {64: 'v1'}, 'vios2': {65: 'v1'}}
 V1, V2, V3 = map(volumes.volume, ('v1', 'v2', 'v3'))
 BOOT = volumes.volume(is_boot=True)
+
+
+def no_maps(array):
+    """Have an array map nothing."""
+    array['maps'] = []
 
 
 def changed(wwpn):
@@ -306,7 +312,7 @@ class OthersTest(volumes.VolumesTestCase):
         super().setUp()
         self.spawn()
 
-    def map_by_hand(self, name='database', vios='vios1', **fields):
+    def map_by_hand(self, name='database', vios='vios1'):
         """Map volume v1 to a partition, as an administrator does."""
         place = ('vios1', 'vios2').index(vios)
         servers = sorted(
@@ -314,9 +320,7 @@ class OthersTest(volumes.VolumesTestCase):
             key=lambda server: server.name,
         )
         self.volumes.find(V1, self.describe().lpar_uuid)
-        disk = pvm_storage.PV.bld(
-            self.adapter, self.hdisks()[vios][0], **fields
-        )
+        disk = pvm_storage.PV.bld(self.adapter, self.hdisks()[vios][0])
         self.control.set_partition(name, rmc_state='active')
         scsi_mapper.add_vscsi_mapping(
             None, servers[place].uuid, self.lpar(name)['uuid'], disk
@@ -359,6 +363,43 @@ class OthersTest(volumes.VolumesTestCase):
     def test_volume_without_tag_and_udid_is_discovered(self):
         self.map_by_hand(base.NAME)
         self.detach(V1)
+        self.assert_no_volumes()
+
+    def test_volume_that_cannot_be_told_from_another_stays(self):
+        self.map_by_hand(base.NAME)
+        self.change_san(no_maps)
+        self.failed(
+            exception.VolumeHeld,
+            operations.DETACH_VOLUME,
+            self.describe(volumes=(V1,)),
+            'vios1 maps hdisk2 to the LPAR without a tag',
+            'vios1 finds no disk',
+        )
+        self.assertEqual(['v1'], [*self.connected()['vios1'].values()])
+
+    def test_hard_reboot_keeps_a_volume_without_tag(self):
+        self.map_by_hand(base.NAME)
+        self.run_plan(
+            operations.HARD_REBOOT,
+            self.describe(volumes=(V1,), known_volumes=frozenset({'v1'})),
+        )
+        self.assertEqual(
+            [['v1']] * 2,
+            [[*found.values()] for found in self.connected().values()],
+        )
+
+    def test_place_that_leads_to_another_disk_is_refused(self):
+        def exchanged(array):
+            array['maps'] = [{'host': 'host1', 'volume': 'v2', 'lun': 0}]
+
+        self.change_san(exchanged)
+        self.failed(
+            exception.VolumeRefused,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(V1.with_udid(san.UDID),)),
+            'leads to another disk now',
+            f'instead of {san.UDID}',
+        )
         self.assert_no_volumes()
 
     def test_uid_that_the_array_uses_again_is_the_new_volume(self):
@@ -420,15 +461,30 @@ class ServerDownTest(volumes.VolumesTestCase):
 
     def test_second_path_can_be_required(self):
         self.start_service(vios_paths_required=2)
+        for stop, reason in (
+            (self.stop_server, 'vios2 does not answer.'),
+            (
+                self.hide_server,
+                'vios2 does not answer, and shows no ports.',
+            ),
+        ):
+            stop()
+            self.failed(
+                exception.VolumeMissing,
+                operations.ATTACH_VOLUME,
+                self.describe(volumes=(V1,)),
+                'found by 1 Virtual I/O Server(s) instead of 2',
+                reason,
+            )
+            self.assert_no_volumes()
+
+    def test_second_path_is_not_required_of_a_volume_that_has_one(self):
         self.stop_server()
-        self.failed(
-            exception.VolumeMissing,
-            operations.ATTACH_VOLUME,
-            self.describe(volumes=(V1,)),
-            'found by 1 Virtual I/O Server(s) instead of 2',
-            'vios2 does not answer',
-        )
-        self.assert_no_volumes()
+        self.attach(V1)
+        self.start_service(vios_paths_required=2)
+        self.run_plan(operations.ATTACH_VOLUME, self.describe(volumes=(V1,)))
+
+        self.assertEqual({'vios1': {64: 'v1'}, 'vios2': {}}, self.connected())
 
     def test_volume_without_a_path_is_refused(self):
         for name in ('vios1', 'vios2'):
@@ -449,14 +505,24 @@ class ServerDownTest(volumes.VolumesTestCase):
             self.describe(volumes=(V1,)),
             'vios2 does not answer, and connects it',
         )
+        # Nova has given the ports of a deleted server away.
         with self.assertRaises(exception.VolumeHeld):
             self.removals.destroy(base.INSTANCE)
-        self.assertEqual(base.RUNNING, self.lpar()['state'])
+        self.assertEqual(base.OFF, self.lpar()['state'])
         self.assertEqual(BOTH, self.connected())
         self.start_server()
         self.removals.destroy(base.INSTANCE)
         self.assert_nothing_left()
         self.assert_no_volumes()
+
+    def test_rebuild_that_would_be_stuck_is_refused_before_it_begins(self):
+        self.attach(V1)
+        self.stop_server()
+        wanted = self.describe(root=None, volumes=(BOOT,))
+        with self.assertRaisesRegex(exception.VolumeHeld, 'vios2 does not'):
+            self.lpars.check(operations.SPAWN, wanted)
+        self.start_server()
+        self.lpars.check(operations.SPAWN, wanted)
 
     def test_server_without_a_path_may_be_silent(self):
         self.stop_server()
@@ -465,17 +531,28 @@ class ServerDownTest(volumes.VolumesTestCase):
         self.assert_no_volumes()
 
     def test_server_that_shows_nothing_may_have_a_path(self):
-        self.attach(V1)
-        # As captured servers that are off: no ports, disks and mappings.
-        self.control.pull('21010002')
-        self.detach(V1)
-        self.stop_server()
+        self.hide_server()
         self.refused(
             exception.VolumeHeld,
             operations.DETACH_VOLUME,
             self.describe(volumes=(V1,)),
             'vios2 does not answer, and may connect it',
         )
+
+
+class FirstServerDownTest(volumes.VolumesTestCase):
+    """The server that is off comes first in the order of the names."""
+
+    def world(self):
+        return json.loads(json.dumps(super().world()).replace('vios2', 'v'))
+
+    def test_boot_volume_has_the_slot_of_the_second_server(self):
+        self.hide_server('v')
+        with self.logged('WARNING') as logs:
+            self.spawn(root=None, volumes=(BOOT,))
+
+        self.assertEqual({'v': {}, 'vios1': {32: 'v1'}}, self.connected())
+        self.assertIn('v does not answer, and shows no ports', logs.output[0])
 
 
 class LifeTest(volumes.VolumesTestCase):
@@ -541,25 +618,6 @@ class LifeTest(volumes.VolumesTestCase):
         self.assert_no_volumes()
         self.assertEqual(['r'], [*self.stored()])
 
-    def test_start_connects_what_is_missing(self):
-        self.spawn(volumes=(V1,))
-        self.set_state(base.OFF)
-        self.detach(V1)
-        self.run_plan(operations.START, self.describe(volumes=(V1, V2)))
-        self.assertEqual(2, len(self.connected()['vios1']))
-        self.assert_lpar()
-
-    def test_start_of_a_guest_without_its_volume_is_refused(self):
-        self.spawn()
-        self.set_state(base.OFF)
-        self.set_san()
-        self.failed(
-            exception.VolumeMissing,
-            operations.START,
-            self.describe(volumes=(V1,)),
-        )
-        self.assertEqual(base.OFF, self.lpar()['state'])
-
     def test_hard_reboot_keeps_known_volumes_and_drops_others(self):
         self.spawn(volumes=(V1, V2, V3))
         self.run_plan(
@@ -573,6 +631,32 @@ class LifeTest(volumes.VolumesTestCase):
             [sorted(found.values()) for found in self.connected().values()],
         )
         self.assert_lpar()
+
+    def test_hard_reboot_removes_what_a_failed_attachment_left(self):
+        self.spawn()
+        for nth in (2, 3):  # Vios2 is not told, and vios1 not again.
+            self.control.add_fault(
+                method='POST',
+                match='VirtualIOServer.update',
+                nth=nth,
+                status=500,
+            )
+        with self.logged('ERROR') as logs:
+            self.failed(
+                exception.RestError,
+                operations.ATTACH_VOLUME,
+                self.describe(volumes=(V1,)),
+            )
+        self.assertIn(
+            'may be connected to LPAR vm1 by vios1',
+            logs.output[0],
+        )
+        self.control.clear_faults()
+        self.set_san()
+        self.run_plan(
+            operations.HARD_REBOOT, self.describe(known_volumes=frozenset())
+        )
+        self.assert_no_volumes()
 
     def test_hard_reboot_goes_on_if_a_volume_of_nobody_stays(self):
         self.spawn(volumes=(V1,))

@@ -91,6 +91,14 @@ class VolumesTestCase(base.HostTestCase):
         """Stop a Virtual I/O Server."""
         self.control.set_partition(name, state='not activated')
 
+    def hide_server(self, name='vios2'):
+        """Stop the second server, which shows no ports, disks or mappings.
+
+        So do captured ones that are off.
+        """
+        self.control.pull('21010002')
+        self.stop_server(name)
+
     def start_server(self, name='vios2'):
         """Start it again."""
         self.control.set_partition(name, state='running', rmc_state='active')

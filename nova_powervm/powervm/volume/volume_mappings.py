@@ -16,6 +16,7 @@ Only these are touched here: virtual disks, logical units and media belong to
 the disk drivers, and :mod:`nova_powervm.powervm.disk.scsi_mappings`.
 """
 
+import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable
@@ -108,12 +109,29 @@ class Server:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it shows nothing, as one that is off may do."""
-        return not (self.wwpns or self.disks or self.slots)
+        """Whether it is off and shows nothing, and so may have anything."""
+        return not (self.answers or self.wwpns or self.disks or self.slots)
 
     def disk(self, udid: str) -> Disk | None:
-        """Return its disk with a unique device id."""
-        return next((one for one in self.disks if one.udid == udid), None)
+        """Return its disk with a unique device id, if that is known."""
+        found = (one for one in self.disks if udid and one.udid == udid)
+        return next(found, None)
+
+    def unused(self, udids: Collection[str]) -> list[Disk]:
+        """Return its disks with some unique device ids that nothing has.
+
+        One that its server does not know the id of may be anybody's.
+        """
+        mapped = {one.udid for one in self.mapped}
+        return [
+            disk
+            for disk in self.disks
+            if disk.is_fibre_channel
+            and disk.is_free
+            and disk.udid
+            and disk.udid in udids
+            and disk.udid not in mapped
+        ]
 
 
 class VolumeMappings:
@@ -233,44 +251,40 @@ class VolumeMappings:
         """Have a server forget its disks with some UDIDs.
 
         One that is mapped or otherwise in use stays. One that cannot be
-        forgotten does no harm, but is in the way of an administrator.
+        forgotten does no harm, but is in the way of an administrator, so
+        errors are only logged.
         """
-        if not udids:
-            return
-        with rest_errors.translated(f'reading the disks of {server.name}'):
+        with _logged(server, 'the disk of a volume'):
             current = _server(
                 _VIOS.get(self._adapter, uuid=server.uuid, xag=_XAG),
                 answers=True,
             )
-        mapped = {one.udid for one in current.mapped}
-        for disk in current.disks:
-            if (
-                disk.udid in udids
-                and disk.udid not in mapped
-                and disk.is_fibre_channel
-            ):
-                self._forget(server, disk)
-
-    def _forget(self, server: Server, disk: Disk) -> None:
-        try:
-            with rest_errors.translated(f'removing {disk.name}'):
-                hdisk.remove_hdisk(
-                    self._adapter,
-                    self._managed.wrapper.system_name,
-                    disk.name,
-                    server.uuid,
-                )
-        except exception.RestError as error:
-            LOG.warning(
-                'Virtual I/O Server %(server)s keeps %(disk)s, which nothing '
-                'uses any more: %(error)s. Remove it there with `rmdev -dev '
-                '%(disk)s`.',
-                {'server': server.name, 'disk': disk.name, 'error': error},
-            )
+            for disk in current.unused(udids):
+                with _logged(server, disk.name):
+                    hdisk.remove_hdisk(
+                        self._adapter,
+                        self._managed.wrapper.system_name,
+                        disk.name,
+                        server.uuid,
+                    )
 
     def _read(self, server: Server) -> virtual_io_server.VIOS:
         return _VIOS.get(
             self._adapter, uuid=server.uuid, xag=[const.XAG.VIO_SMAP]
+        )
+
+
+@contextlib.contextmanager
+def _logged(server: Server, disk: str) -> Iterator[None]:
+    """Log an error that keeps a server from forgetting a disk."""
+    try:
+        with rest_errors.translated('forgetting a disk'):
+            yield
+    except exception.RestError as error:
+        LOG.warning(
+            'Virtual I/O Server %(server)s may keep %(disk)s, which nothing '
+            'uses any more: %(error)s. Remove it there with `rmdev -dev`.',
+            {'server': server.name, 'disk': disk, 'error': error},
         )
 
 

@@ -24,6 +24,7 @@ again.
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -56,6 +57,8 @@ _FOUND = (
 )
 _SINGLE_PATH = 'SinglePath'
 
+_Predicate = Callable[[volume_mappings.Mapped], bool]
+
 
 def load(
     context: volume_drivers.Context,
@@ -71,7 +74,8 @@ def load(
 class _Place:
     """A server with the disk of a volume.
 
-    :param number: Which of the servers with ports it is, counted from 0.
+    :param number: Which of the servers that may reach volumes it is, counted
+        from 0.
     """
 
     server: Server
@@ -95,10 +99,10 @@ class VscsiVolumes:
     def connector(self) -> Mapping[str, Any]:
         """Return the ports of the servers.
 
-        A server that does not answer may have ports, too: Cinder maps the
+        A server that does not answer may show its ports, too: Cinder maps the
         volume to them, so that the path can be added when it is back.
         """
-        servers = _with_ports(self._mappings.read())
+        servers = _reaching(self._mappings.read())
         if not any(server.answers for server in servers):
             names = ', '.join(server.name for server in servers)
             raise exception.VolumesImpossible(
@@ -117,7 +121,7 @@ class VscsiVolumes:
     def check_room(self, lpar: partition.Partition) -> None:
         """Verify that an LPAR has a free virtual slot for each server."""
         servers = self._mappings.read()
-        needed = len(_with_ports(servers))
+        needed = len(_reaching(servers))
         free = volumes.free_slots(
             lpar.virtual_slots, _taken(servers, lpar.uuid)
         )
@@ -166,7 +170,7 @@ class VscsiVolumes:
 
     def find(self, volume: Volume, lpar_uuid: str) -> volume_interfaces.Found:
         """Have all servers that answer find the disk of a volume."""
-        servers = _with_ports(self._mappings.read())
+        servers = _reaching(self._mappings.read())
         udids: dict[str, str] = {}
         problems: list[str] = []
         with self._forgotten_on_error(servers, udids):
@@ -177,18 +181,23 @@ class VscsiVolumes:
                     )
                 except _NotFoundError as error:
                     problems.append(str(error))
-            if len(udids) < self._required:
+            is_new = not any(
+                _mapping_of(server, volume, lpar_uuid) for server in servers
+            )
+            needed = self._required if is_new else 1
+            if len(udids) < needed:
                 raise exception.VolumeMissing(
                     volume=volume.id,
                     found=len(udids),
-                    needed=self._required,
+                    needed=needed,
                     reason='; '.join(problems),
                 )
             found = self._placed(volume, lpar_uuid, udids)
         for problem in problems:
             LOG.warning(
                 '%(volume)s has no path through a Virtual I/O Server: '
-                '%(problem)s. Reboot the server hard later to add the path.',
+                '%(problem)s. Reboot the server hard later to add the path, '
+                'or attach the volume anew if Cinder did not know the ports.',
                 {'volume': volume, 'problem': problem},
             )
         return found
@@ -203,8 +212,7 @@ class VscsiVolumes:
         except Exception:
             for server in servers:
                 if server.uuid in udids:
-                    with _logged(f'{server.name} may keep a disk'):
-                        self._mappings.forget(server, [udids[server.uuid]])
+                    self._mappings.forget(server, [udids[server.uuid]])
             raise
 
     def _discover(self, server: Server, volume: Volume, lpar_uuid: str) -> str:
@@ -213,7 +221,8 @@ class VscsiVolumes:
         :raises _NotFoundError: It does not find one, and why.
         """
         if not server.answers:
-            raise _NotFoundError(f'{server.name} does not answer')
+            hides = ', and shows no ports' if server.is_blank else ''
+            raise _NotFoundError(f'{server.name} does not answer{hides}')
         known = _mapping_of(server, volume, lpar_uuid)
         if known:
             return known.udid
@@ -258,14 +267,22 @@ class VscsiVolumes:
         :raises exception.VolumeRefused: It cannot.
         :raises exception.VolumeInUse: Somebody else has one.
         """
-        if len({*udids.values()}) > 1:
+        found = {*udids.values()}
+        if volume.udid and volume.udid not in found:
+            raise exception.VolumeRefused(
+                volume=volume.id,
+                reason='its place on the array leads to another disk now, '
+                f'with the UDID {", ".join(sorted(found))} instead of '
+                f'{volume.udid}. Detach the volume, and attach it again',
+            )
+        if len(found) > 1:
             raise exception.VolumeRefused(
                 volume=volume.id,
                 reason='the Virtual I/O Servers find different disks at its '
-                f'paths, with the UDIDs {", ".join(sorted(udids.values()))}',
+                f'paths, with the UDIDs {", ".join(sorted(found))}',
             )
         places = []
-        servers = _with_ports(self._mappings.read())
+        servers = _reaching(self._mappings.read())
         for number, server in enumerate(servers):
             if server.uuid not in udids:
                 continue
@@ -277,7 +294,7 @@ class VscsiVolumes:
                     f'UDID {udids[server.uuid]}',
                 )
             _check_policy(volume, server, disk, len(servers))
-            _check_users(volume, server, disk, lpar_uuid)
+            _check_users(volume.with_udid(disk.udid), server, disk, lpar_uuid)
             places.append(_Place(server, number, disk))
         return volume_interfaces.Found(
             volume.with_udid(places[0].disk.udid), places
@@ -297,14 +314,28 @@ class VscsiVolumes:
                     self._map(place, volume, lpar, taken)
         except Exception:
             for place in new:
-                with _logged(f'{place.server.name} may keep a mapping'):
-                    self._mappings.unmap(
-                        place.server,
-                        lambda one: _is_mapping_of(one, volume, lpar.uuid),
-                    )
-            with _logged('Virtual I/O Servers may keep the disks'):
-                self.forget(found)
+                self._take_back(place.server, volume, lpar)
             raise
+
+    def _take_back(
+        self, server: Server, volume: Volume, lpar: partition.Partition
+    ) -> None:
+        """Unmap a volume while an error is on its way."""
+        try:
+            self._mappings.unmap(
+                server, lambda one: _is_of(one, volume, lpar.uuid)
+            )
+        except exception.PowerVMError as error:
+            LOG.error(
+                '%(volume)s may be connected to LPAR %(lpar)s by %(server)s, '
+                'although that has failed: %(error)s. Reboot the server hard.',
+                {
+                    'volume': volume,
+                    'lpar': lpar.name,
+                    'server': server.name,
+                    'error': error,
+                },
+            )
 
     def forget(self, found: volume_interfaces.Found) -> None:
         """Have servers forget the disks that are mapped to nobody."""
@@ -319,11 +350,13 @@ class VscsiVolumes:
         taken: set[int],
     ) -> None:
         """Map a disk at a slot that is not taken, and take it."""
+
         # What a partition that was deleted outside of Nova has left.
-        if any(_is_left(one, volume) for one in place.server.mapped):
-            self._mappings.unmap(
-                place.server, lambda one: _is_left(one, volume)
-            )
+        def is_left(one: volume_mappings.Mapped) -> bool:
+            return not one.lpar_uuid and _is_of(one, volume, lpar.uuid)
+
+        if any(map(is_left, place.server.mapped)):
+            self._mappings.unmap(place.server, is_left)
         slot = volumes.choose_slot(
             volume, place.number, lpar.virtual_slots, taken
         )
@@ -343,76 +376,81 @@ class VscsiVolumes:
         """Unmap a volume on all servers, and have them forget its disks."""
         servers = self._mappings.read()
         volume = self._identified(volume, servers, lpar_uuid)
-        _check_answers(servers, lpar_uuid, [volume], all_volumes=False)
-        for server in servers:
-            doomed = [
-                one
-                for one in server.mapped
-                if _is_mapping_of(one, volume, lpar_uuid)
-            ]
-            self._drop(
-                server, doomed, {one.udid for one in doomed} | {volume.udid}
-            )
+        self._drop(
+            servers, [volume], lambda one: _is_of(one, volume, lpar_uuid)
+        )
 
     def _identified(
         self, volume: Volume, servers: Sequence[Server], lpar_uuid: str
     ) -> Volume:
-        """Discover which disk a volume is, if nothing else tells it."""
+        """Discover which disk a volume is, if nothing else tells it.
+
+        :raises exception.VolumeHeld: It could be one that is mapped to the
+            LPAR without a tag.
+        """
         if volume.udid or any(
             _mapping_of(server, volume, lpar_uuid) for server in servers
         ):
             return volume
-        for server in servers:
-            if any(
-                one.lpar_uuid == lpar_uuid and not one.tag
-                for one in server.mapped
-            ):
-                with contextlib.suppress(
-                    _NotFoundError, exception.VolumeRefused
-                ):
-                    return volume.with_udid(
-                        self._discover(server, volume, lpar_uuid)
-                    )
+        unknown = [
+            (server, one.name)
+            for server in servers
+            for one in server.mapped
+            if one.lpar_uuid == lpar_uuid and not one.tag
+        ]
+        reasons = []
+        for server, name in unknown:
+            try:
+                return volume.with_udid(
+                    self._discover(server, volume, lpar_uuid)
+                )
+            except (_NotFoundError, exception.VolumeRefused) as error:
+                reasons.append(
+                    f'{server.name} maps {name} to the LPAR without a tag, '
+                    'and nothing tells whether that is this volume, because '
+                    f'{error}'
+                )
+        if reasons:
+            raise exception.VolumeHeld(
+                volume=volume.id,
+                reason=f'{"; ".join(reasons)}. If it is, remove the mapping '
+                'with pvmctl, and try again',
+            )
         return volume
 
     def check_removal(
-        self, lpar_uuid: str, wanted: Collection[Volume] = ()
-    ) -> bool:
-        """Return whether servers have disks for an LPAR.
-
-        :raises exception.VolumeHeld: One of them does not answer.
-        """
-        servers = self._mappings.read()
-        _check_answers(servers, lpar_uuid, wanted, all_volumes=True)
-        return any(
-            _doomed(server, lpar_uuid, wanted)
-            or any(map(server.disk, _udids(wanted)))
-            for server in servers
+        self, lpar_uuid: str, wanted: Collection[Volume]
+    ) -> None:
+        """Verify that each server that may have disks of an LPAR answers."""
+        _check_answers(
+            self._mappings.read(), wanted, _is_of_any(wanted, lpar_uuid)
         )
 
     def remove(self, lpar_uuid: str, wanted: Collection[Volume] = ()) -> None:
         """Unmap all physical volumes of an LPAR, and forget the disks."""
-        servers = self._mappings.read()
-        _check_answers(servers, lpar_uuid, wanted, all_volumes=True)
-        for server in servers:
-            doomed = _doomed(server, lpar_uuid, wanted)
-            self._drop(
-                server,
-                doomed,
-                {one.udid for one in doomed} | _udids(wanted),
-            )
+        self._drop(
+            self._mappings.read(), wanted, _is_of_any(wanted, lpar_uuid)
+        )
 
     def _drop(
         self,
-        server: Server,
-        doomed: Collection[volume_mappings.Mapped],
-        udids: Collection[str],
+        servers: Sequence[Server],
+        wanted: Collection[Volume],
+        is_doomed: _Predicate,
     ) -> None:
-        """Unmap some disks of a server, and have it forget them."""
-        if doomed:
-            self._mappings.unmap(server, lambda one: one in doomed)
-        if any(server.disk(udid) for udid in udids if udid):
-            self._mappings.forget(server, udids)
+        """Unmap disks on all servers or none, and have them forget them.
+
+        :param wanted: Volumes whose disks they forget, too, if not mapped.
+        :param is_doomed: Tells which mappings are to go.
+        """
+        _check_answers(servers, wanted, is_doomed)
+        udids = {volume.udid for volume in wanted}
+        for server in servers:
+            doomed = {one.udid for one in server.mapped if is_doomed(one)}
+            if doomed:
+                self._mappings.unmap(server, is_doomed)
+            if any(map(server.disk, doomed | udids)):
+                self._mappings.forget(server, doomed | udids)
 
     def resize(self, volume: Volume, lpar_uuid: str) -> int:
         """Have each server look at a volume again, and return its size."""
@@ -444,21 +482,16 @@ class _NotFoundError(Exception):
     """A server does not find a volume, for a reason."""
 
 
-@contextlib.contextmanager
-def _logged(consequence: str) -> Iterator[None]:
-    """Log an error while another one is on its way."""
-    try:
-        yield
-    except exception.PowerVMError as error:
-        LOG.error('%s of a volume: %s', consequence, error)
-
-
 def _join(values: Iterable[str]) -> str:
     return ', '.join(sorted({*values}))
 
 
-def _with_ports(servers: Sequence[Server]) -> list[Server]:
-    return [server for server in servers if server.wwpns]
+def _reaching(servers: Sequence[Server]) -> list[Server]:
+    """Return the servers with ports, and those that hide what they have.
+
+    So the place of a server among them does not depend on which ones run.
+    """
+    return [one for one in servers if one.wwpns or one.is_blank]
 
 
 def _taken(servers: Sequence[Server], lpar_uuid: str) -> set[int]:
@@ -466,22 +499,27 @@ def _taken(servers: Sequence[Server], lpar_uuid: str) -> set[int]:
     return {slot for one in servers for slot in one.slots.get(lpar_uuid, ())}
 
 
-def _udids(wanted: Collection[Volume]) -> set[str]:
-    return {volume.udid for volume in wanted if volume.udid}
-
-
-def _is_left(one: volume_mappings.Mapped, volume: Volume) -> bool:
-    """Return whether a partition that is gone has left a mapping."""
-    return not one.lpar_uuid and one.tag == volume.id
-
-
-def _is_mapping_of(
+def _is_of(
     one: volume_mappings.Mapped, volume: Volume, lpar_uuid: str
 ) -> bool:
-    if one.lpar_uuid != lpar_uuid:
-        return _is_left(one, volume)
-    return one.tag == volume.id or (
-        not one.tag and bool(volume.udid) and one.udid == volume.udid
+    """Return whether a mapping is that of a volume to an LPAR.
+
+    It may be one that the LPAR has left when it was deleted.
+    """
+    if one.tag:
+        return one.tag == volume.id and one.lpar_uuid in (lpar_uuid, '')
+    return (
+        one.lpar_uuid == lpar_uuid
+        and bool(volume.udid)
+        and one.udid == volume.udid
+    )
+
+
+def _is_of_any(wanted: Collection[Volume], lpar_uuid: str) -> _Predicate:
+    """Tell mappings to an LPAR, and those that it has left of volumes."""
+    return lambda one: (
+        one.lpar_uuid == lpar_uuid
+        or any(_is_of(one, volume, lpar_uuid) for volume in wanted)
     )
 
 
@@ -493,31 +531,16 @@ def _mapping_of(
         (
             one
             for one in server.mapped
-            if one.lpar_uuid == lpar_uuid
-            and _is_mapping_of(one, volume, lpar_uuid)
+            if one.lpar_uuid == lpar_uuid and _is_of(one, volume, lpar_uuid)
         ),
         None,
     )
 
 
-def _doomed(
-    server: Server, lpar_uuid: str, wanted: Collection[Volume]
-) -> list[volume_mappings.Mapped]:
-    """Return the mappings of an LPAR, which may have been deleted."""
-    return [
-        one
-        for one in server.mapped
-        if one.lpar_uuid == lpar_uuid
-        or any(_is_left(one, volume) for volume in wanted)
-    ]
-
-
 def _check_answers(
     servers: Sequence[Server],
-    lpar_uuid: str,
     wanted: Collection[Volume],
-    *,
-    all_volumes: bool,
+    is_doomed: _Predicate,
 ) -> None:
     """Verify that no server keeps a mapping because it does not answer.
 
@@ -526,28 +549,26 @@ def _check_answers(
     it has; but Cinder says to which ports it has mapped a volume.
 
     :param wanted: The volumes that are known.
-    :param all_volumes: Whether all others of the LPAR count, too.
+    :param is_doomed: Tells which mappings are to go.
     :raises exception.VolumeHeld: One may keep a mapping.
     """
     shown = {wwpn for server in servers for wwpn in server.wwpns}
     for server in servers:
         if server.answers:
             continue
+        for one in server.mapped:
+            if is_doomed(one):
+                _hold(one.tag or one.udid, server, 'connects it')
         for volume in wanted:
-            if any(
-                _is_mapping_of(one, volume, lpar_uuid) for one in server.mapped
-            ):
-                _hold(volume.id, server, 'connects it')
             if server.is_blank and _initiators(volume) - shown:
                 _hold(volume.id, server, 'may connect it')
-        for one in server.mapped if all_volumes else ():
-            if one.lpar_uuid == lpar_uuid:
-                _hold(one.tag or one.udid, server, 'connects it')
 
 
 def _hold(volume: str, server: Server, reason: str) -> NoReturn:
     raise exception.VolumeHeld(
-        volume=volume, server=server.name, reason=reason
+        volume=volume,
+        reason=f'Virtual I/O Server {server.name} does not answer, and '
+        f'{reason}. Start it, or check its RMC connection, and try again',
     )
 
 
@@ -588,7 +609,7 @@ def _check_users(
     """
     users = [one for one in server.mapped if one.udid == disk.udid]
     for one in users:
-        if _is_mapping_of(one, volume, lpar_uuid):
+        if _is_of(one, volume, lpar_uuid):
             continue
         if one.lpar_uuid == lpar_uuid:
             holder = f'LPAR {lpar_uuid} has it as volume {one.tag or "-"}'

@@ -31,7 +31,7 @@ departure: no, yes, -, -, -, -, no, kept, no, restart
 resize within the host: no, change, -, adds, frees, size, fitted, kept, \
 no, leave
 return: if lost, never running, -, adds, -, -, fitted, mapped, no, leave
-start: no, failed, -, adds, -, -, fitted, there, mapped, nothing
+start: no, failed, -, adds, -, -, fitted, there, no, nothing
 soft reboot: no, yes, restarts, adds, -, -, fitted, there, no, restart
 hard reboot: if lost, yes, restarts, adds, frees, size, fitted, mapped, \
 fitted, restart
@@ -56,7 +56,6 @@ WORDS = {
     operations.Disks.RESCUED: 'rescued',
     operations.Disks.RESTORED: 'restored',
     operations.Volumes.MADE: 'made',
-    operations.Volumes.MAPPED: 'mapped',
     operations.Volumes.FITTED: 'fitted',
 }
 

@@ -17,6 +17,7 @@ import unittest
 import ddt
 
 from nova_powervm.lpar import operations
+from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import volumes
 from tests.unit.lpar import plan_values as values
@@ -77,9 +78,8 @@ class VolumePlanTest(unittest.TestCase):
         )
 
     @ddt.named_data(
-        ['start, off', operations.START, values.OFF, 'find connect start'],
-        ['start, running', operations.START, values.RUNNING, ''],
-        ['failed', operations.START, values.FAILED, 'find stop connect start'],
+        # A user may just be detaching the volume: Nova locks only reboots.
+        ['start', operations.START, values.OFF, 'start'],
         ['soft', operations.SOFT_REBOOT, values.RUNNING, 'restart'],
         [
             'hard',
@@ -90,8 +90,17 @@ class VolumePlanTest(unittest.TestCase):
         ['moved', operations.RESIZE, values.OFF, 'start'],
         ['returned', operations.RETURN, values.OFF, 'start'],
     )
-    def test_missing_volume_is_connected(self, row, state, expected):
+    def test_only_hard_reboot_connects_missing(self, row, state, expected):
         self.assert_plan(expected, row, {'volumes': (DATA,)}, lpar(state))
+
+    def test_mappings_of_disks_are_not_read_without_disks(self):
+        made, asked = values.survey(
+            operations.HARD_REBOOT,
+            wanted(volumes=(BOOT,), root=None, pool_is_current=True),
+            values.parts(lpar(), disks=(), volumes={'boot': True}),
+        )
+        self.assertEqual('start', words(made))
+        self.assertNotIn(spec.Part.MAPPINGS, asked)
 
     def test_volume_that_lacks_a_path_is_connected_again(self):
         for is_complete, expected in (
