@@ -44,10 +44,8 @@ from tests.functional import placement_app
 
 def cache_between_tests():
     """Set up the process for many tests; called once, after nova's import."""
-    # All of nova is in memory by now and stays there. Looking through it for
-    # garbage in every test takes a fifth of their time.
+    # All of nova is in memory by now and stays there.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
     # The routes of nova's API and the names of extra specs are more patterns
     # than Python keeps otherwise.
     re._MAXCACHE = 20_000
