@@ -28,6 +28,7 @@ import os_traits
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
+from nova import thread_pool_factory
 from nova.db.main import api as main_db
 from nova.tests.functional import integrated_helpers
 from nova.tests.functional.api import client
@@ -46,6 +47,9 @@ from tests.functional import speed
 from tests.functional import standing
 
 speed.cache_between_tests()
+# A service ends in a thread that nobody waits for. Nova's fixture keeps it
+# from ending the executors of the whole process, but only within a test.
+thread_pool_factory.shutdown_all_executors = lambda: None
 
 CONF = cfg.CONF
 
