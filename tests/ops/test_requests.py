@@ -61,11 +61,11 @@ LATER_BOOT = [
 #: What deleting such a server asks, the first of its service.
 FIRST_DELETE = [
     'GET LogicalPartition.read',
-    # Whether it has volumes.
-    'GET VirtualIOServer.feed',
     'GET LogicalPartition.job_template',
     'PUT LogicalPartition.job',
     'DELETE Job.delete',
+    # Whether it has volumes.
+    'GET VirtualIOServer.feed',
     'GET VirtualIOServer.feed',
     'POST VirtualIOServer.update',
     'GET VolumeGroup.feed',
