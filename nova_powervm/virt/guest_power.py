@@ -193,7 +193,7 @@ class GuestPower:
                     instance,
                     network_info,
                     requests,
-                    timeout=translation.shutdown_timeout(instance),
+                    translation.shutdown_timeout(instance),
                 )
         except exception.PowerVMError as error:
             # If the instance keeps running, Nova does not log the reason and
@@ -216,7 +216,7 @@ class GuestPower:
         instance: Any,
         network_info: Any,
         requests: Sequence[accelerators.Request],
-        **rest: Any,
+        timeout: int = 0,
     ) -> None:
         """Start or restart an instance with its slots and ports."""
         asked = self._descriptions.askers(instance, network_info)
@@ -227,7 +227,7 @@ class GuestPower:
                 requests,
                 held=self._claims.find_moved(instance),
                 ports=asked.ports,
-                **rest,
+                timeout=timeout,
             ),
             asked.askers,
         )
