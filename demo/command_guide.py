@@ -116,6 +116,8 @@ class Guide:
 
     def _next_options(self) -> list[str]:
         options = ['--keep', '--state-dir', str(self._state_dir)]
+        if not self._choices.has_steps:
+            options.append('--no-steps')
         if self._choices.has_cyborg:
             options.append('--cyborg')
         if self._choices.has_console:
@@ -252,13 +254,19 @@ class Guide:
     def _move_commands(self) -> list[str]:
         """Return how a server moves to the other host and is resized."""
         server = f'{self._program("openstack")} server'
-        return [
+        lines = [
             '# my-server moves to the other host; only the confirmation '
             'removes',
-            '# it from the first one. Then it is resized and goes back',
+            '# it from the first one',
             f'{server} migrate --wait my-server',
             f'{server} migration list --server my-server',
             f'{server} migration confirm my-server',
+        ]
+        if self._flavor is None:
+            return lines
+        return [
+            *lines,
+            '# It is resized and goes back',
             f'{server} resize --flavor {self._large_flavor} --wait my-server',
             f'{server} resize revert my-server',
         ]

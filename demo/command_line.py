@@ -40,6 +40,12 @@ def make_parser() -> argparse.ArgumentParser:
         help='keep the cloud running afterwards, until Ctrl-C stops and '
         'deletes it',
     )
+    parser.add_argument(
+        '--no-steps',
+        action='store_true',
+        help='leave out the steps, for a cloud without servers of others; '
+        'implies --keep',
+    )
     _add_parts(parser)
     parser.add_argument(
         '--transport-url',

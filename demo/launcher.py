@@ -56,6 +56,7 @@ class Choices:
     :ivar hosts: the number of compute hosts, one or two.
     :ivar has_console: whether a browser can show the consoles of servers.
     :ivar has_cinder: whether Cinder is a part of the cloud.
+    :ivar has_steps: whether the scripted steps are wanted.
     """
 
     inventory: pathlib.Path | None = None
@@ -66,6 +67,12 @@ class Choices:
     hosts: int = 1
     has_console: bool = False
     has_cinder: bool = False
+    has_steps: bool = True
+
+    @property
+    def runs_steps(self) -> bool:
+        """Whether the scripted steps run: they need the default files."""
+        return self.has_steps and self.has_default_files
 
     @property
     def needs_broker(self) -> bool:

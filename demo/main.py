@@ -108,6 +108,7 @@ def _parse(
         hosts=arguments.hosts,
         has_console=arguments.console,
         has_cinder=arguments.cinder,
+        has_steps=not arguments.no_steps,
     )
     if choices.has_console and choices.has_cyborg:
         parser.error(
@@ -127,11 +128,11 @@ def _parse(
             'Cyborg: leave out --world, --inventory, --accelerators and '
             '--cyborg'
         )
-    if not choices.has_default_files:
+    if not choices.runs_steps:
         if arguments.json:
             parser.error(
                 '--json writes the results of the steps, which --inventory, '
-                '--accelerators and --world leave out'
+                '--accelerators, --world and --no-steps leave out'
             )
         arguments.keep = True
     return arguments
@@ -194,11 +195,13 @@ def _run_children(
     choices = arguments.choices
     stack = launcher.launch(state_dir, supervisor, choices, _say)
     context = _make_context(stack, supervisor)
-    if choices.has_default_files:
+    done = []
+    if choices.runs_steps:
         done = _show_steps(context)
-    else:
-        done = []
+    elif choices.has_steps:
         _show_cloud(context)
+    else:
+        server_steps.create_image_network_key(context)
     wrong = [step.step for step in done if not step.ok]
     boots_more = arguments.keep and stack.has_console and choices.hosts == 1
     if done and not wrong and boots_more:
@@ -301,7 +304,7 @@ def _guide(
 
 def _existing_flavor(choices: launcher.Choices) -> str | None:
     """Return a flavor that the steps have left, or None without steps."""
-    if not choices.has_default_files:
+    if not choices.runs_steps:
         return None
     if choices.has_cyborg:
         return accelerator_steps.FLAVOR

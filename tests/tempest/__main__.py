@@ -43,6 +43,12 @@ _EXCLUDED = {
     'fake': ('excluded.txt',),
 }
 
+#: Whether the cloud has Cinder, which is for one host, -> its options.
+_CLOUDS = {
+    False: ('--hosts', '2'),
+    True: ('--cinder',),
+}
+
 # Tests of servers on the same and on different hosts need two filters more
 # than the cloud has.
 _FILTERS = ('DifferentHostFilter', 'SameHostFilter', *config.FILTERS)
@@ -91,12 +97,18 @@ def _make_parser():
         'driver of Nova; powervm by default',
     )
     run.add_argument(
+        '--cinder',
+        action='store_true',
+        help='also run the tests with volumes, in a cloud of one host with '
+        'Cinder',
+    )
+    run.add_argument(
         '--state-dir',
         type=pathlib.Path,
         metavar='CLOUD',
-        help='state directory of a running cloud (tools/demo.sh --hosts 2 '
-        '--console --keep --state-dir CLOUD). By default the command starts '
-        'one, and stops it at the end',
+        help='state directory of a running cloud (tools/demo.sh --no-steps '
+        '--hosts 2 --console --state-dir CLOUD). By default the command '
+        'starts one, and stops it at the end',
     )
     run.add_argument(
         '--concurrency',
@@ -183,7 +195,7 @@ def _cloud(arguments, directory):
     state_dir = directory / _CLOUD
     with demonstration.running(
         state_dir,
-        *('--hosts', '2', '--console'),
+        *('--no-steps', '--console', *_CLOUDS[arguments.cinder]),
         environment={
             **_DRIVERS[arguments.driver],
             'OS_FILTER_SCHEDULER__ENABLED_FILTERS': ','.join(_FILTERS),

@@ -72,6 +72,7 @@ def write_configuration(stack, api, directory, filters, extra_specs):
         FLAVOR=flavor.id,
         FLAVOR_ALT=flavor_alt.id,
         FILTERS=','.join(filters),
+        HAS_CINDER=stack.has_cinder,
         COMPUTE_NODES=len(stack.computes),
         LOG_FILE=directory / 'tempest.log',
         LOCK_PATH=directory / 'lock',

@@ -90,6 +90,7 @@ class ParseArgumentsTest(unittest.TestCase):
                 False,
             ),
             (['--cinder'], {'has_cinder': True}, False),
+            (['--no-steps'], {'has_steps': False}, True),
             (['--inventory', 'a'], {'inventory': path}, True),
             (['--world', 'a'], {'world': path}, True),
             (
@@ -102,7 +103,7 @@ class ParseArgumentsTest(unittest.TestCase):
                 found = main._parse(arguments)
                 self.assertEqual(launcher.Choices(**choices), found.choices)
                 self.assertEqual(is_kept, found.keep)
-                self.assertEqual(not is_kept, found.choices.has_default_files)
+                self.assertEqual(not is_kept, found.choices.runs_steps)
 
 
 class EndNoticeTest(unittest.TestCase):
