@@ -42,15 +42,28 @@ _PICTURE = """() => {
             data[(y * width + x) * 4] ? '#' : '.').join(''));
 }"""
 _MILLISECONDS = 30_000
+_FLAVOR = 'screen'
 
 
 class ConsolePageTest(unittest.TestCase):
-    """Runs the cloud of the demonstration, which leaves one server."""
+    """Runs the cloud of the demonstration, with one server."""
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.enterClassContext(cls.cloud_running())
+        cls.stack = stack_lib.load(cls.state)
+        cls.cloud = cloud_lib.Cloud(cls.stack)
+        sizes = cloud_lib.Sizes(memory_mb=512, disk_gb=1)
+        cls.cloud.create_flavor(_FLAVOR, {}, sizes)
+        api = cls.cloud._api
+        created = api.compute.create_server(
+            name='screen',
+            flavor_id=api.compute.find_flavor(_FLAVOR).id,
+            image_id=cls.cloud.find_image(cloud_lib.IMAGE).id,
+            networks='none',
+        )
+        cls.server = cls.cloud._settle(created.id, _MILLISECONDS / 1000)
 
     @classmethod
     def cloud_running(cls):
@@ -58,7 +71,7 @@ class ConsolePageTest(unittest.TestCase):
         directory = cls.enterClassContext(tempfile.TemporaryDirectory())
         cls.state = pathlib.Path(directory) / 'cloud'
         cls.require_novnc(pathlib.Path(directory) / 'novnc')
-        return demonstration.running(cls.state, '--console')
+        return demonstration.running(cls.state, '--no-steps', '--console')
 
     @classmethod
     def require_novnc(cls, directory):
@@ -67,13 +80,6 @@ class ConsolePageTest(unittest.TestCase):
             console.fetch(directory)
         except console.NoVncError as error:
             raise unittest.SkipTest(str(error)) from error
-
-    def setUp(self):
-        super().setUp()
-        self.stack = stack_lib.load(self.state)
-        self.cloud = cloud_lib.Cloud(self.stack)
-        (found,) = self.cloud._api.compute.servers()
-        self.server = self.cloud.server(found.id)
 
     def test_proxy_shows_screen_and_refuses_other_tokens(self):
         url = self.cloud.console_url(self.server)
