@@ -54,6 +54,9 @@ class AttachTest(volumes.VolumesTestCase):
 
         self.assertEqual(BOTH, self.connected())
         self.assertEqual('r', self.mapped()['vios1'][0])
+        # No path is missing.
+        found = self.volumes.connected(self.describe().lpar_uuid, [V1])
+        self.assertEqual({'v1': True}, found)
 
     def test_attachment_tells_udid_and_makes_these_requests(self):
         udids = self.attach(V1)
@@ -365,6 +368,25 @@ class OthersTest(volumes.VolumesTestCase):
         self.detach(V1)
         self.assert_no_volumes()
 
+    def test_tag_tells_a_volume_beside_one_that_nothing_tells(self):
+        self.map_by_hand(base.NAME)
+        self.attach(V2)
+        self.change_san(no_maps)
+        self.detach(V2)
+        self.assertEqual(
+            {'vios1': ['v1'], 'vios2': []},
+            {vios: [*has.values()] for vios, has in self.connected().items()},
+        )
+
+    def test_volume_without_a_trace_needs_no_discovery_beside_a_tag(self):
+        self.attach(V2)
+        self.change_san(no_maps)
+        self.detach(V1)
+        self.assertEqual(
+            [['v2']] * 2,
+            [[*has.values()] for has in self.connected().values()],
+        )
+
     def test_volume_that_cannot_be_told_from_another_stays(self):
         self.map_by_hand(base.NAME)
         self.change_san(no_maps)
@@ -437,6 +459,18 @@ class OthersTest(volumes.VolumesTestCase):
         self.partitions.delete(self.describe().lpar_uuid)
         self.removals.destroy(base.INSTANCE, volumes=[V1])
         self.assert_no_volumes()
+
+    def test_mapping_that_a_deleted_lpar_has_left_of_another_stays(self):
+        self.attach(V1, V2)
+        self.set_state(base.OFF)
+        self.partitions.delete(self.describe().lpar_uuid)
+        self.removals.destroy(base.INSTANCE)
+        self.spawn()
+        self.attach(V1)
+        self.assertEqual(
+            [['v2']] * 2,
+            [[*has.values()] for has in self.connected(None).values()],
+        )
 
 
 class ServerDownTest(volumes.VolumesTestCase):
@@ -538,6 +572,16 @@ class ServerDownTest(volumes.VolumesTestCase):
             self.describe(volumes=(V1,)),
             'vios2 does not answer, and may connect it',
         )
+
+    def test_server_that_shows_nothing_has_no_path_of_others(self):
+        self.hide_server()
+        ports = [*san.WWPNS['vios1']]
+        known = volumes.volume(
+            initiator_target_map={one: [*san.TARGETS] for one in ports}
+        )
+        self.attach(known)
+        self.detach(known)
+        self.assert_no_volumes()
 
 
 class FirstServerDownTest(volumes.VolumesTestCase):
