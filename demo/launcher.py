@@ -236,7 +236,11 @@ def _worlds(
 ) -> list[pathlib.Path | None]:
     """Return the world of each host, None for the emulator's default one."""
     if choices.hosts > 1:
-        return [*two_worlds.write(state_dir / 'etc')]
+        return [
+            *two_worlds.write(
+                state_dir / 'etc', has_volumes=choices.has_cinder
+            )
+        ]
     if choices.has_cinder and not choices.world:
         return [volume_world.write(state_dir / 'etc')]
     return [choices.world]

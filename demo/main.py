@@ -115,10 +115,15 @@ def _parse(
             '--console is for a cloud without Cyborg: leave out --cyborg and '
             '--accelerators'
         )
-    if choices.has_cinder and (choices.hosts > 1 or choices.has_cyborg):
+    if choices.has_cinder and choices.has_cyborg:
         parser.error(
-            '--cinder is for a cloud of one host without Cyborg: leave out '
-            '--hosts 2, --cyborg and --accelerators'
+            '--cinder is for a cloud without Cyborg: leave out --cyborg and '
+            '--accelerators'
+        )
+    if choices.has_cinder and choices.hosts > 1 and choices.has_steps:
+        parser.error(
+            'there are no steps with volumes on two hosts: add --no-steps, '
+            'or leave out --hosts 2'
         )
     if choices.hosts > 1 and (
         choices.has_cyborg or not choices.has_default_files

@@ -23,6 +23,7 @@ import typing
 
 import yaml
 
+from demo import volume_world
 from powervm_emulator import worlds
 
 _DEFAULT_SERIAL = 'EMU0001'
@@ -37,24 +38,31 @@ _POOL = {'name': 'demo-pool', 'capacity': 2048}
 _OTHER_DEVICE_ID = '1EB8'
 
 
-def write(directory: pathlib.Path) -> list[pathlib.Path]:
+def write(
+    directory: pathlib.Path, *, has_volumes: bool = False
+) -> list[pathlib.Path]:
     """Write the worlds to files, and return their paths."""
     paths = []
-    for number, world in enumerate(make(), start=1):
+    for number, world in enumerate(make(has_volumes=has_volumes), start=1):
         path = directory / f'world-{number}.yaml'
         path.write_text(yaml.safe_dump(world, sort_keys=False))
         paths.append(path)
     return paths
 
 
-def make() -> list[worlds.World]:
-    """Return the worlds of both hosts."""
+def make(*, has_volumes: bool = False) -> list[worlds.World]:
+    """Return the worlds of both hosts.
+
+    :param has_volumes: whether a storage area network reaches the hosts.
+    """
     first, second = (_with_serial(serial) for serial in _SERIALS)
     (system,) = second['systems']
     for slot in system['slots']:
         if slot['drc_index'] == OTHER_GPU:
             slot['device_id'] = _OTHER_DEVICE_ID
-    for world in (first, second):
+    for number, world in enumerate((first, second), start=1):
+        if has_volumes:
+            volume_world.add_to(world, number)
         world['clusters'] = [_cluster(world)]
     return [first, second]
 

@@ -40,7 +40,15 @@ def write(directory: pathlib.Path) -> pathlib.Path:
 
 def make() -> worlds.World:
     """Return the world."""
-    world = worlds.default() | {'rmc_after_power_on': 'active'}
+    return add_to(worlds.default())
+
+
+def add_to(world: worlds.World, host: int = 1) -> worlds.World:
+    """Add the network and the second server to a world like the default one.
+
+    :param host: The number of the host, for names of its ports.
+    """
+    world |= {'rmc_after_power_on': 'active'}
     (system,) = world['systems']
     first, second = _SERVERS
     (server,) = system['virtual_io_servers']
@@ -52,20 +60,21 @@ def make() -> worlds.World:
         }
     )
     system['slots'] += [
-        _adapter(number, name) for number, name in enumerate((first, second))
+        _adapter(number, name, host)
+        for number, name in enumerate((first, second))
     ]
     return world
 
 
 def wwpns() -> dict[str, list[str]]:
-    """Return the worldwide port names of each Virtual I/O Server."""
+    """Return the worldwide port names of the first host, by server."""
     return {
-        name: [_wwpn(number, port) for port in _PORTS]
+        name: [_wwpn(number, port, 1) for port in _PORTS]
         for number, name in enumerate(_SERVERS)
     }
 
 
-def _adapter(number: int, owner: str) -> dict[str, typing.Any]:
+def _adapter(number: int, owner: str, host: int) -> dict[str, typing.Any]:
     """Describe the slot with the adapter of a Virtual I/O Server."""
     return {
         'drc_index': f'2101005{number}',
@@ -73,10 +82,11 @@ def _adapter(number: int, owner: str) -> dict[str, typing.Any]:
         'description': 'FC5052 2-port 16Gb FC Adapter',
         'owner': owner,
         'fibre_channel_ports': [
-            {'wwpn': _wwpn(number, port), 'fabric': FABRIC} for port in _PORTS
+            {'wwpn': _wwpn(number, port, host), 'fabric': FABRIC}
+            for port in _PORTS
         ],
     }
 
 
-def _wwpn(number: int, port: int) -> str:
-    return f'10000090FA53{number + 1:02}{port:02}'
+def _wwpn(number: int, port: int, host: int) -> str:
+    return f'10000090FA5{host + 2}{number + 1:02}{port:02}'

@@ -40,13 +40,7 @@ _DRIVERS = {
 #: The name of a compute driver -> the files with the tests to leave out.
 _EXCLUDED = {
     'powervm': ('excluded.txt', 'unsupported.txt'),
-    'fake': ('excluded.txt',),
-}
-
-#: Whether the cloud has Cinder, which is for one host, -> its options.
-_CLOUDS = {
-    False: ('--hosts', '2'),
-    True: ('--cinder',),
+    'fake': ('excluded.txt', 'fake.txt'),
 }
 
 # Tests of servers on the same and on different hosts need two filters more
@@ -99,8 +93,7 @@ def _make_parser():
     run.add_argument(
         '--cinder',
         action='store_true',
-        help='also run the tests with volumes, in a cloud of one host with '
-        'Cinder',
+        help='also run the tests with volumes, in a cloud with Cinder',
     )
     run.add_argument(
         '--state-dir',
@@ -195,10 +188,14 @@ def _cloud(arguments, directory):
     state_dir = directory / _CLOUD
     with demonstration.running(
         state_dir,
-        *('--no-steps', '--console', *_CLOUDS[arguments.cinder]),
+        *('--no-steps', '--hosts', '2', '--console'),
+        *(('--cinder',) if arguments.cinder else ()),
         environment={
             **_DRIVERS[arguments.driver],
             'OS_FILTER_SCHEDULER__ENABLED_FILTERS': ','.join(_FILTERS),
+            # By which files of the user reach a server that does not ask for
+            # one.
+            'OS_DEFAULT__FORCE_CONFIG_DRIVE': 'True',
         },
     ):
         yield state_dir

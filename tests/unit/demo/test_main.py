@@ -66,7 +66,7 @@ class UsageTest(unittest.TestCase):
             ('--hosts 2', '--hosts', '2', '--accelerators', 'x'),
             ('--hosts 2', '--hosts', '2', '--cyborg'),
             ('--cinder is', '--cinder', '--cyborg'),
-            ('--cinder is', '--cinder', '--hosts', '2'),
+            ('add --no-steps', '--cinder', '--hosts', '2'),
         ):
             with (
                 self.subTest(arguments),

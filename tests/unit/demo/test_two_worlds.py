@@ -55,6 +55,16 @@ class TwoWorldsTest(unittest.TestCase):
 
         self.assertEqual([self.first, self.second], loaded)
 
+    def test_ports_of_both_hosts_have_names_of_their_own(self):
+        names = [
+            port['wwpn']
+            for world in two_worlds.make(has_volumes=True)
+            for slot in _slots(world).values()
+            for port in slot.get('fibre_channel_ports', ())
+        ]
+        self.assertEqual(8, len(set(names)))
+        self.assertEqual(8, len(names))
+
     def test_last_paragraph_identifies_the_other_gpu_only(self):
         *_, paragraph = expected_providers.read_paragraphs(
             launcher.second_inventory()
