@@ -17,6 +17,7 @@ is in ``tests/ops/test_volumes.py``.
 """
 
 import contextlib
+import json
 
 from nova import context as nova_context
 from nova import objects
@@ -47,12 +48,8 @@ class VolumesTest(volumes.VolumesTestCase):
         self.attach(server, volume)
 
         self.assertEqual([64, 65], self.slots(server))
-        (disk,) = self.records(server)
-        self.assertTrue(
-            disk.connection_info.find(f'"{lpar_volumes.UDID_KEY}": "01M0l')
-            > 0,
-            disk.connection_info,
-        )
+        (udid,) = self.recorded_udids(server)
+        self.assertEqual('01M0l', udid[:5])
 
         self.extend(server, volume, 2, 'success')
         self.cinder.sizes[volume] = 3
@@ -63,12 +60,16 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assert_no_volumes()
         self.assertEqual('running', self.lpar(server).state)
 
-    def records(self, server):
-        """Return Nova's records of the volumes of a server."""
+    def recorded_udids(self, server):
+        """Return what Nova has recorded the volumes of a server as."""
         disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
             nova_context.get_admin_context(), server['id']
         )
-        return [disk for disk in disks if disk.is_volume]
+        return [
+            json.loads(disk.connection_info)['data'].get(lpar_volumes.UDID_KEY)
+            for disk in disks
+            if disk.is_volume
+        ]
 
     def extend(self, server, volume, size, expected, published=True):
         """Extend a volume; return the event that ends this."""
@@ -143,6 +144,8 @@ class VolumesTest(volumes.VolumesTestCase):
 
         self.assertEqual([32, 48, 64, 65], self.slots(server))
         self.assertEqual([], self.disks())
+        self.assertTrue(all(self.recorded_udids(server)))
+        self.assertEqual(2, len(self.recorded_udids(server)))
         self.assert_has_device(server)
         self.assertEqual('running', self.lpar(server).state)
 
