@@ -71,6 +71,15 @@ class AttachKillTest(
         self.assertGreater(self.sweep(), 4)
 
 
+class UndoneAttachKillTest(AttachKillTest):
+    """Nova has no UDID for a volume whose attachment was killed."""
+
+    def recover(self):
+        """Its user detaches the volume."""
+        self.run_plan(operations.DETACH_VOLUME, self.describe(volumes=(V1,)))
+        self.assert_no_volumes()
+
+
 class DetachKillTest(AttachKillTest):
     operation = operations.DETACH_VOLUME
 
@@ -88,6 +97,20 @@ class DetachKillTest(AttachKillTest):
 def san_udid():
     """Return the UDID of the volume, which Nova has recorded."""
     return next(udid for udid, name in volumes.NAMES.items() if name == 'v1')
+
+
+class SpawnKillTest(volumes.VolumesTestCase, test_kills.SpawnKillTest):
+    """A killed build leaves nothing of its volumes once it is deleted."""
+
+    def setUp(self):
+        super().setUp()
+        self.wanted = dataclasses.replace(self.wanted, volumes=(V1,))
+
+    def recover(self):
+        self.removals.destroy(base.INSTANCE, volumes=self.wanted.volumes)
+        self.assert_nothing_left()
+        self.assert_no_volumes()
+        self.run_plan(operations.SPAWN, self.wanted)
 
 
 class SpawnFaultTest(

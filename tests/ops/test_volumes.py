@@ -154,8 +154,9 @@ class AttachTest(volumes.VolumesTestCase):
 
     def test_second_detachment_finds_nothing(self):
         self.attach(V1)
-        self.detach(V1)
-        self.detach(V1)
+        known = V1.with_udid(san.UDID)
+        self.detach(known)
+        self.detach(known)
 
         self.assertEqual([], self.changes())
 

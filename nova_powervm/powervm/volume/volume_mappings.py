@@ -254,13 +254,13 @@ class VolumeMappings:
         forgotten does no harm, but is in the way of an administrator, so
         errors are only logged.
         """
-        with _logged(server, 'the disk of a volume'):
+        with logged(server, 'the disk of a volume'):
             current = _server(
                 _VIOS.get(self._adapter, uuid=server.uuid, xag=_XAG),
                 answers=True,
             )
             for disk in current.unused(udids):
-                with _logged(server, disk.name):
+                with logged(server, disk.name):
                     hdisk.remove_hdisk(
                         self._adapter,
                         self._managed.wrapper.system_name,
@@ -275,7 +275,7 @@ class VolumeMappings:
 
 
 @contextlib.contextmanager
-def _logged(server: Server, disk: str) -> Iterator[None]:
+def logged(server: Server, disk: str) -> Iterator[None]:
     """Log an error that keeps a server from forgetting a disk."""
     try:
         with rest_errors.translated('forgetting a disk'):

@@ -444,13 +444,42 @@ class VscsiVolumes:
         :param is_doomed: Tells which mappings are to go.
         """
         _check_answers(servers, wanted, is_doomed)
-        udids = {volume.udid for volume in wanted}
+        mapped = {
+            one.udid
+            for server in servers
+            for one in server.mapped
+            if is_doomed(one)
+        }
+        known = mapped | {volume.udid for volume in wanted}
         for server in servers:
-            doomed = {one.udid for one in server.mapped if is_doomed(one)}
-            if doomed:
+            if any(map(is_doomed, server.mapped)):
                 self._mappings.unmap(server, is_doomed)
-            if any(map(server.disk, doomed | udids)):
-                self._mappings.forget(server, doomed | udids)
+            if any(map(server.disk, known)):
+                self._mappings.forget(server, known)
+        tags = {one.tag for server in servers for one in server.mapped}
+        for volume in wanted:
+            if not volume.udid and volume.id not in tags:
+                self._forget_unknown(servers, volume)
+
+    def _forget_unknown(
+        self, servers: Sequence[Server], volume: Volume
+    ) -> None:
+        """Have servers forget a volume of which only its paths are known.
+
+        If the service was killed before it has mapped the volume, they may
+        have its disk; which one, only a look at the paths tells.
+        """
+        try:
+            places = volumes.fibre_channel(volume)
+        except exception.VolumeRefused:
+            return
+        for server in servers:
+            paths = [*places.paths(server.wwpns)]
+            if server.answers and paths:
+                with volume_mappings.logged(server, f'the disk of {volume}'):
+                    _, _, udid = self._mappings.discover(server, paths)
+                    if udid:
+                        self._mappings.forget(server, [udid])
 
     def resize(self, volume: Volume, lpar_uuid: str) -> int:
         """Have each server look at a volume again, and return its size."""
