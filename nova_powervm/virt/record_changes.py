@@ -25,9 +25,11 @@ from typing import Any
 
 from nova import context as nova_context
 from nova import exception as nova_exception
+from nova import objects
 from nova import utils
 from nova.compute import task_states
 from nova.compute import vm_states
+from oslo_serialization import jsonutils
 
 from nova_powervm import exception
 
@@ -58,6 +60,25 @@ def save_volume(disk: Any) -> None:
 
     :param disk: nova.virt.block_device.DriverVolumeBlockDevice.
     """
+    disk.save()
+
+
+def save_connection(instance: Any, connection_info: Mapping[str, Any]) -> None:
+    """Save how a volume can be reached before the host is asked to look.
+
+    ``DriverVolumeBlockDevice.attach`` saves this once the volume is connected.
+    If nova-compute is killed before that, a detachment or deletion would not
+    know what to disconnect, and Nova would give the volume away.
+
+    :param instance: nova.objects.Instance.
+    :param connection_info: With the volume's id as ``serial``.
+    """
+    disk = objects.BlockDeviceMapping.get_by_volume_and_instance(
+        nova_context.get_admin_context(),
+        connection_info['serial'],
+        instance.uuid,
+    )
+    disk.connection_info = jsonutils.dumps(connection_info)
     disk.save()
 
 

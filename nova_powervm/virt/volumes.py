@@ -103,6 +103,7 @@ class InstanceVolumes:
             found; nothing of it is left on this host.
         """
         volume = volumes.parse(connection_info)
+        record_changes.save_connection(instance, connection_info)
         done = self._run(operations.ATTACH_VOLUME, instance, volume)
         _note(connection_info, done.udids)
         try:
@@ -116,9 +117,14 @@ class InstanceVolumes:
     def detach(self, instance: Any, connection_info: Any) -> None:
         """Disconnect a volume, if it is connected, also without an LPAR.
 
+        :param connection_info: As :meth:`attach` has recorded it first of all;
+            empty if nova-compute was killed before that.
         :raises exception.VolumeHeld: A Virtual I/O Server that may connect it
             does not answer, or what is connected cannot be identified.
         """
+        if not connection_info:
+            LOG.info('The volume was never connected.', instance=instance)
+            return
         self._run(
             operations.DETACH_VOLUME,
             instance,

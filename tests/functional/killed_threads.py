@@ -41,6 +41,8 @@ class Threads(fixtures.Fixture):
         self._killed = set()
         client = report.SchedulerReportClient
         for owner, name in (
+            (objects.BlockDeviceMapping, 'save'),
+            (objects.BlockDeviceMapping, 'destroy'),
             (objects.Instance, 'save'),
             (objects.Migration, 'save'),
             (client, 'put'),

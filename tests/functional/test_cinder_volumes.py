@@ -17,10 +17,20 @@ begin in Cinder and end in the array.
 """
 
 import base64
+import contextlib
 import itertools
 
+from pypowervm import const
+from pypowervm.tasks import hdisk
+from pypowervm.tasks import scsi_mapper
+from pypowervm.wrappers import storage as pvm_storage
+from pypowervm.wrappers import virtual_io_server
+
 from demo import volume_world
+from nova_powervm.powervm.volume import volume_mappings
+from tests.emulator import base as emulator_base
 from tests.functional import base
+from tests.functional import killed_threads
 from tests.functional import real_cinder
 
 #: What the disks of an array say that they are.
@@ -31,14 +41,31 @@ DATA = b'\x01boot sector of a volume'
 WRITTEN = b'written by the guest'
 
 
-class CinderVolumesTest(base.PowerVMTestCase):
+def from_volumes(*volumes):
+    """Describe a server with a GPU that boots from the first volume."""
+    disks = [
+        {
+            'source_type': 'volume',
+            'destination_type': 'volume',
+            'uuid': volume,
+            'boot_index': -1 if number else 0,
+        }
+        for number, volume in enumerate(volumes)
+    ]
+    return {
+        'extra_specs': base.gpu_groups(1),
+        'image': '',
+        'request': {'block_device_mapping_v2': disks},
+    }
+
+
+class CinderVolumesTestCase(base.PowerVMTestCase):
+    """Starts a host with two Virtual I/O Servers, and Cinder with an array."""
+
     def setUp(self):
         super().setUp()
         self.start_host(world=volume_world.make())
         self.cinder = self.useFixture(real_cinder.RealCinder(self))
-
-    def test_cinder_array_and_host_agree(self):
-        self.tell_stories()
 
     def forget(self):
         super().forget()
@@ -105,6 +132,13 @@ class CinderVolumesTest(base.PowerVMTestCase):
 
     def attach(self, server, volume, result='success'):
         """Attach a volume; return the event that ends this."""
+        find_event = self.start_attach(server, volume)
+        event = self.await_found(find_event, 'the attachment does not end')
+        self.assertEqual(result, event['result'].lower())
+        return event
+
+    def start_attach(self, server, volume):
+        """Request what :meth:`attach` does; return what finds its event."""
         earlier = len(self.admin_api.get_instance_actions(server['id']))
         body = {'volumeAttachment': {'volumeId': volume}}
         self.api.post_server_volume(server['id'], body)
@@ -118,9 +152,7 @@ class CinderVolumesTest(base.PowerVMTestCase):
                 event if len(others) == earlier and event['result'] else None
             )
 
-        event = self.await_found(find_event, 'the attachment does not end')
-        self.assertEqual(result, event['result'].lower())
-        return event
+        return find_event
 
     def detach(self, server, volume):
         """Detach a volume, and wait until nobody has it."""
@@ -130,22 +162,27 @@ class CinderVolumesTest(base.PowerVMTestCase):
         )
         self.assert_nobody_has(volume)
 
-    def boot_from(self, volume, **options):
-        """Boot a server with a GPU from a volume."""
-        disk = {
-            'source_type': 'volume',
-            'destination_type': 'volume',
-            'uuid': volume,
-            'boot_index': 0,
-        }
-        return self.boot(
-            base.gpu_groups(1),
-            image='',
-            request={'block_device_mapping_v2': [disk]},
-            **options,
+    def set_in_use(self, volume):
+        """Run ``openstack volume set --state in-use --attached``."""
+        self.cinder.act(
+            volume,
+            'os-reset_status',
+            status='in-use',
+            attach_status='attached',
         )
 
-    # Stories
+    def boot_from(self, *volumes, **options):
+        """Boot a server with a GPU from the first of some volumes."""
+        return self.boot(**from_volumes(*volumes), **options)
+
+
+class CinderVolumesTest(CinderVolumesTestCase):
+    def setUp(self):
+        super().setUp()
+        self.threads = self.useFixture(killed_threads.Threads())
+
+    def test_cinder_array_and_host_agree(self):
+        self.tell_stories()
 
     def story_volume_goes_through_its_life(self):
         server = self.boot({})
@@ -220,3 +257,114 @@ class CinderVolumesTest(base.PowerVMTestCase):
         self.assertEqual({index: True}, self.lpar(server).slots)
         self._delete_server(server)
         self.assert_nobody_has(volume)
+
+    @contextlib.contextmanager
+    def killed(self, name):
+        """Kill nova-compute when one server has done a thing; start it."""
+        second = itertools.count().__next__
+        owner = volume_mappings.VolumeMappings
+        with self.threads.killed(owner, name, when=second):
+            yield
+        self.restart_host()
+
+    def assert_only_first_has(self, server, volume):
+        """Assert that one server maps a volume, which both reach."""
+        udid = self.cinder.find(volume).udid
+        self.assertEqual(
+            [self.instance(server).name, None],
+            [self.clients_of(name).get(udid) for name in SERVERS],
+        )
+        for name in SERVERS:
+            self.assertFalse(self.disks_of(name)[udid]['stale'])
+
+    def story_killed_in_attachment(self):
+        server, volume = self.boot({}), self.cinder.create()
+        with self.killed('map'):
+            self.start_attach(server, volume)
+        self.assertEqual('attaching', self.cinder.status(volume))
+        self.assert_only_first_has(server, volume)
+        self.set_in_use(volume)
+        self.detach(server, volume)
+
+    def story_killed_in_detachment(self):
+        server, volume = self.boot({}), self.cinder.create()
+        self.attach(server, volume)
+        with self.killed('unmap'):
+            self.api.delete_server_volume(server['id'], volume)
+        self.assertEqual('detaching', self.cinder.status(volume))
+        self.set_in_use(volume)
+        self.detach(server, volume)
+
+    def story_killed_in_boot(self):
+        volume = self.cinder.create_bootable(DATA)
+        with self.killed('map'):
+            server = self.start_boot(**from_volumes(volume))
+        self._wait_for_server_parameter(
+            server, {'status': 'ERROR'}, wait_for_fault_key=False
+        )
+        self.assert_only_first_has(server, volume)
+        self._delete_server({'id': server['id'], 'status': 'ERROR'})
+        self.assert_nobody_has(volume)
+
+    def story_killed_in_deletion(self):
+        volume = self.cinder.create_bootable(DATA)
+        server = self.boot_from(volume)
+        with self.killed('unmap'):
+            self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+        self.assert_nobody_has(volume)
+
+    def story_disk_that_a_foreign_lpar_has_is_refused(self):
+        server, volume = self.boot({}), self.cinder.create_bootable(DATA)
+        with self.mapped_by_hand(volume) as (lpar, udid):
+            event = self.attach(server, volume, 'error')
+            self.assertIn('of vios1, which is in use', event['details'])
+            self.assertIn(f'is mapped to LPAR {lpar}', event['details'])
+            self.assertEqual([], self.api.get_server_volumes(server['id']))
+            failed = self.boot_from(volume, expected='ERROR')
+            self.assertIn(volume, self.fault(failed))
+            self._delete_server(failed)
+            # Its owner keeps it, and nobody else has anything.
+            self.cinder.await_status(volume, 'available')
+            self.assertEqual([], self.cinder.find(volume).wwpns)
+            self.assertEqual({udid: 'database'}, self.clients_of('vios1'))
+            self.assertEqual(
+                [{}, {}], [self.clients_of('vios2'), self.disks_of('vios2')]
+            )
+        self.attach(server, volume)
+        self.assert_connected(server, volume)
+
+    @contextlib.contextmanager
+    def mapped_by_hand(self, volume):
+        """Map a volume of Cinder to another partition, on one server.
+
+        So does an administrator who has a volume of Cinder mapped to the host,
+        and later only unmapped from it.
+
+        :returns: The uuid of the partition, and the UDID of the disk.
+        """
+        attachment, info = self.cinder.map(volume, *WWPNS)
+        adapter = emulator_base.adapter_for(self.hosts['host1'].emulator)
+        server = self._partition('vios1')['uuid']
+        paths = [
+            path
+            for wwpn in volume_world.wwpns()['vios1']
+            for path in hdisk.build_itls(
+                [wwpn],
+                info['initiator_target_map'][wwpn],
+                info['target_lun'],
+            )
+        ]
+        _, name, udid = hdisk.lua_recovery(adapter, server, paths)
+        lpar = self._partition('database')['uuid'].upper()
+        scsi_mapper.add_vscsi_mapping(
+            None, server, lpar, pvm_storage.PV.bld(adapter, name)
+        )
+        self.cinder.unmap(attachment)
+        yield lpar, udid
+        found = virtual_io_server.VIOS.get(
+            adapter, uuid=server, xag=[const.XAG.VIO_SMAP]
+        )
+        scsi_mapper.remove_maps(found, lpar)
+        found.update()
+        hdisk.remove_hdisk(adapter, '', name, server)
