@@ -90,6 +90,16 @@ soak_all-image-kills() { # 60 min: kills nova-compute at each of these requests
     NOVA_POWERVM_TEST_KILLS=1 NOVA_POWERVM_TEST_ALL_REQUESTS=1 \
         test_round tests.soak.image_sweep
 }
+soak_volumes() { # 3 min: disturbs some requests of an operation with volumes
+    test_round tests.soak.volume_sweep
+}
+soak_all-volumes() { # 20 min: disturbs each request of operations with volumes
+    NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round tests.soak.volume_sweep
+}
+soak_all-volume-kills() { # 20 min: kills nova-compute at each of these requests
+    NOVA_POWERVM_TEST_KILLS=1 NOVA_POWERVM_TEST_ALL_REQUESTS=1 \
+        test_round tests.soak.volume_sweep
+}
 soak_pool() { # 3 min: disturbs some requests of two hosts with one pool
     test_round tests.soak.pool_sweep
 }
