@@ -92,7 +92,7 @@ class Wanted:
     :param ports: Its ports as Nova knows them; None if they are unknown, which
         leaves the adapters as they are.
     :param volumes: Its volumes, or those that an operation is about; a boot
-        volume is in place of ``root``.
+        volume, which a start is told of, too, is in place of ``root``.
     :param known_volumes: The ids of all volumes that Nova has for it, also of
         those that are being attached; None if they are unknown.
     :param rescued: Whether a start is to be that of its rescue system.

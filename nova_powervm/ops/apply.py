@@ -580,7 +580,8 @@ class _Execution:
         pool = self._readers.disks.pool
         if step.asks_again and pool is not None:
             stored_disks.check_unused(pool.disks(self._wanted.lpar_uuid))
-        if pool is None and not self._plan.makes:
+        may_be_read = pool is None and not self._wanted.boots_from_volume
+        if may_be_read and not self._plan.makes:
             self._readers.disks.end_read(self._wanted.lpar_uuid)
         power.start(self._readers.partitions, self._lpar)
         LOG.info(

@@ -39,6 +39,10 @@ def _no_ports() -> Sequence[network_ports.Port]:
     return ()
 
 
+#: What leaves the form of volumes' paths aside.
+_PATHS_UNUSED = (operations.Volumes.NO, operations.Volumes.REMOVED)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Askers:
     """What an operation asks and waits for, beside the host and Placement.
@@ -151,7 +155,7 @@ class Survey:
 
     def _check_drivers(self) -> None:
         """Refuse what the drivers of devices know without asking."""
-        if self._operation.volumes is not operations.Volumes.REMOVED:
+        if self._operation.volumes not in _PATHS_UNUSED:
             self._readers.volumes.check(self._wanted.volumes)
         makes = self._operation.creates is operations.Creation.YES
         if not (makes or self._operation.disks is operations.Disks.RESCUED):

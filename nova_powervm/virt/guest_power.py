@@ -228,6 +228,7 @@ class GuestPower:
                 held=self._claims.find_moved(instance),
                 ports=asked.ports,
                 timeout=timeout,
+                volumes=volumes.recorded_boot_volume(instance),
             ),
             asked.askers,
         )
@@ -251,6 +252,7 @@ class GuestPower:
                 requests,
                 ports=ports,
                 rescued=rescues.is_rescued(instance),
+                volumes=volumes.recorded_boot_volume(instance),
             ),
             dataclasses.replace(
                 asked.askers,

@@ -206,6 +206,18 @@ def recorded_ids(instance: Any) -> frozenset[str]:
     return frozenset(disk.volume_id for disk in disks if disk.is_volume)
 
 
+def recorded_boot_volume(instance: Any) -> tuple[volumes.Volume, ...]:
+    """Return the volume that Nova has recorded as the root disk, if any."""
+    disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
+        nova_context.get_admin_context(), instance.uuid
+    )
+    return tuple(
+        volumes.Volume(disk.volume_id, '', is_boot=True)
+        for disk in disks
+        if disk.is_volume and disk.boot_index == 0
+    )
+
+
 def record(block_device_info: Any, udids: Mapping[str, str]) -> None:
     """Record what the host has found volumes as, in Nova's records of them.
 

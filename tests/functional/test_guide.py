@@ -63,6 +63,11 @@ NOT_RUN = (
     'openstack role',
     'nova-manage limits',
     'nova-powervm-status',  # tests.functional.test_commands
+    # Cinder: tests.functional.test_cinder_volumes.
+    'openstack volume set',
+    'openstack server remove volume',
+    # A Virtual I/O Server.
+    'rmdev',
     # They burn a device of these hosts: tests.functional.test_quarantine.
     'nova-powervm-inventory quarantine',
     'nova-powervm-inventory restore',

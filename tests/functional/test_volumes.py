@@ -155,6 +155,10 @@ class VolumesTest(volumes.VolumesTestCase):
         self._reboot_server(server, hard=True)
         self.assertEqual([32, 48, 64, 65], self.slots(server))
 
+        self._stop_server(server)
+        self._start_server(server)
+        self.assertEqual('running', self.lpar(server).state)
+
         self._delete_server(server)
         self.assert_no_volumes()
         self.assertIsNone(self.lpar(server))

@@ -615,6 +615,16 @@ class LifeTest(volumes.VolumesTestCase):
         )
         self.assert_lpar(slots=[base.GPU], disks='')
 
+    def test_server_without_a_root_disk_starts_from_its_volume(self):
+        self.spawn(root=None, volumes=(BOOT,))
+        for operation in (operations.HARD_REBOOT, operations.START):
+            with self.subTest(operation.name):
+                self.set_state(base.OFF)
+                self.run_plan(
+                    operation, self.describe(root=None, volumes=(BOOT,))
+                )
+                self.assert_lpar(disks='')
+
     def test_boot_volume_has_config_drive_and_blank_disks_beside_it(self):
         self.spawn(
             root=None, volumes=(BOOT,), config_drive=True, blanks=(base.SWAP,)
