@@ -95,6 +95,7 @@ class BaseMachine(stateful.RuleBasedStateMachine):
         directory = tempfile.mkdtemp()
         self._undo.callback(shutil.rmtree, directory, ignore_errors=True)
         self.numbers = itertools.count(0xBEEF0000)
+        self.volumes = 0
         self._undo.enter_context(
             mock.patch.object(
                 uuidutils,

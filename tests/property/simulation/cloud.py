@@ -26,16 +26,19 @@ from nova_powervm.lpar import image
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import spec
+from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.ops import power
 from nova_powervm.ops import survey
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import shared_storage
+from nova_powervm.virt import volumes as virt_volumes
 from tests.property.simulation import compute
 from tests.property.simulation import host
 from tests.property.simulation import inventory
 from tests.property.simulation import placement
 from tests.property.simulation import process
 from tests.property.simulation import records
+from tests.property.simulation import volumes as sim_volumes
 
 _BYTES = b'\x01boot sector' + bytes(1012)
 _ROOT = spec.WantedImage(image.Image('image', 'raw', len(_BYTES)), flavor_gb=1)
@@ -121,6 +124,8 @@ class Instance:
     :param context: The migration context of its last move.
     :param metadata: Its system metadata.
     :param swap_mb: The size of the swap disk in Nova's block device mappings.
+    :param volumes: The ids of the volumes in these.
+    :param loose: Those that the host may still have after two failures.
     """
 
     uuid: str
@@ -137,6 +142,8 @@ class Instance:
     context: object = None
     metadata: dict = dataclasses.field(default_factory=dict)
     swap_mb: int = 0
+    volumes: set = dataclasses.field(default_factory=set)
+    loose: set = dataclasses.field(default_factory=set)
 
     @property
     def lpar(self):
@@ -149,7 +156,11 @@ class Instance:
     def blank_disks(self):
         """Describe its disks as Nova passes them to the driver."""
         swap = {'device_name': None, 'swap_size': self.swap_mb}
-        return {'ephemerals': [], 'swap': swap if self.swap_mb else None}
+        return {
+            'ephemerals': [],
+            'swap': swap if self.swap_mb else None,
+            'block_device_mapping': sim_volumes.disks_of(self),
+        }
 
     def specs_of(self, wish):
         """Return the extra specs of a flavor that it has or gets."""
@@ -173,6 +184,7 @@ class Instance:
             self.requests,
             root=None if keeps_disks else _ROOT,
             blanks=descriptions.blank_disks(self.blank_disks()),
+            volumes=virt_volumes.parse_all(self.blank_disks()),
         )
 
 
@@ -536,6 +548,46 @@ class Nova:
         }[method]
         with self.troubled(instance.node, trouble), self.serving(instance):
             return self.attempt(instance.node, work)
+
+    def attach(self, instance, volume, trouble=None):
+        """Attach a volume, which Nova records first; say whether it is."""
+        node = instance.node
+        instance.volumes.add(volume)
+        with self.troubled(node, trouble):
+            done = self.attempt(
+                node,
+                lambda: self._change_volume(
+                    operations.ATTACH_VOLUME, node, instance, volume
+                ),
+            )
+        if not done and node.compute is not None:
+            instance.volumes.discard(volume)
+            if trouble and trouble.times > 1:
+                instance.loose.add(volume)
+        return done
+
+    def detach(self, instance, volume, trouble=None):
+        """Detach a volume; say whether Nova has it no more."""
+        node = instance.node
+        with self.troubled(node, trouble):
+            done = self.attempt(
+                node,
+                lambda: self._change_volume(
+                    operations.DETACH_VOLUME, node, instance, volume
+                ),
+            )
+        if done:
+            instance.volumes.discard(volume)
+        return done
+
+    def _change_volume(self, operation, node, instance, volume):
+        node.compute.operations.lpars.run(
+            operation,
+            spec.Wanted(
+                instance.uuid,
+                volumes=(lpar_volumes.Volume(volume, sim_volumes.KIND),),
+            ),
+        )
 
     def _start(self, operation, instance):
         instance.node.compute.driver.services.power.run(

@@ -50,6 +50,7 @@ from nova_powervm.virt.provider_tree import provider_config as additions
 from nova_powervm.virt.provider_tree import updating
 from tests.property.simulation import host as hosts
 from tests.property.simulation import process
+from tests.property.simulation import volumes as sim_volumes
 
 #: What nova-compute lives through, and what ends a starting one.
 EXPECTED = (
@@ -149,7 +150,9 @@ class Compute:
         )
         slot_claims = claiming.ClaimOps(self._inventory)
         networks = network.NetworkOps({})
-        volumes = volume_ops.VolumeOps({})
+        volumes = volume_ops.VolumeOps(
+            {sim_volumes.KIND: sim_volumes.Driver(server, self._node.host)}
+        )
         removals = removal.RemovalOps(server, server, volumes)
         reading = images.ImageOps()
         return host_operations.HostOperations(

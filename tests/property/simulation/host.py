@@ -91,6 +91,8 @@ class Host:
         self.before_give = before_give
         # LPAR uuid to the disks that it has connected.
         self.mapped = {}
+        # Volume id to the uuid of the LPAR that it is connected to.
+        self.volumes = {}
         storage.Store().join(self)
         # Only nova-compute acts now.
         self.strict = True
@@ -209,6 +211,10 @@ class RestServer(storage.DiskServer):
     def __init__(self, machine, process):
         self._host = machine
         self._process = process
+
+    def ask(self, work):
+        """Do some work, unless the process is killed or has a fault."""
+        return self._ask(work)
 
     def _ask(self, work):
         self._process.step()

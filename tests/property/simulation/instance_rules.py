@@ -148,6 +148,77 @@ class InstanceRules(base_machine.BaseMachine):
                 machine.change(index, owner=None)
         self._power(instance, method, trouble)
 
+    @stateful.precondition(lambda self: self.built())
+    @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
+    def attach(self, data, trouble):
+        instance = base_machine.pick(data, self.built())
+        trouble = self.trouble(instance.node, trouble)
+        self.world.attach(instance, self._new_volume(), trouble)
+        self.done('attach', instance.node, trouble)
+
+    @stateful.precondition(lambda self: self.built())
+    @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
+    def detach(self, data, trouble):
+        instance = base_machine.pick(data, self.built())
+        volume = base_machine.pick(data, self._volumes_of(instance))
+        trouble = self.trouble(instance.node, trouble)
+        self.world.detach(instance, volume, trouble)
+        self.done('detach', instance.node, trouble)
+
+    @stateful.precondition(lambda self: self.built())
+    @stateful.rule(data=st.data())
+    def exchange_volumes(self, data):
+        """Connect another volume in place of those of an instance."""
+        instance = base_machine.pick(data, self.built())
+        connected = instance.node.host.volumes
+        for volume in self._volumes_of(instance):
+            connected.pop(volume, None)
+        volume = self._new_volume()
+        connected[volume] = instance.lpar
+        instance.loose.add(volume)
+        if self.world.power(instance, 'reboot hard'):
+            self._check_volumes(instance)
+        self.done('exchange volumes', instance.node)
+
+    def _new_volume(self):
+        self.volumes += 1
+        return f'volume-{self.volumes}'
+
+    def _volumes_of(self, instance):
+        """Return the volumes of an instance, of which it gets one first."""
+        if not instance.volumes:
+            self.world.attach(instance, self._new_volume())
+        return sorted(instance.volumes) or [self._new_volume()]
+
+    @stateful.invariant()
+    def only_those_have_a_volume_that_nova_says(self):
+        known = {one.lpar: one for one in self.world.instances}
+        for node in self.world.nodes:
+            for volume, lpar in node.host.volumes.items():
+                owner = known[lpar]
+                self.world.require(
+                    owner.state == 'gone'
+                    or volume in owner.volumes | owner.loose,
+                    'a volume is connected to the instance that has it',
+                    owner,
+                    volume,
+                )
+
+    def _check_volumes(self, instance):
+        """Check that a hard reboot has connected what Nova says."""
+        connected = {
+            volume
+            for volume, lpar in instance.node.host.volumes.items()
+            if lpar == instance.lpar
+        }
+        self.world.require(
+            connected == instance.volumes,
+            'a hard reboot connects the volumes of an instance, and no others',
+            instance,
+            connected,
+        )
+        instance.loose.clear()
+
     def _power(self, instance, method, trouble):
         node, before = instance.node, self.world.recorded(instance)
         is_whole = (
@@ -158,6 +229,8 @@ class InstanceRules(base_machine.BaseMachine):
         trouble = self.trouble(node, trouble)
         if self.world.power(instance, method, trouble) and method != 'off':
             self.check_exact(instance, trouble)
+            if method == 'reboot hard':
+                self._check_volumes(instance)
         self.world.require(
             not is_whole or before == self.world.recorded(instance),
             'an instance that is whole keeps its devices',
@@ -281,7 +354,7 @@ class InstanceRules(base_machine.BaseMachine):
             if instance.node
             and instance.node is not node
             and instance.state != 'resized'
-            and not instance.requests
+            and not (instance.requests or instance.volumes or instance.loose)
         ]
 
     def movable(self):
@@ -292,7 +365,7 @@ class InstanceRules(base_machine.BaseMachine):
         return [
             instance
             for instance in self.built()
-            if not instance.requests
+            if not (instance.requests or instance.volumes or instance.loose)
             and instance.node.root
             in self.world.placement.allocations.get(instance.uuid, ())
             and all(

@@ -20,6 +20,7 @@ import contextlib
 import dataclasses
 import datetime
 import json
+import types
 import zlib
 from unittest import mock
 
@@ -307,11 +308,10 @@ class Database:
             (objects.Instance, 'get_by_uuid', self._instance),
             (objects.Migration, 'get_by_id_and_instance', self._migration),
             (objects.MigrationList, 'get_by_filters', self._migrations),
-            # No instance has a volume.
             (
                 objects.BlockDeviceMappingList,
                 'get_by_instance_uuid',
-                lambda *args: (),
+                self._volumes,
             ),
             (rpcapi, 'ComputeAPI', lambda: self),
             (neutron, 'API', lambda: self),
@@ -349,6 +349,16 @@ class Database:
             if instance.uuid == uuid:
                 return record_of(instance)
         raise nova_exception.InstanceNotFound(instance_id=uuid)
+
+    def _volumes(self, context, uuid):
+        return [
+            types.SimpleNamespace(
+                is_volume=True, volume_id=volume, boot_index=None
+            )
+            for instance in self._nova.instances
+            if instance.uuid == uuid
+            for volume in sorted(instance.volumes)
+        ]
 
     def _migration(self, context, number, uuid):
         for migration in self.migrations:
