@@ -49,6 +49,9 @@ soak_simulation() { # 1 min: simulates two hosts, Placement and Nova
 soak_hosts() { # 3 min: walks over two hosts with local disks
     NOVA_POWERVM_TEST_STEPS=60 test_round tests.soak.host_walk
 }
+soak_volume-hosts() { # 2 min: walks over two hosts with volumes of real Cinder
+    NOVA_POWERVM_TEST_STEPS=60 test_round tests.soak.volume_walk
+}
 soak_cyborg() { # 3 min: walks over hosts and services of Nova and Cyborg
     NOVA_POWERVM_TEST_STEPS=125 test_round tests.soak.cyborg_walk
 }

@@ -100,13 +100,17 @@ class HostWalkTest(one_time_use.OneTimeUseTestCase):
             file.write(_ADDITIONS)
         self.flags(provider_config_location=directory, group='compute')
         for host in HOSTS:
-            world = worlds.default()
+            world = self.make_world(host)
             # The second host reports owners in profiles only.
             world['systems'][0]['reports_slot_owners'] = host == HOSTS[0]
             self.start_host(host, world)
             self.files[host] = one_time_use.ONE_TIME_USE_GPUS
         self.foreign = self._make_foreign()
         self.slots = sorted(self.slot_providers())
+
+    def make_world(self, host):
+        """Return the world of a host."""
+        return worlds.default()
 
     def _make_foreign(self):
         root = self._get_provider_uuid_by_host('host1')
@@ -119,8 +123,9 @@ class HostWalkTest(one_time_use.OneTimeUseTestCase):
         self._set_provider_traits(uuid, [os_traits.OWNER_CYBORG])
         return uuid, self._state_of(uuid)
 
-    def test_random_events_break_no_invariant(self):
-        rules = (
+    def rules(self):
+        """Return the steps, and how often each is chosen."""
+        return (
             (self.boot_somewhere, 4),
             (self.boot_with_a_fault, 2),
             (self.delete_one, 2),
@@ -140,6 +145,9 @@ class HostWalkTest(one_time_use.OneTimeUseTestCase):
             (self.kill_while_it_builds, 1),
             (self.fail_in_placement, 1),
         )
+
+    def test_random_events_break_no_invariant(self):
+        rules = self.rules()
         deck = []
         while len(self.steps) < STEPS:
             if not deck:
@@ -222,7 +230,7 @@ class HostWalkTest(one_time_use.OneTimeUseTestCase):
         if server is None:
             return None
         self._delete_server(self.servers.pop(server['id']))
-        self.assertIsNone(self.lpar(server, _host(server)), self.steps)
+        self.assertIsNone(self.lpar(server, host_of(server)), self.steps)
         return server['id']
 
     def rebuild_one(self):
@@ -241,12 +249,15 @@ class HostWalkTest(one_time_use.OneTimeUseTestCase):
 
     def evacuate_one(self):
         server = self._pick(self._undisturbed())
-        if server is None:
-            return None
-        source = _host(server)
+        return server and self._evacuate(server)
+
+    def _evacuate(self, server):
+        source = host_of(server)
         (target,) = set(HOSTS) - {source}
-        (index,) = self.allocated_slots(server)
-        fits = self._has_room(target, index) and not self.doubt(target, index)
+        fits = all(
+            self._has_room(target, index) and not self.doubt(target, index)
+            for index in self.allocated_slots(server)
+        )
         self.fail_host(source)
         if fits:
             self._evacuate_server(server, expected_host=target)
@@ -269,7 +280,7 @@ class HostWalkTest(one_time_use.OneTimeUseTestCase):
                 break
             time.sleep(0.1)
         self.assertEqual('ACTIVE', found['status'], self.steps)
-        self.assertEqual(_host(server), _host(found), self.steps)
+        self.assertEqual(host_of(server), host_of(found), self.steps)
         self.assertEqual(
             before, {host: self.burned(host) for host in HOSTS}, self.steps
         )
@@ -528,12 +539,14 @@ class HostWalkTest(one_time_use.OneTimeUseTestCase):
     def _check_lpars(self, host, held):
         lpars = self.hosts[host].reader.lpars()
         for server in self.servers.values():
-            if _host(server) == host:
+            slots = held.pop(server['id'], set())
+            if host_of(server) == host:
                 lpar = lpars.pop(self.lpar_uuid(server))
                 self.assertEqual('running', lpar.state, self.steps)
-                self.assertEqual(
-                    held[server['id']], set(lpar.slots), self.steps
-                )
+                self.assertEqual(slots, set(lpar.slots), self.steps)
+            else:
+                self.assertEqual(set(), slots, self.steps)
+        self.assertEqual({}, held, self.steps)
         ours = [p for p in lpars.values() if p.name.startswith('instance-')]
         self.assertEqual([], ours, self.steps)
 
@@ -549,7 +562,7 @@ class HostWalkTest(one_time_use.OneTimeUseTestCase):
             server
             for server in self.servers.values()
             if not any(
-                self.doubt(_host(server), index)
+                self.doubt(host_of(server), index)
                 for index in self.allocated_slots(server)
             )
         ]
@@ -591,5 +604,6 @@ class HostWalkTest(one_time_use.OneTimeUseTestCase):
         )
 
 
-def _host(server):
+def host_of(server):
+    """Return the host of a server."""
     return server['OS-EXT-SRV-ATTR:host']
