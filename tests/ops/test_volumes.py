@@ -152,6 +152,23 @@ class AttachTest(volumes.VolumesTestCase):
         )
         self.assert_lpar()
 
+    def test_disk_that_cannot_be_forgotten_stays_with_a_warning(self):
+        for fault in (
+            {'method': 'PUT', 'match': 'RemoveDevice', 'status': 500},
+            # The reading of the server's disks.
+            {'method': 'GET', 'match': 'VirtualIOServer/.*Stor', 'drop': True},
+        ):
+            with self.subTest(fault):
+                self.begin()
+                self.spawn()
+                self.attach(V1)
+                self.control.add_fault(every=True, **fault)
+                with self.logged('WARNING') as log:
+                    self.detach(V1)
+                self.assertEqual({'vios1': {}, 'vios2': {}}, self.connected())
+                self.assertEqual([1, 1], [*map(len, self.hdisks().values())])
+                self.assertEqual(2, str(log.output).count('may keep'))
+
     def test_second_detachment_finds_nothing(self):
         self.attach(V1)
         known = V1.with_udid(san.UDID)
