@@ -45,8 +45,10 @@ class VolumesTest(volumes.VolumesTestCase):
     def story_volume_is_attached_extended_and_detached(self):
         volume = uuidutils.generate_uuid()
         server = self.boot({})
-        self.attach(server, volume)
+        self.attach(server, volume, tag='database')
 
+        (disk,) = self.instance(server).device_metadata.devices
+        self.assertEqual((volume, ['database']), (disk.serial, disk.tags))
         self.assertEqual([64, 65], self.slots(server))
         (udid,) = self.recorded_udids(server)
         self.assertEqual('01M0l', udid[:5])

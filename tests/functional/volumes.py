@@ -194,10 +194,14 @@ class VolumesTestCase(base.PowerVMTestCase):
             **options,
         )
 
-    def attach(self, server, volume_id, expected='success'):
-        """Attach a volume; return the event that ends this."""
+    def attach(self, server, volume_id, expected='success', **options):
+        """Attach a volume; return the event that ends this.
+
+        :param options: More of the request, such as ``tag``.
+        """
         self.api.post_server_volume(
-            server['id'], {'volumeAttachment': {'volumeId': volume_id}}
+            server['id'],
+            {'volumeAttachment': {'volumeId': volume_id} | options},
         )
         return self._wait_for_instance_action_event(
             server, 'attach_volume', 'compute_attach_volume', expected
