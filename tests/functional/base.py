@@ -936,6 +936,17 @@ class PowerVMTestCase(
             uuid, {resource_class: record | {'reserved': reserved}}
         )
 
+    def release_all(self, host='host1'):
+        """Release all burned devices of a host; return how many."""
+        count = 0
+        for provider in self.slot_providers(host).values():
+            uuid = provider['uuid']
+            ((name, record),) = self._get_provider_inventory(uuid).items()
+            if record['reserved']:
+                self.reserve(uuid, name, 0)
+                count += 1
+        return count
+
     def set_inventory(self, uuid, inventories):
         """Replace a provider's inventories."""
         answer = self.placement.put(

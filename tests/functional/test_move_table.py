@@ -227,19 +227,6 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             burned += self.release_all(host)
         self.assertEqual(burns, burned)
 
-    def release_all(self, host):
-        """Release all burned devices of a host; return how many."""
-        count = 0
-        for provider in self.slot_providers(host).values():
-            ((name, record),) = self._get_provider_inventory(
-                provider['uuid']
-            ).items()
-            if record['reserved']:
-                self.assertEqual(ONCE, name)
-                self.reserve(provider['uuid'], ONCE, 0)
-                count += 1
-        return count
-
 
 class CyborgMoveTest(
     accelerated_servers.AcceleratorTestCase, moving.MovingTestCase

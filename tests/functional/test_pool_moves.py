@@ -41,11 +41,6 @@ class PoolMoveTestCase(
             self.release_all(host)
         self._run_periodics()
 
-    def release_all(self, host):
-        """Make burned devices available again."""
-        for index in self.burned(host):
-            self.release(index, host)
-
     def boot_on_first(self, groups=None, **options):
         """Boot a server on the first host, whose guest writes to its disk."""
         options = {'disk': 1} | options

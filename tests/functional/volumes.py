@@ -199,10 +199,8 @@ class VolumesTestCase(base.PowerVMTestCase):
 
         :param options: More of the request, such as ``tag``.
         """
-        self.api.post_server_volume(
-            server['id'],
-            {'volumeAttachment': {'volumeId': volume_id} | options},
-        )
+        body = {'volumeAttachment': {'volumeId': volume_id} | options}
+        self.api.post_server_volume(server['id'], body)
         return self._wait_for_instance_action_event(
             server, 'attach_volume', 'compute_attach_volume', expected
         )

@@ -280,7 +280,7 @@ def logged(server: Server, disk: str) -> Iterator[None]:
     try:
         with rest_errors.translated('forgetting a disk'):
             yield
-    except (exception.RestError, exception.RestUnreachable) as error:
+    except exception.PowerVMError as error:
         LOG.warning(
             'Virtual I/O Server %(server)s may keep %(disk)s, which nothing '
             'uses any more: %(error)s. Remove it there with `rmdev -dev`.',
