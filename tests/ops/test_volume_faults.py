@@ -55,7 +55,7 @@ class AttachKillTest(
     def setUp(self):
         super().setUp()
         self.wanted = dataclasses.replace(
-            self.wanted, volumes=(V1,), known_volumes=frozenset({'v1'})
+            self.wanted, volumes=(V1,), known_volumes=frozenset({V1.id})
         )
 
     def prepare(self):

@@ -56,12 +56,12 @@ class AttachTest(volumes.VolumesTestCase):
         self.assertEqual('r', self.mapped()['vios1'][0])
         # No path is missing.
         found = self.volumes.connected(self.describe().lpar_uuid, [V1])
-        self.assertEqual({'v1': True}, found)
+        self.assertEqual({V1.id: True}, found)
 
     def test_attachment_tells_udid_and_makes_these_requests(self):
         udids = self.attach(V1)
 
-        self.assertEqual({'v1': san.UDID}, udids)
+        self.assertEqual({V1.id: san.UDID}, udids)
         discovery = ['PUT VirtualIOServer.job', 'DELETE Job.delete']
         mapping = [
             'GET VirtualIOServer.read',
@@ -333,7 +333,7 @@ class OthersTest(volumes.VolumesTestCase):
         super().setUp()
         self.spawn()
 
-    def map_by_hand(self, name='database', vios='vios1'):
+    def map_by_hand(self, name='database', vios='vios1', tag=None):
         """Map volume v1 to a partition, as an administrator does."""
         place = ('vios1', 'vios2').index(vios)
         servers = sorted(
@@ -341,7 +341,9 @@ class OthersTest(volumes.VolumesTestCase):
             key=lambda server: server.name,
         )
         self.volumes.find(V1, self.describe().lpar_uuid)
-        disk = pvm_storage.PV.bld(self.adapter, self.hdisks()[vios][0])
+        disk = pvm_storage.PV.bld(
+            self.adapter, self.hdisks()[vios][0], tag=tag
+        )
         self.control.set_partition(name, rmc_state='active')
         scsi_mapper.add_vscsi_mapping(
             None, servers[place].uuid, self.lpar(name)['uuid'], disk
@@ -357,7 +359,7 @@ class OthersTest(volumes.VolumesTestCase):
                     exception.VolumeInUse,
                     operations.ATTACH_VOLUME,
                     self.describe(volumes=(V1,)),
-                    f'Volume v1 is {hdisk} of {vios}, which is in use',
+                    f'Volume {V1.id} is {hdisk} of {vios}, which is in use',
                     self.lpar('database')['uuid'].upper(),
                 )
                 # The other's stays, and nothing of ours.
@@ -377,7 +379,7 @@ class OthersTest(volumes.VolumesTestCase):
         self.map_by_hand(base.NAME)
         known = V1.with_udid(san.UDID)
         found = self.volumes.connected(self.describe().lpar_uuid, [known])
-        self.assertEqual({'v1': False}, found)
+        self.assertEqual({V1.id: False}, found)
         self.detach(known)
         self.assert_no_volumes()
 
@@ -421,12 +423,24 @@ class OthersTest(volumes.VolumesTestCase):
         self.map_by_hand(base.NAME)
         self.run_plan(
             operations.HARD_REBOOT,
-            self.describe(volumes=(V1,), known_volumes=frozenset({'v1'})),
+            self.describe(volumes=(V1,), known_volumes=frozenset({V1.id})),
         )
         self.assertEqual(
             [['v1']] * 2,
             [[*found.values()] for found in self.connected().values()],
         )
+
+    def test_hard_reboot_leaves_disks_that_an_administrator_has_mapped(self):
+        for tag in (None, 'oracle-data'):
+            with self.subTest(tag=tag):
+                self.begin()
+                self.spawn()
+                self.map_by_hand(base.NAME, tag=tag)
+                self.run_plan(
+                    operations.HARD_REBOOT,
+                    self.describe(known_volumes=frozenset()),
+                )
+                self.assertEqual(['v1'], [*self.connected()['vios1'].values()])
 
     def test_place_that_leads_to_another_disk_is_refused(self):
         def exchanged(array):
@@ -460,7 +474,7 @@ class OthersTest(volumes.VolumesTestCase):
             exception.VolumeInUse,
             operations.ATTACH_VOLUME,
             self.describe(volumes=(dataclasses.replace(V1, id='new'),)),
-            'has it as volume v1',
+            f'has it as volume {V1.id}',
         )
         self.assertEqual(BOTH, self.connected())
 
@@ -505,7 +519,7 @@ class ServerDownTest(volumes.VolumesTestCase):
         self.start_server()
         self.run_plan(
             operations.HARD_REBOOT,
-            self.describe(volumes=(V1,), known_volumes=frozenset({'v1'})),
+            self.describe(volumes=(V1,), known_volumes=frozenset({V1.id})),
         )
 
         self.assertEqual(BOTH, self.connected())
@@ -695,7 +709,7 @@ class LifeTest(volumes.VolumesTestCase):
         self.run_plan(
             operations.HARD_REBOOT,
             self.describe(
-                volumes=(V1,), known_volumes=frozenset({'v1', 'v3'})
+                volumes=(V1,), known_volumes=frozenset({V1.id, V3.id})
             ),
         )
         self.assertEqual(
@@ -747,7 +761,7 @@ class LifeTest(volumes.VolumesTestCase):
         self.failed(
             exception.VolumeMissing,
             operations.HARD_REBOOT,
-            self.describe(volumes=(V1,), known_volumes=frozenset({'v1'})),
+            self.describe(volumes=(V1,), known_volumes=frozenset({V1.id})),
         )
         self.assertNotIn('off hard', self.jobs)
         self.assert_lpar()

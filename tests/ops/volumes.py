@@ -13,6 +13,7 @@
 """A host with two Virtual I/O Servers, and volumes that both of them reach."""
 
 import copy
+import uuid
 
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import volumes
@@ -27,6 +28,8 @@ NAMES = {
     san_module.Volume(name, uid, GB).udid: name for name, uid in UIDS.items()
 }
 LUNS = {'v1': 0, 'v2': 1, 'v3': 2}
+#: Their ids in Cinder.
+IDS = {name: str(uuid.uuid5(uuid.NAMESPACE_OID, name)) for name in UIDS}
 BOTH = [*san.WWPNS['vios1'], *san.WWPNS['vios2']]
 
 
@@ -35,7 +38,7 @@ def volume(name='v1', *, is_boot=False, **data):
     return volumes.parse(
         {
             'driver_volume_type': 'fibre_channel',
-            'serial': name,
+            'serial': IDS[name],
             'data': {
                 'target_wwn': [*san.TARGETS],
                 'target_lun': LUNS[name],

@@ -34,6 +34,7 @@ from typing import Any
 from typing import NoReturn
 
 from oslo_log import log as logging
+from oslo_utils import uuidutils
 from pypowervm.tasks import hdisk
 
 from nova_powervm import exception
@@ -141,13 +142,16 @@ class VscsiVolumes:
     def connected(
         self, lpar_uuid: str, wanted: Sequence[Volume]
     ) -> dict[str, bool]:
-        """Return the volumes of an LPAR, and whether by all paths."""
+        """Return the volumes of an LPAR, and whether by all paths.
+
+        A disk with another tag than an id is an administrator's.
+        """
         servers = self._mappings.read()
         found = {
             one.tag: True
             for server in servers
             for one in server.mapped
-            if one.lpar_uuid == lpar_uuid and one.tag
+            if one.lpar_uuid == lpar_uuid and uuidutils.is_uuid_like(one.tag)
         }
         for volume in wanted:
             places = volumes.fibre_channel(volume)
