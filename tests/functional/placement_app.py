@@ -40,6 +40,8 @@ class KeptAnswers:
 
     #: The one that was made last.
     latest = None
+    #: Whether the process keeps answers; a measurement does not.
+    keeps = True
     #: Changes before and after each write to any Placement of the process:
     #: two may share a database.
     _writes = itertools.count()
@@ -52,7 +54,7 @@ class KeptAnswers:
 
     def __call__(self, environ, start_response):
         is_question = environ['REQUEST_METHOD'] == 'GET'
-        ask = self._answer if is_question else self._write
+        ask = self._answer if is_question and self.keeps else self._write
         status, headers, body = ask(environ)
         start_response(status, list(headers))
         return [body]

@@ -65,6 +65,11 @@ class KeptAnswersTest(unittest.TestCase):
         self.assertEqual(4, self.ask(**version))
         self.assertEqual(4, self.ask(**version))
 
+    def test_answer_is_not_kept_where_the_process_keeps_none(self):
+        self.kept.keeps = False
+
+        self.assertEqual([1, 2], [self.ask(), self.ask()])
+
     def test_write_forgets_answers_of_all_placements(self):
         other = placement_app.KeptAnswers(Placement())
         for method in ('PUT', 'POST', 'DELETE'):
