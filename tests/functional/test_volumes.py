@@ -156,6 +156,8 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assertEqual([], self.slots(server))
         self._reboot_server(server, hard=True)
         self.assertEqual([32, 48, 64, 65], self.slots(server))
+        self._reboot_server(server, hard=True)
+        self.assertTrue(all(self.recorded_udids(server)))
 
         self._stop_server(server)
         self._start_server(server)

@@ -89,14 +89,10 @@ class DetachKillTest(AttachKillTest):
     def recover(self):
         """Nova shows the volume as attached; its user detaches it again."""
         self.run_plan(
-            self.operation, self.describe(volumes=(V1.with_udid(san_udid()),))
+            self.operation,
+            self.describe(volumes=(V1.with_udid(volumes.UDIDS['v1']),)),
         )
         self.assert_agree({'vios1': [], 'vios2': []})
-
-
-def san_udid():
-    """Return the UDID of the volume, which Nova has recorded."""
-    return next(udid for udid, name in volumes.NAMES.items() if name == 'v1')
 
 
 class SpawnKillTest(volumes.VolumesTestCase, test_kills.SpawnKillTest):

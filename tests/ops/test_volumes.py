@@ -398,6 +398,12 @@ class OthersTest(volumes.VolumesTestCase):
             {vios: [*has.values()] for vios, has in self.connected().items()},
         )
 
+    def test_udid_tells_a_volume_beside_one_that_nothing_tells(self):
+        self.map_by_hand(base.NAME)
+        self.change_san(no_maps)
+        self.detach(V2.with_udid(volumes.UDIDS['v2']))
+        self.assertEqual(['v1'], [*self.connected()['vios1'].values()])
+
     def test_volume_without_a_trace_needs_no_discovery_beside_a_tag(self):
         self.attach(V2)
         self.change_san(no_maps)

@@ -24,9 +24,10 @@ from tests.ops import base
 GB = san.GB
 #: Volumes of the array: their uids, and where they are mapped.
 UIDS = {'v1': san.UID, 'v2': san.UID[:-1] + '5', 'v3': san.UID[:-1] + '6'}
-NAMES = {
-    san_module.Volume(name, uid, GB).udid: name for name, uid in UIDS.items()
+UDIDS = {
+    name: san_module.Volume(name, uid, GB).udid for name, uid in UIDS.items()
 }
+NAMES = {udid: name for name, udid in UDIDS.items()}
 LUNS = {'v1': 0, 'v2': 1, 'v3': 2}
 #: Their ids in Cinder.
 IDS = {name: str(uuid.uuid5(uuid.NAMESPACE_OID, name)) for name in UIDS}
