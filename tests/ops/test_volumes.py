@@ -448,6 +448,14 @@ class OthersTest(volumes.VolumesTestCase):
                 )
                 self.assertEqual(['v1'], [*self.connected()['vios1'].values()])
 
+    def test_deletion_leaves_servers_the_disk_of_an_administrator(self):
+        self.map_by_hand(base.NAME, tag='oracle-data')
+        self.removals.destroy(base.INSTANCE)
+        self.assertEqual({'vios1': {}, 'vios2': {}}, self.connected())
+        self.assertEqual(
+            [1, 1], [len(disks) for disks in self.hdisks().values()]
+        )
+
     def test_place_that_leads_to_another_disk_is_refused(self):
         def exchanged(array):
             array['maps'] = [{'host': 'host1', 'volume': 'v2', 'lun': 0}]

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oslo_log import log as logging
+from oslo_utils import uuidutils
 from pypowervm import adapter as pvm_adapter
 from pypowervm import const
 from pypowervm import util
@@ -83,6 +84,14 @@ class Mapped:
     udid: str
     name: str
     tag: str
+
+    @property
+    def is_tagged_volume(self) -> bool:
+        """Whether its tag can be the id of a volume of Cinder.
+
+        An administrator can map and tag disks, too.
+        """
+        return bool(uuidutils.is_uuid_like(self.tag))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

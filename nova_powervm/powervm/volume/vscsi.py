@@ -34,7 +34,6 @@ from typing import Any
 from typing import NoReturn
 
 from oslo_log import log as logging
-from oslo_utils import uuidutils
 from pypowervm.tasks import hdisk
 
 from nova_powervm import exception
@@ -142,16 +141,13 @@ class VscsiVolumes:
     def connected(
         self, lpar_uuid: str, wanted: Sequence[Volume]
     ) -> dict[str, bool]:
-        """Return the volumes of an LPAR, and whether by all paths.
-
-        A disk with another tag than an id is an administrator's.
-        """
+        """Return the volumes of an LPAR, and whether by all paths."""
         servers = self._mappings.read()
         found = {
             one.tag: True
             for server in servers
             for one in server.mapped
-            if one.lpar_uuid == lpar_uuid and uuidutils.is_uuid_like(one.tag)
+            if one.lpar_uuid == lpar_uuid and one.is_tagged_volume
         }
         for volume in wanted:
             places = volumes.fibre_channel(volume)
@@ -431,7 +427,10 @@ class VscsiVolumes:
         )
 
     def remove(self, lpar_uuid: str, wanted: Collection[Volume] = ()) -> None:
-        """Unmap all physical volumes of an LPAR, and forget the disks."""
+        """Unmap all physical volumes of an LPAR, and forget its volumes.
+
+        A disk that an administrator has mapped stays on its server.
+        """
         self._drop(
             self._mappings.read(), wanted, _is_of_any(wanted, lpar_uuid)
         )
@@ -442,7 +441,7 @@ class VscsiVolumes:
         wanted: Collection[Volume],
         is_doomed: _Predicate,
     ) -> None:
-        """Unmap disks on all servers or none, and have them forget them.
+        """Unmap disks on all servers or none, and have them forget volumes.
 
         :param wanted: Volumes whose disks they forget, too, if not mapped.
         :param is_doomed: Tells which mappings are to go.
@@ -452,7 +451,7 @@ class VscsiVolumes:
             one.udid
             for server in servers
             for one in server.mapped
-            if is_doomed(one)
+            if is_doomed(one) and one.is_tagged_volume
         }
         known = mapped | {volume.udid for volume in wanted}
         for server in servers:
