@@ -21,6 +21,8 @@ os.environ.setdefault('OS_NOVA_DISABLE_EVENTLET_PATCHING', '1')
 
 import hypothesis
 from hypothesis import core
+from hypothesis.internal import constants_ast
+from hypothesis.internal.conjecture import providers
 from nova import monkey_patch
 
 monkey_patch.patch(backend='threading')
@@ -40,4 +42,8 @@ hypothesis.settings.register_profile(
     max_examples=1000 if _SEED else 100,
 )
 hypothesis.settings.load_profile('tests')
+if not _SEED:
+    # Constants of the project's modules would make examples depend on what
+    # else a process has loaded, and a new clone look for them for 20 seconds.
+    providers._get_local_constants = constants_ast.Constants
 core.global_force_seed = _SEED and int(_SEED)
