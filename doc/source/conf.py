@@ -21,6 +21,7 @@ extensions = [
     'cliff.sphinxext',
     'diagrams_page',
     'emulator_coverage_page',
+    'emulator_reference_page',
     'inventory_reference_page',
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',

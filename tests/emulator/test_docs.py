@@ -13,7 +13,8 @@
 """The user's guide to the emulator is complete."""
 
 import inspect
-import pathlib
+import re
+import sys
 import unittest
 
 from pypowervm.wrappers import logical_partition as lpar
@@ -25,8 +26,13 @@ from powervm_emulator.control import verbs as control
 from tests.emulator import base
 from tests.unit.docs import pages
 
-ROOT = pathlib.Path(__file__).parents[2]
-PAGE = ROOT / 'doc' / 'source' / 'user' / 'emulator.rst'
+sys.path.insert(0, str(pages.SOURCE / '_ext'))
+
+import emulator_reference
+
+PAGE = pages.SOURCE / 'user' / 'emulator.rst'
+REFERENCE = pages.SOURCE / 'user' / 'emulator-reference.rst'
+COMMAND = pages.SOURCE / 'cli' / 'powervm-emulator.rst'
 
 
 class PageTest(unittest.TestCase):
@@ -38,9 +44,6 @@ class PageTest(unittest.TestCase):
         missing = {name for name in names if f'``{name}``' not in self.text}
         self.assertEqual(set(), missing)
 
-    def test_guide_names_request_labels(self):
-        self.assert_named(route.label for route in nouns.ROUTES)
-
     def test_guide_names_verbs_and_arguments(self):
         verbs = control.VERBS.keys()
         self.assert_named(verbs)
@@ -50,25 +53,6 @@ class PageTest(unittest.TestCase):
             ).parameters
             self.assert_named(name for name in parameters if name != 'self')
 
-    def test_guide_names_keys_of_worlds(self):
-        def keys(node):
-            if isinstance(node, dict):
-                yield from node.get('properties', {})
-                for value in node.values():
-                    yield from keys(value)
-
-        # The guide shows correct_ids with its value.
-        self.assert_named(set(keys(worlds.schema())) - {'correct_ids'})
-
-    def test_guide_names_options(self):
-        for parser in (options._serve_parser(), options._record_parser()):
-            for action in parser._actions:
-                if action.option_strings:
-                    self.assertIn(
-                        f'``{action.option_strings[-1]}',
-                        self.text + '``--help',
-                    )
-
     def test_example_world_is_valid(self):
         block = self.text.partition('.. code-block:: yaml\n\n')[2]
         lines = []
@@ -77,6 +61,48 @@ class PageTest(unittest.TestCase):
                 break
             lines.append(line)
         worlds.parse('\n'.join(lines), 'the example')
+
+
+class CommandPageTest(unittest.TestCase):
+    def test_page_names_options(self):
+        text = COMMAND.read_text()
+        for parser in (options._serve_parser(), options._record_parser()):
+            for action in parser._actions:
+                if action.option_strings:
+                    self.assertIn(f'``{action.option_strings[-1]}', text)
+
+
+class ReferenceTest(unittest.TestCase):
+    def names(self, lines):
+        return re.findall(r'^   \* - ``(.+)``$', '\n'.join(lines), re.M)
+
+    def test_page_includes_both_parts(self):
+        for part in ('keys', 'requests'):
+            self.assertIn(
+                f'.. emulator-reference:: {part}\n', REFERENCE.read_text()
+            )
+
+    def test_requests_have_every_label_once(self):
+        self.assertCountEqual(
+            {route.label for route in nouns.ROUTES},
+            self.names(emulator_reference.list_requests()),
+        )
+
+    def test_keys_are_those_of_worlds(self):
+        def keys(node):
+            if isinstance(node, dict):
+                yield from node.get('properties', {})
+                for value in node.values():
+                    yield from keys(value)
+
+        named = {
+            part
+            for name in self.names(emulator_reference.list_keys())
+            for part in name.split('.')
+        }
+        # The meanings of keys with a range name these.
+        named |= {'minimum', 'desired', 'maximum'}
+        self.assertEqual(set(keys(worlds.schema())), named)
 
 
 class DeletionByHandTest(base.EmulatorTestCase):

@@ -35,15 +35,19 @@ _NPIV_PORTS = 64
 SCHEMA: resource.JSON = shapes.record(
     {
         'wwpn': shapes.value(
-            'string', '16 hexadecimal digits, in quotes.', pattern=san.WWPN
+            'string',
+            '16 hexadecimal digits, in quotes, unique in the site.',
+            pattern=san.WWPN,
         ),
         'fabric': shapes.text(
             'The name of the fabric. Without it the port has no link.'
         ),
-        'name': shapes.text('PortName. The next one, such as fcs0.'),
+        'name': shapes.text(
+            'PortName. The next one by default, such as fcs0.'
+        ),
         'location': shapes.text('The location code. Made if not given.'),
         'npiv': shapes.boolean(
-            'Whether it has ports for NPIV. By default, with a fabric.'
+            'Whether it has ports for NPIV. By default, if it has a link.'
         ),
     },
     required=['wwpn'],

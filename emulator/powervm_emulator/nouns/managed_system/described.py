@@ -30,15 +30,17 @@ SRIOV = f'{managed_system.IO}/SRIOVAdapters'
 CAPABILITIES = {
     'simplified_remote_restart': (
         managed_system.REMOTE_RESTART,
-        'Partitions can be made ready for simplified remote restart.',
+        'Partitions can be made ready for simplified remote restart. The '
+        'default is true without capture.',
     ),
     'simplified_remote_restart_toggle': (
         managed_system.REMOTE_RESTART_TOGGLE,
-        'Active ones too.',
+        'Active ones too. The default is false without capture.',
     ),
     'secure_boot': (
         managed_system.SECURE_BOOT,
-        'Partitions can have a secure boot policy.',
+        'Partitions can have a secure boot policy. The default is false '
+        'without capture.',
     ),
 }
 
@@ -121,7 +123,8 @@ SCHEMA: dict[str, Any] = shapes.record(
         ),
         'serial': shapes.value(
             'string',
-            'The serial number, seven characters.',
+            'The serial number, seven characters. Machine type, model and '
+            'serial number together are different for each system of a site.',
             pattern='^[0-9A-Z]{7}$',
         ),
         'memory': shapes.record(
@@ -131,7 +134,8 @@ SCHEMA: dict[str, Any] = shapes.record(
                 ),
                 'hypervisor': shapes.value(
                     'integer',
-                    'MB of them that the hypervisor keeps.',
+                    'MB of them that the hypervisor keeps, without its share '
+                    'for each partition.',
                     minimum=0,
                 ),
                 'region_size': shapes.value(
@@ -199,7 +203,9 @@ SCHEMA: dict[str, Any] = shapes.record(
                         'DRC index.'
                     ),
                     'description': shapes.text(
-                        'Of the card. A new slot without it is empty.'
+                        'Of the card. A new slot without it is empty, and a '
+                        'captured one keeps its card. IDs and feature codes '
+                        'require it.'
                     ),
                     'vendor_id': shapes.ref('pci_id'),
                     'device_id': shapes.ref('pci_id'),
@@ -215,24 +221,29 @@ SCHEMA: dict[str, Any] = shapes.record(
                         'Two hexadecimal digits, in quotes.',
                         pattern='^[0-9a-fA-F]{2}$',
                     ),
-                    'feature_codes': shapes.value('string'),
+                    'feature_codes': shapes.value('string', 'Of the card.'),
                     'bus_group_required': shapes.boolean(
                         'BusGroupingRequired. It is reported; no rule '
                         'follows from it here.'
                     ),
                     'assignable': shapes.boolean(
-                        'False: no partition can get the slot.'
+                        'False: no partition can get the slot. Without it, '
+                        'the property is not reported, and partitions can.'
                     ),
                     'sriov': shapes.boolean(
-                        'True: the adapter is in SR-IOV mode, the hypervisor '
-                        'owns it.'
+                        'True: the adapter is in SR-IOV mode, and the '
+                        'hypervisor has it. The slot is neither empty nor '
+                        'owned.'
                     ),
                     'fibre_channel_ports': shapes.array(
-                        ports.SCHEMA, 'The ports of the adapter.'
+                        ports.SCHEMA,
+                        'The ports of the adapter, which are those of the '
+                        'owner of the slot.',
                     ),
                     'owner': shapes.ref(
                         'name',
-                        'The name of the partition that the slot belongs to.',
+                        'The name of the partition whose profile contains the '
+                        'slot.',
                     ),
                 },
                 required=['drc_index'],

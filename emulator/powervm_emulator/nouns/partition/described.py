@@ -46,7 +46,10 @@ def _amount(type_: str, description: str, **limits: int) -> resource.JSON:
     """Return the schema of an amount, which can be a range."""
     number = {'type': type_, **limits}
     return {
-        'description': description,
+        'description': (
+            f'{description} A number, or minimum, desired and maximum, of '
+            'which desired is required and the default of the others.'
+        ),
         **number,
         'type': [type_, 'object'],
         'additionalProperties': False,
@@ -87,11 +90,13 @@ SCHEMA: resource.JSON = shapes.record(
         ),
         'memory': _amount('integer', 'MB.', minimum=1),
         'processors': _amount(
-            'integer', 'Virtual processors, or dedicated ones.', minimum=1
+            'integer',
+            'The number of virtual or dedicated processors.',
+            minimum=1,
         ),
         'processor_units': _amount(
             'number',
-            'Half of the processors if it is not given.',
+            'Of shared processors only. Half of their number by default.',
             exclusiveMinimum=0,
         ),
         'dedicated': shapes.boolean(
@@ -102,11 +107,15 @@ SCHEMA: resource.JSON = shapes.record(
         ),
         'uptime': shapes.value(
             'integer',
-            'Seconds since it was booted; 0 if it is not given.',
+            'Seconds since it was booted; 0 if it is not given. It does not '
+            'increase.',
             minimum=0,
         ),
         'virtual_slots': shapes.value(
-            'integer', 'MaximumVirtualIOSlots; 64 is the default.', minimum=2
+            'integer',
+            'MaximumVirtualIOSlots; 64 is the default. A VIOS needs one slot '
+            'for each pair of virtual SCSI adapters.',
+            minimum=2,
         ),
     }
 )

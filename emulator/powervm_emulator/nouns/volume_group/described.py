@@ -121,7 +121,9 @@ SCHEMA: resource.JSON = shapes.record(
             minimum=0,
         ),
         'unit': shapes.ref(
-            'gigabytes', 'GB that the sizes of disks are multiples of.'
+            'gigabytes',
+            'GB that the sizes of disks are multiples of '
+            '(MinimumAllocationSize); 0.125 without capture.',
         ),
         'disks': shapes.array(
             shapes.record(
