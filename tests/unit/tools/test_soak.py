@@ -54,12 +54,6 @@ class SoakTest(unittest.TestCase):
                 module = re.sub(r'\.[A-Z]\w*$', '', name)
                 self.assertIsNotNone(importlib.util.find_spec(module))
 
-    def test_page_on_testing_describes_all_that_script_runs(self):
-        page = _ROOT / 'doc' / 'source' / 'contributor' / 'testing.rst'
-        text = page.read_text()
-        for name in re.findall(r'^soak_([\w-]+)\(', _SCRIPT.read_text(), re.M):
-            self.assertIn(f'``{name}``', text)
-
     def test_tests_of_run_do_not_choose_at_random(self):
         tests = _ROOT / 'tests'
         paths = [
