@@ -13,8 +13,6 @@
 """The distributions: built, installed, used and removed as by pip."""
 
 import atexit
-import contextlib
-import fcntl
 import functools
 import hashlib
 import os
@@ -144,19 +142,32 @@ def built(source, kind):
     install_for_builds(*sorted(builder.build_system_requires))
     install_for_builds(*sorted(builder.get_requires_for_build(kind)))
     folder = tempfile.mkdtemp(dir=scratch())
-    with alone():
-        return pathlib.Path(builder.build(kind, folder))
+    return pathlib.Path(builder.build(kind, folder))
 
 
-@contextlib.contextmanager
-def alone():
-    """Keep other processes out: a build writes into the checkout."""
-    folder = os.open(ROOT, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
+def git(*command, cwd, given=b''):
+    """Run git in a folder; return its output."""
+    return subprocess.run(
+        (shutil.which('git'), *command),
+        cwd=cwd,
+        input=given,
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout
+
+
+@functools.cache
+def checkout():
+    """Return a copy of the checkout, into which builds can write.
+
+    They write its metadata, which other tests read.
+    """
+    copy = pathlib.Path(tempfile.mkdtemp(dir=scratch()))
+    git('clone', '-q', ROOT, copy, cwd=ROOT)
+    # What is not committed is in it, too.
+    changes = git('diff', '--binary', 'HEAD', cwd=ROOT)
+    git('apply', '--index', '--allow-empty', cwd=copy, given=changes)
+    return copy
 
 
 @functools.cache
@@ -171,12 +182,12 @@ def unpacked(project):
 
 def build_driver():
     """Build the driver's wheel from its sdist, as pip does."""
-    return built(unpacked(ROOT), 'wheel')
+    return built(unpacked(checkout()), 'wheel')
 
 
 def build_emulator():
     """Build the emulator's wheel from its sdist."""
-    return built(unpacked(ROOT / 'emulator'), 'wheel')
+    return built(unpacked(checkout() / 'emulator'), 'wheel')
 
 
 def environment():
@@ -310,14 +321,8 @@ class WheelTest(DistributionTestCase):
     @staticmethod
     def tracked(project, package):
         """Return the files of a package that git knows."""
-        listed = subprocess.run(
-            (shutil.which('git'), 'ls-files', package),
-            cwd=project,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return set(listed.stdout.splitlines())
+        listed = git('ls-files', package, cwd=project)
+        return set(listed.decode().splitlines())
 
 
 class BesideStockNovaTest(DistributionTestCase):
@@ -416,7 +421,7 @@ class EmulatorTest(DistributionTestCase):
 
 class CyborgTest(DistributionTestCase):
     def test_wheel_for_cyborg_agent_loads_its_driver_without_nova(self):
-        wheel = built(unpacked(ROOT) / 'packages' / 'cyborg', 'wheel')
+        wheel = built(unpacked(checkout()) / 'packages' / 'cyborg', 'wheel')
         folder = self.directory / 'unpacked'
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)  # noqa: S202
