@@ -33,8 +33,11 @@ from nova_powervm.tool.inventory import diff
 from nova_powervm.tool.rules import differences
 from tests.unit.docs import pages
 
-#: Functions that log lines of level WARNING and ERROR, and of level INFO.
-_ALERTS = ('LOG.warning', 'LOG.error', 'LOG.exception')
+#: Functions that log lines of each level.
+_ALERTS = {
+    'ERROR': ('LOG.error', 'LOG.exception'),
+    'WARNING': ('LOG.warning',),
+}
 _NEWS = ('LOG.info',)
 
 #: Codes of the reasons why slots are not offered.
@@ -163,14 +166,22 @@ class WatchingPageTest(unittest.TestCase):
             # The other commands are not run as services.
             inside = path.relative_to(package).parts
             if inside[0] != 'tool' or inside[1] == 'clean':
-                for message in lines_of_the_log(path):
+                for level, message in lines_of_the_log(path):
                     found += 1
                     with self.subTest(file=path.name):
                         shown = re.search(
-                            as_shown(first_sentence(message)), self.text
+                            as_shown(first_sentence(message)),
+                            self.of_level(level),
                         )
                         self.assertTrue(shown, message)
         self.assertGreater(found, 40)
+
+    def of_level(self, level):
+        """Return the part of the page on a level, and on other services."""
+        return ''.join(
+            self.text.partition(title)[2].partition(' Lines of level ')[0]
+            for title in (f' Lines of level {level} --', ' Other services --')
+        )
 
     def test_page_shows_every_line_about_inventory_file(self):
         for module in (file_reader, plan_log):
@@ -218,7 +229,7 @@ def calls(tree, functions):
 
 
 def lines_of_the_log(path):
-    """Yield the messages of level WARNING and ERROR in a module."""
+    """Yield level and message of each WARNING and ERROR in a module."""
     tree = ast.parse(path.read_text())
     constants = {
         node.targets[0].id: node.value
@@ -226,16 +237,19 @@ def lines_of_the_log(path):
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
     }
-    for call in calls(tree, _ALERTS):
-        message = call.args[0]
-        if isinstance(message, ast.Subscript):
-            yield from ast.literal_eval(constants[message.value.id]).values()
-            continue
-        if isinstance(message, ast.Name):
-            if message.id in WatchingPageTest.ELSEWHERE:
+    for level, functions in _ALERTS.items():
+        for call in calls(tree, functions):
+            message = call.args[0]
+            if isinstance(message, ast.Subscript):
+                texts = ast.literal_eval(constants[message.value.id])
+                for text in texts.values():
+                    yield level, text
                 continue
-            message = constants[message.id]
-        yield ast.literal_eval(message)
+            if isinstance(message, ast.Name):
+                if message.id in WatchingPageTest.ELSEWHERE:
+                    continue
+                message = constants[message.id]
+            yield level, ast.literal_eval(message)
 
 
 def as_shown(message):
