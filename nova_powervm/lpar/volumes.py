@@ -150,10 +150,12 @@ class FibreChannel:
     luns: Mapping[str, int]
     zones: Mapping[str, frozenset[str]] | None = None
 
-    @property
-    def initiators(self) -> frozenset[str]:
-        """The ports of the host that Cinder names; they may be none."""
-        return frozenset(self.zones or ())
+    def names_others(self, wwpns: Collection[str]) -> bool:
+        """Return whether Cinder may have mapped it to other ports, too.
+
+        :param wwpns: Ports of the host.
+        """
+        return self.zones is None or not self.zones.keys() <= {*wwpns}
 
     def paths(self, wwpns: Iterable[str]) -> Iterator[Path]:
         """Yield the paths from some ports of the host, in a fixed order."""

@@ -448,6 +448,26 @@ class OthersTest(volumes.VolumesTestCase):
                 )
                 self.assertEqual(['v1'], [*self.connected()['vios1'].values()])
 
+    def test_tag_on_one_server_tells_the_volume_on_the_other(self):
+        for operation in (operations.DETACH_VOLUME, operations.HARD_REBOOT):
+            with self.subTest(operation.name):
+                self.begin()
+                self.spawn()
+                self.stop_server()
+                self.attach(V1)
+                self.start_server()
+                self.map_by_hand(base.NAME, vios='vios2')
+                self.assertEqual(
+                    [1, 1], [len(has) for has in self.connected().values()]
+                )
+                wanted = (
+                    {'volumes': (V1,)}
+                    if operation is operations.DETACH_VOLUME
+                    else {'known_volumes': frozenset()}
+                )
+                self.run_plan(operation, self.describe(**wanted))
+                self.assert_no_volumes()
+
     def test_deletion_leaves_servers_the_disk_of_an_administrator(self):
         self.map_by_hand(base.NAME, tag='oracle-data')
         self.removals.destroy(base.INSTANCE)
@@ -616,6 +636,17 @@ class ServerDownTest(volumes.VolumesTestCase):
             exception.VolumeHeld,
             operations.DETACH_VOLUME,
             self.describe(volumes=(V1,)),
+            'vios2 does not answer, and may connect it',
+        )
+
+    def test_server_that_shows_nothing_may_have_one_of_unnamed_ports(self):
+        self.hide_server()
+        self.refused(
+            exception.VolumeHeld,
+            operations.DETACH_VOLUME,
+            self.describe(
+                volumes=(volumes.volume(initiator_target_map=None),)
+            ),
             'vios2 does not answer, and may connect it',
         )
 

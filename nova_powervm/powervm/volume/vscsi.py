@@ -388,10 +388,12 @@ class VscsiVolumes:
         :raises exception.VolumeHeld: It could be one that is mapped to the
             LPAR without a tag.
         """
-        if volume.udid or any(
-            _mapping_of(server, volume, lpar_uuid) for server in servers
-        ):
+        if volume.udid:
             return volume
+        for server in servers:
+            if mapped := _mapping_of(server, volume, lpar_uuid):
+                # Another server may have lost the tag.
+                return volume.with_udid(mapped.udid)
         unknown = [
             (server, one.name)
             for server in servers
@@ -592,7 +594,7 @@ def _check_answers(
             if is_doomed(one):
                 _hold(one.tag or one.udid, server, 'connects it')
         for volume in wanted:
-            if server.is_blank and _initiators(volume) - shown:
+            if server.is_blank and _names_others(volume, shown):
                 _hold(volume.id, server, 'may connect it')
 
 
@@ -604,11 +606,11 @@ def _hold(volume: str, server: Server, reason: str) -> NoReturn:
     )
 
 
-def _initiators(volume: Volume) -> frozenset[str]:
+def _names_others(volume: Volume, wwpns: Collection[str]) -> bool:
     try:
-        return volumes.fibre_channel(volume).initiators
+        return volumes.fibre_channel(volume).names_others(wwpns)
     except exception.VolumeRefused:
-        return frozenset()
+        return False
 
 
 def _check_policy(

@@ -84,7 +84,8 @@ class FibreChannelTest(unittest.TestCase):
             [(PORT, TARGET, 3), (OTHER_PORT, OTHER_TARGET, 3)],
             paths(found, OTHER_PORT, PORT.lower(), '1000000000000000'),
         )
-        self.assertEqual({PORT, OTHER_PORT}, found.initiators)
+        self.assertFalse(found.names_others({PORT, OTHER_PORT}))
+        self.assertTrue(found.names_others({PORT}))
 
     def test_without_zones_each_port_reaches_each_target(self):
         found = volumes.fibre_channel(
@@ -95,7 +96,7 @@ class FibreChannelTest(unittest.TestCase):
             [(PORT, TARGET, 1), (OTHER_PORT, TARGET, 1)],
             paths(found, PORT, OTHER_PORT),
         )
-        self.assertEqual(frozenset(), found.initiators)
+        self.assertTrue(found.names_others({PORT, OTHER_PORT}))
 
     def test_targets_may_have_different_unit_numbers(self):
         found = volumes.fibre_channel(
