@@ -470,7 +470,11 @@ class OthersTest(volumes.VolumesTestCase):
 
     def test_deletion_leaves_servers_the_disk_of_an_administrator(self):
         self.map_by_hand(base.NAME, tag='oracle-data')
-        self.removals.destroy(base.INSTANCE)
+        self.attach(V2)
+        with self.logged('WARNING') as logs:
+            self.removals.destroy(base.INSTANCE)
+        (line,) = logs.output
+        self.assertIn('hdisk2 of vios1, which is no known volume', line)
         self.assertEqual({'vios1': {}, 'vios2': {}}, self.connected())
         self.assertEqual(
             [1, 1], [len(disks) for disks in self.hdisks().values()]

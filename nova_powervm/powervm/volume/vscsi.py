@@ -433,9 +433,23 @@ class VscsiVolumes:
 
         A disk that an administrator has mapped stays on its server.
         """
-        self._drop(
-            self._mappings.read(), wanted, _is_of_any(wanted, lpar_uuid)
-        )
+        servers = self._mappings.read()
+        self._drop(servers, wanted, _is_of_any(wanted, lpar_uuid))
+        known = {volume.udid for volume in wanted}
+        for server in servers:
+            for one in server.mapped:
+                if one.lpar_uuid != lpar_uuid or one.is_tagged_volume:
+                    continue
+                if one.udid not in known:
+                    LOG.warning(
+                        '%(disk)s of %(server)s, which is no known volume, is '
+                        'not mapped to LPAR %(lpar)s any more.',
+                        {
+                            'disk': one.name,
+                            'server': server.name,
+                            'lpar': lpar_uuid,
+                        },
+                    )
 
     def _drop(
         self,
@@ -627,7 +641,7 @@ def _check_policy(
             f'policy {_SINGLE_PATH}, with which this server would lock the '
             'other out. Have each server give new disks another one (`rules '
             '-o modify -t disk/fcp/mpioosdisk -a reserve_policy=no_reserve`, '
-            'then `rulescfgset`), and try again',
+            'then `rulescfgset`), restart it, and try again',
         )
 
 
