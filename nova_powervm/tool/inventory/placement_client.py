@@ -20,8 +20,11 @@ that was read.
 
 import argparse
 import contextlib
+import dataclasses
 import datetime
+from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -30,6 +33,7 @@ from email import utils
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import TextIO
+from typing import TypeVar
 from typing import cast
 
 from keystoneauth1 import adapter
@@ -53,6 +57,8 @@ DEFAULT_TIMEOUT = 60
 CONNECTIONS = 8
 _SECTION = 'section [placement]'
 _Record = Mapping[str, Any]
+_Found = placement_tree.PlacementProvider | None
+_T = TypeVar('_T')
 
 
 def add_node_option(
@@ -161,9 +167,10 @@ class PlacementClient:
     def tree(self, node: str) -> placement_tree.Tree:
         """Read the providers of a compute node.
 
-        Sends three requests, and three more for each provider below the node,
-        of which :data:`CONNECTIONS` providers are read at the same time. A
-        provider that is deleted in the meantime is left out.
+        Sends three requests, two more for each provider below the node, one
+        for each class of devices, and one for each provider that is not free.
+        :data:`CONNECTIONS` providers are read at the same time. One that is
+        deleted in the meantime is left out.
 
         :raises errors.NodeUnknown: The provider does not exist.
         :raises exception.PowerVMError: Placement can't be read.
@@ -184,22 +191,61 @@ class PlacementClient:
         return placement_tree.Tree(
             node=node,
             root=_make_provider(root, consumers=self._consumers(root['uuid'])),
-            below=tuple(p for p in self._read_all(below) if p is not None),
+            below=self._read_below(root['uuid'], below),
+        )
+
+    def _read_below(
+        self, root: str, records: Sequence[_Record]
+    ) -> tuple[placement_tree.PlacementProvider, ...]:
+        found = self._read_all(self._read_provider, records)
+        # Asked after the generations, which a new allocation changes.
+        free = self._find_free(root, found)
+        held = [provider for provider in found if provider.uuid not in free]
+        read = self._read_all(self._with_consumers, held)
+        whole = {provider.uuid: provider for provider in read}
+        return tuple(
+            whole.get(provider.uuid, provider)
+            for provider in found
+            if provider.uuid in free or provider.uuid in whole
         )
 
     def _read_all(
-        self, records: Sequence[_Record]
-    ) -> Iterator[placement_tree.PlacementProvider | None]:
-        """Yield the providers in their order; the first error ends it all."""
+        self, read: Callable[[_T], _Found], those: Sequence[_T]
+    ) -> list[placement_tree.PlacementProvider]:
+        """Read providers in their order; the first error ends it all."""
+        found = []
         pool = futures.ThreadPoolExecutor(CONNECTIONS)
         try:
-            done = pool.map(self._read_provider, records)
-            for number, provider in enumerate(done, start=1):
-                self._show(f'Placement: {number} of {len(records)} providers')
-                yield provider
+            for number, provider in enumerate(pool.map(read, those), start=1):
+                self._show(f'Placement: {number} of {len(those)} providers')
+                if provider is not None:
+                    found.append(provider)
         finally:
             pool.shutdown(cancel_futures=True)
             self._show('')
+        return found
+
+    def _find_free(
+        self,
+        root: str,
+        providers: Iterable[placement_tree.PlacementProvider],
+    ) -> set[str]:
+        """Return the uuids of providers whose only unit nobody has."""
+        classes = {
+            provider.uuid: resource_class
+            for provider in providers
+            for resource_class, record in provider.inventory.items()
+            if record['total'] * record['allocation_ratio'] == 1
+            and len(provider.inventory) == 1
+        }
+        return {
+            record['uuid']
+            for resource_class in set(classes.values())
+            for record in self._list(
+                in_tree=root, resources=f'{resource_class}:1'
+            )
+            if classes.get(record['uuid']) == resource_class
+        }
 
     def _show(self, text: str) -> None:
         """Show how far it is in a line that the next one replaces."""
@@ -212,8 +258,10 @@ class PlacementClient:
 
         :raises exception.PowerVMError: Placement can't be read.
         """
-        found = self._list(uuid=uuid)
-        return self._read_provider(found[0]) if found else None
+        for record in self._list(uuid=uuid):
+            provider = self._read_provider(record)
+            return provider and self._with_consumers(provider)
+        return None
 
     def consumer(self, uuid: str) -> moves.Consumer | None:
         """Read a consumer with one request; return None without allocations.
@@ -337,8 +385,17 @@ class PlacementClient:
                 generation=inventory['resource_provider_generation'],
                 inventory=inventory['inventories'],
                 traits=frozenset(self._get(f'{base}/traits')['traits']),
-                consumers=self._consumers(record['uuid']),
                 written_at=_read_time(answer.headers.get('Last-Modified')),
+            )
+        return found
+
+    def _with_consumers(
+        self, provider: placement_tree.PlacementProvider
+    ) -> placement_tree.PlacementProvider | None:
+        found = None
+        with _unless(404):
+            found = dataclasses.replace(
+                provider, consumers=self._consumers(provider.uuid)
             )
         return found
 

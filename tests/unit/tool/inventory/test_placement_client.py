@@ -29,6 +29,8 @@ class Placement:
 
     def __init__(self):
         self.fails = {}
+        self.free = ()
+        self.inventory = {'total': 1, 'allocation_ratio': 1.0}
         self.asked = []
         self.now = self.most = 0
         self._lock = threading.Lock()
@@ -63,11 +65,13 @@ class Placement:
             if 'name' in params:
                 return {kind: [root]}
             below = [self._record(f'p{n:02}', 'root') for n in range(NUMBER)]
+            if 'resources' in params:
+                return {kind: [below[n] for n in self.free]}
             return {kind: [root, *below]}
         return {
             'allocations': {'somebody': {'resources': {'CUSTOM_GPU': 1}}},
             'traits': ['CUSTOM_FAST'],
-            'inventories': {'CUSTOM_GPU': {'total': 1}},
+            'inventories': {'CUSTOM_GPU': self.inventory},
             'resource_provider_generation': 7,
             'errors': [{'detail': 'no good'}],
         }
@@ -98,10 +102,25 @@ class PlacementClientTest(unittest.TestCase):
         self.assertEqual(
             [f'p{n:02}' for n in range(NUMBER)], [o.uuid for o in tree.below]
         )
-        self.assertEqual(3 + 3 * NUMBER, len(self.placement.asked))
+        self.assertEqual(4 + 3 * NUMBER, len(self.placement.asked))
         self.assertEqual(placement_client.CONNECTIONS, self.placement.most)
         self.assertEqual(7, tree.below[-1].generation)
         self.assertEqual(1, tree.below[-1].used)
+
+    def test_free_providers_are_not_asked_who_has_them(self):
+        self.placement.free = range(1, NUMBER)
+        tree = self.read()
+        self.assertEqual(4 + 2 * NUMBER + 1, len(self.placement.asked))
+        self.assertEqual(
+            [1] + [0] * (NUMBER - 1), [one.used for one in tree.below]
+        )
+
+    def test_provider_that_others_can_share_is_asked_who_has_it(self):
+        self.placement.free = range(NUMBER)
+        for change in ({'total': 2}, {'allocation_ratio': 16.0}):
+            with self.subTest(change):
+                self.placement.inventory |= change
+                self.assertEqual(1, self.read().below[0].used)
 
     def test_terminal_shows_how_far_it_is_and_is_left_clean(self):
         self.read()
