@@ -22,6 +22,7 @@ import re
 import sys
 import textwrap
 import time
+from concurrent import futures
 
 import fixtures
 import os_traits
@@ -30,6 +31,7 @@ from nova import exception as nova_exception
 from nova import objects
 from nova import thread_pool_factory
 from nova.db.main import api as main_db
+from nova.network import model
 from nova.tests.functional import integrated_helpers
 from nova.tests.functional.api import client
 from nova.virt import node as virt_node
@@ -157,6 +159,20 @@ class ReadersFirst(NOVA_FIXTURES.ReaderWriterLock):
         return False
 
 
+_ASYNC = model.NetworkInfoAsyncWrapper
+_MAKE_ASYNC = _ASYNC.__init__
+
+
+def make_and_wait(info, *args, **options):
+    """Allocate networks in Nova's thread, and wait for it, in any case.
+
+    It changes the Instance that the build saves meanwhile: one build of
+    thousands failed as the names of changed fields changed under its hands.
+    """
+    _MAKE_ASYNC(info, *args, **options)
+    futures.wait([info._future], timeout=60)
+
+
 def prepare_nova(case):
     """Let the functional tests of an installed Nova run, before their setUp().
 
@@ -168,6 +184,9 @@ def prepare_nova(case):
         fixtures.MockPatchObject(
             NOVA_FIXTURES, 'ReaderWriterLock', ReadersFirst
         )
+    )
+    case.useFixture(
+        fixtures.MockPatchObject(_ASYNC, '__init__', make_and_wait)
     )
 
 
