@@ -368,6 +368,33 @@ class OthersTest(volumes.VolumesTestCase):
                     [vios], [v for v, names in self.hdisks().items() if names]
                 )
 
+    def test_disk_that_another_lpar_has_by_the_other_server_is_refused(self):
+        self.map_by_hand(vios='vios2')
+        self.failed(
+            exception.VolumeInUse,
+            operations.ATTACH_VOLUME,
+            self.describe(
+                volumes=(
+                    volumes.volume(
+                        initiator_target_map={
+                            one: [*san.TARGETS] for one in san.WWPNS['vios1']
+                        }
+                    ),
+                )
+            ),
+            f'Volume {V1.id} is hdisk0 of vios2, which is in use',
+            self.lpar('database')['uuid'].upper(),
+        )
+        self.assertEqual([], [*self.connected()['vios1']])
+
+    def test_path_that_an_administrator_has_added_goes_with_the_volume(self):
+        self.stop_server()
+        self.attach(V1)
+        self.start_server()
+        self.map_by_hand(base.NAME, vios='vios2', tag='data')
+        self.detach(V1)
+        self.assert_no_volumes()
+
     def test_detachment_leaves_what_others_have(self):
         self.attach(V1)
         self.attach(V2)

@@ -281,24 +281,27 @@ class VscsiVolumes:
                 reason='the Virtual I/O Servers find different disks at its '
                 f'paths, with the UDIDs {", ".join(sorted(found))}',
             )
+        identified = volume.with_udid(*found)
         places = []
-        servers = _reaching(self._mappings.read())
-        for number, server in enumerate(servers):
+        servers = self._mappings.read()
+        for server in servers:
+            # Also one that has not found it now can map it to somebody.
+            _check_users(identified, server, lpar_uuid)
+        reaching = _reaching(servers)
+        for number, server in enumerate(reaching):
             if server.uuid not in udids:
                 continue
-            disk = server.disk(udids[server.uuid])
+            disk = server.disk(identified.udid)
             if disk is None:
                 raise exception.RestError(
                     action=f'reading the disks of {server.name}',
                     reason='it does not list what it has just found, with '
-                    f'UDID {udids[server.uuid]}',
+                    f'UDID {identified.udid}',
                 )
-            _check_policy(volume, server, disk, len(servers))
-            _check_users(volume.with_udid(disk.udid), server, disk, lpar_uuid)
+            _check_policy(volume, server, disk, len(reaching))
+            _check_free(volume, server, disk)
             places.append(_Place(server, number, disk))
-        return volume_interfaces.Found(
-            volume.with_udid(places[0].disk.udid), places
-        )
+        return volume_interfaces.Found(identified, places)
 
     def connect(
         self, found: volume_interfaces.Found, lpar: partition.Partition
@@ -554,10 +557,11 @@ def _is_of(
 
     It may be one that the LPAR has left when it was deleted.
     """
-    if one.tag:
-        return one.tag == volume.id and one.lpar_uuid in (lpar_uuid, '')
+    if one.tag and one.tag == volume.id:
+        return one.lpar_uuid in (lpar_uuid, '')
     return (
-        one.lpar_uuid == lpar_uuid
+        not one.is_tagged_volume
+        and one.lpar_uuid == lpar_uuid
         and bool(volume.udid)
         and one.udid == volume.udid
     )
@@ -645,19 +649,13 @@ def _check_policy(
         )
 
 
-def _check_users(
-    volume: Volume,
-    server: Server,
-    disk: volume_mappings.Disk,
-    lpar_uuid: str,
-) -> None:
-    """Refuse a disk that anybody but the LPAR has.
+def _check_users(volume: Volume, server: Server, lpar_uuid: str) -> None:
+    """Refuse a disk that a server maps to anybody but the LPAR.
 
     :raises exception.VolumeInUse: Somebody else has it.
     """
-    users = [one for one in server.mapped if one.udid == disk.udid]
-    for one in users:
-        if _is_of(one, volume, lpar_uuid):
+    for one in server.mapped:
+        if one.udid != volume.udid or _is_of(one, volume, lpar_uuid):
             continue
         if one.lpar_uuid == lpar_uuid:
             holder = f'LPAR {lpar_uuid} has it as volume {one.tag or "-"}'
@@ -667,14 +665,24 @@ def _check_users(
             holder = 'it is mapped to a partition that is gone'
         raise exception.VolumeInUse(
             volume=volume.id,
-            disk=disk.name,
+            disk=one.name,
             server=server.name,
             holder=holder,
         )
-    if not users and not disk.is_free:
-        raise exception.VolumeInUse(
-            volume=volume.id,
-            disk=disk.name,
-            server=server.name,
-            holder='a volume group or a pool has it',
-        )
+
+
+def _check_free(
+    volume: Volume, server: Server, disk: volume_mappings.Disk
+) -> None:
+    """Refuse a disk that no partition has, but something else.
+
+    :raises exception.VolumeInUse: A volume group or a pool has it.
+    """
+    if disk.is_free or any(one.udid == disk.udid for one in server.mapped):
+        return
+    raise exception.VolumeInUse(
+        volume=volume.id,
+        disk=disk.name,
+        server=server.name,
+        holder='a volume group or a pool has it',
+    )
