@@ -144,7 +144,7 @@ class RemovalOps:
             self.remove(
                 uuid, self._partitions.find(uuid), delete_disks=delete_disks
             )
-        except exception.PowerVMError as error:
+        except Exception as error:
             self._leftovers.setdefault(uuid, self._clock())
             LOG.error(
                 'LPAR %(name)s (%(uuid)s) and its disks %(stem)s* could not '

@@ -75,6 +75,8 @@ def add_to(made):
             'rmc_state': 'active',
             'memory': 4096,
             'processors': 1,
+            # A server has a disk to run from.
+            'volume_groups': [{'name': 'rootvg', 'capacity': 50}],
         }
     )
     system['slots'] += [adapter(1, 'vios1'), adapter(2, 'vios2')]

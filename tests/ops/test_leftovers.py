@@ -12,6 +12,8 @@
 
 """What a failed build has left, and could not be removed at once."""
 
+from unittest import mock
+
 from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
@@ -61,6 +63,17 @@ class LeftoverTest(base.HostTestCase):
         # Nova has not taken it from this host yet.
         self.tidy(base.INSTANCE)
         self.assertEqual([], self.changes())
+        self.tidy()
+
+        self.assert_nothing_left()
+
+    def test_leftover_lpar_is_removed_after_an_unexpected_error(self):
+        self.control.plan_job('PowerOn', 'no power')
+        with mock.patch.object(
+            self.partitions, 'delete', side_effect=ValueError('no number')
+        ):
+            self.failed(exception.PowerVMError, SPAWN, self.describe())
+        self.assertIsNotNone(self.lpar())
         self.tidy()
 
         self.assert_nothing_left()

@@ -14,9 +14,12 @@
 
 import dataclasses
 import json
+from unittest import mock
 
 from pypowervm import const
+from pypowervm.tasks import hdisk
 from pypowervm.tasks import scsi_mapper
+from pypowervm.wrappers import base_partition
 from pypowervm.wrappers import storage as pvm_storage
 from pypowervm.wrappers import virtual_io_server
 
@@ -24,6 +27,7 @@ from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import volumes as lpar_volumes
+from nova_powervm.powervm.volume import volume_mappings
 from tests.emulator import san
 from tests.ops import base
 from tests.ops import volumes
@@ -37,6 +41,11 @@ BOOT = volumes.volume(is_boot=True)
 def no_maps(array):
     """Have an array map nothing."""
     array['maps'] = []
+
+
+def exchange(array):
+    """Have an array map ``v2`` where ``v1`` was."""
+    array['maps'] = [{'host': 'host1', 'volume': 'v2', 'lun': 0}]
 
 
 def changed(wwpn):
@@ -110,8 +119,14 @@ class AttachTest(volumes.VolumesTestCase):
         )
 
     def test_repeated_attachment_changes_nothing(self):
+        udids = self.attach(V1)
         self.attach(V1)
-        self.attach(V1)
+        self.assertEqual(
+            ['PUT VirtualIOServer.job', 'DELETE Job.delete'] * 2,
+            self.changes(),
+            'looks at the place again, and no more',
+        )
+        self.attach(V1.with_udid(udids[V1.id]))
 
         self.assertEqual(BOTH, self.connected())
         self.assertEqual([], self.changes())
@@ -148,7 +163,7 @@ class AttachTest(volumes.VolumesTestCase):
             {'vios1': {66: 'v2'}, 'vios2': {67: 'v2'}}, self.connected()
         )
         self.assertEqual(
-            {'vios1': ['hdisk3'], 'vios2': ['hdisk1']}, self.hdisks()
+            {'vios1': ['hdisk3'], 'vios2': ['hdisk2']}, self.hdisks()
         )
         self.assert_lpar()
 
@@ -168,6 +183,17 @@ class AttachTest(volumes.VolumesTestCase):
                 self.assertEqual({'vios1': {}, 'vios2': {}}, self.connected())
                 self.assertEqual([1, 1], [*map(len, self.hdisks().values())])
                 self.assertEqual(2, str(log.output).count('may keep'))
+
+    def test_unexpected_answer_keeps_a_disk_with_a_warning(self):
+        self.attach(V1)
+        with (
+            mock.patch.object(
+                hdisk, 'remove_hdisk', side_effect=ValueError('no number')
+            ),
+            self.logged('WARNING') as log,
+        ):
+            self.detach(V1)
+        self.assertEqual(2, str(log.output).count('may keep'))
 
     def test_second_detachment_finds_nothing(self):
         self.attach(V1)
@@ -222,6 +248,14 @@ class AttachTest(volumes.VolumesTestCase):
         ):
             self.volumes.connector()
 
+    def test_port_without_a_name_and_disk_without_a_size_are_no_error(self):
+        with (
+            mock.patch.object(base_partition.PhysFCPort, 'wwpn', None),
+            mock.patch.object(pvm_storage.PV, 'capacity', None),
+            self.assertRaisesRegex(exception.VolumesImpossible, 'has a Fibre'),
+        ):
+            self.volumes.connector()
+
     def test_extended_volume_has_its_new_size_on_each_server(self):
         self.attach(V1)
         size = 2 * volumes.GB
@@ -234,6 +268,19 @@ class AttachTest(volumes.VolumesTestCase):
         self.volumes.resize(V1, lpar_uuid, size)
         with self.assertRaises(exception.VolumeMissing):
             self.volumes.resize(V2, lpar_uuid, size)
+
+    def test_volume_is_extended_on_the_server_that_answers(self):
+        self.attach(V1)
+        self.stop_server()
+        size = 2 * volumes.GB
+        self.set_san('v1', size=size)
+        lpar_uuid = self.describe().lpar_uuid
+        with self.logged('WARNING') as logs:
+            self.volumes.resize(V1, lpar_uuid, size)
+        self.assertIn('vios2 does not answer', ''.join(logs.output))
+        self.stop_server('vios1')
+        with self.assertRaises(exception.RestError):
+            self.volumes.resize(V1, lpar_uuid, size)
 
 
 class NotFoundTest(volumes.VolumesTestCase):
@@ -340,7 +387,7 @@ class OthersTest(volumes.VolumesTestCase):
             virtual_io_server.VIOS.get(self.adapter, xag=[const.XAG.VIO_SMAP]),
             key=lambda server: server.name,
         )
-        self.volumes.find(V1, self.describe().lpar_uuid)
+        self.found = self.volumes.find(V1, self.describe().lpar_uuid)
         disk = pvm_storage.PV.bld(
             self.adapter, self.hdisks()[vios][0], tag=tag
         )
@@ -350,7 +397,7 @@ class OthersTest(volumes.VolumesTestCase):
         )
 
     def test_disk_of_another_lpar_is_refused(self):
-        for vios, hdisk in (('vios1', 'hdisk2'), ('vios2', 'hdisk0')):
+        for vios, name in (('vios1', 'hdisk2'), ('vios2', 'hdisk1')):
             with self.subTest(vios):
                 self.begin()
                 self.spawn()
@@ -359,14 +406,33 @@ class OthersTest(volumes.VolumesTestCase):
                     exception.VolumeInUse,
                     operations.ATTACH_VOLUME,
                     self.describe(volumes=(V1,)),
-                    f'Volume {V1.id} is {hdisk} of {vios}, which is in use',
+                    f'Volume {V1.id} is {name} of {vios}, which is in use',
                     self.lpar('database')['uuid'].upper(),
                 )
-                # The other's stays, and nothing of ours.
+                # The disks stay that were there, and nothing of ours.
                 self.assertEqual([], [*self.connected()['vios1']])
-                self.assertEqual(
-                    [vios], [v for v, names in self.hdisks().items() if names]
-                )
+                self.assertEqual([1, 1], [*map(len, self.hdisks().values())])
+
+    def test_only_new_disks_of_one_in_use_are_forgotten(self):
+        self.map_by_hand()
+        self.volumes.forget(self.found)
+        self.failed(
+            exception.VolumeInUse,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(V1,)),
+        )
+        self.assertEqual({'vios1': ['hdisk2'], 'vios2': []}, self.hdisks())
+
+    def test_refused_attachment_leaves_the_disk_of_an_administrator(self):
+        self.volumes.find(V2, self.describe().lpar_uuid)
+        before = self.hdisks()
+        self.change_san(exchange)
+        self.failed(
+            exception.VolumeRefused,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(V1.with_udid(san.UDID),)),
+        )
+        self.assertEqual(before, self.hdisks())
 
     def test_disk_that_another_lpar_has_by_the_other_server_is_refused(self):
         self.map_by_hand(vios='vios2')
@@ -382,7 +448,7 @@ class OthersTest(volumes.VolumesTestCase):
                     ),
                 )
             ),
-            f'Volume {V1.id} is hdisk0 of vios2, which is in use',
+            f'Volume {V1.id} is hdisk1 of vios2, which is in use',
             self.lpar('database')['uuid'].upper(),
         )
         self.assertEqual([], [*self.connected()['vios1']])
@@ -501,17 +567,56 @@ class OthersTest(volumes.VolumesTestCase):
         with self.logged('WARNING') as logs:
             self.removals.destroy(base.INSTANCE)
         (line,) = logs.output
-        self.assertIn('hdisk2 of vios1, which is no known volume', line)
+        self.assertIn('hdisk2 of vios1 is not mapped to LPAR', line)
         self.assertEqual({'vios1': {}, 'vios2': {}}, self.connected())
         self.assertEqual(
             [1, 1], [len(disks) for disks in self.hdisks().values()]
         )
 
-    def test_place_that_leads_to_another_disk_is_refused(self):
-        def exchanged(array):
-            array['maps'] = [{'host': 'host1', 'volume': 'v2', 'lun': 0}]
+    def test_mapping_without_tag_and_udid_holds_a_detachment(self):
+        self.map_by_hand(base.NAME)
+        with mock.patch.object(pvm_storage.PV, 'udid', None):
+            self.refused(
+                exception.VolumeHeld,
+                operations.DETACH_VOLUME,
+                self.describe(volumes=(V1.with_udid(san.UDID),)),
+                'vios1 maps hdisk2 to the LPAR without a tag and UDID',
+            )
 
-        self.change_san(exchanged)
+    def test_tag_tells_a_volume_beside_a_mapping_without_udid(self):
+        self.map_by_hand(base.NAME)
+        self.attach(V2)
+        with mock.patch.object(pvm_storage.PV, 'udid', None):
+            self.failed(
+                exception.VolumeHeld,
+                operations.DETACH_VOLUME,
+                self.describe(volumes=(V1.with_udid(san.UDID),)),
+            )
+            self.detach(V2.with_udid(volumes.UDIDS['v2']))
+        self.assertEqual(
+            {'vios1': ['v1'], 'vios2': []},
+            {vios: [*has.values()] for vios, has in self.connected().items()},
+        )
+
+    def test_attachment_looks_at_the_disk_of_a_mapping_that_is_left(self):
+        self.attach(V1)
+        self.change_san(exchange)
+        self.failed(
+            exception.VolumeRefused,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(V1,)),
+            f'vios1 maps hdisk2, with the UDID {san.UDID}, to the LPAR',
+            f'leads to another disk, with {volumes.UDIDS["v2"]}',
+            'reboot the server hard',
+        )
+        self.assertEqual(BOTH, self.connected())
+        self.run_plan(
+            operations.HARD_REBOOT, self.describe(known_volumes=frozenset())
+        )
+        self.assert_no_volumes()
+
+    def test_place_that_leads_to_another_disk_is_refused(self):
+        self.change_san(exchange)
         self.failed(
             exception.VolumeRefused,
             operations.ATTACH_VOLUME,
@@ -557,6 +662,22 @@ class OthersTest(volumes.VolumesTestCase):
         self.removals.destroy(base.INSTANCE, volumes=[V1])
         self.assert_no_volumes()
 
+    def test_untagged_mapping_of_a_deleted_lpar_goes_with_the_volume(self):
+        self.map_by_hand(base.NAME)
+        self.set_state(base.OFF)
+        self.partitions.delete(self.describe().lpar_uuid)
+        known = V1.with_udid(san.UDID)
+        self.spawn()
+        # Without a tag, it can be open to any partition.
+        self.failed(
+            exception.VolumeInUse,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(known,)),
+            'it is mapped to a partition that is gone',
+        )
+        self.detach(known)
+        self.assertEqual({'vios1': {}, 'vios2': {}}, self.connected(None))
+
     def test_mapping_that_a_deleted_lpar_has_left_of_another_stays(self):
         self.attach(V1, V2)
         self.set_state(base.OFF)
@@ -592,22 +713,15 @@ class ServerDownTest(volumes.VolumesTestCase):
 
     def test_second_path_can_be_required(self):
         self.start_service(vios_paths_required=2)
-        for stop, reason in (
-            (self.stop_server, 'vios2 does not answer.'),
-            (
-                self.hide_server,
-                'vios2 does not answer, and shows no ports.',
-            ),
-        ):
-            stop()
-            self.failed(
-                exception.VolumeMissing,
-                operations.ATTACH_VOLUME,
-                self.describe(volumes=(V1,)),
-                'found by 1 Virtual I/O Server(s) instead of 2',
-                reason,
-            )
-            self.assert_no_volumes()
+        self.stop_server()
+        self.failed(
+            exception.VolumeMissing,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(V1,)),
+            'found by 1 Virtual I/O Server(s) instead of 2',
+            'vios2 does not answer.',
+        )
+        self.assert_no_volumes()
 
     def test_second_path_is_not_required_of_a_volume_that_has_one(self):
         self.stop_server()
@@ -661,6 +775,38 @@ class ServerDownTest(volumes.VolumesTestCase):
         self.detach(V1)
         self.assert_no_volumes()
 
+
+class HiddenServerTest(volumes.VolumesTestCase):
+    """A server that is off shows no disks, or nothing at all."""
+
+    has_own_disk = False
+
+    def setUp(self):
+        super().setUp()
+        self.spawn()
+
+    def test_second_path_can_be_required(self):
+        self.start_service(vios_paths_required=2)
+        self.hide_server()
+        self.failed(
+            exception.VolumeMissing,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(V1,)),
+            'found by 1 Virtual I/O Server(s) instead of 2',
+            'vios2 does not answer, and shows no ports.',
+        )
+        self.assert_no_volumes()
+
+    def test_server_that_shows_only_ports_may_have_a_path(self):
+        self.stop_server()
+        self.attach(V1)
+        self.refused(
+            exception.VolumeHeld,
+            operations.DETACH_VOLUME,
+            self.describe(volumes=(V1,)),
+            'vios2 does not answer, and may connect it',
+        )
+
     def test_server_that_shows_nothing_may_have_a_path(self):
         self.hide_server()
         self.refused(
@@ -694,6 +840,8 @@ class ServerDownTest(volumes.VolumesTestCase):
 
 class FirstServerDownTest(volumes.VolumesTestCase):
     """The server that is off comes first in the order of the names."""
+
+    has_own_disk = False
 
     def world(self):
         return json.loads(json.dumps(super().world()).replace('vios2', 'v'))
@@ -819,6 +967,50 @@ class LifeTest(volumes.VolumesTestCase):
             operations.HARD_REBOOT, self.describe(known_volumes=frozenset())
         )
         self.assert_no_volumes()
+
+    def test_mapping_that_was_not_answered_may_be_made_later(self):
+        self.spawn()
+        self.control.add_fault(
+            method='POST',
+            match='VirtualIOServer.update',
+            every=True,
+            drop=True,
+        )
+        with self.logged('ERROR') as logs:
+            self.failed(
+                exception.RestUnreachable,
+                operations.ATTACH_VOLUME,
+                self.describe(volumes=(V1,)),
+            )
+        (line,) = logs.output
+        self.assertIn('may be connected to LPAR vm1 by vios1', line)
+        self.assertEqual({'vios1': {}, 'vios2': {}}, self.connected())
+
+    def test_unexpected_error_keeps_no_other_server_connected(self):
+        self.spawn()
+        mappings = volume_mappings.VolumeMappings
+        unmap = mappings.unmap
+
+        def refuse_first(self, server, is_doomed):
+            if server.name == 'vios1':
+                raise ValueError('an answer that pypowervm does not expect')
+            unmap(self, server, is_doomed)
+
+        with (
+            mock.patch.object(mappings, 'unmap', refuse_first),
+            mock.patch.object(
+                volume_mappings, '_find', side_effect=[0, 1, 0, 0]
+            ),
+            self.logged('ERROR') as logs,
+        ):
+            self.failed(
+                exception.RestError,
+                operations.ATTACH_VOLUME,
+                self.describe(volumes=(V1,)),
+                'does not show the mapping afterwards',
+            )
+        self.assertIn('by vios1', logs.output[0])
+        self.assertEqual({'vios1': {64: 'v1'}, 'vios2': {}}, self.connected())
 
     def test_hard_reboot_goes_on_if_a_volume_of_nobody_stays(self):
         self.spawn(volumes=(V1,))

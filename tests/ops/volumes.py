@@ -70,11 +70,19 @@ def array(*names, **fields):
 
 
 class VolumesTestCase(base.HostTestCase):
-    """A host with volumes ``v1``, ``v2`` and ``v3`` of an array."""
+    """A host with volumes ``v1``, ``v2`` and ``v3`` of an array.
+
+    :cvar has_own_disk: Whether the second server shows a disk of its own.
+    """
+
+    has_own_disk = True
 
     def world(self):
         """Return the world with a second server, and ports for both."""
-        return san.add_to(super().world())
+        made = san.add_to(super().world())
+        if not self.has_own_disk:
+            del made['systems'][0]['virtual_io_servers'][1]['volume_groups']
+        return made
 
     def begin(self):
         """Load the world anew, with all volumes on the array."""
@@ -96,9 +104,9 @@ class VolumesTestCase(base.HostTestCase):
         self.control.set_partition(name, state='not activated')
 
     def hide_server(self, name='vios2'):
-        """Stop the second server, which shows no ports, disks or mappings.
+        """Stop the second server, which shows no ports or mappings.
 
-        So do captured ones that are off.
+        So do captured ones that are off, which show no disks, either.
         """
         self.control.pull('21010002')
         self.stop_server(name)

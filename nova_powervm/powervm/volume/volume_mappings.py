@@ -118,8 +118,11 @@ class Server:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it is off and shows nothing, and so may have anything."""
-        return not (self.answers or self.wwpns or self.disks or self.slots)
+        """Whether it is off and hides its storage, and so may have anything.
+
+        One that runs has disks at least for itself.
+        """
+        return not (self.answers or self.disks)
 
     def disk(self, udid: str) -> Disk | None:
         """Return its disk with a unique device id, if that is known."""
@@ -289,7 +292,7 @@ def logged(server: Server, disk: str) -> Iterator[None]:
     try:
         with rest_errors.translated('forgetting a disk'):
             yield
-    except exception.PowerVMError as error:
+    except Exception as error:
         LOG.warning(
             'Virtual I/O Server %(server)s may keep %(disk)s, which nothing '
             'uses any more: %(error)s. Remove it there with `rmdev -dev`.',
@@ -310,13 +313,15 @@ def _server(found: virtual_io_server.VIOS, *, answers: bool) -> Server:
         name=found.name,
         answers=answers,
         wwpns=frozenset(
-            volumes.normal_wwpn(port.wwpn) for port in found.pfc_ports
+            volumes.normal_wwpn(port.wwpn)
+            for port in found.pfc_ports
+            if port.wwpn
         ),
         disks=tuple(
             Disk(
                 name=volume.name,
                 udid=volume.udid or '',
-                size=volume.capacity * _MIB,
+                size=(volume.capacity or 0) * _MIB,
                 is_free=volume.avail_for_use,
                 is_fibre_channel=volume.is_fc_backed,
                 reserve_policy=volume.element.findtext('ReservePolicy') or '',

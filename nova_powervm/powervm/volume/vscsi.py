@@ -56,6 +56,7 @@ _FOUND = (
     hdisk.LUAStatus.FOUND_ITL_ERR,
 )
 _SINGLE_PATH = 'SinglePath'
+_ANEW = 'Detach the volume, and attach it again'
 
 _Predicate = Callable[[volume_mappings.Mapped], bool]
 
@@ -206,13 +207,18 @@ class VscsiVolumes:
     def _forgotten_on_error(
         self, servers: Sequence[Server], udids: Mapping[str, str]
     ) -> Iterator[None]:
-        """Have servers forget what they have found, if it is not connected."""
+        """Have servers forget what they have found, after an error.
+
+        :param servers: As read before. A disk that one had then stays: it can
+            be an administrator's.
+        """
         try:
             yield
         except Exception:
             for server in servers:
-                if server.uuid in udids:
-                    self._mappings.forget(server, [udids[server.uuid]])
+                udid = udids.get(server.uuid, '')
+                if udid and not server.disk(udid):
+                    self._mappings.forget(server, [udid])
             raise
 
     def _discover(self, server: Server, volume: Volume, lpar_uuid: str) -> str:
@@ -221,10 +227,10 @@ class VscsiVolumes:
         :raises _NotFoundError: It does not find one, and why.
         """
         if not server.answers:
-            hides = ', and shows no ports' if server.is_blank else ''
+            hides = '' if server.wwpns else ', and shows no ports'
             raise _NotFoundError(f'{server.name} does not answer{hides}')
         known = _mapping_of(server, volume, lpar_uuid)
-        if known:
+        if known and known.udid and known.udid == volume.udid:
             return known.udid
         paths = [*volumes.fibre_channel(volume).paths(server.wwpns)]
         if not paths:
@@ -273,7 +279,7 @@ class VscsiVolumes:
                 volume=volume.id,
                 reason='its place on the array leads to another disk now, '
                 f'with the UDID {", ".join(sorted(found))} instead of '
-                f'{volume.udid}. Detach the volume, and attach it again',
+                f'{volume.udid}. {_ANEW}',
             )
         if len(found) > 1:
             raise exception.VolumeRefused(
@@ -315,20 +321,37 @@ class VscsiVolumes:
                 if not _mapping_of(place.server, volume, lpar.uuid):
                     new.append(place)
                     self._map(place, volume, lpar, taken)
-        except Exception:
+        except Exception as error:
             for place in new:
-                self._take_back(place.server, volume, lpar)
+                self._take_back(
+                    place.server,
+                    volume,
+                    lpar,
+                    error if place is new[-1] else None,
+                )
             raise
 
     def _take_back(
-        self, server: Server, volume: Volume, lpar: partition.Partition
+        self,
+        server: Server,
+        volume: Volume,
+        lpar: partition.Partition,
+        error: Exception | None,
     ) -> None:
-        """Unmap a volume while an error is on its way."""
+        """Unmap a volume while an error is on its way.
+
+        :param error: The one that mapping it has met on this server, if any.
+        """
         try:
             self._mappings.unmap(
                 server, lambda one: _is_of(one, volume, lpar.uuid)
             )
-        except exception.PowerVMError as error:
+        except Exception as second:
+            error, is_sure = second, False
+        else:
+            # What was not answered may still be carried out.
+            is_sure = not isinstance(error, exception.RestUnreachable)
+        if not is_sure:
             LOG.error(
                 '%(volume)s may be connected to LPAR %(lpar)s by %(server)s, '
                 'although that has failed: %(error)s. Reboot the server hard.',
@@ -386,42 +409,54 @@ class VscsiVolumes:
     def _identified(
         self, volume: Volume, servers: Sequence[Server], lpar_uuid: str
     ) -> Volume:
-        """Discover which disk a volume is, if nothing else tells it.
+        """Find out which disk a volume is, and that no other can be it.
 
         :raises exception.VolumeHeld: It could be one that is mapped to the
             LPAR without a tag.
         """
-        if volume.udid:
-            return volume
-        for server in servers:
-            if mapped := _mapping_of(server, volume, lpar_uuid):
-                # Another server may have lost the tag.
-                return volume.with_udid(mapped.udid)
-        unknown = [
-            (server, one.name)
-            for server in servers
-            for one in server.mapped
-            if one.lpar_uuid == lpar_uuid and not one.tag
-        ]
-        reasons = []
-        for server, name in unknown:
-            try:
-                return volume.with_udid(
-                    self._discover(server, volume, lpar_uuid)
-                )
-            except (_NotFoundError, exception.VolumeRefused) as error:
-                reasons.append(
-                    f'{server.name} maps {name} to the LPAR without a tag, '
-                    'and nothing tells whether that is this volume, because '
-                    f'{error}'
-                )
-        if reasons:
-            raise exception.VolumeHeld(
-                volume=volume.id,
-                reason=f'{"; ".join(reasons)}. If it is, remove the mapping '
-                'with pvmctl, and try again',
+        if not volume.udid:
+            volume = volume.with_udid(
+                self._udid_of(volume, servers, lpar_uuid)
             )
+        for server in servers:
+            for one in _untagged(server, lpar_uuid):
+                if one.udid or _mapping_of(server, volume, lpar_uuid):
+                    continue
+                _hold_unknown(
+                    volume,
+                    f'{server.name} maps {one.name} to the LPAR without a '
+                    'tag and UDID, and nothing tells whether that is this '
+                    'volume',
+                )
         return volume
+
+    def _udid_of(
+        self, volume: Volume, servers: Sequence[Server], lpar_uuid: str
+    ) -> str:
+        """Find out the UDID of a volume, of which no record tells it.
+
+        :returns: Empty if the LPAR does not have it.
+        :raises exception.VolumeHeld: As for :meth:`_identified`.
+        """
+        for server in servers:
+            mapped = _mapping_of(server, volume, lpar_uuid)
+            if mapped and mapped.udid:
+                # Another server may have lost the tag.
+                return mapped.udid
+        reasons = []
+        for server in servers:
+            for one in _untagged(server, lpar_uuid):
+                try:
+                    return self._discover(server, volume, lpar_uuid)
+                except (_NotFoundError, exception.VolumeRefused) as error:
+                    reasons.append(
+                        f'{server.name} maps {one.name} to the LPAR without a '
+                        'tag, and nothing tells whether that is this volume, '
+                        f'because {error}'
+                    )
+        if reasons:
+            _hold_unknown(volume, '; '.join(reasons))
+        return ''
 
     def check_removal(
         self, lpar_uuid: str, wanted: Collection[Volume]
@@ -445,8 +480,9 @@ class VscsiVolumes:
                     continue
                 if one.udid not in known:
                     LOG.warning(
-                        '%(disk)s of %(server)s, which is no known volume, is '
-                        'not mapped to LPAR %(lpar)s any more.',
+                        '%(disk)s of %(server)s is not mapped to LPAR '
+                        '%(lpar)s any more. Neither its tag nor its UDID '
+                        'tells that it is a volume of Cinder.',
                         {
                             'disk': one.name,
                             'server': server.name,
@@ -505,18 +541,28 @@ class VscsiVolumes:
 
     def resize(self, volume: Volume, lpar_uuid: str) -> int:
         """Have each server look at a volume again, and return its size."""
-        servers = [
+        having = [
             server
             for server in self._mappings.read()
             if _mapping_of(server, volume, lpar_uuid)
         ]
+        asked = [server for server in having if server.answers] or having
+        for server in having:
+            if server not in asked:
+                LOG.warning(
+                    '%(server)s does not answer, and is not told that '
+                    '%(volume)s was extended.',
+                    {'server': server.name, 'volume': volume},
+                )
         paths = volumes.fibre_channel(volume)
-        for server in servers:
+        for server in asked:
             self._mappings.discover(server, [*paths.paths(server.wwpns)])
+        names = {server.uuid for server in asked}
         sizes = [
             disk.size
             for server in self._mappings.read()
-            if (mapped := _mapping_of(server, volume, lpar_uuid))
+            if server.uuid in names
+            and (mapped := _mapping_of(server, volume, lpar_uuid))
             and (disk := server.disk(mapped.udid))
         ]
         if not sizes:
@@ -557,14 +603,11 @@ def _is_of(
 
     It may be one that the LPAR has left when it was deleted.
     """
-    if one.tag and one.tag == volume.id:
-        return one.lpar_uuid in (lpar_uuid, '')
-    return (
-        not one.is_tagged_volume
-        and one.lpar_uuid == lpar_uuid
-        and bool(volume.udid)
-        and one.udid == volume.udid
-    )
+    if one.lpar_uuid not in (lpar_uuid, ''):
+        return False
+    if one.is_tagged_volume:
+        return one.tag == volume.id
+    return bool(volume.udid) and one.udid == volume.udid
 
 
 def _is_of_any(wanted: Collection[Volume], lpar_uuid: str) -> _Predicate:
@@ -604,7 +647,12 @@ def _check_answers(
     :param is_doomed: Tells which mappings are to go.
     :raises exception.VolumeHeld: One may keep a mapping.
     """
-    shown = {wwpn for server in servers for wwpn in server.wwpns}
+    shown = {
+        wwpn
+        for server in servers
+        if not server.is_blank
+        for wwpn in server.wwpns
+    }
     for server in servers:
         if server.answers:
             continue
@@ -614,6 +662,22 @@ def _check_answers(
         for volume in wanted:
             if server.is_blank and _names_others(volume, shown):
                 _hold(volume.id, server, 'may connect it')
+
+
+def _untagged(server: Server, lpar_uuid: str) -> list[volume_mappings.Mapped]:
+    return [
+        one
+        for one in server.mapped
+        if one.lpar_uuid == lpar_uuid and not one.tag
+    ]
+
+
+def _hold_unknown(volume: Volume, reason: str) -> NoReturn:
+    raise exception.VolumeHeld(
+        volume=volume.id,
+        reason=f'{reason}. If it is, remove the mapping with pvmctl, and try '
+        'again',
+    )
 
 
 def _hold(volume: str, server: Server, reason: str) -> NoReturn:
@@ -653,9 +717,23 @@ def _check_users(volume: Volume, server: Server, lpar_uuid: str) -> None:
     """Refuse a disk that a server maps to anybody but the LPAR.
 
     :raises exception.VolumeInUse: Somebody else has it.
+    :raises exception.VolumeRefused: The LPAR has another disk as this volume.
     """
+    has = _mapping_of(server, volume, lpar_uuid)
+    if has and has.udid and has.udid != volume.udid:
+        raise exception.VolumeRefused(
+            volume=volume.id,
+            reason=f'{server.name} maps {has.name}, with the UDID {has.udid}, '
+            'to the LPAR as this volume, but its place on the array leads to '
+            f'another disk, with {volume.udid}. {_ANEW}; if Nova does not '
+            'show it as attached, reboot the server hard before',
+        )
     for one in server.mapped:
-        if one.udid != volume.udid or _is_of(one, volume, lpar_uuid):
+        # One to nobody without the tag can be open to any partition.
+        is_known = one.lpar_uuid or one.is_tagged_volume
+        if one.udid != volume.udid or (
+            is_known and _is_of(one, volume, lpar_uuid)
+        ):
             continue
         if one.lpar_uuid == lpar_uuid:
             holder = f'LPAR {lpar_uuid} has it as volume {one.tag or "-"}'
