@@ -24,14 +24,12 @@ again.
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import NoReturn
 
 from oslo_log import log as logging
 from pypowervm.tasks import hdisk
@@ -41,6 +39,7 @@ from nova_powervm.lpar import partition
 from nova_powervm.lpar import volumes
 from nova_powervm.ops import volume_interfaces
 from nova_powervm.powervm import volume as volume_drivers
+from nova_powervm.powervm.volume import holders
 from nova_powervm.powervm.volume import volume_mappings
 
 LOG = logging.getLogger(__name__)
@@ -55,10 +54,6 @@ _FOUND = (
     hdisk.LUAStatus.DEVICE_IN_USE,
     hdisk.LUAStatus.FOUND_ITL_ERR,
 )
-_SINGLE_PATH = 'SinglePath'
-_ANEW = 'Detach the volume, and attach it again'
-
-_Predicate = Callable[[volume_mappings.Mapped], bool]
 
 
 def load(
@@ -155,7 +150,7 @@ class VscsiVolumes:
             having = [
                 server
                 for server in servers
-                if _mapping_of(server, volume, lpar_uuid)
+                if holders.mapping_of(server, volume, lpar_uuid)
             ]
             lacking = [
                 server
@@ -183,7 +178,8 @@ class VscsiVolumes:
                 except _NotFoundError as error:
                     problems.append(str(error))
             is_new = not any(
-                _mapping_of(server, volume, lpar_uuid) for server in servers
+                holders.mapping_of(server, volume, lpar_uuid)
+                for server in servers
             )
             needed = self._required if is_new else 1
             if len(udids) < needed:
@@ -229,7 +225,7 @@ class VscsiVolumes:
         if not server.answers:
             hides = '' if server.wwpns else ', and shows no ports'
             raise _NotFoundError(f'{server.name} does not answer{hides}')
-        known = _mapping_of(server, volume, lpar_uuid)
+        known = holders.mapping_of(server, volume, lpar_uuid)
         if known and known.udid and known.udid == volume.udid:
             return known.udid
         paths = [*volumes.fibre_channel(volume).paths(server.wwpns)]
@@ -279,7 +275,7 @@ class VscsiVolumes:
                 volume=volume.id,
                 reason='its place on the array leads to another disk now, '
                 f'with the UDID {", ".join(sorted(found))} instead of '
-                f'{volume.udid}. {_ANEW}',
+                f'{volume.udid}. {holders.ANEW}',
             )
         if len(found) > 1:
             raise exception.VolumeRefused(
@@ -292,7 +288,7 @@ class VscsiVolumes:
         servers = self._mappings.read()
         for server in servers:
             # Also one that has not found it now can map it to somebody.
-            _check_users(identified, server, lpar_uuid)
+            holders.check_users(identified, server, lpar_uuid)
         reaching = _reaching(servers)
         for number, server in enumerate(reaching):
             if server.uuid not in udids:
@@ -304,8 +300,8 @@ class VscsiVolumes:
                     reason='it does not list what it has just found, with '
                     f'UDID {identified.udid}',
                 )
-            _check_policy(volume, server, disk, len(reaching))
-            _check_free(volume, server, disk)
+            holders.check_policy(volume, server, disk, len(reaching))
+            holders.check_free(volume, server, disk)
             places.append(_Place(server, number, disk))
         return volume_interfaces.Found(identified, places)
 
@@ -318,7 +314,7 @@ class VscsiVolumes:
         new: list[_Place] = []
         try:
             for place in found.handle:
-                if not _mapping_of(place.server, volume, lpar.uuid):
+                if not holders.mapping_of(place.server, volume, lpar.uuid):
                     new.append(place)
                     self._map(place, volume, lpar, taken)
         except Exception as error:
@@ -344,7 +340,7 @@ class VscsiVolumes:
         """
         try:
             self._mappings.unmap(
-                server, lambda one: _is_of(one, volume, lpar.uuid)
+                server, lambda one: holders.is_of(one, volume, lpar.uuid)
             )
         except Exception as second:
             error, is_sure = second, False
@@ -379,7 +375,7 @@ class VscsiVolumes:
 
         # What a partition that was deleted outside of Nova has left.
         def is_left(one: volume_mappings.Mapped) -> bool:
-            return not one.lpar_uuid and _is_of(one, volume, lpar.uuid)
+            return not one.lpar_uuid and holders.is_of(one, volume, lpar.uuid)
 
         if any(map(is_left, place.server.mapped)):
             self._mappings.unmap(place.server, is_left)
@@ -403,7 +399,9 @@ class VscsiVolumes:
         servers = self._mappings.read()
         volume = self._identified(volume, servers, lpar_uuid)
         self._drop(
-            servers, [volume], lambda one: _is_of(one, volume, lpar_uuid)
+            servers,
+            [volume],
+            lambda one: holders.is_of(one, volume, lpar_uuid),
         )
 
     def _identified(
@@ -419,10 +417,10 @@ class VscsiVolumes:
                 self._udid_of(volume, servers, lpar_uuid)
             )
         for server in servers:
-            for one in _untagged(server, lpar_uuid):
-                if one.udid or _mapping_of(server, volume, lpar_uuid):
+            for one in holders.untagged(server, lpar_uuid):
+                if one.udid or holders.mapping_of(server, volume, lpar_uuid):
                     continue
-                _hold_unknown(
+                holders.hold_unknown(
                     volume,
                     f'{server.name} maps {one.name} to the LPAR without a '
                     'tag and UDID, and nothing tells whether that is this '
@@ -439,13 +437,13 @@ class VscsiVolumes:
         :raises exception.VolumeHeld: As for :meth:`_identified`.
         """
         for server in servers:
-            mapped = _mapping_of(server, volume, lpar_uuid)
+            mapped = holders.mapping_of(server, volume, lpar_uuid)
             if mapped and mapped.udid:
                 # Another server may have lost the tag.
                 return mapped.udid
         reasons = []
         for server in servers:
-            for one in _untagged(server, lpar_uuid):
+            for one in holders.untagged(server, lpar_uuid):
                 try:
                     return self._discover(server, volume, lpar_uuid)
                 except (_NotFoundError, exception.VolumeRefused) as error:
@@ -455,15 +453,17 @@ class VscsiVolumes:
                         f'because {error}'
                     )
         if reasons:
-            _hold_unknown(volume, '; '.join(reasons))
+            holders.hold_unknown(volume, '; '.join(reasons))
         return ''
 
     def check_removal(
         self, lpar_uuid: str, wanted: Collection[Volume]
     ) -> None:
         """Verify that each server that may have disks of an LPAR answers."""
-        _check_answers(
-            self._mappings.read(), wanted, _is_of_any(wanted, lpar_uuid)
+        holders.check_answers(
+            self._mappings.read(),
+            wanted,
+            holders.is_of_any(wanted, lpar_uuid),
         )
 
     def remove(self, lpar_uuid: str, wanted: Collection[Volume] = ()) -> None:
@@ -472,7 +472,7 @@ class VscsiVolumes:
         A disk that an administrator has mapped stays on its server.
         """
         servers = self._mappings.read()
-        self._drop(servers, wanted, _is_of_any(wanted, lpar_uuid))
+        self._drop(servers, wanted, holders.is_of_any(wanted, lpar_uuid))
         known = {volume.udid for volume in wanted}
         for server in servers:
             for one in server.mapped:
@@ -494,14 +494,14 @@ class VscsiVolumes:
         self,
         servers: Sequence[Server],
         wanted: Collection[Volume],
-        is_doomed: _Predicate,
+        is_doomed: holders.Predicate,
     ) -> None:
         """Unmap disks on all servers or none, and have them forget volumes.
 
         :param wanted: Volumes whose disks they forget, too, if not mapped.
         :param is_doomed: Tells which mappings are to go.
         """
-        _check_answers(servers, wanted, is_doomed)
+        holders.check_answers(servers, wanted, is_doomed)
         mapped = {
             one.udid
             for server in servers
@@ -544,7 +544,7 @@ class VscsiVolumes:
         having = [
             server
             for server in self._mappings.read()
-            if _mapping_of(server, volume, lpar_uuid)
+            if holders.mapping_of(server, volume, lpar_uuid)
         ]
         asked = [server for server in having if server.answers] or having
         for server in having:
@@ -562,7 +562,7 @@ class VscsiVolumes:
             disk.size
             for server in self._mappings.read()
             if server.uuid in names
-            and (mapped := _mapping_of(server, volume, lpar_uuid))
+            and (mapped := holders.mapping_of(server, volume, lpar_uuid))
             and (disk := server.disk(mapped.udid))
         ]
         if not sizes:
@@ -594,173 +594,3 @@ def _reaching(servers: Sequence[Server]) -> list[Server]:
 def _taken(servers: Sequence[Server], lpar_uuid: str) -> set[int]:
     """Return the virtual slots of an LPAR that have an adapter for storage."""
     return {slot for one in servers for slot in one.slots.get(lpar_uuid, ())}
-
-
-def _is_of(
-    one: volume_mappings.Mapped, volume: Volume, lpar_uuid: str
-) -> bool:
-    """Return whether a mapping is that of a volume to an LPAR.
-
-    It may be one that the LPAR has left when it was deleted.
-    """
-    if one.lpar_uuid not in (lpar_uuid, ''):
-        return False
-    if one.is_tagged_volume:
-        return one.tag == volume.id
-    return bool(volume.udid) and one.udid == volume.udid
-
-
-def _is_of_any(wanted: Collection[Volume], lpar_uuid: str) -> _Predicate:
-    """Tell mappings to an LPAR, and those that it has left of volumes."""
-    return lambda one: (
-        one.lpar_uuid == lpar_uuid
-        or any(_is_of(one, volume, lpar_uuid) for volume in wanted)
-    )
-
-
-def _mapping_of(
-    server: Server, volume: Volume, lpar_uuid: str
-) -> volume_mappings.Mapped | None:
-    """Return the mapping by which an LPAR has a volume, if any."""
-    return next(
-        (
-            one
-            for one in server.mapped
-            if one.lpar_uuid == lpar_uuid and _is_of(one, volume, lpar_uuid)
-        ),
-        None,
-    )
-
-
-def _check_answers(
-    servers: Sequence[Server],
-    wanted: Collection[Volume],
-    is_doomed: _Predicate,
-) -> None:
-    """Verify that no server keeps a mapping because it does not answer.
-
-    The place of the volume on the array can be another one's soon, to which
-    the mapping would lead then. A server that is off may show nothing of what
-    it has; but Cinder says to which ports it has mapped a volume.
-
-    :param wanted: The volumes that are known.
-    :param is_doomed: Tells which mappings are to go.
-    :raises exception.VolumeHeld: One may keep a mapping.
-    """
-    shown = {
-        wwpn
-        for server in servers
-        if not server.is_blank
-        for wwpn in server.wwpns
-    }
-    for server in servers:
-        if server.answers:
-            continue
-        for one in server.mapped:
-            if is_doomed(one):
-                _hold(one.tag or one.udid, server, 'connects it')
-        for volume in wanted:
-            if server.is_blank and _names_others(volume, shown):
-                _hold(volume.id, server, 'may connect it')
-
-
-def _untagged(server: Server, lpar_uuid: str) -> list[volume_mappings.Mapped]:
-    return [
-        one
-        for one in server.mapped
-        if one.lpar_uuid == lpar_uuid and not one.tag
-    ]
-
-
-def _hold_unknown(volume: Volume, reason: str) -> NoReturn:
-    raise exception.VolumeHeld(
-        volume=volume.id,
-        reason=f'{reason}. If it is, remove the mapping with pvmctl, and try '
-        'again',
-    )
-
-
-def _hold(volume: str, server: Server, reason: str) -> NoReturn:
-    raise exception.VolumeHeld(
-        volume=volume,
-        reason=f'Virtual I/O Server {server.name} does not answer, and '
-        f'{reason}. Start it, or check its RMC connection, and try again',
-    )
-
-
-def _names_others(volume: Volume, wwpns: Collection[str]) -> bool:
-    try:
-        return volumes.fibre_channel(volume).names_others(wwpns)
-    except exception.VolumeRefused:
-        return False
-
-
-def _check_policy(
-    volume: Volume,
-    server: Server,
-    disk: volume_mappings.Disk,
-    count: int,
-) -> None:
-    """Refuse a disk that only one of several servers could open."""
-    if count > 1 and disk.reserve_policy == _SINGLE_PATH:
-        raise exception.VolumeRefused(
-            volume=volume.id,
-            reason=f'its disk {disk.name} of {server.name} has the reserve '
-            f'policy {_SINGLE_PATH}, with which this server would lock the '
-            'other out. Have each server give new disks another one (`rules '
-            '-o modify -t disk/fcp/mpioosdisk -a reserve_policy=no_reserve`, '
-            'then `rulescfgset`), restart it, and try again',
-        )
-
-
-def _check_users(volume: Volume, server: Server, lpar_uuid: str) -> None:
-    """Refuse a disk that a server maps to anybody but the LPAR.
-
-    :raises exception.VolumeInUse: Somebody else has it.
-    :raises exception.VolumeRefused: The LPAR has another disk as this volume.
-    """
-    has = _mapping_of(server, volume, lpar_uuid)
-    if has and has.udid and has.udid != volume.udid:
-        raise exception.VolumeRefused(
-            volume=volume.id,
-            reason=f'{server.name} maps {has.name}, with the UDID {has.udid}, '
-            'to the LPAR as this volume, but its place on the array leads to '
-            f'another disk, with {volume.udid}. {_ANEW}; if Nova does not '
-            'show it as attached, reboot the server hard before',
-        )
-    for one in server.mapped:
-        # One to nobody without the tag can be open to any partition.
-        is_known = one.lpar_uuid or one.is_tagged_volume
-        if one.udid != volume.udid or (
-            is_known and _is_of(one, volume, lpar_uuid)
-        ):
-            continue
-        if one.lpar_uuid == lpar_uuid:
-            holder = f'LPAR {lpar_uuid} has it as volume {one.tag or "-"}'
-        elif one.lpar_uuid:
-            holder = f'it is mapped to LPAR {one.lpar_uuid}'
-        else:
-            holder = 'it is mapped to a partition that is gone'
-        raise exception.VolumeInUse(
-            volume=volume.id,
-            disk=one.name,
-            server=server.name,
-            holder=holder,
-        )
-
-
-def _check_free(
-    volume: Volume, server: Server, disk: volume_mappings.Disk
-) -> None:
-    """Refuse a disk that no partition has, but something else.
-
-    :raises exception.VolumeInUse: A volume group or a pool has it.
-    """
-    if disk.is_free or any(one.udid == disk.udid for one in server.mapped):
-        return
-    raise exception.VolumeInUse(
-        volume=volume.id,
-        disk=disk.name,
-        server=server.name,
-        holder='a volume group or a pool has it',
-    )
