@@ -56,7 +56,8 @@ WITHHELD_CODES = frozenset(
     ]
 )
 
-_PLACE = re.compile(r'\{\w+\}')
+_WORDS = r'<[\w ]+>'
+_PLACE = re.compile(r'\{(\w+)(:\w+)?\}')
 
 
 def messages():
@@ -87,7 +88,7 @@ class ErrorMessageTest(unittest.TestCase):
         for name, message in messages():
             # The list of problems follows the message.
             head = first_sentence(message.removesuffix('\n{problems}'))
-            shown = _PLACE.sub(lambda place: f'<{place[0][1:-1]}>', head)
+            shown = _PLACE.sub(r'<\1>', head)
             with self.subTest(error=name):
                 self.assertIn(pages.words(shown), self.text)
 
@@ -257,8 +258,8 @@ def as_shown(message):
     parts = re.split(r'%(?:\(\w+\))?\d*\w', message)
     if not parts[0]:
         # It continues another message.
-        return re.escape(parts[1])
-    return r'``' + r'<[\w ]+>'.join(map(re.escape, parts))
+        return _WORDS.join(map(re.escape, parts[1:]))
+    return r'``' + _WORDS.join(map(re.escape, parts))
 
 
 class ArchitecturePageTest(unittest.TestCase):
