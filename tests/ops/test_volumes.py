@@ -748,6 +748,7 @@ class ServerDownTest(volumes.VolumesTestCase):
             exception.VolumeHeld,
             operations.DETACH_VOLUME,
             self.describe(volumes=(V1,)),
+            f'Volume {V1.id} stays connected',
             'vios2 does not answer, and connects it',
         )
         # Nova has given the ports of a deleted server away.
@@ -773,6 +774,14 @@ class ServerDownTest(volumes.VolumesTestCase):
         self.stop_server()
         self.attach(V1)
         self.detach(V1)
+        self.assert_no_volumes()
+
+    def test_silent_server_is_not_asked_for_a_volume_without_a_trace(self):
+        self.stop_server()
+        self.detach(V1)
+        job = ['PUT VirtualIOServer.job', 'DELETE Job.delete']
+        # The discovery, and the removal of what it has found.
+        self.assertEqual(job * 2, self.changes())
         self.assert_no_volumes()
 
 
