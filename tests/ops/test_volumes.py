@@ -269,18 +269,24 @@ class AttachTest(volumes.VolumesTestCase):
         with self.assertRaises(exception.VolumeMissing):
             self.volumes.resize(V2, lpar_uuid, size)
 
-    def test_volume_is_extended_on_the_server_that_answers(self):
+    def test_volume_is_extended_while_a_server_is_off(self):
         self.attach(V1)
         self.stop_server()
         size = 2 * volumes.GB
         self.set_san('v1', size=size)
         lpar_uuid = self.describe().lpar_uuid
-        with self.logged('WARNING') as logs:
-            self.volumes.resize(V1, lpar_uuid, size)
-        self.assertIn('vios2 does not answer', ''.join(logs.output))
+        self.volumes.resize(V1, lpar_uuid, size)
         self.stop_server('vios1')
         with self.assertRaises(exception.RestError):
             self.volumes.resize(V1, lpar_uuid, size)
+
+    def test_server_that_runs_has_to_see_the_new_size(self):
+        self.attach(V1)
+        self.control.set_partition('vios2', rmc_state='inactive')
+        size = 2 * volumes.GB
+        self.set_san('v1', size=size)
+        with self.assertRaisesRegex(exception.RestError, 'vios2'):
+            self.volumes.resize(V1, self.describe().lpar_uuid, size)
 
 
 class NotFoundTest(volumes.VolumesTestCase):

@@ -39,7 +39,7 @@ _SINGLE_PATH = 'SinglePath'
 def is_of(one: volume_mappings.Mapped, volume: Volume, lpar_uuid: str) -> bool:
     """Return whether a mapping is that of a volume to an LPAR.
 
-    It may be one that the LPAR has left when it was deleted.
+    It may be one that the LPAR has left when it was deleted, to nobody.
     """
     if one.lpar_uuid not in (lpar_uuid, ''):
         return False

@@ -32,6 +32,7 @@ from pypowervm import const
 from pypowervm import util
 from pypowervm.tasks import hdisk
 from pypowervm.tasks import partition as partition_tasks
+from pypowervm.wrappers import base_partition as bp
 from pypowervm.wrappers import storage as pvm_storage
 from pypowervm.wrappers import virtual_io_server
 
@@ -101,6 +102,8 @@ class Server:
     :param uuid: Its uuid.
     :param name: Its name.
     :param answers: Whether it runs and can be told to do something.
+    :param is_off: Whether it is stopped. One that neither answers nor is off
+        may serve guests.
     :param wwpns: Its Fibre Channel ports, in upper case.
     :param disks: Its physical volumes.
     :param mapped: Those that it maps.
@@ -111,6 +114,7 @@ class Server:
     uuid: str
     name: str
     answers: bool
+    is_off: bool
     wwpns: frozenset[str]
     disks: tuple[Disk, ...]
     mapped: tuple[Mapped, ...]
@@ -312,6 +316,7 @@ def _server(found: virtual_io_server.VIOS, *, answers: bool) -> Server:
         uuid=found.uuid,
         name=found.name,
         answers=answers,
+        is_off=found.state == bp.LPARState.NOT_ACTIVATED,
         wwpns=frozenset(
             volumes.normal_wwpn(port.wwpn)
             for port in found.pfc_ports

@@ -540,20 +540,17 @@ class VscsiVolumes:
                         self._mappings.forget(server, [udid])
 
     def resize(self, volume: Volume, lpar_uuid: str) -> int:
-        """Have each server look at a volume again, and return its size."""
+        """Have each server look at a volume again, and return its size.
+
+        One that is off sees the new size when it starts. One that serves the
+        guest, but cannot be told, would have it see two sizes.
+        """
         having = [
             server
             for server in self._mappings.read()
             if holders.mapping_of(server, volume, lpar_uuid)
         ]
-        asked = [server for server in having if server.answers] or having
-        for server in having:
-            if server not in asked:
-                LOG.warning(
-                    '%(server)s does not answer, and is not told that '
-                    '%(volume)s was extended.',
-                    {'server': server.name, 'volume': volume},
-                )
+        asked = [server for server in having if not server.is_off] or having
         paths = volumes.fibre_channel(volume)
         for server in asked:
             self._mappings.discover(server, [*paths.paths(server.wwpns)])

@@ -20,7 +20,7 @@ from nova_powervm.powervm.volume import volume_mappings
 
 DISK = volume_mappings.Disk('hdisk1', 'udid', 1, True, True, 'NoReserve')
 SERVER = volume_mappings.Server(
-    'uuid', 'vios1', True, frozenset(), (DISK,), (), {}
+    'uuid', 'vios1', True, False, frozenset(), (DISK,), (), {}
 )
 
 
