@@ -148,6 +148,7 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assertEqual([], self.disks())
         self.assertTrue(all(self.recorded_udids(server)))
         self.assertEqual(2, len(self.recorded_udids(server)))
+        self.assertEqual([volumes.BOOT_VOLUME], self.boot_volumes(server))
         self.assert_has_device(server)
         self.assertEqual('running', self.lpar(server).state)
 
@@ -239,6 +240,7 @@ class VolumesTest(volumes.VolumesTestCase):
         server = self.boot({})
         self._stop_server(server)
         self.attach(server, uuidutils.generate_uuid())
+        self.assertEqual([], self.boot_volumes(server))
         self._start_server(server)
         self.assertEqual([64, 65], self.slots(server))
 

@@ -17,6 +17,7 @@ import copy
 from nova.tests import fixtures as nova_fixtures
 from oslo_utils import units
 
+from nova_powervm.virt import volumes as virt_volumes
 from tests.emulator import san
 from tests.functional import base
 
@@ -153,6 +154,11 @@ class VolumesTestCase(base.PowerVMTestCase):
         """Return the virtual slots of the volumes of a server, sorted."""
         found = self.connected(server, host)
         return sorted(slot for of in found.values() for slot in of)
+
+    def boot_volumes(self, server):
+        """Return what a start takes for the root disk of a server."""
+        found = virt_volumes.recorded_boot_volume(self.instance(server))
+        return [volume.id for volume in found]
 
     def array_disks(self, host='host1'):
         """Return the disks of the array on both servers of a host."""
