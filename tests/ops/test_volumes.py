@@ -1001,6 +1001,25 @@ class LifeTest(volumes.VolumesTestCase):
         self.assertIn('may be connected to LPAR vm1 by vios1', line)
         self.assertEqual({'vios1': {}, 'vios2': {}}, self.connected())
 
+    def test_only_the_server_that_did_not_answer_is_named(self):
+        self.spawn()
+        for nth in (2, 3, 4):  # The mapping by vios2, and its two repetitions.
+            self.control.add_fault(
+                method='POST',
+                match='VirtualIOServer.update',
+                nth=nth,
+                drop=True,
+            )
+        with self.logged('ERROR') as logs:
+            self.failed(
+                exception.RestUnreachable,
+                operations.ATTACH_VOLUME,
+                self.describe(volumes=(V1,)),
+            )
+        (line,) = logs.output
+        self.assertIn('may be connected to LPAR vm1 by vios2', line)
+        self.assertEqual({'vios1': {}, 'vios2': {}}, self.connected())
+
     def test_unexpected_error_keeps_no_other_server_connected(self):
         self.spawn()
         mappings = volume_mappings.VolumeMappings

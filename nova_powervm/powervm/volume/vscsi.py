@@ -318,13 +318,11 @@ class VscsiVolumes:
                     new.append(place)
                     self._map(place, volume, lpar, taken)
         except Exception as error:
+            # What was not answered may still be carried out.
+            is_open = isinstance(error, exception.RestUnreachable)
             for place in new:
-                self._take_back(
-                    place.server,
-                    volume,
-                    lpar,
-                    error if place is new[-1] else None,
-                )
+                late = error if is_open and place is new[-1] else None
+                self._take_back(place.server, volume, lpar, late)
             raise
 
     def _take_back(
@@ -332,22 +330,19 @@ class VscsiVolumes:
         server: Server,
         volume: Volume,
         lpar: partition.Partition,
-        error: Exception | None,
+        problem: Exception | None,
     ) -> None:
         """Unmap a volume while an error is on its way.
 
-        :param error: The one that mapping it has met on this server, if any.
+        :param problem: Why it may be mapped after that, if anything tells so.
         """
         try:
             self._mappings.unmap(
                 server, lambda one: holders.is_of(one, volume, lpar.uuid)
             )
-        except Exception as second:
-            error, is_sure = second, False
-        else:
-            # What was not answered may still be carried out.
-            is_sure = not isinstance(error, exception.RestUnreachable)
-        if not is_sure:
+        except Exception as error:
+            problem = error
+        if problem:
             LOG.error(
                 '%(volume)s may be connected to LPAR %(lpar)s by %(server)s, '
                 'although that has failed: %(error)s. Reboot the server hard.',
@@ -355,7 +350,7 @@ class VscsiVolumes:
                     'volume': volume,
                     'lpar': lpar.name,
                     'server': server.name,
-                    'error': error,
+                    'error': problem,
                 },
             )
 
