@@ -110,6 +110,48 @@ class VirtualDiskTest(storage.StorageTestCase):
         self.assertEqual(disk.udid, self.group().virtual_disks[0].udid)
 
 
+class ResidueTest(storage.StorageTestCase):
+    """Disks of a world in which deleted ones have left something."""
+
+    def setUp(self):
+        super().setUp()
+        self.control.load_world(worlds.default() | {'residue': 'old bytes'})
+
+    def test_new_disk_shows_residue_from_beginning_to_end(self):
+        found = self.control.contents(self.disk(size=SMALL).udid)
+        self.assertEqual(END, len(found))
+        self.assertTrue(found.startswith(b'old bytes'))
+        self.assertTrue(found.endswith(b'old bytes'))
+        self.assertGreater(found.count(b'old bytes'), 16)
+
+    def test_upload_leaves_what_is_behind_its_end(self):
+        disk = self.disk(size=SMALL)
+        data = bytes(END // 2)
+        self.upload(self.file(disk.udid), data)
+        found = self.control.contents(disk.udid)
+        self.assertEqual(END, len(found))
+        self.assertEqual(data, found[: len(data)])
+        self.assertTrue(found.endswith(b'old bytes'))
+
+    def test_growth_shows_residue_behind_the_former_end(self):
+        disk = self.disk(size=SMALL)
+        data = bytes(END)
+        self.upload(self.file(disk.udid), data)
+        group = self.group()
+        group.virtual_disks[0].capacity = 2 * SMALL
+        group.update()
+        found = self.control.contents(disk.udid)
+        self.assertEqual(2 * END, len(found))
+        self.assertEqual(data, found[:END])
+        self.assertTrue(found[END:].startswith(b'old bytes'))
+        self.assertTrue(found.endswith(b'old bytes'))
+
+    def test_other_worlds_have_none(self):
+        self.control.load_world(worlds.default())
+        with self.assertRaisesRegex(errors.ControlError, '0 contents'):
+            self.control.contents(self.disk(size=SMALL).udid)
+
+
 class RefusedDiskTest(storage.StorageTestCase):
     def setUp(self):
         super().setUp()

@@ -15,6 +15,7 @@
 Contents are written to files as they arrive and are never whole in memory.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -24,6 +25,10 @@ import threading
 from typing import BinaryIO
 
 from powervm_emulator.core import scratch
+
+_CHUNK = 1 << 20
+# At so many places a new disk has what deleted ones have left.
+_SPOTS = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +118,42 @@ class Contents:
         """Return the contents of a disk or medium, None if it has none."""
         return self._kept.get((vios.upper(), udid))
 
+    def overlay(self, vios: str, udid: str, content: Content) -> None:
+        """Write what was uploaded to a disk from its beginning.
+
+        :param vios: uuid of the Virtual I/O Server.
+        :param udid: of the disk, which keeps what was behind the upload's end.
+        """
+        present = self.find(vios, udid)
+        if present is not None and present.size > content.size:
+            with present.open() as old, content.path.open('r+b') as new:
+                _copy(old, new, content.size)
+                new.truncate(present.size)
+            content = read(content.path)
+        self.keep(vios, udid, content)
+
+    def soil(self, vios: str, udid: str, end: int, residue: str) -> None:
+        """Put on the end of a disk what deleted ones have left there.
+
+        :param end: the size of the disk in bytes; all from the end of its
+            present contents on is soiled.
+        :param residue: what stands at many places there, with zeros between.
+        """
+        path = self._new_path()
+        path.touch()
+        present, left = self.find(vios, udid), residue.encode()
+        with path.open('r+b') as file:
+            start = present.size if present else 0
+            if present is not None:
+                with present.open() as old:
+                    _copy(old, file, 0)
+            file.truncate(end)
+            step = max(len(left), (end - start) // _SPOTS)
+            for offset in (*range(start, end, step), end):
+                file.seek(max(start, min(offset, end - len(left))))
+                file.write(left[: end - file.tell()])
+        self.keep(vios, udid, read(path))
+
     def copy(self, vios: str, source: str, target: str) -> None:
         """Give a disk the contents of another one of the same VIOS."""
         content = self.find(vios, source)
@@ -167,6 +208,21 @@ class Contents:
                 self._directory = scratch.Scratch()
             self._count += 1
             return self._directory.path / f'file{self._count}'
+
+
+def _copy(source: BinaryIO, target: BinaryIO, start: int) -> None:
+    """Copy the bytes of a file from an offset on, but not its holes."""
+    file = source.fileno()
+    # There is no data where only a hole is left.
+    with contextlib.suppress(OSError):
+        while True:
+            start = os.lseek(file, start, os.SEEK_DATA)
+            hole = os.lseek(file, start, os.SEEK_HOLE)
+            target.seek(start)
+            while start < hole:
+                chunk = os.pread(file, min(_CHUNK, hole - start), start)
+                target.write(chunk)
+                start += len(chunk)
 
 
 def read(path: pathlib.Path) -> Content:

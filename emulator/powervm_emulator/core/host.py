@@ -48,9 +48,12 @@ class Behaviour:
     :ivar rmc_after_power_on: ResourceMonitoringControlState of a partition
         that has just been activated. A guest without the RSCT packages, such
         as most cloud images, never becomes ``active``.
+    :ivar residue: What deleted disks have left where disks of volume groups
+        are made, or grow; empty for zeros.
     """
 
     rmc_after_power_on: str = 'inactive'
+    residue: str = ''
 
 
 class Host:

@@ -307,8 +307,11 @@ def _take(host: Host, file: File, arrived: Content) -> None:
     if file.type == MEDIA:
         _write_medium(host, file, arrived.size)
     contents, owner, udid = _place(host, file)
-    contents.keep(owner, udid, arrived)
     unit = _unit(host, file)
+    if file.type == DISK_IMAGE and unit is None:
+        contents.overlay(owner, udid, arrived)
+    else:
+        contents.keep(owner, udid, arrived)
     if unit is not None:
         unit.uploaded, unit.blocks = arrived.size, set()
         logical_units.announce(host, unit.tier)

@@ -90,6 +90,7 @@ def _load_resources(
     host: host_module.Host, shared: list[JSON], mine: JSON
 ) -> None:
     host.behaviour.rmc_after_power_on = mine['rmc_after_power_on']
+    host.behaviour.residue = mine['world'].get('residue', '')
     host.pools = mine['pools']
     known = {resources.key_of(found): found for found in _shared(host.site)}
     present = set(known)

@@ -44,6 +44,7 @@ def build(host: Host, world: Spec) -> None:
     rmc_state = world.get('rmc_after_power_on')
     if rmc_state is not None:
         host.behaviour.rmc_after_power_on = rmc_state
+    host.behaviour.residue = world.get('residue', '')
     for spec in world['systems']:
         _build_system(host, spec)
     for noun in nouns.NOUNS:

@@ -96,7 +96,12 @@ _WORLD: dict[str, Any] = {
             'The RMC state of a partition that has been activated. The '
             'default, inactive, is that of a guest without the RSCT '
             'packages. A VIOS always becomes active.',
-        )
+        ),
+        'residue': shapes.value(
+            'string',
+            'What deleted disks have left where a volume group makes a disk, '
+            'or enlarges one. By default, there are zeros.',
+        ),
     },
     "What the emulator's host is when it starts.",
     required=['systems'],

@@ -47,6 +47,7 @@ class _Changes:
         self._group = group
         # UDIDs of disks and media that are removed.
         self._gone: set[str] = set()
+        self._added: set[str] = set()
         self._grown: set[str] = set()
         # UDIDs of new disks, and of the images they begin with.
         self._images: dict[str, str] = {}
@@ -129,6 +130,7 @@ class _Changes:
         self._last_number += 1
         udid = f'03{self._group.serial}.{self._last_number}'
         content.put(element, 'UniqueDeviceID', udid)
+        self._added.add(udid)
         self._take_image(disk)
         link = content.link(self._group.event_path, volume_group.KIND)
         element.append(link)
@@ -162,6 +164,7 @@ class _Changes:
         group.sort()
         for udid in self._gone:
             contents.drop(group.vios.uuid, udid)
+        self._soil()
         for udid, image in self._images.items():
             contents.copy(group.vios.uuid, image, udid)
         self._host.touch(group)
@@ -170,6 +173,15 @@ class _Changes:
                 scsi_mapping.show(self._host, group.vios, disk.element)
         if self.media_changed:
             show_repository(self._host, group)
+
+    def _soil(self) -> None:
+        """Let new and grown disks have what deleted ones have left."""
+        residue = self._host.behaviour.residue
+        for disk in self._group.disks if residue else ():
+            if disk.udid in self._added | self._grown:
+                self._host.contents.soil(
+                    self._group.vios.uuid, disk.udid, disk.size, residue
+                )
 
     def settle_repository(self, body: Element) -> None:
         """Work out what a posted repository means for the draft."""
