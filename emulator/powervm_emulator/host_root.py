@@ -49,6 +49,7 @@ _LOCK = 'powervm-emulator.lock'
 # What an emulator makes in the directory, and no other file of it.
 _MADE = ('bin', 'dev', 'sys', 'var')
 _CHUNK = 1 << 20
+_SECTOR = 512
 _ID_CHARACTERS = 32
 _SIZES = {scsi_mapping.DISK: 'DiskCapacity', scsi_mapping.UNIT: 'UnitCapacity'}
 _COMMANDS = ('mkvterm', 'rmvterm')
@@ -80,11 +81,13 @@ class _Device:
     """A disk that a scan has made appear.
 
     :ivar slot: of the adapter that it is on.
+    :ivar directory: that of the SCSI device.
     :ivar delete: the file that removes it.
     """
 
     name: str
     slot: int
+    directory: pathlib.Path
     delete: int
     is_stale: bool = False
 
@@ -97,7 +100,10 @@ class HostRoot:
     writes to it gets ``dev/disk/by-id/*<end of the UDID>`` for each disk that
     is mapped there: a link to a file with the bytes of the whole disk as they
     are then. What is written to ``sys/block/<name>/device/delete`` removes
-    it. A disk that is not mapped any more leaves its link, and no bytes.
+    it. As in Linux, ``sys/block/<name>`` and ``sys/bus/vio/devices/3<slot>``
+    are links into ``sys/devices/vio``, and a disk is below its adapter there.
+    A disk that is not mapped any more leaves its link, and no bytes, and
+    keeps its adapter.
 
     ``bin`` has ``mkvterm`` and ``rmvterm`` for the PATH of such programs, once
     it is known where the emulator is served.
@@ -159,22 +165,31 @@ class HostRoot:
     def settle(self) -> None:
         """Show what has become of the mappings; the host is held."""
         found = self._mapped()
-        slots = {slot for slot, _ in found}
-        for slot in self._scans.keys() - slots:
-            self._unwatch(self._scans.pop(slot))
-            shutil.rmtree(self._adapter(slot))
-        for slot in slots - self._scans.keys():
-            name = f'host{slot}'
-            path = self._adapter(slot) / name / 'scsi_host' / name / 'scan'
-            self._scans[slot] = self._watch(
-                path, functools.partial(self._scan, slot)
-            )
+        self._settle_adapters({slot for slot, _ in found})
         for end, device in self._devices.items():
             if (device.slot, end) not in found and not device.is_stale:
                 device.is_stale = True
                 # Whoever reads the old one goes on.
                 self._fill(self._root / 'dev' / device.name, None, 0)
         self._settle_files()
+
+    def _settle_adapters(self, mapped: set[int]) -> None:
+        """Show the adapters of some slots, and those that still have disks."""
+        slots = mapped | {device.slot for device in self._devices.values()}
+        for slot in self._scans.keys() - slots:
+            self._unwatch(self._scans.pop(slot))
+            self._link(slot).unlink()
+            shutil.rmtree(self._adapter(slot))
+        for slot in slots - self._scans.keys():
+            name = f'host{slot}'
+            self._scans[slot] = self._watch(
+                self._adapter(slot) / name / 'scsi_host' / name / 'scan',
+                functools.partial(self._scan, slot),
+            )
+            self._link(slot).parent.mkdir(parents=True, exist_ok=True)
+            self._link(slot).symlink_to(
+                f'../../../devices/vio/{self._adapter(slot).name}'
+            )
 
     def _settle_files(self) -> None:
         """Show the disks of a management partition that has some itself."""
@@ -246,22 +261,52 @@ class HostRoot:
                 self._fill(
                     self._root / 'dev' / name, storage.open(), storage.size
                 )
+                directory = self._new_directory(slot)
                 delete = self._watch(
-                    self._root / f'sys/block/{name}/device/delete',
-                    functools.partial(self._delete, end),
+                    directory / 'delete', functools.partial(self._delete, end)
                 )
-                self._devices[end] = _Device(name, slot, delete)
+                self._devices[end] = _Device(name, slot, directory, delete)
+                self._describe(directory, name, storage.size)
                 link = self._links / f'scsi-SIBM_3303_NVDISK{end}'
                 link.symlink_to(f'../../{name}')
+
+    def _describe(self, directory: pathlib.Path, name: str, size: int) -> None:
+        """Show a disk in its SCSI device, and below ``sys/block``."""
+        block = directory / 'block' / name
+        block.mkdir(parents=True)
+        (block / 'size').write_text(f'{size // _SECTOR}\n')
+        (block / 'device').symlink_to(f'../../../{directory.name}')
+        link = self._root / 'sys/block' / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(
+            pathlib.Path('..', block.relative_to(self._root / 'sys'))
+        )
 
     def _delete(self, end: str) -> None:
         """Let a disk disappear."""
         device = self._devices.pop(end)
         (self._root / 'dev' / device.name).unlink()
+        (self._root / 'sys/block' / device.name).unlink()
         self._unwatch(device.delete)
-        shutil.rmtree(self._root / 'sys/block' / device.name)
+        shutil.rmtree(device.directory)
+        self._settle_adapters({slot for slot, _ in self._mapped()})
         # Clients wait for this one.
         (self._links / f'scsi-SIBM_3303_NVDISK{end}').unlink()
+
+    def _new_directory(self, slot: int) -> pathlib.Path:
+        """Return where the next disk of an adapter is."""
+        used = {device.directory for device in self._devices.values()}
+        host = self._adapter(slot) / f'host{slot}'
+        return next(
+            directory
+            for number in itertools.count()
+            if (
+                directory := host
+                / f'target{slot}:0:{number}'
+                / f'{slot}:0:{number}:0'
+            )
+            not in used
+        )
 
     def _new_name(self) -> str:
         used = {device.name for device in self._devices.values()}
@@ -275,6 +320,9 @@ class HostRoot:
         )
 
     def _adapter(self, slot: int) -> pathlib.Path:
+        return self._root / f'sys/devices/vio/3{slot:07x}'
+
+    def _link(self, slot: int) -> pathlib.Path:
         return self._root / f'sys/bus/vio/devices/3{slot:07x}'
 
     def _fill(

@@ -154,11 +154,41 @@ class PoolDeviceTest(HostRootTestCase, pools.PoolTestCase):
             wait_until(lambda: not self.files.links())
             self.assertFalse(device.exists())
 
+    def test_disk_is_below_its_adapter_as_in_linux(self):
+        mapping = self.map()
+        other = self.client.unit('disk2')
+        second = self.client.map(self.novalink, other, fuse_limit=1)
+        for each in mapping, second:
+            device = self.files.appeared(each)
+            block = self.files.root / 'sys/block' / device.name
+            slot = each.client_adapter.lpar_slot_num
+            adapter = self.files.root / f'sys/bus/vio/devices/3{slot:07x}'
+            for path in block, adapter:
+                self.assertTrue(path.is_symlink())
+            (found,) = adapter.glob('host*/target*/*:*:*:*/block/*')
+            self.assertEqual(found.resolve(), block.resolve())
+            self.assertEqual(
+                found.resolve().parents[1], (block / 'device').resolve()
+            )
+            sectors = int((block / 'size').read_text())
+            self.assertEqual(device.stat().st_size, sectors * 512)
+            vio = (self.files.root / 'sys/devices/vio').resolve()
+            self.assertTrue((block / 'device').resolve().is_relative_to(vio))
+
+    def test_adapter_stays_until_its_disks_are_deleted(self):
+        device = self.files.appeared(self.map())
+        self.client.unmap(self.novalink)
+        self.assertEqual(1, len(self.files.scans()))
+        self.files.delete(device)
+        wait_until(lambda: not self.files.links())
+        self.assertEqual([], self.files.scans())
+        for path in 'sys/block', 'sys/bus/vio/devices', 'sys/devices/vio':
+            self.assertEqual([], os.listdir(self.files.root / path))
+
     def test_unmapped_device_stays_without_bytes_until_deleted(self):
         device = self.files.appeared(self.map())
         with device.open('rb') as reader:
             self.client.unmap(self.novalink)
-            self.assertEqual([], self.files.scans())
             self.assertEqual(DATA, reader.read(len(DATA)))
         self.assertEqual(b'', device.read_bytes())
         # A scan does not give it back.
@@ -194,8 +224,10 @@ class PoolDeviceTest(HostRootTestCase, pools.PoolTestCase):
     def test_new_world_leaves_no_adapter(self):
         device = self.files.appeared(self.map())
         self.control.reset()
-        self.assertEqual([], self.files.scans())
         self.assertEqual(b'', device.read_bytes())
+        self.files.delete(device)
+        wait_until(lambda: not self.files.links())
+        self.assertEqual([], self.files.scans())
 
     def test_stop_leaves_directory_empty(self):
         self.files.appeared(self.map())
