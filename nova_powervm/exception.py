@@ -516,6 +516,14 @@ class DiskUnreadable(PowerVMError):
     message = 'The {what} cannot be read: {reason}.'
 
 
+class DiskUnwritable(PowerVMError):
+    """The bytes of a disk cannot be written."""
+
+    code = 'powervm.disk.unwritable'
+    elsewhere = False
+    message = 'The {what} cannot be written: {reason}.'
+
+
 class ReadingCancelled(PowerVMError):
     """A disk is not read any further, because it is to be deleted."""
 

@@ -21,6 +21,7 @@ import dataclasses
 from collections.abc import Collection
 from collections.abc import Generator
 from collections.abc import Sequence
+from typing import BinaryIO
 from typing import Protocol
 
 from nova_powervm.devices import host_values
@@ -72,10 +73,16 @@ class LocalFiles(Protocol):
     def write(self, path: str, text: str, /) -> None:
         """Write to a file that exists."""
 
-    def readable(
-        self, path: str, /
-    ) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which this process can read a file."""
+    def open(self, path: str, /, *, write: bool = False) -> BinaryIO:
+        """Open a block device or a regular file, unbuffered.
+
+        Whoever calls this closes it.
+
+        :param path: Its path, which is no link.
+        :param write: Whether to write it from its beginning, and not to read
+            it. A block device that is mounted, or a part of an array or a
+            volume group, is refused.
+        """
 
 
 class Pool(Protocol):

@@ -12,19 +12,29 @@
 """The devices of the management partition, on which nova-compute runs.
 
 There is no REST call for the bytes of a disk. Only a program on the management
-partition can read a disk: one that is mapped to the partition, or one that the
-partition has itself.
+partition can read or write a disk: one that is mapped to the partition, or one
+that the partition has itself.
+
+The guests write the disks, and Linux makes links and devices from what it
+finds there: the names of arrays (``md-name-``), of volumes (``dm-name-``) and
+of what they consist of. Nobody may get another one's disk by such a name. So
+only links count that are made from what a disk says of itself, and a mapped
+disk is nowhere but below the adapter that it is mapped to.
 """
 
 import contextlib
+import dataclasses
+import errno
 import functools
 import glob
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import BinaryIO
+from typing import TypeVar
 
 import tenacity
 from oslo_log import log as logging
@@ -34,18 +44,31 @@ from pypowervm.tasks import partition as partition_tasks
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
+from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm import rest_errors
 
 LOG = logging.getLogger(__name__)
 
+_Found = TypeVar('_Found')
+
 #: Seconds within which a mapped disk must appear, and a deleted one vanish.
 APPEAR_SECONDS = 60
 _VANISH_SECONDS = 10
+#: What the REST API calls a GB.
+BYTES_PER_GB = storage.GIB
 #: Linux gives a virtual I/O adapter this address, plus the slot.
 _VIO = 0x30000000
 #: By as many characters of its UDID Linux names a disk.
 _ID_CHARACTERS = 32
+#: How links begin that are made from the identity of a SCSI disk. All others
+#: may be made from what a guest has written to a disk.
+_IDENTITIES = 'scsi', 'wwn'
+_CURE = (
+    'On the management partition, LVM, mdadm, multipath and automounters must '
+    'leave the disks of servers alone: see "Images of servers" in the guide '
+    'of the administrator'
+)
 
 
 class DirectFiles:
@@ -59,9 +82,64 @@ class DirectFiles:
         finally:
             os.close(file)
 
-    def readable(self, path: str) -> contextlib.AbstractContextManager[None]:
-        """Return a context that does nothing."""
-        return contextlib.nullcontext()
+    def open(self, path: str, *, write: bool = False) -> BinaryIO:
+        """Open a disk, or a file in the place of one."""
+        return open_disk(path, write=write)
+
+
+def is_block_device(path: str) -> bool:
+    """Return whether a block device is at a path, and no regular file.
+
+    :raises OSError: It is something else, or nothing.
+    """
+    mode = os.lstat(path).st_mode
+    if not (stat.S_ISBLK(mode) or stat.S_ISREG(mode)):
+        raise OSError(errno.ENOTBLK, os.strerror(errno.ENOTBLK), path)
+    return stat.S_ISBLK(mode)
+
+
+def open_disk(path: str, *, write: bool = False) -> BinaryIO:
+    """Open a block device or a regular file, unbuffered.
+
+    :param path: Its path, which is no link.
+    :param write: Whether to write it from its beginning, and not to read it.
+    :raises OSError: It cannot be opened, or is something else.
+    """
+    flags = os.O_NOFOLLOW | (os.O_WRONLY if write else os.O_RDONLY)
+    if is_block_device(path) and write:
+        # Linux refuses it if it is mounted, or a part of an array, say.
+        flags |= os.O_EXCL
+    return open(os.open(path, flags), 'wb' if write else 'rb', buffering=0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OpenDisk:
+    """A disk that is open.
+
+    :param path: Where it is, for messages.
+    :param size: Its size in bytes.
+    :param file: The disk, unbuffered, at its beginning.
+    """
+
+    path: str
+    size: int
+    file: BinaryIO
+
+    def contents(self) -> disk_interfaces.DiskBytes:
+        """Return all of its bytes; it is open for reading."""
+        return disk_interfaces.DiskBytes(self.size, _Stream(self))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Device:
+    """A SCSI disk below a virtual adapter.
+
+    :param name: Its name below ``dev``.
+    :param directory: Its directory below that of the adapter.
+    """
+
+    name: str
+    directory: str
 
 
 class ManagementPartition:
@@ -140,85 +218,160 @@ class ManagementPartition:
 
     @contextlib.contextmanager
     def scanned(
-        self, slot: int, udid: str
-    ) -> Iterator[disk_interfaces.DiskBytes]:
+        self, slot: int, udid: str, size_gb: float, *, write: bool = False
+    ) -> Iterator[OpenDisk]:
         """Have a disk appear that is mapped to the partition, and open it.
 
         :param slot: The slot of the client adapter that it is on.
         :param udid: The UDID of the disk.
-        :raises exception.DiskUnreadable: It does not appear in time.
+        :param size_gb: Its size in GB, as the host reports it.
+        :param write: Whether to open it for writing, and not for reading.
+        :raises exception.DiskUnreadable: It does not appear in time, or
+            something else does.
+        :raises exception.DiskUnwritable: The same for writing, or it is in
+            use.
         """
-        with _readable(udid):
-            path = self._wait(
+        with _translated(udid, write=write):
+            device = self._wait(
                 functools.partial(self._appear, slot, udid), APPEAR_SECONDS
             )
-        if path is None:
-            raise exception.DiskUnreadable(
-                what=f'disk {udid}',
-                reason='it is mapped to the management partition at slot '
-                f'{slot}, but it did not appear below '
-                f'{self._path("dev/disk/by-id")} within {APPEAR_SECONDS} '
-                'seconds. See the log of the kernel there',
-            )
-        with self.opened(path) as found:
-            yield found
+        if device is None:
+            reason = self._missing(slot, udid)
+            raise _refusal(f'disk {udid}', reason, write=write)
+        path = self._path(f'dev/{device.name}')
+        with self._opened(path, size_gb, write=write) as disk:
+            # A device that is open keeps its name.
+            if self._device(slot, udid) != device:
+                raise _refusal(
+                    f'disk {udid}',
+                    f'{path} became another one while it was opened. Try '
+                    'again',
+                    write=write,
+                )
+            yield disk
 
     @contextlib.contextmanager
-    def opened_local(self, path: str) -> Iterator[disk_interfaces.DiskBytes]:
-        """Open a disk of the partition itself, by its path there."""
-        with self.opened(self._path(path.lstrip('/'))) as found:
-            yield found
+    def opened_local(
+        self, path: str, size_gb: float, *, write: bool = False
+    ) -> Iterator[OpenDisk]:
+        """Open a disk of the partition itself.
+
+        :param path: Its path there, as the host reports it.
+        :param size_gb: As for :meth:`scanned`, like the rest.
+        """
+        found = os.path.realpath(self._path(path.lstrip('/')))
+        with self._opened(found, size_gb, write=write) as disk:
+            yield disk
 
     @contextlib.contextmanager
-    def opened(self, path: str) -> Iterator[disk_interfaces.DiskBytes]:
-        """Open a device or file for reading."""
-        with contextlib.ExitStack() as stack:
-            with _readable(path):
-                stack.enter_context(self._files.readable(path))
-                file = stack.enter_context(open(path, 'rb', buffering=0))
+    def _opened(
+        self, path: str, size_gb: float, *, write: bool
+    ) -> Iterator[OpenDisk]:
+        """Open a device or file that has to be of a size."""
+        with _translated(path, write=write):
+            file = self._files.open(path, write=write)
+        with file:
+            with _translated(path, write=write):
                 size = file.seek(0, os.SEEK_END)
                 file.seek(0)
-            if not size:
-                raise exception.DiskUnreadable(
-                    what=f'disk {path}', reason='it is empty'
+            if not storage.is_same_size(size / BYTES_PER_GB, size_gb):
+                raise _refusal(
+                    f'disk {path}',
+                    f'it has {size} bytes, and the host reports {size_gb:g} '
+                    f'GB: it may be another one. {_CURE}',
+                    write=write,
                 )
-            yield disk_interfaces.DiskBytes(size, _Stream(file, size, path))
+            yield OpenDisk(path, size, file)
 
-    def drop(self, udid: str) -> None:
+    def drop(self, udid: str, slot: int | None = None) -> None:
         """Remove the device of a disk that is not mapped any more, if any.
 
         A scan would not replace it, and reading it fails. One that stays is
         only logged.
+
+        :param slot: The slot of the client adapter that it was on; None for
+            any of the partition.
         """
-        for device in {os.path.realpath(link) for link in self._links(udid)}:
-            name = os.path.basename(device)
-            path = self._path(f'sys/block/{name}/device/delete')
+        devices = self._devices(slot, udid)
+        for device in devices:
             try:
-                self._files.write(path, '1')
+                self._files.write(f'{device.directory}/delete', '1')
             except FileNotFoundError:
                 pass
             except OSError as error:
                 LOG.warning(
                     'The device %(device)s of the management partition '
                     'cannot be removed: %(error)s',
-                    {'device': device, 'error': error},
+                    {'device': device.name, 'error': error},
                 )
+        names = {device.name for device in devices}
         self._wait(
-            lambda: None if self._links(udid) else udid, _VANISH_SECONDS
+            lambda: names.isdisjoint(self._links(udid).values()) or None,
+            _VANISH_SECONDS,
         )
 
-    def _appear(self, slot: int, udid: str) -> str | None:
+    def _appear(self, slot: int, udid: str) -> _Device | None:
         """Return the device of a disk; scan its adapter if there is none."""
-        pattern = f'sys/bus/vio/devices/{_VIO + slot:x}/host*/scsi_host/host*'
-        if not self._links(udid):
-            for path in self._glob(f'{pattern}/scan'):
+        found = self._device(slot, udid)
+        if found is None:
+            pattern = f'{_address(slot)}/host*/scsi_host/host*/scan'
+            for path in self._glob(pattern):
                 self._files.write(path, '- - -')
-        links = self._links(udid)
-        return os.path.realpath(links[0]) if links else None
+            found = self._device(slot, udid)
+        return found
 
-    def _links(self, udid: str) -> list[str]:
+    def _device(self, slot: int, udid: str) -> _Device | None:
+        """Return the device of a disk; None if it is not the only one."""
+        names = {*self._links(udid).values()}
+        devices = self._devices(slot, udid)
+        return devices[0] if len(devices) == len(names) == 1 else None
+
+    def _devices(self, slot: int | None, udid: str) -> list[_Device]:
+        """Return the devices below an adapter that are said to be a disk."""
+        names = {*self._links(udid).values()}
+        return [
+            device for device in self._disks_at(slot) if device.name in names
+        ]
+
+    def _disks_at(self, slot: int | None) -> list[_Device]:
+        """Return the disks below an adapter, or below all of them."""
+        return [
+            _Device(
+                os.path.basename(path), os.path.dirname(os.path.dirname(path))
+            )
+            for path in self._glob(
+                f'{_address(slot)}/host*/target*/*:*/block/*'
+            )
+        ]
+
+    def _links(self, udid: str) -> dict[str, str]:
+        """Return what says that it is a disk, by links from its identity.
+
+        :returns: The names below ``dev``; another path for what is not there.
+        """
         end = glob.escape(udid[-_ID_CHARACTERS:])
-        return self._glob(f'dev/disk/by-id/*{end}')
+        dev = os.path.realpath(self._path('dev'))
+        return {
+            os.path.basename(link): os.path.relpath(
+                os.path.realpath(link), dev
+            )
+            for kind in _IDENTITIES
+            for link in self._glob(f'dev/disk/by-id/{kind}-*{end}')
+        }
+
+    def _missing(self, slot: int, udid: str) -> str:
+        """Tell why the device of a mapped disk is not used."""
+        links = [f'{k} to {v}' for k, v in self._links(udid).items()]
+        disks = [device.name for device in self._disks_at(slot)]
+        cure = _CURE if links else 'See the log of the kernel there'
+        return (
+            f'it is mapped to the management partition at slot {slot}, but '
+            f'it did not appear there as one disk within {APPEAR_SECONDS} '
+            f'seconds. Its links below {self._path("dev/disk/by-id")}: '
+            f'{", ".join(links) or "none"}; disks below '
+            f'{self._path(_address(slot))}: {", ".join(disks) or "none"}. '
+            f'{cure}'
+        )
 
     def _glob(self, pattern: str) -> list[str]:
         return sorted(
@@ -229,8 +382,8 @@ class ManagementPartition:
         return os.path.join(self._root, path)
 
     def _wait(
-        self, look: Callable[[], str | None], seconds: float
-    ) -> str | None:
+        self, look: Callable[[], _Found | None], seconds: float
+    ) -> _Found | None:
         """Look again until there is something; return None without."""
         return tenacity.Retrying(
             retry=tenacity.retry_if_result(lambda found: found is None),
@@ -242,17 +395,11 @@ class ManagementPartition:
 
 
 class _Stream:
-    """The bytes of a disk, from its beginning to its end.
+    """The bytes of a disk, from its beginning to its end."""
 
-    :param file: The disk.
-    :param size: Its size in bytes.
-    :param path: Where it is, for messages.
-    """
-
-    def __init__(self, file: BinaryIO, size: int, path: str) -> None:
-        self._file = file
-        self._size = self._left = size
-        self._path = path
+    def __init__(self, disk: OpenDisk) -> None:
+        self._disk = disk
+        self._left = disk.size
 
     def read(self, size: int) -> bytes:
         """Read the next bytes; none at the end.
@@ -260,24 +407,37 @@ class _Stream:
         :raises exception.DiskUnreadable: The disk fails, or ends too early.
         """
         wanted = min(size, self._left)
-        with _readable(self._path):
-            data = self._file.read(wanted)
+        with _translated(self._disk.path):
+            data = self._disk.file.read(wanted)
         if wanted and not data:
             raise exception.DiskUnreadable(
-                what=f'disk {self._path}',
-                reason=f'it ends after {self._size - self._left} of '
-                f'{self._size} bytes',
+                what=f'disk {self._disk.path}',
+                reason=f'it ends after {self._disk.size - self._left} of '
+                f'{self._disk.size} bytes',
             )
         self._left -= len(data)
         return data
 
 
+def _address(slot: int | None) -> str:
+    """Return the pattern of an adapter's directory; None for that of all."""
+    address = '3*' if slot is None else f'{_VIO + slot:x}'
+    return f'sys/bus/vio/devices/{address}'
+
+
+def _refusal(
+    what: str, reason: object, *, write: bool
+) -> exception.PowerVMError:
+    error = exception.DiskUnwritable if write else exception.DiskUnreadable
+    return error(what=what, reason=reason)
+
+
 @contextlib.contextmanager
-def _readable(what: str) -> Iterator[None]:
+def _translated(what: str, *, write: bool = False) -> Iterator[None]:
     """Translate errors of files."""
     try:
         yield
     except OSError as error:
-        raise exception.DiskUnreadable(
-            what=f'disk {what}', reason=error
-        ) from error
+        is_busy = error.errno == errno.EBUSY
+        reason = f'{error}. {_CURE}' if is_busy else error
+        raise _refusal(f'disk {what}', reason, write=write) from error

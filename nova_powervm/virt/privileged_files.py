@@ -14,14 +14,24 @@
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import nova.privsep.path
 from nova import exception as nova_exception
 
+from nova_powervm.powervm import management_partition
+
+_ROOT = 0
+
 
 class PrivilegedFiles:
     """Accesses files by Nova's privilege separation."""
+
+    def __init__(self) -> None:
+        # Nobody takes a device for left that somebody else is opening.
+        self._lock = threading.Lock()
 
     def write(self, path: str, text: str) -> None:
         """Write to a file that exists.
@@ -36,21 +46,42 @@ class PrivilegedFiles:
             # It has just gone.
             raise FileNotFoundError(path) from error
 
-    @contextlib.contextmanager
-    def readable(self, path: str) -> Iterator[None]:
-        """Own a file for as long as it is to be read.
+    def open(self, path: str, *, write: bool = False) -> BinaryIO:
+        """Open a device or a file, and own it for this moment only.
 
-        The owner can read it, whatever its group and the groups of
+        The owner can open it, whatever its group and the groups of
         nova-compute's user are.
+
+        :raises OSError: It cannot be opened.
         """
-        if os.access(path, os.R_OK):
-            yield
-            return
-        owner = os.stat(path).st_uid
-        nova.privsep.path.chown(path, uid=os.getuid())
-        try:
-            yield
-        finally:
-            # A device may have been removed meanwhile.
-            with contextlib.suppress(nova_exception.FileNotFound):
-                nova.privsep.path.chown(path, uid=owner)
+        with self._lock, _accessible(path, os.W_OK if write else os.R_OK):
+            return management_partition.open_disk(path, write=write)
+
+
+@contextlib.contextmanager
+def _accessible(path: str, access: int) -> Iterator[None]:
+    """Own a device or a file unless this process can access it.
+
+    A device belongs to root. One of nova-compute's user was left by a kill in
+    such a moment, and goes back to root.
+    """
+    user, owner = os.getuid(), os.lstat(path).st_uid
+    is_device = management_partition.is_block_device(path)
+    is_left = is_device and user == owner != _ROOT
+    if os.access(path, access) and not is_left:
+        yield
+        return
+    _give(path, user)
+    try:
+        yield
+    finally:
+        # A device may have been removed meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            _give(path, _ROOT if is_left else owner)
+
+
+def _give(path: str, user: int) -> None:
+    try:
+        nova.privsep.path.chown(path, uid=user)
+    except nova_exception.FileNotFound as error:
+        raise FileNotFoundError(path) from error

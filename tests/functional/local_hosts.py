@@ -46,6 +46,11 @@ class LocalHostTestCase(moving.MovingTestCase, pools.PoolTestCase):
                 types.SimpleNamespace(to_bytes=lambda size: int(size * GB)),
             )
         )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_powervm.powervm.management_partition.BYTES_PER_GB', GB
+            )
+        )
         self._roots = {}
 
     def prepare(self):

@@ -169,9 +169,15 @@ class ShelveTest(
     def story_disk_that_is_larger_than_host_says_starts_guest_again(self):
         server = self.boot_written()
         # The host reports 1 GB, and has a sector more.
-        with fixtures.MonkeyPatch(
-            'powervm_emulator.host_root.units',
-            types.SimpleNamespace(to_bytes=lambda size: (1 << 30) + 512),
+        with (
+            fixtures.MonkeyPatch(
+                'powervm_emulator.host_root.units',
+                types.SimpleNamespace(to_bytes=lambda size: (1 << 30) + 512),
+            ),
+            fixtures.MonkeyPatch(
+                'nova_powervm.powervm.management_partition.BYTES_PER_GB',
+                1 << 30,
+            ),
         ):
             event = self.act(server, 'shelve', 'Error')
 

@@ -17,11 +17,13 @@ pypowervm talks to the emulator, whose host root has the devices.
 
 import base64
 import contextlib
+import errno
 import hashlib
 import os
 import pathlib
 import resource
 import threading
+import types
 import unittest.mock
 
 from pypowervm import adapter as pvm_adapter
@@ -32,6 +34,8 @@ from nova_powervm.lpar import storage
 from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm.disk import disk_reading
+from nova_powervm.powervm.disk import pool_disks
+from powervm_emulator import host_root
 from tests.ops import base
 from tests.ops import test_kills
 
@@ -226,8 +230,198 @@ class CommonMixin:
         ]
 
 
+class Planted:
+    """What is on the management partition beside the disk that is read.
+
+    :param root: The root directory of the partition.
+    :ivar deleted: The files by which it would be deleted.
+    """
+
+    def __init__(self, root):
+        self._root = pathlib.Path(root)
+        self._made = []
+        self.deleted = []
+
+    def plant(self, name, link, size, at='devices/virtual/{}'):
+        """Make a device of somebody else, and a link by its id to it."""
+        directory = self._root / 'sys' / at.format(name)
+        block = directory / 'block' / name
+        self._link(block / 'device', '../..')
+        self._link(self._root / 'sys/block' / name, block)
+        self.deleted.append(self._make(directory / 'delete'))
+        device = self._make(self._root / 'dev' / name, b'of somebody else')
+        os.truncate(device, size)
+        self._link(self._root / 'dev/disk/by-id' / link, f'../../{name}')
+
+    def _make(self, path, data=b''):
+        path.write_bytes(data)
+        self._made.append(path)
+        return path
+
+    def _link(self, path, target):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+        self._made.append(path)
+
+    def contents(self):
+        """Return what was written to the files that delete the devices."""
+        return {path.read_bytes() for path in self.deleted}
+
+    def remove(self):
+        """Remove the devices."""
+        for path in self._made:
+            path.unlink()
+        self._made.clear()
+
+
 class LentMixin(CommonMixin):
     """What holds where the disk is lent to the management partition."""
+
+    def setUp(self):
+        super().setUp()
+        self.planted = Planted(self.host_root)
+        self.addCleanup(self.planted.remove)
+
+    def test_name_that_guest_writes_to_own_disk_leads_nobody_to_it(self):
+        """Take the name of another tenant's disk.
+
+        What a guest writes to its disk names arrays and volumes, and before
+        all what they consist of: with LVM, md or multipath on the management
+        partition, the links with these names sort first. The snapshot of the
+        other had the bytes of this disk, without any scan.
+        """
+        size, expected = self.expected
+        end = self.root['udid'][-32:]
+        for number, kind in enumerate(
+            (
+                'dm-name-',
+                'dm-uuid-LVM-',
+                'lvm-pv-uuid-',
+                'md-name-host:',
+                'md-uuid-',
+                'nvme-',
+            )
+        ):
+            self.planted.plant(f'md{number}', f'{kind}{end}', size)
+        found, data = self.read()
+        self.assertEqual((size, expected[:32]), (found, data[:32]))
+        self.assertEqual({b''}, self.planted.contents())
+        self.planted.remove()
+        self.assert_returned()
+
+    def test_other_disk_with_identity_is_refused_and_not_deleted(self):
+        """Have two disks that say they are this one.
+
+        The first link was read, whichever disk it led to, and both devices
+        were deleted afterwards.
+        """
+        self.hurry()
+        size, _ = self.expected
+        end = self.root['udid'][-32:]
+        self.planted.plant('sdz', f'scsi-0IBM_{end}', size, 'devices/pci/{}')
+        with self.assertRaisesRegex(
+            exception.DiskUnreadable, 'scsi-0IBM_.* to sdz.*LVM, mdadm'
+        ):
+            self.read()
+        self.assertEqual({b''}, self.planted.contents())
+        self.planted.remove()
+        self.assert_returned()
+
+    def test_disk_at_other_adapter_is_refused_and_not_deleted(self):
+        self.hurry()
+        size, _ = self.expected
+        end = self.root['udid'][-32:]
+        write = management_partition.DirectFiles.write
+
+        def appear(files, path, text):
+            if text == '- - -' and not self.planted.deleted:
+                self.planted.plant(
+                    'sdz',
+                    f'wwn-0x{end}',
+                    size,
+                    'bus/vio/devices/30000063/host9/target9:0:0/9:0:0:0',
+                )
+            write(files, path, text)
+
+        with (
+            unittest.mock.patch.object(
+                management_partition.DirectFiles, 'write', appear
+            ),
+            self.assertRaisesRegex(exception.DiskUnreadable, 'to sdz'),
+        ):
+            self.read()
+        self.assertEqual({b''}, self.planted.contents())
+        self.planted.remove()
+        self.assert_returned()
+
+    def test_disk_that_another_one_replaces_is_refused(self):
+        size, _ = self.expected
+        end = self.root['udid'][-32:]
+        open_ = management_partition.DirectFiles.open
+
+        def swap(files, path, **options):
+            self.planted.plant('sdz', f'scsi-0IBM_{end}', size)
+            return open_(files, path, **options)
+
+        with (
+            unittest.mock.patch.object(
+                management_partition.DirectFiles, 'open', swap
+            ),
+            self.assertRaisesRegex(exception.DiskUnreadable, 'another one'),
+        ):
+            self.read()
+        self.planted.remove()
+        self.assert_returned()
+
+    def test_disk_of_other_size_is_refused_and_returned(self):
+        size, _ = self.expected
+        with (
+            unittest.mock.patch.object(
+                host_root,
+                'units',
+                types.SimpleNamespace(to_bytes=lambda gb: size + 16 * MB),
+            ),
+            self.assertRaisesRegex(
+                exception.DiskUnreadable,
+                f'has {size + 16 * MB} bytes, and the host reports 1 GB',
+            ),
+        ):
+            self.read()
+        self.assert_returned()
+
+    def test_lent_disk_is_opened_for_writing(self):
+        size, _ = self.expected
+        with self.lent(write=True) as disk:
+            self.assertEqual(size, disk.size)
+            disk.file.write(b'zeros')
+            (path,) = self.device_files()
+            self.assertEqual(str(path), disk.path)
+            self.assertEqual(b'zeros', path.read_bytes()[:5])
+            self.assertRaises(OSError, disk.file.read, 1)
+
+    def test_lent_disk_in_use_is_not_opened_for_writing(self):
+        def refuse(files, path, *, write=False):
+            raise OSError(errno.EBUSY, 'Device or resource busy', path)
+
+        with (
+            unittest.mock.patch.object(
+                management_partition.DirectFiles, 'open', refuse
+            ),
+            self.assertRaisesRegex(
+                exception.DiskUnwritable, 'cannot be written.*busy.*LVM, mdadm'
+            ),
+            self.lent(write=True),
+        ):
+            pass
+        self.assertEqual([], self.mappings(MANAGEMENT))
+
+    def hurry(self):
+        """Wait less than a second for a disk."""
+        self.enterContext(
+            unittest.mock.patch.object(
+                management_partition, 'APPEAR_SECONDS', 0.5
+            )
+        )
 
     def test_disk_that_does_not_appear_is_refused_and_returned(self):
         self.enterContext(
@@ -419,6 +613,15 @@ class PoolReadingTest(LentMixin, SweepMixin, ReadingTestCase):
     state = base.RUNNING
     lent_after = 1
 
+    def lent(self, *, write):
+        """Lend the disk to the management partition."""
+        found = self.disks._pool.root(self.uuid)
+        element = pool_disks.element_of(found.stored)
+        servers = self.disks._units.servers
+        return self.disks._reader.lent(
+            self.uuid, servers, element, found.disk.size_gb, write=write
+        )
+
     def test_read_returns_all_bytes_of_large_disk_in_constant_memory(self):
         last = b'written by the guest'
         size = self.expected[0]
@@ -462,6 +665,15 @@ class GroupReadingTest(LentMixin, SweepMixin, ReadingTestCase):
 
     state = base.OFF
     lent_after = 2
+
+    def lent(self, *, write):
+        """Lend the disk to the management partition."""
+        self.disks._mappings.detach(self.uuid)
+        (root,) = self.disks._groups.read().virtual_disks
+        vios = self.disks._groups.vios
+        return self.disks._reader.lent(
+            self.uuid, [vios], root, root.capacity, write=write
+        )
 
     def prepare(self):
         super().prepare()
@@ -516,6 +728,46 @@ class LocalReadingTest(CommonMixin, ReadingTestCase):
     def test_read_sends_no_change(self):
         self.read()
         self.assertEqual([], self.changes())
+
+    def test_disk_of_other_size_is_refused(self):
+        os.truncate(self.file(), 1000 * MB)
+        with self.assertRaisesRegex(
+            exception.DiskUnreadable,
+            f'has {1000 * MB} bytes, and the host reports 1 GB',
+        ):
+            self.read()
+
+    def test_link_is_followed_to_disk(self):
+        path = self.file()
+        device = path.parents[1] / 'dm-3'
+        path.rename(device)
+        self.addCleanup(device.unlink)
+        path.symlink_to('../dm-3')
+        self.assertEqual(self.expected, self.read())
+
+    def test_link_to_what_is_no_disk_is_refused(self):
+        path = self.file()
+        for target in '/dev/null', '/dev/zero', str(path.parent):
+            path.unlink()
+            path.symlink_to(target)
+            with self.assertRaisesRegex(
+                exception.DiskUnreadable, 'Block device required'
+            ):
+                self.read()
+
+    def file(self):
+        """Return the file with the bytes of the root disk."""
+        path = pathlib.Path(self.host_root, 'dev/image_pool')
+        return path / self.root['name']
+
+    def test_disk_is_opened_for_writing(self):
+        path = self.file()
+        local = '/' + str(path.relative_to(self.host_root))
+        with self.disks._management.opened_local(local, 1, write=True) as disk:
+            self.assertEqual(self.expected[0], disk.size)
+            disk.file.write(b'zeros')
+        self.assertEqual(b'zeros', path.read_bytes()[:5])
+        self.assertEqual(self.expected[0], path.stat().st_size)
 
     def test_read_is_refused_without_connection(self):
         self.disks._mappings.detach(self.uuid)

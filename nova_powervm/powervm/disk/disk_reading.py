@@ -47,9 +47,10 @@ class _Reading:
         self.ended = threading.Event()
 
     def of(
-        self, contents: disk_interfaces.DiskBytes
+        self, disk: management_partition.OpenDisk
     ) -> disk_interfaces.DiskBytes:
         """Return the bytes of a disk, which end when this is cancelled."""
+        contents = disk.contents()
         return dataclasses.replace(
             contents, stream=_Stream(self, contents.stream)
         )
@@ -131,14 +132,22 @@ class DiskReader:
 
     @contextlib.contextmanager
     def lent(
-        self, lpar_uuid: str, servers: Sequence[str], element: Any
-    ) -> Iterator[disk_interfaces.DiskBytes]:
+        self,
+        lpar_uuid: str,
+        servers: Sequence[str],
+        element: Any,
+        size_gb: float,
+        *,
+        write: bool = False,
+    ) -> Iterator[management_partition.OpenDisk]:
         """Map a disk to the management partition, and open it.
 
         :param lpar_uuid: The LPAR whose disk it is.
         :param servers: Uuids of the servers that have the disk; the first
             one that runs maps it.
         :param element: pypowervm's wrapper of the disk.
+        :param size_gb: Its size in GB, as the host reports it.
+        :param write: Whether to open it for writing, and not for reading.
         """
         # A reading that was killed may have left it.
         self._management.drop(element.udid)
@@ -149,7 +158,9 @@ class DiskReader:
             lambda: self._mappings.take_back(lpar_uuid),
         ):
             slot = self._lend(lpar_uuid, servers, element)
-            with self._management.scanned(slot, element.udid) as found:
+            with self._management.scanned(
+                slot, element.udid, size_gb, write=write
+            ) as found:
                 yield found
 
     def _lend(

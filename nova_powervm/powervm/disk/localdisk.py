@@ -414,17 +414,17 @@ class LocalDisk:
                 self._return_root(lpar_uuid)
             root, found = self._find_readable(lpar_uuid, is_off=is_off)
             opened = (
-                self._management.opened_local(found.path)
+                self._management.opened_local(found.path, root.capacity)
                 if self._is_local
                 else self._lent(lpar_uuid, root)
             )
-            with opened as contents:
-                yield reading.of(contents)
+            with opened as disk:
+                yield reading.of(disk)
 
     @contextlib.contextmanager
     def _lent(
         self, lpar_uuid: str, root: pvm_storage.VDisk
-    ) -> Iterator[disk_interfaces.DiskBytes]:
+    ) -> Iterator[management_partition.OpenDisk]:
         """Take a disk from its LPAR while it is read."""
         vios, name = self._groups.vios, storage.base_name(root.name)
         with disk_reading.undone(
@@ -433,8 +433,10 @@ class LocalDisk:
             lambda: self._return_root(lpar_uuid),
         ):
             self._mappings.detach(lpar_uuid, name)
-            with self._reader.lent(lpar_uuid, [vios], root) as contents:
-                yield contents
+            with self._reader.lent(
+                lpar_uuid, [vios], root, root.capacity
+            ) as disk:
+                yield disk
 
     @rest_errors.retried
     def _is_off(self, lpar_uuid: str) -> bool:

@@ -326,7 +326,11 @@ class ScsiMappings:
         for _, mapping in removed:
             if self._is_lent(mapping):
                 # Never before: a scan would bring it back.
-                self._management.drop(mapping.backing_storage.udid)
+                client = mapping.client_adapter
+                self._management.drop(
+                    mapping.backing_storage.udid,
+                    client and client.lpar_slot_num,
+                )
         return removed
 
     @rest_errors.retried_on_conflict

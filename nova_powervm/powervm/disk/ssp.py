@@ -373,9 +373,12 @@ class SharedStoragePool:
         with self._reader.alone(lpar_uuid) as reading:
             self.check_read(lpar_uuid, is_off=False)
             self._mappings.take_back(lpar_uuid)
-            root = self._pool.root(lpar_uuid).stored
+            root = self._pool.root(lpar_uuid)
             with self._reader.lent(
-                lpar_uuid, self._units.servers, pool_disks.element_of(root)
+                lpar_uuid,
+                self._units.servers,
+                pool_disks.element_of(root.stored),
+                root.disk.size_gb,
             ) as found:
                 yield reading.of(found)
 
