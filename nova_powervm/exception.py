@@ -524,6 +524,26 @@ class DiskUnwritable(PowerVMError):
     message = 'The {what} cannot be written: {reason}.'
 
 
+class DiskNotCleared(PowerVMError):
+    """What deleted disks have left would be on a disk of a guest."""
+
+    code = 'powervm.disk.uncleared'
+    message = (
+        'The {what} cannot be cleared of what deleted disks have left there: '
+        '{reason}.'
+    )
+
+
+class GrowthPutOff(PowerVMError):
+    """A disk is enlarged later, because its guest runs."""
+
+    code = 'powervm.disk.later'
+    message = (
+        'Root disk {name} is enlarged while its guest does not run: the guest '
+        'could read what deleted disks have left there before it is cleared.'
+    )
+
+
 class ReadingCancelled(PowerVMError):
     """A disk is not read any further, because it is to be deleted."""
 

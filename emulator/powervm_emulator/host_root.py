@@ -66,10 +66,14 @@ class _Storage:
 
     :ivar contents: what was written to it; None for nothing.
     :ivar size: of the whole disk in bytes.
+    :ivar vios: uuid of the Virtual I/O Server that has it.
+    :ivar udid: of the disk.
     """
 
     contents: contents_module.Content | None
     size: int
+    vios: str
+    udid: str
 
     def open(self) -> BinaryIO | None:
         """Open what was written, so that it outlives its removal."""
@@ -83,12 +87,16 @@ class _Device:
     :ivar slot: of the adapter that it is on.
     :ivar directory: that of the SCSI device.
     :ivar delete: the file that removes it.
+    :ivar storage: the disk.
+    :ivar filled: when it was filled, in nanoseconds.
     """
 
     name: str
     slot: int
     directory: pathlib.Path
     delete: int
+    storage: _Storage
+    filled: int
     is_stale: bool = False
 
 
@@ -103,7 +111,7 @@ class HostRoot:
     it. As in Linux, ``sys/block/<name>`` and ``sys/bus/vio/devices/3<slot>``
     are links into ``sys/devices/vio``, and a disk is below its adapter there.
     A disk that is not mapped any more leaves its link, and no bytes, and
-    keeps its adapter.
+    keeps its adapter. A virtual disk then has what was written to its device.
 
     ``bin`` has ``mkvterm`` and ``rmvterm`` for the PATH of such programs, once
     it is known where the emulator is served.
@@ -169,6 +177,7 @@ class HostRoot:
         for end, device in self._devices.items():
             if (device.slot, end) not in found and not device.is_stale:
                 device.is_stale = True
+                self._keep_writes(device)
                 # Whoever reads the old one goes on.
                 self._fill(self._root / 'dev' / device.name, None, 0)
         self._settle_files()
@@ -240,6 +249,8 @@ class HostRoot:
                         _Storage(
                             self._contents(vios, mapping),
                             units.to_bytes(capacity),
+                            vios.uuid,
+                            mapping.udid,
                         ),
                     )
 
@@ -265,10 +276,29 @@ class HostRoot:
                 delete = self._watch(
                     directory / 'delete', functools.partial(self._delete, end)
                 )
-                self._devices[end] = _Device(name, slot, directory, delete)
+                self._devices[end] = _Device(
+                    name,
+                    slot,
+                    directory,
+                    delete,
+                    storage,
+                    (self._root / 'dev' / name).stat().st_mtime_ns,
+                )
                 self._describe(directory, name, storage.size)
                 link = self._links / f'scsi-SIBM_3303_NVDISK{end}'
                 link.symlink_to(f'../../{name}')
+
+    def _keep_writes(self, device: _Device) -> None:
+        """Give a virtual disk what was written to its device, if anything."""
+        path, storage = self._root / 'dev' / device.name, device.storage
+        if path.stat().st_mtime_ns == device.filled:
+            return
+        contents = self._host.contents
+        arriving = contents.receive()
+        with path.open('rb') as file:
+            while chunk := file.read(_CHUNK):
+                arriving.write(chunk)
+        contents.keep(storage.vios, storage.udid, arriving.finish())
 
     def _describe(self, directory: pathlib.Path, name: str, size: int) -> None:
         """Show a disk in its SCSI device, and below ``sys/block``."""

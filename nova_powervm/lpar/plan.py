@@ -309,6 +309,7 @@ class _Planner:
             else network_ports.Changes()
         )
         swap = self._swap(power)
+        growth = self._growth()
         restored = self._restoration(power)
         volumes = self._fitted_volumes()
         # In any order: the plan sorts them.
@@ -316,12 +317,14 @@ class _Planner:
             *self._power(
                 lpar,
                 power,
-                needs_stop=bool(document or swap or restored or volumes),
+                needs_stop=bool(
+                    document or swap or growth or restored or volumes
+                ),
                 changes=changes,
             ),
             *_connect(changes.connections),
             *(steps.RemoveAdapter(adapter) for adapter in changes.surplus),
-            *self._growth(),
+            *growth,
             *swap,
             *volumes,
             *(restored or self._checked_disks(lpar, power)),

@@ -64,7 +64,10 @@ _UNIT_ROLES = {
 }
 _ROLES_OF_UNITS = {name: role for role, name in _UNIT_ROLES.items()}
 _UNIT = re.compile(rf'nv([0-9a-f]{{32}})-({"|".join(_ROLES_OF_UNITS)})')
-_OURS = re.compile(r'nv[0-9a-f]{12}([rxsz0-9]|z?\.iso)$')
+_OURS = re.compile(r'nv[0-9a-f]{12}([rxsz0-9]|z?\.iso|g[0-9]+\.iso)$')
+#: The role of the medium that notes the size of a root disk in MiB from which
+#: on it has to be cleared.
+_GROWTH = re.compile(r'g([0-9]+)\.iso')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -198,6 +201,22 @@ def config_drive_name(lpar_uuid: str, *, rescue: bool = False) -> str:
     :param rescue: Whether it is that of its rescue system.
     """
     return stem(lpar_uuid) + (_RESCUE_MEDIUM if rescue else _MEDIUM)
+
+
+def growth_name(lpar_uuid: str, size_mib: int) -> str:
+    """Name the medium that notes that a root disk is being enlarged.
+
+    No guest gets it. It is there while the disk is connected to none.
+
+    :param size_mib: The size of the disk before, in MiB.
+    """
+    return f'{stem(lpar_uuid)}g{size_mib}.iso'
+
+
+def growing_from(name: str) -> int | None:
+    """Return the size in MiB in a name by :func:`growth_name`, or None."""
+    found = _GROWTH.fullmatch(_role_of(name) or '')
+    return int(found[1]) if found else None
 
 
 def is_root_name(name: str) -> bool:

@@ -214,8 +214,9 @@ class Disks(Protocol):
     ) -> stored_disks.Stored:
         """Create a root disk or a rescue disk with the contents of an image.
 
-        Remove a disk that could not be filled. For a root disk, also remove
-        everything that an interrupted build of the LPAR left.
+        Behind the image, it holds nothing that others have left. Remove a disk
+        that could not be filled. For a root disk, also remove everything that
+        an interrupted build of the LPAR left.
 
         :param lpar_uuid: Upper-case PowerVM uuid; the LPAR need not exist.
         :param disk: Its role and size.
@@ -231,6 +232,8 @@ class Disks(Protocol):
         self, lpar_uuid: str, disk: storage.Disk
     ) -> stored_disks.Stored:
         """Create an empty disk; replace what an interrupted build left.
+
+        It holds nothing that others have left.
 
         :param lpar_uuid: As for :meth:`make_root`, which is called first.
         :param disk: Its role and size.
@@ -303,6 +306,7 @@ class Disks(Protocol):
         :param size_gb: The size in GiB that the root disk is to have.
         :raises exception.InsufficientSpace: There is not enough space.
         :raises exception.DiskMissing: The LPAR has no root disk.
+        :raises exception.DiskNotCleared: It would show what others have left.
         """
 
     def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
@@ -314,6 +318,7 @@ class Disks(Protocol):
         :param size_gb: The size in GiB that it is to have.
         :returns: Whether it was smaller.
         :raises exception.DiskMissing: The LPAR has no root disk.
+        :raises exception.GrowthPutOff: The LPAR has to be off.
         """
 
     def swap_fits(self, lpar_uuid: str, swap: storage.Disk | None) -> bool:

@@ -16,6 +16,7 @@ import collections
 import contextlib
 import hashlib
 import threading
+import time
 from collections.abc import Callable
 from collections.abc import Generator
 from collections.abc import Iterator
@@ -36,6 +37,9 @@ LOG = logging.getLogger(__name__)
 #: format, and contain everything that matters of a qcow2 header.
 BEGINNING = 256 * 1024
 _MAX_ATTEMPTS = 2
+#: After so many seconds, a proxy before Glance may have ended a transfer that
+#: waits.
+_MAX_WAIT = 30
 #: Digits of a hash in a message, which Nova cuts after 255 characters.
 _HASH_DIGITS = 16
 #: Verified images to remember; each entry is small.
@@ -76,6 +80,7 @@ class ImageReader:
         _new_hash(described)
         self._beginning: list[bytes] = []
         self._rest: Generator[bytes] | None = None
+        self._expires = 0.0
         #: Whether the whole image was read and verified.
         self.is_verified = False
         #: What the beginning shows.
@@ -87,6 +92,9 @@ class ImageReader:
         :raises exception.ImageUnreadable: The transfer was interrupted.
         :raises exception.ImageDamaged: The size or hash is wrong.
         """
+        if time.monotonic() > self._expires:
+            # To clear a disk may have taken minutes.
+            self.close()
         if self._rest is None:
             self._open()
         return self._read_verified()
@@ -112,6 +120,7 @@ class ImageReader:
             )
             undo.pop_all()
         self._rest = chunks
+        self._expires = time.monotonic() + _MAX_WAIT
         return contents
 
     def _read_verified(self) -> Generator[bytes]:

@@ -165,6 +165,12 @@ class MoveRepairs:
         size_gb = int(instance.system_metadata[GROWTH_KEY])
         try:
             self._disks.grow_root(translation.lpar_of(instance), size_gb)
+        except exception.GrowthPutOff as error:
+            LOG.warning(
+                '%s The next hard reboot of the server does that.',
+                error,
+                instance=instance,
+            )
         except exception.PowerVMError as error:
             LOG.error(
                 'The root disk could not be grown to %(size)d GB, which the '

@@ -457,6 +457,8 @@ class PowerVMTestCase(
                 'rest_connect_timeout': 0,
                 'disk_driver': 'localdisk',
                 'volume_group_name': 'image_pool',
+                # Whole GB of zeros take seconds each.
+                'disk_clear': 'none',
                 'skip_free_provider_reads': SKIP_FREE_READS,
             }
             | options,

@@ -13,7 +13,6 @@
 """Hosts whose nova-compute runs on their management partition."""
 
 import base64
-import types
 
 import fixtures
 
@@ -40,17 +39,7 @@ class LocalHostTestCase(moving.MovingTestCase, pools.PoolTestCase):
         super().setUp()
         self.uploads = images.Uploads(self.glance)
         # Reading and hashing whole GiB of zeros takes seconds each.
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'powervm_emulator.host_root.units',
-                types.SimpleNamespace(to_bytes=lambda size: int(size * GB)),
-            )
-        )
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_powervm.powervm.management_partition.BYTES_PER_GB', GB
-            )
-        )
+        ops_base.make_gigabytes_small(self, GB)
         self._roots = {}
 
     def prepare(self):
@@ -69,7 +58,8 @@ class LocalHostTestCase(moving.MovingTestCase, pools.PoolTestCase):
         )
 
     def configure(self, name, *args, **options):
-        """Configure a host; one with a root logs on by file."""
+        """Configure a host as by default; one with a root logs on by file."""
+        options = {'disk_clear': 'zero'} | options
         root = self._roots.get(name)
         if root and 'rest_username' not in options:
             options |= {

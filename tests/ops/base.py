@@ -77,6 +77,9 @@ VLAN = 100
 PORT = network_ports.Port('port1', 'fa:16:3e:00:00:01', 'pvm_sea', vlan=VLAN)
 PORT2 = network_ports.Port('port2', 'fa:16:3e:00:00:02', 'pvm_sea', vlan=VLAN)
 
+#: As many bytes has a GB where :func:`make_gigabytes_small` was called.
+SMALL_GB = 1 << 20
+
 NAME = 'vm1'
 RUNNING, OFF, FAILED = 'running', 'not activated', 'error'
 #: Seconds that pypowervm waits for a job.
@@ -112,6 +115,16 @@ def managed_by_server(world):
         if not partition.get('management')
     ]
     return world
+
+
+def make_gigabytes_small(test, size=SMALL_GB):
+    """Let a GB of a disk have fewer bytes for a test."""
+    for name, value in {
+        'powervm_emulator.core.units._GB': size,
+        'nova_powervm.powervm.management_partition.BYTES_PER_GB': size,
+        'nova_powervm.powervm.disk.clearing.MIB': size // 1024,
+    }.items():
+        test.enterContext(unittest.mock.patch(name, value))
 
 
 class Placement:
@@ -311,6 +324,8 @@ class HostTestCase(unittest.TestCase):
             server,
             disk_driver=self.disk_driver,
             volume_group='image_pool',
+            # Whole GB of zeros take seconds: tests.ops.test_clearing.
+            disk_clear='none',
             management_root=self.host_root,
         )
         if self.disk_driver == 'ssp':

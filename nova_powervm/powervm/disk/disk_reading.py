@@ -34,7 +34,7 @@ _CANCEL_SECONDS = 60
 _UNDO_TRIES, _UNDO_SECONDS = 3, 1
 
 
-class _Reading:
+class Reading:
     """A reading of a root disk.
 
     :ivar cancelled: Is set to end it.
@@ -70,7 +70,7 @@ class _Stream:
     """The bytes of a disk while nobody cancels the reading."""
 
     def __init__(
-        self, reading: _Reading, stream: disk_interfaces.ByteStream
+        self, reading: Reading, stream: disk_interfaces.ByteStream
     ) -> None:
         self._reading = reading
         self._stream = stream
@@ -96,15 +96,15 @@ class DiskReader:
         self._management = management
         self._mappings = mappings
         self._lock = threading.Lock()
-        self._active: dict[str, _Reading] = {}
+        self._active: dict[str, Reading] = {}
 
     @contextlib.contextmanager
-    def alone(self, lpar_uuid: str) -> Iterator[_Reading]:
+    def alone(self, lpar_uuid: str) -> Iterator[Reading]:
         """Keep others from reading a disk, and from ending the reading.
 
         :raises exception.RestBusy: Another thread reads it.
         """
-        reading = _Reading(lpar_uuid)
+        reading = Reading(lpar_uuid)
         with self._lock:
             if lpar_uuid in self._active:
                 raise _busy(lpar_uuid)

@@ -13,6 +13,7 @@
 """The disk driver ``localdisk``: disks in a volume group of a VIOS."""
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import rest_errors
+from nova_powervm.powervm.disk import clearing
 from nova_powervm.powervm.disk import disk_reading
 from nova_powervm.powervm.disk import group_contents
 from nova_powervm.powervm.disk import media
@@ -69,6 +71,7 @@ class LocalDisk:
         files: disk_interfaces.LocalFiles | None = None,
     ) -> None:
         self._adapter = adapter
+        self._clears = settings.disk_clear
         self._groups = volume_groups.VolumeGroups(
             adapter,
             settings.volume_group or '',
@@ -93,8 +96,22 @@ class LocalDisk:
 
     @property
     def image_formats(self) -> tuple[str, ...]:
-        """Both: the Virtual I/O Server converts qcow2."""
+        """Both: the Virtual I/O Server converts qcow2.
+
+        Only raw ones where an upload has to clear the disk.
+        """
+        if self._way is clearing.Way.UPLOAD:
+            return (image.RAW,)
         return image.FORMATS
+
+    @property
+    def _way(self) -> clearing.Way:
+        """How new disks are cleared of what deleted ones have left."""
+        return clearing.choose_way(
+            self._clears,
+            self._management,
+            is_local=self._adapter.traits.local_api,
+        )
 
     @property
     def pool(self) -> None:
@@ -173,7 +190,10 @@ class LocalDisk:
     ) -> stored_disks.Stored:
         """Create a virtual disk and write an image to it.
 
-        The host converts a qcow2 image (REST element ``FileFormat``).
+        The host converts a qcow2 image (REST element ``FileFormat``). It is
+        unknown what it writes where the image has nothing, so all of the disk
+        is cleared before.
+
         An existing disk was left by an interrupted build. It may be
         incomplete, and mapped to an LPAR that no longer exists, so all storage
         of this LPAR is removed first; for a rescue disk, only that disk.
@@ -191,20 +211,67 @@ class LocalDisk:
                 self.remove(lpar_uuid)
 
         made = self._make(name, disk, contents.disk_format, clear)
-        upload = uploads.Upload(
-            vios=self._groups.vios,
-            name=name,
-            kind=uploads.DISK,
-            size=contents.size,
-            disk=made.udid,
-        )
-        try:
+        with self._discarded(name):
+            is_raw = contents.disk_format == image.RAW
+            self._clear(lpar_uuid, made, contents.size if is_raw else 0)
             with contextlib.closing(source()) as chunks:
-                self._uploads.send(upload, chunks)
+                self._write(made, chunks, contents.size)
+        return stored_disks.Stored(name, made)
+
+    @contextlib.contextmanager
+    def _discarded(self, name: str) -> Iterator[None]:
+        """Delete a new disk if it cannot be filled."""
+        try:
+            yield
         except exception.PowerVMError as error:
             group_contents.discard(self._groups, name, error)
             raise
-        return stored_disks.Stored(name, made)
+
+    def _write(
+        self, disk: pvm_storage.VDisk, chunks: Iterator[bytes], size: int
+    ) -> None:
+        """Upload bytes to a disk, and zeros to its end where that clears it.
+
+        :param size: The number of bytes.
+        """
+        whole = size
+        if self._way is clearing.Way.UPLOAD:
+            whole = max(size, clearing.size_of(disk))
+            chunks = itertools.chain(chunks, clearing.zeros(whole - size))
+        upload = uploads.Upload(
+            vios=self._groups.vios,
+            name=storage.base_name(disk.name),
+            kind=uploads.DISK,
+            size=whole,
+            disk=disk.udid,
+        )
+        self._uploads.send(upload, chunks)
+
+    def _clear(
+        self, lpar_uuid: str, disk: pvm_storage.VDisk, start: int
+    ) -> None:
+        """Clear a new disk from a byte on, unless an upload does it.
+
+        Nobody has it. It is lent to the management partition meanwhile; what
+        a kill leaves there is taken back as after a reading.
+        """
+        if self._way is clearing.Way.DEVICE:
+            with self._reader.alone(lpar_uuid) as reading:
+                self._write_zeros(reading, lpar_uuid, disk, start)
+
+    def _write_zeros(
+        self,
+        reading: disk_reading.Reading,
+        lpar_uuid: str,
+        disk: pvm_storage.VDisk,
+        start: int,
+    ) -> None:
+        if start < clearing.size_of(disk):
+            servers = [self._groups.vios]
+            with self._reader.lent(
+                lpar_uuid, servers, disk, disk.capacity, write=True
+            ) as opened:
+                clearing.write_zeros(opened, start, reading.check)
 
     @rest_errors.retried
     def make_blank(
@@ -218,6 +285,10 @@ class LocalDisk:
         made = self._make(
             name, disk, image.RAW, lambda: self._remove_disk(lpar_uuid, name)
         )
+        with self._discarded(name):
+            self._clear(lpar_uuid, made, 0)
+            if self._way is clearing.Way.UPLOAD:
+                self._write(made, iter(()), 0)
         return stored_disks.Stored(name, made)
 
     @rest_errors.retried
@@ -249,6 +320,8 @@ class LocalDisk:
     @rest_errors.retried
     def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
         """Connect all storage of an LPAR anew; see the protocol."""
+        with self._reader.alone(lpar_uuid) as reading:
+            self._finish_growth(reading, lpar_uuid)
         found = self._elements(lpar_uuid)
         rescue_order.reconnect(
             self._mappings, found, lpar_uuid, rescued=rescued
@@ -277,10 +350,13 @@ class LocalDisk:
 
         :raises exception.InsufficientSpace: There is too little.
         :raises exception.DiskMissing: There is no such disk.
+        :raises exception.DiskNotCleared: Its end could not be cleared.
         """
         group = self._groups.read()
         root = group_contents.find_root(group, lpar_uuid)
         if storage.is_smaller(root.capacity, size_gb):
+            if self._way is clearing.Way.UPLOAD:
+                raise clearing.refuse_growth(storage.base_name(root.name))
             storage.check_free(
                 self._groups,
                 group.available_size,
@@ -292,15 +368,59 @@ class LocalDisk:
     def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
         """Enlarge the virtual disk of an LPAR's root disk if it is smaller.
 
+        Where its end has to be cleared, nobody has the disk meanwhile, and a
+        medium notes where its end begins. Whoever finds the disk connected to
+        nobody clears the end, and then connects it, also after a kill.
+
         :raises exception.DiskMissing: There is no such disk.
         :raises exception.RestError: There is no space.
+        :raises exception.GrowthPutOff: The LPAR is not off.
+        :raises exception.DiskNotCleared: Its end cannot be cleared.
         """
         root = group_contents.find_root(self._groups.read(), lpar_uuid)
         if not storage.is_smaller(root.capacity, size_gb):
             return False
-        group = self._groups.change(group_contents.growth(lpar_uuid, size_gb))
-        self._made(group, storage.base_name(root.name), size_gb)
+        if self._way is clearing.Way.UPLOAD:
+            raise clearing.refuse_growth(storage.base_name(root.name))
+        if self._way is clearing.Way.NONE:
+            self._enlarge_root(lpar_uuid, size_gb)
+            return True
+        with self._reader.alone(lpar_uuid) as reading:
+            if not self._is_off(lpar_uuid):
+                raise exception.GrowthPutOff(name=storage.base_name(root.name))
+            self._return_root(reading, lpar_uuid)
+            self._find_readable(lpar_uuid, is_off=True)
+            with self._returned(reading, lpar_uuid, root):
+                self._media.make_note(
+                    storage.growth_name(lpar_uuid, clearing.size_in_mib(root))
+                )
+                self._enlarge_root(lpar_uuid, size_gb)
         return True
+
+    def _enlarge_root(self, lpar_uuid: str, size_gb: float) -> None:
+        group = self._groups.change(group_contents.growth(lpar_uuid, size_gb))
+        root = group_contents.find_root(group, lpar_uuid)
+        self._made(group, storage.base_name(root.name), size_gb)
+
+    def _finish_growth(
+        self, reading: disk_reading.Reading, lpar_uuid: str
+    ) -> None:
+        """Clear the end of a root disk that was being enlarged, if it was.
+
+        :raises exception.DiskNotCleared: It cannot be cleared any more.
+        """
+        notes = self._media.find_notes(lpar_uuid)
+        if not notes:
+            return
+        root = group_contents.find_root(self._groups.read(), lpar_uuid)
+        if self._way is clearing.Way.UPLOAD:
+            raise clearing.refuse_growth(storage.base_name(root.name))
+        if self._way is clearing.Way.DEVICE:
+            start = min(notes.values())
+            self._write_zeros(reading, lpar_uuid, root, start * clearing.MIB)
+        self._groups.change_all(
+            group_contents.removal(lambda name: name in notes)
+        )
 
     @rest_errors.retried
     def swap_fits(self, lpar_uuid: str, swap: storage.Disk | None) -> bool:
@@ -325,7 +445,11 @@ class LocalDisk:
         group = self._groups.read()
         found = group_contents.find(group, name)
         size_gb = volume_groups.rounded(group, swap.size_gb) if swap else 0
-        if found and not storage.is_same_size(found.capacity, size_gb):
+        # One that is not connected may not have been cleared.
+        if found and not (
+            storage.is_same_size(found.capacity, size_gb)
+            and name in self.attached(lpar_uuid)
+        ):
             LOG.info('Deleting %s of %g GB.', name, found.capacity)
             self._remove_disk(lpar_uuid, name)
             found = None
@@ -411,32 +535,47 @@ class LocalDisk:
             self._management.check(lpar_uuid)
             is_off = self._is_off(lpar_uuid)
             if is_off:
-                self._return_root(lpar_uuid)
+                self._return_root(reading, lpar_uuid)
             root, found = self._find_readable(lpar_uuid, is_off=is_off)
             opened = (
                 self._management.opened_local(found.path, root.capacity)
                 if self._is_local
-                else self._lent(lpar_uuid, root)
+                else self._lent(reading, lpar_uuid, root)
             )
             with opened as disk:
                 yield reading.of(disk)
 
     @contextlib.contextmanager
     def _lent(
-        self, lpar_uuid: str, root: pvm_storage.VDisk
+        self,
+        reading: disk_reading.Reading,
+        lpar_uuid: str,
+        root: pvm_storage.VDisk,
     ) -> Iterator[management_partition.OpenDisk]:
         """Take a disk from its LPAR while it is read."""
-        vios, name = self._groups.vios, storage.base_name(root.name)
+        servers = [self._groups.vios]
+        with (
+            self._returned(reading, lpar_uuid, root),
+            self._reader.lent(lpar_uuid, servers, root, root.capacity) as disk,
+        ):
+            yield disk
+
+    @contextlib.contextmanager
+    def _returned(
+        self,
+        reading: disk_reading.Reading,
+        lpar_uuid: str,
+        root: pvm_storage.VDisk,
+    ) -> Iterator[None]:
+        """Take a disk from its LPAR, and connect it again at the end."""
+        name = storage.base_name(root.name)
         with disk_reading.undone(
             f'The root disk {name} stays disconnected from LPAR {lpar_uuid} '
             'until Nova starts it',
-            lambda: self._return_root(lpar_uuid),
+            lambda: self._return_root(reading, lpar_uuid),
         ):
             self._mappings.detach(lpar_uuid, name)
-            with self._reader.lent(
-                lpar_uuid, [vios], root, root.capacity
-            ) as disk:
-                yield disk
+            yield
 
     @rest_errors.retried
     def _is_off(self, lpar_uuid: str) -> bool:
@@ -446,8 +585,8 @@ class LocalDisk:
 
     def end_read(self, lpar_uuid: str) -> bool:
         """Undo what an interrupted reading left; see the protocol."""
-        with self._reader.alone(lpar_uuid):
-            was_away = self._return_root(lpar_uuid)
+        with self._reader.alone(lpar_uuid) as reading:
+            was_away = self._return_root(reading, lpar_uuid)
         if was_away:
             LOG.warning(
                 'The root disk of LPAR %s was not connected to it, and is '
@@ -456,11 +595,14 @@ class LocalDisk:
             )
         return was_away
 
-    def _return_root(self, lpar_uuid: str) -> bool:
+    def _return_root(
+        self, reading: disk_reading.Reading, lpar_uuid: str
+    ) -> bool:
         """Connect the root disk to its LPAR, if nothing or a reader has it.
 
         :returns: Whether it was not connected.
         :raises exception.RestBusy: The Virtual I/O Server does not run.
+        :raises exception.DiskNotCleared: See :meth:`_finish_growth`.
         """
         names = [storage.disk_name(lpar_uuid, role) for role in storage.ROOTS]
         vios = self._groups.vios
@@ -473,6 +615,7 @@ class LocalDisk:
                 reason=f'Virtual I/O Server {found.server} is not running',
             )
         self._mappings.take_back(lpar_uuid)
+        self._finish_growth(reading, lpar_uuid)
         root = group_contents.find_root(self._groups.read(), lpar_uuid)
         self._mappings.attach(vios, lpar_uuid, [root])
         return True

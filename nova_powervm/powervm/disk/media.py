@@ -32,6 +32,8 @@ LOG = logging.getLogger(__name__)
 
 _REPOSITORY_NAME = 'vopt'
 _CHUNK = 64 * 1024
+#: The contents of a medium that nobody reads: one block.
+_NOTE = bytes(2048)
 
 
 class MediaRepository:
@@ -132,6 +134,29 @@ class MediaRepository:
         :raises exception.RestBusy: Another try may succeed.
         """
         name = storage.config_drive_name(lpar_uuid, rescue=rescue)
+        self._send(name, iso)
+        medium = pvm_storage.VOptMedia.bld_ref(self._adapter, name)
+        return stored_disks.Stored(name, medium)
+
+    def make_note(self, name: str) -> None:
+        """Create a medium that says something by its name only.
+
+        :raises exception.RestBusy: Another try may succeed.
+        """
+        self._send(name, _NOTE)
+
+    def find_notes(self, lpar_uuid: str) -> dict[str, int]:
+        """Return the media that say from which MiB an LPAR's disk grows."""
+        return {
+            medium.name: size
+            for group in self._groups.all()
+            for repository in group.vmedia_repos
+            for medium in repository.optical_media
+            if storage.belongs_to(medium.name, lpar_uuid)
+            and (size := storage.growing_from(medium.name)) is not None
+        }
+
+    def _send(self, name: str, iso: bytes) -> None:
         self._ensure_repository()
         upload = uploads.Upload(
             vios=self._groups.vios,
@@ -151,8 +176,6 @@ class MediaRepository:
             if isinstance(error, exception.RestError):
                 raise exception.RestBusy(**error.fields) from error
             raise
-        medium = pvm_storage.VOptMedia.bld_ref(self._adapter, name)
-        return stored_disks.Stored(name, medium)
 
     def _ensure_repository(self) -> None:
         """Create the repository unless it exists.

@@ -355,7 +355,7 @@ class StepsTest(unittest.TestCase):
             {'grow_root_gb': 20},
             {},
             """
-            hard reboot: grow restart | . | . | . | . |\
+            hard reboot: stop grow start | . | . | . | . |\
  keep write map grow start
             """,
         ],
