@@ -66,8 +66,8 @@ _ID_CHARACTERS = 32
 _IDENTITIES = 'scsi', 'wwn'
 _CURE = (
     'On the management partition, LVM, mdadm, multipath and automounters must '
-    'leave the disks of servers alone: see "Images of servers" in the guide '
-    'of the administrator'
+    'leave the disks of servers alone: see "Disks of servers on the NovaLink '
+    'partition" in the documentation'
 )
 
 
