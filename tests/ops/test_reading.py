@@ -309,7 +309,7 @@ class LentMixin(CommonMixin):
         self.planted.remove()
         self.assert_returned()
 
-    def test_other_disk_with_identity_is_refused_and_not_deleted(self):
+    def test_disk_that_shares_identity_is_refused_and_not_deleted(self):
         """Have two disks that say they are this one.
 
         The first link was read, whichever disk it led to, and both devices
