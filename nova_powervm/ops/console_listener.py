@@ -21,8 +21,12 @@ console is a path that only Nova knows.
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import ipaddress
+import math
 import re
+import resource
+import socket
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Coroutine
@@ -42,6 +46,12 @@ _UNAVAILABLE = b'HTTP/1.1 503 Service Unavailable\r\n\r\n'
 _END = b'\r\n\r\n'
 _REQUEST = re.compile(rb'CONNECT (?P<path>\S+) HTTP/1\.[01]\r\n')
 _CHUNK = 1 << 16
+#: Connections that the kernel keeps until they are accepted.
+_BACKLOG = 128
+#: Seconds until the next try, if none could be accepted.
+_RETRY_SECONDS = 1
+#: Seconds between two lines of the log with one cause.
+_LOG_SECONDS = 60
 
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 #: Returns a context that is connected with the terminal of a path.
@@ -54,28 +64,83 @@ class UnknownPath(Exception):
     """No console has the path that a client has sent."""
 
 
+class TooManyViewers(exception.ConsoleUnavailable):
+    """A console, or all of them, have as many viewers as they may have."""
+
+
+def _share(part: int, most: int) -> int:
+    """Return a part of the file descriptors that this process may open.
+
+    :param part: 8 for an eighth.
+    :param most: What is enough.
+    """
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        return most
+    return max(1, min(most, descriptors // part))
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
     """What clients may cost; times are in seconds.
 
+    A viewer takes two file descriptors, one that waits takes one, and a
+    command some for a moment: together less than half of what this process,
+    which is nova-compute, may open.
+
     :param entry: After Nova has asked for the console, for new clients.
     :param request: For sending the path.
     :param silence: Without a byte in either direction.
-    :param closing: For reading the last bytes that were sent.
     :param idle: Until a terminal without clients is closed.
     :param command: For opening or closing a terminal.
-    :param waiting: Clients that have not sent a path.
     :param viewers: Clients of one console.
+    :param viewers_of_all: Clients of all consoles together.
+    :param waiting: Clients that have not sent a path.
+    :param commands: Commands that run at the same time.
     """
 
     entry: float = 60
     request: float = 10
     silence: float = 3600
-    closing: float = 5
     idle: float = 300
     command: float = 60
-    waiting: int = 64
     viewers: int = 16
+    viewers_of_all: int = dataclasses.field(
+        default_factory=functools.partial(_share, 8, 256)
+    )
+    waiting: int = dataclasses.field(
+        default_factory=functools.partial(_share, 16, 64)
+    )
+    commands: int = dataclasses.field(
+        default_factory=functools.partial(_share, 64, 16)
+    )
+
+
+class Seldom:
+    """Keeps what repeats from filling the log."""
+
+    def __init__(self) -> None:
+        self._seen: dict[object, tuple[float, int]] = {}
+
+    def count(self, cause: object) -> int:
+        """Count what has happened, in a coroutine or callback of the loop.
+
+        :param cause: One of a few.
+        :returns: How often it has happened since it was last to be logged;
+            0 if it is not to be logged now.
+        """
+        now = asyncio.get_running_loop().time()
+        logged, more = self._seen.get(cause, (-math.inf, 0))
+        is_due = now - logged >= _LOG_SECONDS
+        self._seen[cause] = (now, 0) if is_due else (logged, more + 1)
+        return more + 1 if is_due else 0
+
+    def warn(self, cause: object, text: str, *values: object) -> None:
+        """Log a warning, if it is due, with how often it has happened."""
+        if times := self.count(cause):
+            LOG.warning(
+                '%s (%d since the last such line)', text % values, times
+            )
 
 
 class Listener:
@@ -89,6 +154,7 @@ class Listener:
         ConsoleUnavailable.
     :param allowed: The networks of clients; if empty, all.
     :param limits: What clients may cost.
+    :param seldom: Keeps clients from filling the log.
     """
 
     def __init__(
@@ -96,11 +162,13 @@ class Listener:
         enter: Enter,
         allowed: Collection[options.Network],
         limits: Limits,
+        seldom: Seldom,
     ) -> None:
         self._enter = enter
         self._allowed = allowed
         self._limits = limits
-        self._server: asyncio.Server | None = None
+        self._seldom = seldom
+        self._accepting: asyncio.Task[None] | None = None
         self._clients: set[asyncio.Task[None]] = set()
         # In the order of their arrival.
         self._waiting: dict[asyncio.StreamWriter, None] = {}
@@ -110,28 +178,62 @@ class Listener:
 
         :raises OSError: The address or port is not available.
         """
-        if self._server is None:
-            self._server = await asyncio.start_server(
-                self._accept, host, port, limit=_CHUNK
+        if self._accepting is None:
+            loop = asyncio.get_running_loop()
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            family, _, _, _, address = found[0]
+            listening = socket.create_server(
+                address, family=family, backlog=_BACKLOG
             )
+            listening.setblocking(False)
+            self._accepting = asyncio.create_task(self._accept_all(listening))
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Stop listening, and let all clients go."""
-        if self._server is not None:
-            self._server.close()
-        for client in self._clients:
-            client.cancel()
+        if self._accepting is not None:
+            ending = (self._accepting, *self._clients)
+            for task in ending:
+                task.cancel()
+            await asyncio.gather(*ending, return_exceptions=True)
 
-    def _accept(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _accept_all(self, listening: socket.socket) -> None:
+        """Accept clients one by one, for ever.
+
+        The servers of asyncio accept many before they are told of the first,
+        and log each failure without a bound.
+        """
+        with listening:
+            while True:
+                try:
+                    await self._accept_one(listening)
+                except ConnectionError:
+                    # It is gone already; a pause would be at its command.
+                    await asyncio.sleep(0)
+                except Exception as error:
+                    self._seldom.warn(
+                        'accept',
+                        'No viewer of a console can connect: %s. If '
+                        'nova-compute lacks file descriptors, raise '
+                        'LimitNOFILE= in its unit',
+                        error,
+                    )
+                    await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _accept_one(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        connection, _ = await loop.sock_accept(listening)
+        self._admit(
+            await asyncio.open_connection(sock=connection, limit=_CHUNK)
+        )
+
+    def _admit(self, client: Streams) -> None:
         """Serve a client; the one that has waited longest may have to go."""
-        self._waiting[writer] = None
+        self._waiting[client[1]] = None
         if len(self._waiting) > self._limits.waiting:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
-            self._end(oldest, _UNAVAILABLE)
-        task = asyncio.create_task(self._serve((reader, writer)))
+            _end(oldest, _UNAVAILABLE)
+        task = asyncio.create_task(self._serve(client))
         self._clients.add(task)
         task.add_done_callback(self._clients.discard)
 
@@ -147,16 +249,19 @@ class Listener:
             LOG.debug('A client without a valid path is refused.')
             answer = _FORBIDDEN
         except exception.PowerVMError as error:
-            LOG.warning('A client has to do without its console: %s', error)
+            self._seldom.warn(
+                type(error),
+                'A client has to do without its console: %s',
+                error,
+            )
         except (OSError, asyncio.CancelledError):
             # It is gone, or it has to go.
             pass
+        except Exception as error:
+            if self._seldom.count(type(error)):
+                LOG.exception('A viewer of a console was let go by a bug.')
         finally:
-            self._end(client[1], answer)
-
-    def _end(self, writer: asyncio.StreamWriter, answer: bytes) -> None:
-        writer.write(answer)
-        close(writer, self._limits.closing)
+            _end(client[1], answer)
 
     async def _read_path(self, client: Streams) -> str:
         """Return the path that an allowed client asks for.
@@ -227,7 +332,16 @@ async def _until_first(*pumps: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def close(writer: asyncio.StreamWriter, seconds: float) -> None:
-    """Close a connection; give the other side some seconds for the rest."""
-    writer.close()
-    asyncio.get_running_loop().call_later(seconds, writer.transport.abort)
+def _end(writer: asyncio.StreamWriter, answer: bytes) -> None:
+    writer.write(answer)
+    close(writer)
+
+
+def close(writer: asyncio.StreamWriter) -> None:
+    """Close a connection at once.
+
+    The kernel sends what it has taken, and it takes an answer. More is not
+    waited for: a side that reads nothing would keep a file descriptor that
+    nobody counts any more.
+    """
+    writer.transport.abort()

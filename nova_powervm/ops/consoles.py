@@ -13,6 +13,7 @@
 """The consoles of LPARs: their terminals, their paths and their clients."""
 
 import asyncio
+import collections
 import contextlib
 import dataclasses
 import math
@@ -104,8 +105,11 @@ class Consoles:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._consoles: dict[str, _Console] = {}
         self._starting = asyncio.Lock()
+        self._seldom = console_listener.Seldom()
+        self._viewers = _Viewers(self._limits, self._seldom)
+        self._commands = asyncio.Semaphore(self._limits.commands)
         self._listener = console_listener.Listener(
-            self._enter, address.allowed, self._limits
+            self._enter, address.allowed, self._limits, self._seldom
         )
 
     def open(self, lpar_uuid: str, path: str) -> str:
@@ -155,6 +159,7 @@ class Consoles:
                 )
             if self._loop is None:
                 self._loop = self._new_loop()
+                self._loop.set_exception_handler(self._note_error)
                 threading.Thread(
                     target=_run,
                     args=(self._loop,),
@@ -167,12 +172,28 @@ class Consoles:
     async def _open(self, lpar_uuid: str, path: str) -> str:
         await self._listen(lpar_uuid)
         console = self._consoles.setdefault(
-            lpar_uuid,
-            _Console(lpar_uuid, path, self._terminals, self._limits),
+            lpar_uuid, self._console(lpar_uuid, path)
         )
         await console.open()
         console.admit()
         return console.path
+
+    def _console(self, lpar_uuid: str, path: str = '') -> '_Console':
+        return _Console(
+            lpar_uuid,
+            path,
+            self._terminals,
+            self._limits,
+            self._viewers,
+            self._commands,
+        )
+
+    def _note_error(
+        self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]
+    ) -> None:
+        """Log an error that nobody handles, but not again and again."""
+        if self._seldom.count(context['message']):
+            loop.default_exception_handler(context)
 
     async def _listen(self, lpar_uuid: str) -> None:
         host, port = self.address.host, self.address.port
@@ -191,12 +212,12 @@ class Consoles:
         console = self._consoles.pop(lpar_uuid, None)
         if console is None:
             # An earlier process may have left its terminal open.
-            console = _Console(lpar_uuid, '', self._terminals, self._limits)
+            console = self._console(lpar_uuid)
             console.is_open = True
         await console.end()
 
     async def _stop(self) -> None:
-        self._listener.stop()
+        await self._listener.stop()
         await asyncio.gather(
             *(
                 console.end()
@@ -217,6 +238,67 @@ class Consoles:
             yield terminal
 
 
+class _Viewers:
+    """The viewers of all consoles together, of whom only some can stay."""
+
+    def __init__(
+        self, limits: Limits, seldom: console_listener.Seldom
+    ) -> None:
+        self._limits = limits
+        self._seldom = seldom
+        # The LPARs that they view, in the order of their arrival.
+        self._lpars: dict[asyncio.Task[Any], str] = {}
+
+    def add(self, viewer: asyncio.Task[Any], lpar_uuid: str) -> None:
+        """Let a viewer in, if need be in place of another one.
+
+        :raises console_listener.TooManyViewers: It has to stay outside.
+        """
+        counts = collections.Counter(self._lpars.values())
+        if counts[lpar_uuid] >= self._limits.viewers:
+            raise console_listener.TooManyViewers(
+                lpar_uuid=lpar_uuid,
+                reason=f'it has {self._limits.viewers} viewers already',
+            )
+        if len(self._lpars) >= self._limits.viewers_of_all:
+            self._make_room(counts, lpar_uuid)
+        self._lpars[viewer] = lpar_uuid
+
+    def discard(self, viewer: asyncio.Task[Any]) -> None:
+        """Forget a viewer that has gone."""
+        self._lpars.pop(viewer, None)
+
+    def _make_room(
+        self, counts: collections.Counter[str], lpar_uuid: str
+    ) -> None:
+        """Let a viewer of the console go that has most.
+
+        So a tenant with many viewers, or consoles, takes none from a console
+        that has fewer.
+        """
+        most = max(counts.values())
+        if counts[lpar_uuid] >= most:
+            raise console_listener.TooManyViewers(
+                lpar_uuid=lpar_uuid,
+                reason=f'all consoles of the host have '
+                f'{self._limits.viewers_of_all} viewers together, and this '
+                'one has as many as any other',
+            )
+        first, busiest = next(
+            item for item in self._lpars.items() if counts[item[1]] == most
+        )
+        del self._lpars[first]
+        first.cancel()
+        self._seldom.warn(
+            'crowd',
+            'A viewer of LPAR %s has to go, which has %d of the %d viewers '
+            'that nova-compute admits. LimitNOFILE= in its unit admits more',
+            busiest,
+            most,
+            self._limits.viewers_of_all,
+        )
+
+
 class _Console:
     """One console; all of it belongs to the loop.
 
@@ -224,7 +306,13 @@ class _Console:
     """
 
     def __init__(
-        self, lpar_uuid: str, path: str, terminals: Terminals, limits: Limits
+        self,
+        lpar_uuid: str,
+        path: str,
+        terminals: Terminals,
+        limits: Limits,
+        viewers: _Viewers,
+        commands: asyncio.Semaphore,
     ) -> None:
         self.path = path
         self.is_open = False
@@ -232,6 +320,9 @@ class _Console:
         self._lpar_uuid = lpar_uuid
         self._terminals = terminals
         self._limits = limits
+        self._viewers = viewers
+        # Those of all consoles, each of which has file descriptors.
+        self._commands = commands
         self._clients: set[asyncio.Task[Any]] = set()
         # One command at a time, so that none finds what another one leaves.
         self._command = asyncio.Lock()
@@ -277,21 +368,18 @@ class _Console:
     @contextlib.asynccontextmanager
     async def viewed(self) -> AsyncIterator[console_listener.Streams]:
         """Connect the current task with the terminal."""
-        if len(self._clients) >= self._limits.viewers:
-            raise exception.ConsoleUnavailable(
-                lpar_uuid=self._lpar_uuid,
-                reason=f'it has {self._limits.viewers} viewers already',
-            )
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - for mypy
+        self._viewers.add(task, self._lpar_uuid)
         self._clients.add(task)
         try:
             streams = await self._connect()
             try:
                 yield streams
             finally:
-                console_listener.close(streams[1], self._limits.closing)
+                console_listener.close(streams[1])
         finally:
+            self._viewers.discard(task)
             self._clients.discard(task)
             self._rest()
 
@@ -348,7 +436,7 @@ class _Console:
 
     async def _run_open(self) -> int:
         async with self._command:
-            port = await _in_thread(self._terminals.open, self._lpar_uuid)
+            port = await self._run(self._terminals.open)
             self.is_open = True
             return port
 
@@ -356,8 +444,15 @@ class _Console:
         async with self._command:
             # A client may have come meanwhile, or another command.
             if self.is_open and not self._clients:
-                await _in_thread(self._terminals.close, self._lpar_uuid)
+                await self._run(self._terminals.close)
                 self.is_open = False
+
+    async def _run(self, function: Callable[[str], _R]) -> _R:
+        """Run a command when it is its turn; a stuck one lets others run."""
+        async with self._commands:
+            done = _in_thread(function, self._lpar_uuid)
+            await asyncio.wait([done], timeout=self._limits.command)
+        return await done
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

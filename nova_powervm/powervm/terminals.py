@@ -105,6 +105,12 @@ def _translated(lpar_uuid: str) -> Iterator[None]:
             reason=f'the command {error.filename} is not in the PATH of '
             'nova-compute. It belongs to NovaLink',
         ) from error
+    except OSError as error:
+        # Such as a lack of file descriptors or processes.
+        raise exception.ConsoleUnavailable(
+            lpar_uuid=lpar_uuid,
+            reason=f'nova-compute cannot run mkvterm ({error.strerror})',
+        ) from error
     except exception.RestError as error:
         below = error.__cause__
         if isinstance(below, pvm.HttpNotFound):

@@ -14,6 +14,7 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
 import ipaddress
 import os
@@ -26,6 +27,7 @@ import unittest.mock
 
 import ddt
 from oslo_log import log as logging
+from pypowervm.tasks import vterm
 
 from nova_powervm import exception
 from nova_powervm.ops import consoles
@@ -176,6 +178,15 @@ class TerminalTest(ConsoleTestCase):
         with unittest.mock.patch.dict(os.environ, PATH='/nowhere'):
             self.refused('mkvterm', 'PATH')
 
+    def test_terminal_is_refused_without_file_descriptor(self):
+        """The viewer was let go, and nothing said why."""
+        with unittest.mock.patch.object(
+            vterm.subprocess,
+            'Popen',
+            side_effect=OSError(errno.EMFILE, 'Too many open files'),
+        ):
+            self.refused('cannot run mkvterm (Too many open files)')
+
     def test_terminal_is_refused_with_password(self):
         self.adapter.session.use_file_auth = False
         self.addCleanup(setattr, self.adapter.session, 'use_file_auth', True)
@@ -219,8 +230,9 @@ class ListenerTest(ConsoleTestCase):
 
     def has_only_listener(self):
         """Return whether nothing is left of clients, also in memory."""
-        self.loop.skip(consoles.Limits().closing)
-        if self.costs() != (0, 0, 1):
+        self.loop.skip(consoles.Limits().request)
+        # The task accepts clients.
+        if self.costs() != (0, 1, 1):
             return False
         gc.collect()
         return not self.loop._transports
