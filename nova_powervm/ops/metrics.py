@@ -14,6 +14,7 @@
 
 import collections
 import os
+import tempfile
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -59,19 +60,32 @@ def format_text(families: Sequence[Metric]) -> str:
 def write(path: str, families: Sequence[Metric]) -> None:
     """Write metrics into a file that everybody can read.
 
-    A reader finds the old file or the new one, and no part of one.
+    A reader finds the old file or the new one, and no part of one. The new
+    one has a name that nobody can foresee: whoever scrapes may own the
+    directory, and put a link there.
 
     :raises OSError: The file can't be written; the old one is still there.
     """
-    # The textfile collector of the node exporter reads *.prom only.
-    new = f'{path}.new'
     try:
-        prometheus_client.write_to_textfile(new, _Families(families))
-        os.chmod(new, _MODE)
-        os.replace(new, path)
+        _replace(path, format_text(families))
     except OSError as error:
         # The operator did not choose the name of the new file.
         raise OSError(error.errno, error.strerror, path) from error
+
+
+def _replace(path: str, text: str) -> None:
+    # The textfile collector of the node exporter reads *.prom only.
+    descriptor, new = tempfile.mkstemp(
+        prefix=os.path.basename(path), dir=os.path.dirname(path) or '.'
+    )
+    try:
+        with open(descriptor, 'w', encoding='utf-8') as stream:
+            os.fchmod(descriptor, _MODE)
+            stream.write(text)
+        os.replace(new, path)
+    except OSError:
+        os.unlink(new)
+        raise
 
 
 def make_family(

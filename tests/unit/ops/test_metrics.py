@@ -13,11 +13,14 @@
 """The metrics of slots, and the file that has them."""
 
 import dataclasses
+import errno
 import os
 import pathlib
 import stat
 import tempfile
+import threading
 import unittest
+import unittest.mock
 
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
@@ -160,10 +163,27 @@ class WrittenMetricsTest(unittest.TestCase):
 
     def test_failed_write_keeps_the_file_and_names_it(self):
         metrics.write(str(self.path), [self.family(3)])
-        new = self.path.with_name('powervm.prom.new')
-        new.mkdir()
-        with self.assertRaises(OSError) as caught:
+        with (
+            unittest.mock.patch.object(
+                metrics.os, 'replace', side_effect=OSError(errno.EIO, 'broken')
+            ),
+            self.assertRaises(OSError) as caught,
+        ):
             metrics.write(str(self.path), [self.family(4)])
         self.assertEqual(str(self.path), caught.exception.filename)
         self.assertIn(' 3.0', self.path.read_text())
-        self.assertEqual({self.path, new}, {*self.path.parent.iterdir()})
+        self.assertEqual([self.path], [*self.path.parent.iterdir()])
+
+    def test_links_in_the_directory_lead_to_no_other_file(self):
+        """The owner of the directory had any file of nova's overwritten."""
+        secret = self.path.with_name('secret')
+        secret.write_text('of nova')
+        secret.chmod(0o600)
+        new = f'{self.path}.new'
+        for name in (new, f'{new}.{os.getpid()}.{threading.get_ident()}'):
+            os.symlink(secret, name)
+        os.symlink(secret, self.path)
+        metrics.write(str(self.path), [self.family(3)])
+        self.assertFalse(self.path.is_symlink())
+        self.assertEqual('of nova', secret.read_text())
+        self.assertEqual(0o600, stat.S_IMODE(secret.stat().st_mode))
