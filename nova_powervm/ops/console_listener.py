@@ -135,13 +135,6 @@ class Seldom:
         self._seen[cause] = (now, 0) if is_due else (logged, more + 1)
         return more + 1 if is_due else 0
 
-    def warn(self, cause: object, text: str, *values: object) -> None:
-        """Log a warning, if it is due, with how often it has happened."""
-        if times := self.count(cause):
-            LOG.warning(
-                '%s (%d since the last such line)', text % values, times
-            )
-
 
 class Listener:
     """Listens for clients on one address.
@@ -210,13 +203,15 @@ class Listener:
                     # It is gone already; a pause would be at its command.
                     await asyncio.sleep(0)
                 except Exception as error:
-                    self._seldom.warn(
-                        'accept',
-                        'No viewer of a console can connect: %s. If '
-                        'nova-compute lacks file descriptors, raise '
-                        'LimitNOFILE= in its unit',
-                        error,
-                    )
+                    if times := self._seldom.count('accept'):
+                        LOG.warning(
+                            'No viewer of a console can connect: %s. If '
+                            'nova-compute lacks file descriptors, raise '
+                            'LimitNOFILE= in its unit (%d times since the '
+                            'last such line).',
+                            error,
+                            times,
+                        )
                     await asyncio.sleep(_RETRY_SECONDS)
 
     async def _accept_one(self, listening: socket.socket) -> None:
@@ -249,11 +244,13 @@ class Listener:
             LOG.debug('A client without a valid path is refused.')
             answer = _FORBIDDEN
         except exception.PowerVMError as error:
-            self._seldom.warn(
-                type(error),
-                'A client has to do without its console: %s',
-                error,
-            )
+            if times := self._seldom.count(type(error)):
+                LOG.warning(
+                    'A client has to do without its console: %s (%d times '
+                    'since the last such line)',
+                    error,
+                    times,
+                )
         except (OSError, asyncio.CancelledError):
             # It is gone, or it has to go.
             pass

@@ -289,14 +289,19 @@ class _Viewers:
         )
         del self._lpars[first]
         first.cancel()
-        self._seldom.warn(
-            'crowd',
-            'A viewer of LPAR %s has to go, which has %d of the %d viewers '
-            'that nova-compute admits. LimitNOFILE= in its unit admits more',
-            busiest,
-            most,
-            self._limits.viewers_of_all,
-        )
+        if times := self._seldom.count('crowd'):
+            LOG.warning(
+                'A viewer of LPAR %(lpar_uuid)s has to go, which has %(most)d '
+                'of the %(all)d viewers that nova-compute admits. '
+                'LimitNOFILE= in its unit admits more (%(times)d times since '
+                'the last such line).',
+                {
+                    'lpar_uuid': busiest,
+                    'most': most,
+                    'all': self._limits.viewers_of_all,
+                    'times': times,
+                },
+            )
 
 
 class _Console:

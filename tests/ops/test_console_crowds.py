@@ -284,8 +284,8 @@ class RoomTest(RoomTestCase):
             self.loop.skip(61)
             self.view('one')
         self.assertIn('have 4 viewers together', line)
-        self.assertIn('(1 since the last such line)', line)
-        self.assertIn('(20 since the last such line)', logged.output[-1])
+        self.assertIn('(1 times since the last such line)', line)
+        self.assertIn('(20 times since the last such line)', logged.output[-1])
         self.assertEqual(2, len(logged.output))
 
     def test_unexpected_errors_are_logged_once_a_minute(self):
@@ -327,7 +327,7 @@ class Counted(console_process.Terminals):
 
 
 class CommandTest(unittest.TestCase):
-    def test_few_commands_run_at_the_same_time(self):
+    def test_commands_of_many_consoles_take_turns(self):
         """Each console had one, with some descriptors, at once."""
         terminals = Counted(1)
         opened = consoles.Consoles(
