@@ -17,15 +17,15 @@
 All commands in the console blocks of ``doc/source/admin/life-of-a-card.rst``
 are run, word for word and in their order, on a host with the inventory file of
 that page. Each line of output that the page shows has to be there. The options
-of ``nova-powervm-clean`` and the command that shuts down its partition are
-those of the example in ``doc/source/admin/cleaning.rst``. The exit status is 1
+of ``nova-powervm-clean`` and the report of its partition are those of the
+example in ``doc/source/admin/cleaning.rst``. The exit status is 1
 if anything differs.
 """
 
 import configparser
 import contextlib
-import json
 import re
+import secrets
 import shlex
 import sys
 import threading
@@ -49,6 +49,7 @@ U={url}/control/v1
 """
 #: Where the pages have the program, and where it is in this project.
 _PROGRAM = '/opt/nova/bin/python3 /etc/nova/clean-slot'
+_KEY = '/etc/nova/clean-key'
 _SAMPLE = pages.ROOT / 'etc' / 'nova' / 'clean-slot.sample'
 #: A command that fails, by its output.
 _FAILURE = 'Error creating server'
@@ -84,9 +85,9 @@ class Life:
 
     @contextlib.contextmanager
     def _other_terminal(self):
-        """Shut the cleaning partition down once it runs, as the page says."""
+        """Report for the cleaning partition once it runs, as the page says."""
         ended = threading.Event()
-        person = threading.Thread(target=self._shut_down, args=[ended])
+        person = threading.Thread(target=self._report, args=[ended])
         person.start()
         try:
             yield
@@ -94,11 +95,12 @@ class Life:
             ended.set()
             person.join()
 
-    def _shut_down(self, ended):
-        name, command = read_shutdown()
+    def _report(self, ended):
+        name = read_options()['partition']
+        _, script = read_blocks(_CLEANING_PAGE, 'sh')
         while not ended.wait(_POLL):
             if self._state_of(name) == 'running':
-                self._shell.show(command)
+                self._shell.show(script.replace(_KEY, '$state/etc/clean-key'))
                 return
 
     def _state_of(self, name):
@@ -112,32 +114,34 @@ def read_blocks(page, language):
     return [text for name, text in pages.blocks(language) if name == page]
 
 
-def read_shutdown():
-    """Return the cleaning partition, and the command that shuts it down."""
-    (command,) = [
-        line
-        for line, _ in pages.commands(_CLEANING_PAGE)
-        if line.startswith('curl ')
-    ]
-    arguments = json.loads(shlex.split(command)[2])
-    return arguments['partition'], command
+def read_options():
+    """Return the options of the cleaning example."""
+    parser = configparser.ConfigParser()
+    parser.read_string(read_blocks(_CLEANING_PAGE, 'ini')[-1])
+    return parser['powervm_clean']
 
 
 def write_options(state):
-    """Write the options of the cleaning example; return the file."""
-    parser = configparser.ConfigParser()
-    parser.read_string(read_blocks(_CLEANING_PAGE, 'ini')[-1])
-    options = parser['powervm_clean']
-    program = [sys.executable, str(_SAMPLE), str(state / 'etc' / 'nova.conf')]
-    options['program'] = options['program'].replace(
-        _PROGRAM, shlex.join(program)
+    """Write a key, and the options of the example; return their file."""
+    options = read_options()
+    key = state / 'etc' / 'clean-key'
+    key.touch(0o600)
+    key.write_text(secrets.token_hex(32))
+    words = options['program'].replace(_KEY, shlex.quote(str(key)))
+    options['program'] = ' '.join(
+        (
+            words.replace(
+                _PROGRAM, shlex.join([sys.executable, str(_SAMPLE)])
+            ),
+            shlex.quote(str(state / 'etc' / 'nova.conf')),
+        )
     )
     directory = state / 'state' / 'clean'
     directory.mkdir()
     options['state_directory'] = str(directory)
     path = state / 'etc' / 'clean.conf'
     with open(path, 'w') as file:
-        parser.write(file)
+        options.parser.write(file)
     return path
 
 

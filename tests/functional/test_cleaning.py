@@ -14,15 +14,20 @@
 
 import configparser
 import contextlib
+import hmac
 import json
 import os
 import pathlib
 import shlex
 import signal
+import subprocess
 import sys
 import textwrap
 import threading
 import time
+import urllib.error
+import urllib.request
+from concurrent import futures
 
 import fixtures
 import keystoneauth1.adapter
@@ -35,6 +40,7 @@ from nova_powervm.tool.clean import program as programs
 from tests.functional import killed_threads
 from tests.functional import one_time_use
 from tests.functional import test_commands
+from tests.functional import test_consoles
 from tests.unit.docs import pages
 
 INDEX = one_time_use.INDEX
@@ -42,6 +48,9 @@ SLOT = f'{INDEX:08X}'
 #: The partition of the worked example; it is off.
 PARTITION = 'archive'
 CLEANED = 'exit 0'
+#: What the slot is called, and what is in it.
+LOCATION = 'U78D2.001.EMU0001-P1-C3'
+IDS = '10DE:1DB6:10DE:124A'
 
 _SAMPLE = pages.ROOT / 'etc' / 'nova' / 'clean-slot.sample'
 
@@ -149,69 +158,78 @@ class CleaningTestCase(
         self.assertIn(words, self.logged())
 
 
-class CleaningPageTest(CleaningTestCase):
-    """The worked example of the page on cleaning."""
+class SampleTestCase(CleaningTestCase):
+    """Runs the sample as a program, and what is in its partition."""
 
-    def test_example_moves_slot_to_a_partition_and_back(self):
-        self.use()
-        commands = dict(pages.commands('admin/cleaning'))
-        self.assertIn('nova-powervm-clean --once', commands)
-        (curl,) = [line for line in commands if line.startswith('curl ')]
-        _, _, arguments, url = shlex.split(curl)
-        self.assertEqual('$U/set_partition', url)
-        found = []
+    def setUp(self):
+        super().setUp()
+        self.url = f'http://127.0.0.1:{test_consoles.free_port()}'
+        self.key = self.useFixture(fixtures.TempDir()).join('clean-key')
+        path = pathlib.Path(self.key)
+        path.touch(0o600)
+        path.write_text(f'{"k" * 64}\n')
 
-        def shut_down_in_other_terminal():
-            for _ in range(600):
-                if self.lpar_named(PARTITION).state == 'running':
-                    break
-                time.sleep(0.1)
-            found.extend([self.slot_owner(INDEX), *self.burned()])
-            self.control().set_partition(**json.loads(arguments))
+    def clean_with(self, system):
+        """Make one pass with the sample.
 
-        person = threading.Thread(target=shut_down_in_other_terminal)
-        person.start()
-        code = self.run_clean(
-            self.nova_conf(powervm_clean=self.options_of_the_page())
-        )
-        person.join()
+        :param system: Called when the partition runs, for what is in it.
+        :returns: The exit code.
+        """
 
-        self.assertEqual(0, code)
-        uuid = self.lpar_named(PARTITION).uuid
-        self.assertEqual([uuid, INDEX], found)
-        self.assertIsNone(self.slot_owner(INDEX))
-        self.assertEqual({}, self.lpar_named(PARTITION).slots)
-        self.assert_burned()
-        (log,) = self.blocks('none')
-        logged = iter(self.logged().splitlines())
-        for line in filter(None, log.splitlines()):
-            self.assertTrue(any(each.endswith(line) for each in logged), line)
-
-    def test_sample_takes_slot_back_after_a_kill_and_at_a_signal(self):
-        self.use()
-        # As a program leaves it that was killed.
-        self.control().set_owner(SLOT, PARTITION)
-        self.control().set_partition(PARTITION, state='running')
-
-        def stop_the_service():
+        def run():
             for _ in range(1200):
-                if f'{PARTITION} has started with slot' in self.logged():
-                    break
+                if f'{PARTITION} has started with slot' in self.logged()[at:]:
+                    return system()
                 time.sleep(0.1)
-            os.kill(os.getpid(), signal.SIGTERM)
+            raise AssertionError('the partition does not start')
 
-        person = threading.Thread(target=stop_the_service)
-        person.start()
-        code = self.run_clean(
-            self.nova_conf(powervm_clean=self.options_of_the_page())
-        )
-        person.join()
+        at = len(self.logged())
+        with futures.ThreadPoolExecutor() as pool:
+            running = pool.submit(run)
+            code = self.run_clean(
+                self.nova_conf(powervm_clean=self.options_of_the_page())
+            )
+            running.result()
+        return code
 
-        self.assertEqual(2, code)
-        self.assert_logged('the program was stopped')
-        self.assert_burned(INDEX)
-        self.assertIsNone(self.slot_owner(INDEX))
-        self.assertEqual('not activated', self.lpar_named(PARTITION).state)
+    def switch_off(self):
+        """Let the partition shut down."""
+        self.control().set_partition(PARTITION, state='not activated')
+
+    def nonce(self):
+        """Ask for the nonce."""
+        with urllib.request.urlopen(self.url, timeout=30) as answer:
+            return answer.read().decode()
+
+    def report(self, *words, key='k' * 64):
+        """Report that something was wiped.
+
+        :returns: The status of the answer.
+        """
+        text = ' '.join(words)
+        proof = hmac.new(key.encode(), text.encode(), 'sha256').hexdigest()
+        try:
+            with urllib.request.urlopen(
+                self.url, f'{text} {proof}'.encode(), timeout=30
+            ) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def adapt(self, text):
+        """Put the URL and files of this test into a script of the page."""
+        for old, new in (
+            ('http://127.0.0.1:8091', self.url),
+            ('http://192.0.2.21:8091', self.url),
+            ('/etc/nova/clean-key', self.key),
+            ('/etc/clean-key', self.key),
+        ):
+            text = text.replace(old, new)
+        return text
+
+    def run_script(self, text):
+        """Run a script of the page."""
+        subprocess.run(['/bin/sh', '-euc', self.adapt(text)], check=True)
 
     def blocks(self, language):
         """Return the code blocks of the page."""
@@ -226,13 +244,198 @@ class CleaningPageTest(CleaningTestCase):
         parser = configparser.ConfigParser()
         parser.read_string(self.blocks('ini')[-1])
         options = dict(parser['powervm_clean'])
-        program = f'/opt/nova/bin/python3 /etc/nova/{_SAMPLE.stem}'
-        self.assertEqual(program, options['program'])
-        words = [sys.executable, str(_SAMPLE), self.nova_conf()]
+        program = f'/opt/nova/bin/python3 /etc/nova/{_SAMPLE.stem} '
+        self.assertTrue(options['program'].startswith(program))
+        arguments = self.adapt(options['program'].removeprefix(program))
+        words = [sys.executable, str(_SAMPLE)]
+        words += arguments.replace('127.0.0.1:8091', self.url[7:]).split()
         return options | {
-            'program': shlex.join(words),
+            'program': shlex.join([*words, self.nova_conf()]),
             'state_directory': self.directory,
         }
+
+    def assert_slot_is_back(self):
+        """Assert that the partition is off, and has nothing."""
+        self.assertIsNone(self.slot_owner(INDEX))
+        self.assertEqual({}, self.lpar_named(PARTITION).slots)
+        self.assertEqual('not activated', self.lpar_named(PARTITION).state)
+
+    def assert_unknown(self, system, *words):
+        """Assert that what is in the partition leaves the device burned."""
+        at = len(self.logged())
+        self.assertEqual(2, self.clean_with(system))
+        self.assert_burned(INDEX)
+        self.assert_slot_is_back()
+        self.assertEqual([1], self.counts())
+        for text in ('unknown: ', *words):
+            self.assertIn(text, self.logged()[at:])
+        (self.directory / 'host1.json').unlink()
+
+
+class SampleTest(SampleTestCase):
+    """The sample believes nothing but a report of this attempt."""
+
+    def test_only_reported_device_is_clean(self):
+        self.tell_stories()
+
+    def story_partition_that_switches_off_has_not_wiped(self):
+        """The device was released: the next server got it as it was."""
+        self.use()
+        self.assert_unknown(
+            self.switch_off,
+            f'{PARTITION} is off, and has not reported what it wiped',
+            'exit code 1',
+        )
+
+    def story_report_of_earlier_attempt_is_refused(self):
+        self.use()
+        heard = []
+
+        def wipe_other_slot():
+            heard.append(self.nonce())
+            heard.append(self.report(heard[0], 'U78D2.001.EMU0001-P1-C4', IDS))
+
+        self.assert_unknown(
+            wipe_other_slot,
+            f'U78D2.001.EMU0001-P1-C4 {IDS} was wiped, and not {LOCATION}',
+        )
+        nonce, status = heard
+        self.assertEqual(200, status)
+
+        def replay():
+            heard.append(self.report(nonce, LOCATION, IDS))
+            self.switch_off()
+
+        self.assert_unknown(replay, 'a report had another nonce or key')
+        self.assertEqual(403, heard[-1])
+
+    def story_report_without_key_or_sense_is_refused(self):
+        self.use()
+        heard = []
+
+        def forge():
+            nonce = self.nonce()
+            heard.append(self.report(nonce, LOCATION, IDS, key=''))
+            for text in (b'', nonce.encode(), b'\xff' * 5000):
+                try:
+                    urllib.request.urlopen(self.url, text, timeout=30).close()
+                except urllib.error.HTTPError as error:
+                    heard.append(error.code)
+            self.switch_off()
+
+        self.assert_unknown(forge, 'a report had another nonce or key')
+        self.assertEqual([403] * 4, heard)
+
+    def story_partition_that_reports_and_switches_off_has_wiped(self):
+        self.use()
+
+        def wipe():
+            self.report(self.nonce(), LOCATION, IDS, 'serial', '0325')
+            self.switch_off()
+
+        self.assertEqual(0, self.clean_with(wipe))
+        self.assert_burned()
+        self.assert_slot_is_back()
+        self.assert_logged(f'wiped {LOCATION} {IDS} serial 0325: the device')
+
+    def story_key_that_others_can_read_is_refused(self):
+        self.use()
+        path = pathlib.Path(self.key)
+        path.chmod(0o640)
+        conf = self.nova_conf(powervm_clean=self.options_of_the_page())
+        self.assertEqual(2, self.run_clean(conf))
+        path.chmod(0o600)
+        self.assert_burned(INDEX)
+        self.assert_logged('needs mode 0600')
+
+    def story_slot_is_taken_back_after_a_kill_and_at_a_signal(self):
+        self.use()
+        # As a program leaves it that was killed.
+        self.control().set_owner(SLOT, PARTITION)
+        self.control().set_partition(PARTITION, state='running')
+
+        code = self.clean_with(lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+        self.assertEqual(2, code)
+        self.assert_logged('the program was stopped')
+        self.assert_burned(INDEX)
+        self.assert_slot_is_back()
+
+
+class CleaningPageTest(SampleTestCase):
+    """The scripts and the worked example of the page on cleaning."""
+
+    def test_scripts_of_page_have_device_released(self):
+        self.tell_stories()
+
+    def story_example_moves_slot_to_a_partition_and_back(self):
+        self.use()
+        commands = dict(pages.commands('admin/cleaning'))
+        self.assertIn('nova-powervm-clean --once', commands)
+        found = []
+
+        def answer_in_other_terminal():
+            found.extend([self.slot_owner(INDEX), *self.burned()])
+            self.run_script(self.blocks('sh')[1])
+
+        self.assertEqual(0, self.clean_with(answer_in_other_terminal))
+        uuid = self.lpar_named(PARTITION).uuid
+        self.assertEqual([uuid, INDEX], found)
+        self.assert_slot_is_back()
+        self.assert_burned()
+        self.assert_shown(self.blocks('none')[0])
+
+    def story_example_without_a_report_fails(self):
+        self.use()
+        (curl,) = [
+            line
+            for line, _ in pages.commands('admin/cleaning')
+            if line.startswith('curl ')
+        ]
+        _, _, arguments, url = shlex.split(curl)
+        self.assertEqual('$U/set_partition', url)
+        self.assert_unknown(
+            lambda: self.control().set_partition(**json.loads(arguments))
+        )
+        self.assert_shown(self.blocks('none')[1])
+
+    def assert_shown(self, block):
+        """Assert that the log has the lines of the page."""
+        logged = iter(self.logged().splitlines())
+        for line in filter(None, block.splitlines()):
+            self.assertTrue(any(each.endswith(line) for each in logged), line)
+
+    def story_script_of_the_wiping_system_reports_what_it_has_wiped(self):
+        self.use()
+        system = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        device = system / 'bus/pci/devices/0001:01:00.0'
+        device.mkdir(parents=True)
+        for name, value in zip(
+            ('vendor', 'device', 'subsystem_vendor', 'subsystem_device'),
+            IDS.lower().split(':'),
+            strict=True,
+        ):
+            (device / name).write_text(f'0x{value}\n')
+        (system / 'bus/pci/slots' / LOCATION).mkdir(parents=True)
+        script = self.blocks('sh')[0].replace('/sys/', f'{system}/')
+
+        def run(outcome):
+            done = self.directory / 'wiped'
+            functions = (
+                f'wipe() {{ echo "$1" >> {done}; {outcome}; }}\n'
+                f'poweroff() {{ echo off >> {done}; }}\n'
+            )
+            with contextlib.suppress(subprocess.CalledProcessError):
+                self.run_script(functions + script)
+            found.append(done.read_text().splitlines())
+            done.unlink()
+            self.switch_off()
+
+        found = []
+        self.assert_unknown(lambda: run('false'))
+        self.assertEqual(0, self.clean_with(lambda: run('true')))
+        self.assert_burned()
+        self.assertEqual([[str(device), 'off']] * 2, found)
 
 
 class CleaningTest(CleaningTestCase):

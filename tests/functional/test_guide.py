@@ -53,6 +53,8 @@ NOT_RUN = (
     'grep -ls',
     'nova-powervm-clean',  # tests.functional.test_cleaning
     'cp etc/nova/',
+    'install -m',
+    'openssl rand',
     'source',  # tests.unit.tool.inventory.test_app
     'nova-powervm-inventory complete',  # the same
     'openstack accelerator',  # Cyborg
