@@ -126,8 +126,9 @@ class PortRecords(Protocol):
 class InstanceMetadata(Protocol):
     """The metadata of one instance that VIF drivers write for this host.
 
-    A key is a short text in Nova's record of the instance. It stores what a
-    driver has to know after a restart of the service.
+    A key is a short text in Nova's record of the instance, of at most 64
+    characters. It stores what a driver has to know after a restart of the
+    service.
     """
 
     @property

@@ -32,6 +32,7 @@ from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import slots
 from nova_powervm.virt import record_changes
+from nova_powervm.virt import system_metadata
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -48,9 +49,6 @@ _HINT_FOR_PROFILE = (
     'of another server, was deleted, create it again under its name and let '
     'the requests refer to it; see "A device profile was deleted" in the guide'
 )
-
-#: Key of an instance's system metadata for the slots of its requests.
-SLOTS_KEY = 'powervm_accelerators'
 
 #: Waits for a number of seconds.
 Sleep = Callable[[float], None]
@@ -90,10 +88,13 @@ def record_slots(
     :param requests: Its requests.
     """
     if requests:
-        instance.system_metadata[SLOTS_KEY] = ' '.join(
-            slots.format_drc_index(request.drc_index)
-            for request in requests
-            if request.drc_index is not None
+        system_metadata.ACCELERATORS.write(
+            instance.system_metadata,
+            ' '.join(
+                slots.format_drc_index(request.drc_index)
+                for request in requests
+                if request.drc_index is not None
+            ),
         )
 
 
@@ -126,7 +127,7 @@ def _parse_all(
     """Parse the requests of an instance that was built with some."""
     requests = parse_requests(instance, nodename, accel_info)
     if requests:
-        recorded = instance.system_metadata.get(SLOTS_KEY)
+        recorded = system_metadata.ACCELERATORS.read(instance.system_metadata)
         accelerators.refuse_lost(
             instance.uuid,
             # An earlier version of the driver recorded nothing.

@@ -35,6 +35,7 @@ from nova_powervm.virt import instance_records
 from nova_powervm.virt import nova_errors
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import shared_storage
+from nova_powervm.virt import system_metadata
 from nova_powervm.virt import vifs
 from nova_powervm.virt import volumes
 from nova_powervm.virt.unsupported import build_requests
@@ -117,6 +118,8 @@ class Builds:
                 error, instance.uuid
             ) from error
         volumes.record(build.block_device_info, done.udids)
+        # What an older host has written of a server that was shelved there.
+        system_metadata.rename(instance.system_metadata)
         rebuild.record_image(instance)
         self._storage.record_pool(instance)
         accelerator_requests.record_slots(instance, requests)

@@ -45,7 +45,7 @@ class InstanceConsoles:
     def __init__(self, opener: consoles.Consoles, host: str) -> None:
         self._consoles = opener
         # While an instance moves, it has another path on the other host.
-        self._key = f'powervm_console@{host}'
+        self._key = system_metadata.console(host)
 
     def open(self, instance: Any) -> console_types.ConsoleVNC:
         """Open the console of an instance, and return where it is.
@@ -56,7 +56,7 @@ class InstanceConsoles:
             the API shows the reason.
         :raises exception.PartitionNotFound: The instance has no LPAR.
         """
-        recorded = instance.system_metadata.get(self._key)
+        recorded = self._key.read(instance.system_metadata)
         try:
             path = self._consoles.open(
                 translation.lpar_of(instance),
@@ -84,11 +84,7 @@ class InstanceConsoles:
         recorded, by the next question, it is only known here.
         """
         with contextlib.suppress(nova_exception.UnexpectedTaskStateError):
-            system_metadata.change(
-                instance,
-                lambda known: known.update({self._key: path}),
-                only_idle=True,
-            )
+            system_metadata.change(instance, {self._key: path}, only_idle=True)
 
     def forget(self, instance: Any) -> None:
         """Close the console of an instance; its path is never valid again.
@@ -109,10 +105,10 @@ class InstanceConsoles:
     def _forget(self, instance: Any) -> None:
         lpar_uuid = translation.lpar_of(instance)
         is_loaded = 'system_metadata' in instance
-        is_recorded = is_loaded and self._key in instance.system_metadata
+        is_recorded = is_loaded and bool(
+            self._key.read(instance.system_metadata)
+        )
         if is_recorded or self._consoles.has(lpar_uuid):
             self._consoles.close(lpar_uuid)
         if is_recorded or not is_loaded:
-            system_metadata.change(
-                instance, lambda known: known.pop(self._key, None)
-            )
+            system_metadata.change(instance, {self._key: None})

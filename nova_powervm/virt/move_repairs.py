@@ -29,14 +29,13 @@ from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import shared_storage
+from nova_powervm.virt import system_metadata
 from nova_powervm.virt import translation
 from nova_powervm.virt import volumes
 
 LOG = logging.getLogger(__name__)
 
-#: Key of an instance's system metadata for the size in GiB that its root disk
-#: could not be grown to.
-GROWTH_KEY = 'powervm_root_gb'
+_ROOT_GB = system_metadata.ROOT_GB
 
 
 class MoveRepairs:
@@ -88,7 +87,7 @@ class MoveRepairs:
         has_moved = instance.migration_context is not None
         if has_moved:
             self._record_size(instance)
-        growth = instance.system_metadata.get(GROWTH_KEY)
+        growth = _ROOT_GB.read(instance.system_metadata)
         asked = self._descriptions.askers(instance, network_info)
         wanted = self.describe_recorded(
             instance,
@@ -112,7 +111,7 @@ class MoveRepairs:
         )
         volumes.record(block_device_info, done.udids)
         if done.has_grown:
-            del instance.system_metadata[GROWTH_KEY]
+            _ROOT_GB.remove(instance.system_metadata)
         if has_moved:
             record_changes.drop_migration_context(instance)
 
@@ -149,20 +148,20 @@ class MoveRepairs:
         """
         old, new = instance.old_flavor, instance.flavor
         if old is None or new.root_gb > old.root_gb:
-            instance.system_metadata[GROWTH_KEY] = str(new.root_gb)
+            _ROOT_GB.write(instance.system_metadata, str(new.root_gb))
 
     def _record_size(self, instance: Any) -> None:
         """Record the root disk's size after a move that cannot be reverted."""
-        if instance.flavor.root_gb:
-            instance.system_metadata.setdefault(
-                GROWTH_KEY, str(instance.flavor.root_gb)
-            )
+        size_gb = instance.flavor.root_gb
+        if size_gb and _ROOT_GB.read(instance.system_metadata) is None:
+            _ROOT_GB.write(instance.system_metadata, str(size_gb))
 
     def grow_root(self, instance: Any) -> None:
         """Grow a root disk as recorded; leave the record if this fails."""
-        if GROWTH_KEY not in instance.system_metadata:
+        recorded = _ROOT_GB.read(instance.system_metadata)
+        if recorded is None:
             return
-        size_gb = int(instance.system_metadata[GROWTH_KEY])
+        size_gb = int(recorded)
         try:
             self._disks.grow_root(translation.lpar_of(instance), size_gb)
         except exception.GrowthPutOff as error:
@@ -180,4 +179,4 @@ class MoveRepairs:
                 instance=instance,
             )
         else:
-            del instance.system_metadata[GROWTH_KEY]
+            _ROOT_GB.remove(instance.system_metadata)

@@ -11,7 +11,7 @@
 # under the License.
 """Nova's records of ports, and the keys that VIF drivers keep in them.
 
-VIF drivers keep keys in an instance's system metadata: an item's name is the
+VIF drivers keep keys in an instance's system metadata: an item's name has the
 key and the host, and its value is the host. An instance that moves has keys of
 several hosts.
 
@@ -21,7 +21,6 @@ its networks have now: an administrator may have added any of them to the
 bridge, and a network that is gone, whose VLAN is unwanted, it knows no more.
 """
 
-from collections.abc import Callable
 from collections.abc import Collection
 from typing import Any
 
@@ -36,26 +35,13 @@ from nova_powervm.virt import vifs
 
 LOG = logging.getLogger(__name__)
 
-_PREFIX = 'powervm_'
-
 
 def _keys(instance: Any, host: str) -> frozenset[str]:
     if 'system_metadata' not in instance:
         return frozenset()
     return frozenset(
-        key.removesuffix(_of_host(host))
-        for key, value in instance.system_metadata.items()
-        if key.startswith(_PREFIX) and value == host
+        system_metadata.items_of_host(instance.system_metadata, host)
     )
-
-
-def _of_host(host: str) -> str:
-    """Return what the items of a host end with.
-
-    An instance that moves has the same keys on two hosts. Items that earlier
-    versions wrote do not have it.
-    """
-    return f'@{host}'
 
 
 class NovaInstanceMetadata:
@@ -88,10 +74,12 @@ class NovaInstanceMetadata:
         try:
             new = set(keys) - set(self.read())
             if new:
-                suffix = _of_host(self._host)
-                items = {key + suffix: self._host for key in new}
                 system_metadata.change(
-                    self._instance, lambda known: known.update(items)
+                    self._instance,
+                    {
+                        system_metadata.of_host(key, self._host): self._host
+                        for key in new
+                    },
                 )
         except Exception as error:
             # Any error of Nova's database or RPC: a build must not fail
@@ -126,9 +114,12 @@ class NovaPortRecords:
     def remove_key(self, key: str) -> None:
         """Remove a key of this host from all instances."""
         for instance in self._with_metadata():
-            if key in _keys(instance, self._host):
+            items = system_metadata.items_of_host(
+                instance.system_metadata, self._host
+            )
+            if key in items:
                 system_metadata.change_recorded(
-                    instance.uuid, self._without(key)
+                    instance.uuid, dict.fromkeys(items[key])
                 )
 
     def _with_metadata(self) -> list[Any]:
@@ -153,16 +144,6 @@ class NovaPortRecords:
                 expected_attrs=['system_metadata'],
             )
         )
-
-    def _without(self, key: str) -> Callable[[dict[str, str]], None]:
-        """Return what removes a key of this host from metadata."""
-
-        def remove(metadata: dict[str, str]) -> None:
-            for item in (key, key + _of_host(self._host)):
-                if metadata.get(item) == self._host:
-                    del metadata[item]
-
-        return remove
 
     def ports(self) -> Collection[network_ports.Port]:
         """Return the ports of all instances of this host.

@@ -36,11 +36,10 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.virt import action_events
 from nova_powervm.virt import record_changes
+from nova_powervm.virt import system_metadata
 
 LOG = logging.getLogger(__name__)
 
-#: Key of an instance's system metadata for the image of its disk.
-IMAGE_KEY = 'powervm_image_ref'
 #: Name of the event that records a refused rebuild.
 EVENT = 'powervm_rebuild'
 
@@ -60,7 +59,7 @@ def record_image(instance: Any) -> None:
     """
     if instance.vm_state == vm_states.SHELVED_OFFLOADED:
         return
-    instance.system_metadata[IMAGE_KEY] = instance.image_ref
+    system_metadata.IMAGE.write(instance.system_metadata, instance.image_ref)
 
 
 @contextlib.contextmanager
@@ -166,7 +165,7 @@ def _refuse(context: Any, instance: Any, error: Exception) -> RebuildRefused:
 
 def _put_back_image(context: Any, instance: Any) -> None:
     """Put the image of the disk back into the record, without saving it."""
-    old = instance.system_metadata.get(IMAGE_KEY)
+    old = system_metadata.IMAGE.read(instance.system_metadata)
     if not old or old == instance.image_ref:
         return
     try:

@@ -82,6 +82,7 @@ from nova_powervm.virt import shared_storage
 from nova_powervm.virt import snapshot_checks
 from nova_powervm.virt import snapshots
 from nova_powervm.virt import startup
+from nova_powervm.virt import system_metadata
 from nova_powervm.virt import volumes
 from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import placement
@@ -285,6 +286,7 @@ def start(
     with contextlib.ExitStack() as undo:
         undo.callback(adapter.session.close)
         interrupted_evacuations.complete_returned(nodename)
+        system_metadata.rename_old(nodename)
         operations = _assemble(
             settings, nodename, virtapi, inventory, adapter, additions
         )

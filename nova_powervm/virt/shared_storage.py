@@ -27,12 +27,10 @@ from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import images as image_ops
 from nova_powervm.ops import sweep
 from nova_powervm.virt import glance_images
+from nova_powervm.virt import system_metadata
 from nova_powervm.virt import translation
 
 CONF = nova.conf.CONF
-
-#: Key of an instance's system metadata for the pool that has its disks.
-POOL_KEY = 'powervm_pool'
 
 
 class SharedStorage:
@@ -100,9 +98,11 @@ class SharedStorage:
         """
         pool = self.pool
         if pool is None:
-            instance.system_metadata.pop(POOL_KEY, None)
+            system_metadata.POOL.remove(instance.system_metadata)
         else:
-            instance.system_metadata[POOL_KEY] = pool.identity()
+            system_metadata.POOL.write(
+                instance.system_metadata, pool.identity()
+            )
 
     def may_delete_disks(self, instance: Any) -> bool:
         """Return whether the disks of an instance are this host's to delete.
@@ -185,8 +185,7 @@ class SharedStorage:
 
 def recorded_pool(instance: Any) -> str | None:
     """Return the identity of the pool that has the disks of an instance."""
-    recorded = instance.system_metadata.get(POOL_KEY)
-    return None if recorded is None else str(recorded)
+    return system_metadata.POOL.read(instance.system_metadata)
 
 
 def prepare_cache(disks: disk_interfaces.Disks) -> None:

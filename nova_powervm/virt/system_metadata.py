@@ -10,56 +10,255 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Changes of what the driver keeps in the system metadata of instances."""
+"""What the driver keeps in the system metadata of instances.
 
+nova-api copies all of it into the properties of each image that is made of an
+instance (``initialize_instance_snapshot_metadata`` of ``nova.compute.utils``):
+snapshots, those of volumes too, backups and shelved images, which others may
+read and build servers from. It leaves out what begins with ``os_glance``,
+whatever ``[DEFAULT]non_inheritable_image_properties`` says, because Glance
+lets nobody set such a property. Therefore all keys begin so, and no module
+but this one makes any.
+
+What Nova itself records of an image's properties begins with ``image_``.
+Nothing here ever reads that: users choose it.
+"""
+
+import dataclasses
+import hashlib
 from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from nova import context as nova_context
+from nova import exception as nova_exception
 from nova import objects
+from nova.compute import vm_states
+from oslo_log import log as logging
 
 from nova_powervm.virt import record_changes
 
+LOG = logging.getLogger(__name__)
+
+_PREFIX = 'os_glance_powervm_'
+# What keys began with until the first release. It accepts them, and renames
+# them; the second one can do without this, Key.old, rename and rename_old.
+_OLD_PREFIX = 'powervm_'
+_CONSOLE = 'console@'
+# The column of Nova's database takes 255 characters, and a host's name may
+# have as many.
+_HOST_LIMIT = 128
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the driver's.
+
+    A host of an earlier version that writes an item uses the old name, and
+    leaves the new one as it was. Whoever writes the new one removes the old
+    one. Therefore the old one is valid where there are both.
+
+    :param item: What it stands for.
+    """
+
+    item: str
+
+    @property
+    def name(self) -> str:
+        """The key in Nova's record."""
+        return f'{_PREFIX}{self.item}'
+
+    @property
+    def old(self) -> str:
+        """The key in records of earlier versions."""
+        return f'{_OLD_PREFIX}{self.item}'
+
+    def read(self, metadata: Mapping[str, str]) -> str | None:
+        """Return the value, or None.
+
+        The old path of a console is in images, and not valid any more.
+        """
+        old = None
+        if not self.item.startswith(_CONSOLE):
+            old = metadata.get(self.old)
+        found = metadata.get(self.name) if old is None else old
+        return None if found is None else str(found)
+
+    def write(self, metadata: dict[str, str], value: str) -> None:
+        """Write a value, without saving it."""
+        metadata.pop(self.old, None)
+        metadata[self.name] = value
+
+    def remove(self, metadata: dict[str, str]) -> None:
+        """Remove the value, if there is one, without saving it."""
+        metadata.pop(self.old, None)
+        metadata.pop(self.name, None)
+
+
+#: Values by their keys; None removes one.
+Changes = Mapping[Key, str | None]
+
+#: The slots of an instance's accelerator requests.
+ACCELERATORS = Key('accelerators')
+#: The image of an instance's disk.
+IMAGE = Key('image_ref')
+#: The identity of the pool that has an instance's disks.
+POOL = Key('pool')
+#: The size in GiB that the root disk could not be grown to.
+ROOT_GB = Key('root_gb')
+
+
+def console(host: str) -> Key:
+    """Return the key of the path of a console on a host."""
+    return Key(f'{_CONSOLE}{_fit(host)}')
+
+
+def of_host(item: str, host: str) -> Key:
+    """Return the key of an item that an instance can have on several hosts."""
+    return Key(f'{item}@{_fit(host)}')
+
+
+def items_of_host(
+    metadata: Mapping[str, str], host: str
+) -> Mapping[str, frozenset[Key]]:
+    """Return the items whose value is the name of a host, with their keys.
+
+    The keys of items that the first versions wrote do not have the host.
+    """
+    found: dict[str, frozenset[Key]] = {}
+    for name, value in metadata.items():
+        key = _parse(name)
+        if key is not None and value == host:
+            item = key.item.removesuffix(f'@{_fit(host)}')
+            found[item] = found.get(item, frozenset()) | {key}
+    return found
+
+
+def _parse(name: str) -> Key | None:
+    """Return a key of the driver's by its present or old name, or None."""
+    for prefix in (_PREFIX, _OLD_PREFIX):
+        if name.startswith(prefix):
+            return Key(name.removeprefix(prefix))
+    return None
+
+
+def _fit(host: str) -> str:
+    """Return a host's name, or a digest of one that is too long for a key."""
+    if len(host) <= _HOST_LIMIT:
+        return host
+    return hashlib.sha256(host.encode()).hexdigest()
+
+
+def rename(metadata: dict[str, str]) -> None:
+    """Give keys of an earlier version their present names, without saving.
+
+    Drop the paths of consoles: whoever can read an image that was made before
+    knows them.
+    """
+    for name in [name for name in metadata if name.startswith(_OLD_PREFIX)]:
+        value = metadata.pop(name)
+        key = Key(name.removeprefix(_OLD_PREFIX))
+        if not key.item.startswith(_CONSOLE):
+            key.write(metadata, value)
+
+
+def rename_old(host: str) -> None:
+    """Rename the keys that an earlier version wrote for a host's instances.
+
+    Leave those with a task, as :func:`change_recorded` says, and those whose
+    move can still be reverted, perhaps by a host of an earlier version. Their
+    old keys are valid until the next start.
+
+    :param host: Nova's name of this host.
+    :raises nova.exception.NovaException: Nova's database failed.
+    """
+    for instance in objects.InstanceList.get_by_host(
+        nova_context.get_admin_context(),
+        host,
+        expected_attrs=['system_metadata'],
+    ):
+        if instance.vm_state != vm_states.RESIZED and any(
+            name.startswith(_OLD_PREFIX) for name in instance.system_metadata
+        ):
+            _rename_recorded(instance)
+
+
+def _rename_recorded(instance: Any) -> None:
+    try:
+        _edit_recorded(instance.uuid, rename, only_idle=True)
+    except nova_exception.InstanceNotFound:
+        pass
+    except nova_exception.UnexpectedTaskStateError:
+        LOG.info(
+            'The instance has a task. The keys of its system metadata that '
+            'begin with %s keep their names until the next start.',
+            _OLD_PREFIX,
+            instance=instance,
+        )
+    except Exception:
+        # Old keys are read, too; one instance must not stop the service.
+        LOG.exception(
+            'The keys of the system metadata that begin with %s cannot be '
+            'renamed, and get into images of the instance. The next start '
+            'tries again.',
+            _OLD_PREFIX,
+            instance=instance,
+        )
+
 
 def change(
-    instance: Any,
-    edit: Callable[[dict[str, str]], object],
-    *,
-    only_idle: bool = False,
+    instance: Any, changes: Changes, *, only_idle: bool = False
 ) -> None:
     """Change the metadata in Nova's record and in the caller's object.
 
     :param instance: nova.objects.Instance.
-    :param edit: Changes the metadata in place.
+    :param changes: See :func:`change_recorded`.
     :param only_idle: See :func:`change_recorded`.
     """
-    recorded = change_recorded(instance.uuid, edit, only_idle=only_idle)
+    recorded = change_recorded(instance.uuid, changes, only_idle=only_idle)
     if 'system_metadata' not in instance:
         return
     if 'system_metadata' in instance.obj_what_changed():
         # The caller will save it.
-        edit(instance.system_metadata)
+        _apply(changes, instance.system_metadata)
     else:
         instance.system_metadata = recorded
         instance.obj_reset_changes(['system_metadata'])
 
 
 def change_recorded(
-    uuid: str,
-    edit: Callable[[dict[str, str]], object],
-    *,
-    only_idle: bool = False,
+    uuid: str, changes: Changes, *, only_idle: bool = False
 ) -> dict[str, str]:
     """Change the metadata of an instance as recorded now.
 
-    Saving an instance replaces all of its metadata. Therefore load it again,
-    so as not to lose what others have written meanwhile.
-
-    :param edit: Changes the metadata in place.
+    :param changes: Values by their keys; None removes one.
     :param only_idle: Whether to change it only if the instance has no task:
         whoever is not part of the task may overwrite what that writes.
     :returns: The changed metadata.
     :raises nova.exception.UnexpectedTaskStateError: It has a task.
+    """
+    return _edit_recorded(
+        uuid,
+        lambda metadata: _apply(changes, metadata),
+        only_idle=only_idle,
+    )
+
+
+def _apply(changes: Changes, metadata: dict[str, str]) -> None:
+    for key, value in changes.items():
+        if value is None:
+            key.remove(metadata)
+        else:
+            key.write(metadata, value)
+
+
+def _edit_recorded(
+    uuid: str, edit: Callable[[dict[str, str]], None], *, only_idle: bool
+) -> dict[str, str]:
+    """Edit the metadata of an instance as recorded now.
+
+    Saving an instance replaces all of its metadata. Therefore load it again,
+    so as not to lose what others have written meanwhile.
     """
     instance = objects.Instance.get_by_uuid(
         nova_context.get_admin_context(),

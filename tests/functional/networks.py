@@ -99,5 +99,5 @@ class NetworkTestCase(base.PowerVMTestCase):
         return sorted(
             int(key.rpartition(':')[2].partition('@')[0])
             for key in self.instance(server).system_metadata
-            if key.startswith('powervm_vlan:')
+            if 'powervm_vlan:' in key
         )

@@ -21,7 +21,7 @@ from nova import service_auth
 from nova.compute import task_states
 from oslo_concurrency import lockutils
 
-from nova_powervm.virt import accelerator_requests
+from nova_powervm.virt import system_metadata
 from tests.functional import accelerated_servers
 from tests.functional import base
 from tests.functional import cyborg_child
@@ -336,12 +336,12 @@ first:
             lambda: self._reboot_server(self.server, hard=True),
         ):
             instance = self.instance(self.server)
-            del instance.system_metadata[accelerator_requests.SLOTS_KEY]
+            system_metadata.ACCELERATORS.remove(instance.system_metadata)
             instance.save()
             act()
             found = self.instance(self.server).system_metadata
             self.assertEqual(
-                f'{NVME:08X}', found[accelerator_requests.SLOTS_KEY]
+                f'{NVME:08X}', system_metadata.ACCELERATORS.read(found)
             )
 
     def use_roles(self, *roles):

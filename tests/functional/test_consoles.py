@@ -117,7 +117,7 @@ class ConsoleTestCase(pool_sites.SiteTestCase):
         return {
             key.partition('@')[2]: value
             for key, value in instance.system_metadata.items()
-            if key.startswith('powervm_console')
+            if 'powervm_console@' in key
         }
 
     def terminal(self, server, host='host1'):
@@ -293,6 +293,20 @@ class ConsoleTest(ConsoleTestCase):
         self.assertIn('LogicalPartition', log.output)
         for secret in (path, token):
             self.assertNotIn(secret, log.output + self.logged())
+
+    def story_nova_itself_logs_path_when_it_debugs(self):
+        # The page on consoles says so; this shows when it may stop.
+        server = self.boot({})
+        log = self.useFixture(
+            fixtures.FakeLogger(
+                'nova.objects', logging.DEBUG, nuke_handlers=False
+            )
+        )
+        token = self.ask(server)
+        (path,) = self.recorded(server).values()
+
+        self.assertIn(path, log.output)
+        self.assertNotIn(token, log.output)
 
     def story_server_without_lpar_has_no_console(self):
         server = self.boot({})

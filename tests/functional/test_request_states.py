@@ -19,7 +19,7 @@ import time
 from nova import context
 from nova import objects
 
-from nova_powervm.virt import accelerator_requests
+from nova_powervm.virt import system_metadata
 from tests.functional import base
 from tests.functional import real_cyborg
 from tests.functional import request_states as table
@@ -284,7 +284,7 @@ gpus:
     def story_rebuild_misses_request_of_server_without_record(self):
         # An earlier version of the driver built it.
         instance = self.instance(self.server)
-        del instance.system_metadata[accelerator_requests.SLOTS_KEY]
+        system_metadata.ACCELERATORS.remove(instance.system_metadata)
         instance.save()
         action = {'rebuild': {'imageRef': self.new_image}}
         self.disturb(table.FEWER)
@@ -296,7 +296,7 @@ gpus:
         self.assertIsNone(self.act(self.server, action))
         self.assert_running(self.server)
         self.assertIn(
-            accelerator_requests.SLOTS_KEY,
+            system_metadata.ACCELERATORS.name,
             self.instance(self.server).system_metadata,
         )
 

@@ -35,7 +35,7 @@ FEW_VLANS = shared_ethernet.VLANS_PER_TRUNK
 # Nova removes a port from its records after the driver has removed the
 # adapter, so the first search for unused VLANs may be too early.
 _ROUNDS = 2
-_PREFIX = 'powervm_vlan'
+_PREFIX = 'vlan'
 
 
 class ProvisionedVlans:

@@ -30,7 +30,7 @@ from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.ops import power
 from nova_powervm.ops import survey
 from nova_powervm.virt import descriptions
-from nova_powervm.virt import shared_storage
+from nova_powervm.virt import system_metadata
 from nova_powervm.virt import volumes as virt_volumes
 from tests.property.simulation import compute
 from tests.property.simulation import host
@@ -417,7 +417,7 @@ class Nova:
             )
         if node.host.store.is_shared:
             identity = node.compute.server.pool.identity()
-            instance.metadata[shared_storage.POOL_KEY] = identity
+            system_metadata.POOL.write(instance.metadata, identity)
 
     def _destroy(self, node, instance):
         node.compute.driver.destroy(

@@ -24,6 +24,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.virt import accelerator_requests
+from nova_powervm.virt import system_metadata
 from tests.functional import request_states as table
 from tests.functional.request_states import Result
 
@@ -152,7 +153,7 @@ class BindingWaitTest(test.NoDBTestCase):
     def test_owned_slots_do_not_count_beside_record(self):
         self.states = ['Bound']
         self.instance.system_metadata = {
-            accelerator_requests.SLOTS_KEY: '21010020'
+            system_metadata.ACCELERATORS.name: '21010020'
         }
 
         (found,) = accelerator_requests.fetch_requests(
@@ -220,7 +221,7 @@ class RequestStatesTest(test.NoDBTestCase):
             uuid=uuids.instance,
             flavor=objects.Flavor(extra_specs={accelerators.PROFILE: 'fpga'}),
             system_metadata={
-                accelerator_requests.SLOTS_KEY: '21010020 21010021'
+                system_metadata.ACCELERATORS.name: '21010020 21010021'
             },
         )
 

@@ -20,7 +20,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_powervm.virt import port_records
 
 UUID = '5487ce1e-af19-422a-99b8-a714e61a441c'
-OURS = f'powervm_vlan:{UUID}:100'
+OURS = f'vlan:{UUID}:100'
 
 objects.register_all()
 
@@ -49,8 +49,8 @@ class MarksTest(unittest.TestCase):
         instance = Instance(
             {
                 'image_os': 'linux',
-                f'powervm_vlan:{UUID}:100': 'host1',
-                f'powervm_vlan:{UUID}:200': 'host2',
+                f'os_glance_powervm_vlan:{UUID}:100@host1': 'host1',
+                f'os_glance_powervm_vlan:{UUID}:200@host2': 'host2',
                 'image_ref': 'host1',
             }
         )

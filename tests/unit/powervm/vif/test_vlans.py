@@ -332,9 +332,7 @@ class ProvisionedVlansTest(unittest.TestCase):
 
         self.assertIn(100, self.world.bridge.vlans)
         self.assertIn(('b', 100), self.world.adapters)
-        self.assertEqual(
-            {'powervm_vlan:b1:100'}, self.world.recorded[('b', 100)]
-        )
+        self.assertEqual({'vlan:b1:100'}, self.world.recorded[('b', 100)])
 
     def test_unreported_bridge_keeps_its_vlans(self):
         self.service.build(('a', 100))
