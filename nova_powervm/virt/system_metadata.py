@@ -191,17 +191,15 @@ def _rename_recorded(instance: Any) -> None:
     except nova_exception.UnexpectedTaskStateError:
         LOG.info(
             'The instance has a task. The keys of its system metadata that '
-            'begin with %s keep their names until the next start.',
-            _OLD_PREFIX,
+            'begin with powervm_ keep their names until the next start.',
             instance=instance,
         )
     except Exception:
         # Old keys are read, too; one instance must not stop the service.
         LOG.exception(
-            'The keys of the system metadata that begin with %s cannot be '
-            'renamed, and get into images of the instance. The next start '
+            'The keys of the system metadata that begin with powervm_ cannot '
+            'be renamed, and get into images of the instance. The next start '
             'tries again.',
-            _OLD_PREFIX,
             instance=instance,
         )
 

@@ -42,6 +42,7 @@ from testtools import content
 
 import nova_powervm.virt.driver  # noqa: F401  registers the options
 from nova_powervm.virt import rebuild
+from nova_powervm.virt import system_metadata
 from powervm_emulator import fixture
 from tests import plain_rest
 from tests.functional import killed_threads
@@ -808,6 +809,27 @@ class PowerVMTestCase(
             server['id'],
             expected_attrs=['resources'],
         )
+
+    def keep_all(self, server, host='host1'):
+        """Record of a server all that the driver can keep of one."""
+        instance = self.instance(server)
+        for key in (
+            system_metadata.ACCELERATORS,
+            system_metadata.IMAGE,
+            system_metadata.POOL,
+            system_metadata.ROOT_GB,
+            system_metadata.console(host),
+            system_metadata.of_host('vlan:bridge:100', host),
+        ):
+            if key.read(instance.system_metadata) is None:
+                key.write(instance.system_metadata, 'kept by the driver')
+        instance.save()
+
+    def assert_has_no_keys(self, image):
+        """Assert that an image has no property that the driver has made."""
+        kept = [name for name in image['properties'] if 'powervm' in name]
+        self.assertEqual([], kept)
+        self.assertNotIn('kept by the driver', str(image))
 
     def fault(self, server):
         """Return the message of a server's fault.

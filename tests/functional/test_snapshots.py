@@ -92,6 +92,24 @@ class PoolSnapshotTest(SnapshotTestCase):
         self.assertEqual('daily', second['properties']['backup_type'])
         self.assert_runs(server)
 
+    def story_images_have_nothing_that_the_driver_keeps(self):
+        # Before, they had the console's path and the names of hosts.
+        server = self.boot_written()
+        for action, body in (
+            ('createImage', {}),
+            ('createBackup', {'backup_type': 'daily', 'rotation': 9}),
+            ('shelve', None),
+        ):
+            with self.subTest(action):
+                self.prepare()
+                self.keep_all(server)
+                if body is None:
+                    self.act(server, action)
+                    (image,) = self.copies().values()
+                else:
+                    image = self.take(server, action, **body)
+                self.assert_has_no_keys(image)
+
     def story_ten_servers_become_images_at_once(self):
         self.flags(max_concurrent_snapshots=10)
         servers = [

@@ -19,6 +19,7 @@ is in ``tests/ops/test_volumes.py``.
 import contextlib
 import json
 
+import fixtures
 from nova import context as nova_context
 from nova import objects
 from nova import utils
@@ -235,6 +236,27 @@ class VolumesTest(volumes.VolumesTestCase):
         self.api.post_server_action(server['id'], {'unshelve': None})
         self._wait_for_state_change(server, 'ACTIVE')
         self.assertEqual([32, 48], self.slots(server))
+
+    def story_image_of_volumes_has_nothing_that_the_driver_keeps(self):
+        # The driver is not asked, and could not remove it.
+        server = self.boot_from_volume(extra_specs={})
+        self.keep_all(server)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.volume.cinder.API.get_absolute_limits',
+                lambda *_: {'totalSnapshotsUsed': 0, 'maxTotalSnapshots': -1},
+            )
+        )
+        self.api.post_server_action(
+            server['id'], {'createImage': {'name': 'of volumes'}}
+        )
+        (image,) = (
+            image
+            for image in self.glance.detail(None)
+            if image['name'] == 'of volumes'
+        )
+        self.assertEqual('true', str(image['properties']['bdm_v2']).lower())
+        self.assert_has_no_keys(image)
 
     def story_stopped_server_starts_with_its_volumes(self):
         server = self.boot({})

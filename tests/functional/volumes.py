@@ -122,7 +122,10 @@ class ArrayFixture(nova_fixtures.CinderFixture):
     def fake_get(self, context, volume_id, microversion=None):
         """Return a volume with its size."""
         found = super().fake_get(context, volume_id, microversion)
-        return found | {'size': self.sizes.get(volume_id, 1)}
+        return found | {
+            'size': self.sizes.get(volume_id, 1),
+            'display_description': '',
+        }
 
 
 class VolumesTestCase(base.PowerVMTestCase):

@@ -153,7 +153,7 @@ class KeysTest(nova_test.NoDBTestCase):
             self.assertEqual(host, key.read(metadata))
             self.assertIn(_VLAN, system_metadata.items_of_host(metadata, host))
 
-    def test_no_other_module_makes_keys(self):
+    def test_keys_are_made_in_one_module(self):
         root = pathlib.Path(nova_powervm.__file__).parent
         found = []
         for path in root.rglob('*.py'):
@@ -229,7 +229,7 @@ class RenamedTest(nova_test.NoDBTestCase):
             set(system_metadata.items_of_host(dict(self.OLD), 'host1')),
         )
 
-    def test_what_older_host_has_written_since_is_valid(self):
+    def test_value_that_older_host_has_written_since_is_valid(self):
         metadata = {}
         system_metadata.POOL.write(metadata, 'ours')
         metadata[system_metadata.POOL.old] = 'theirs'
