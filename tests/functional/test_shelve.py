@@ -18,6 +18,7 @@ import fixtures
 from nova import utils
 
 from nova_powervm.lpar import partition
+from nova_powervm.virt import system_metadata
 from tests.functional import base
 from tests.functional import local_hosts
 from tests.functional import one_time_use
@@ -56,6 +57,15 @@ class ShelveTest(
         )
         self.write(server)
         return server
+
+    def name_as_before(self, server):
+        """Let a host of before the first release have offloaded a server."""
+        instance = self.instance(server)
+        kept = instance.system_metadata
+        for key in [key for key in kept if key.startswith('os_glance_')]:
+            kept[key.removeprefix('os_glance_')] = kept.pop(key)
+        self.assertIn(system_metadata.IMAGE.old, kept)
+        instance.save()
 
     def refuse(self, server, words):
         """Ask for a shelve that is refused before the guest is stopped."""
@@ -101,6 +111,7 @@ class ShelveTest(
         )
         self.assert_burned(used)
         (image_id,) = self.copies()
+        self.name_as_before(server)
 
         with utils.temporary_mutation(self.admin_api, microversion='2.91'):
             self.admin_api.post_server_action(
@@ -110,6 +121,9 @@ class ShelveTest(
 
         self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
         self.assertEqual(pools.WRITTEN, self.written(server, 'host2'))
+        kept = self.instance(server).system_metadata
+        self.assertIn(system_metadata.IMAGE.name, kept)
+        self.assertNotIn(system_metadata.IMAGE.old, kept)
         (other,) = self.owned(server, 'host2')
         self.assert_burned(used)
         self.assert_burned(other, host='host2')
