@@ -19,13 +19,19 @@ answers to its questions :func:`nova_powervm.devices.plan.make_plan`.
 
 import dataclasses
 from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Mapping
 
+from nova_powervm.devices import card_ids
 from nova_powervm.devices import matching
+from nova_powervm.devices import names
 from nova_powervm.devices import ownership
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
+
+#: Code of the reason for withholding a slot whose card is in doubt.
+UNREPORTED = 'unreported'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ def assess(facts: Facts) -> Assessment:
 
     :param facts: The facts about the file, the host, Placement and Nova.
     """
-    candidates = facts.candidates
+    candidates = slot_providers.mark_replaced(facts.candidates, facts.io_slots)
     verdicts = ownership.withhold(
         matching.judge(facts.policy, facts.io_slots, facts.holdings),
         ownership.cyborg_slots(
@@ -120,9 +126,50 @@ def assess(facts: Facts) -> Assessment:
         ),
         str(facts.policy.source),
     )
+    verdicts = _withhold_unreported(verdicts, candidates)
     return Assessment(
         facts=facts,
         verdicts=verdicts,
         pairing=slot_providers.pair(matching.devices(verdicts), candidates),
         held=ownership.find_owned_slots(facts.io_slots, facts.holdings or ()),
     )
+
+
+def _withhold_unreported(
+    verdicts: Iterable[matching.Verdict],
+    providers: Iterable[slot_providers.Provider],
+) -> tuple[matching.Verdict, ...]:
+    """Withhold the slots of which the host no longer reports known ids.
+
+    Whether the card was replaced cannot be told. The slot is offered again
+    when the host reports the same ids.
+    """
+    known: dict[int | None, frozenset[str]] = {}
+    for provider in providers:
+        index = names.slot_of_provider(provider.name)
+        known[index] = known.get(index, frozenset()) | provider.traits
+    return tuple(
+        dataclasses.replace(
+            verdict,
+            reason=slots.Reason(
+                UNREPORTED,
+                f'the host no longer reports {missing} of its card',
+            ),
+        )
+        if (missing := _find_unreported(verdict, known))
+        else verdict
+        for verdict in verdicts
+    )
+
+
+def _find_unreported(
+    verdict: matching.Verdict, known: Mapping[int | None, frozenset[str]]
+) -> str:
+    """Find the ids that leave open whether a slot may be offered."""
+    traits = known.get(verdict.slot.drc_index, frozenset())
+    code = verdict.reason.code if verdict.reason else matching.UNMATCHED
+    if code != matching.UNMATCHED or card_ids.find_changes(
+        traits, verdict.slot
+    ):
+        return ''
+    return card_ids.find_unreported(traits, verdict.slot)

@@ -23,6 +23,8 @@ from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
 
+#: Code of the reason for a slot that no paragraph identifies.
+UNMATCHED = 'unmatched'
 #: The attributes of a slot that paragraphs compare with fixed values.
 _Attributes = tuple[str, ...]
 
@@ -195,7 +197,7 @@ def _reason_denied(
         )
     if not allowing:
         return slots.Reason(
-            'unmatched', f'no paragraph of {policy.source} identifies it'
+            UNMATCHED, f'no paragraph of {policy.source} identifies it'
         )
     return None
 

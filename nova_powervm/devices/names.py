@@ -31,16 +31,23 @@ PROVIDER_NAME_LIMIT = 200
 OWNER_TRAIT = os_traits.OWNER_NOVA
 #: On a provider whose inventory the driver itself has reserved.
 WITHDRAWN_TRAIT = 'CUSTOM_POWERVM_WITHDRAWN'
-#: On a provider that an operator has taken out of use, with one trait of
-#: :func:`quarantine_trait` beside it.
+#: On a provider that was taken out of use until an operator restores it, with
+#: at least one trait of :func:`quarantine_trait` beside it.
 QUARANTINED_TRAIT = 'CUSTOM_POWERVM_QUARANTINED'
+#: The code of the reason that only the driver gives.
+REPLACED = 'REPLACED'
 #: The codes of reasons for a quarantine, and what they mean.
 QUARANTINE_REASONS = {
     'FAILED': 'the device is defective',
     'SUSPECT': 'the device may be defective',
     'MAINTENANCE': 'the device is being serviced',
     'CLEANING': 'the device could not be cleaned',
+    REPLACED: 'its slot has shown the ids of another card',
 }
+#: Those that an operator may give.
+OPERATOR_REASONS = tuple(
+    code for code in QUARANTINE_REASONS if code != REPLACED
+)
 #: On a provider of a one-time-use device. This is os-traits' name for the
 #: specification's HW_ONE_TIME_USE.
 ONE_TIME_USE_TRAIT = os_traits.HW_PCI_ONE_TIME_USE
@@ -49,8 +56,6 @@ CYBORG_PROVIDER_PREFIX = 'PowerVM Cyborg IOSlot '
 #: Only offered slots of Cyborg bear it, so device profiles can require it.
 CYBORG_TRAIT = 'CUSTOM_POWERVM_CYBORG'
 
-#: The keys of properties that tell one kind of card from another.
-_CARD_IDS = ('vendor_id', 'device_id', 'subsys_vendor_id', 'subsys_device_id')
 _TRAIT_PREFIX = 'POWERVM_IOSLOT_'
 _TRAIT_LIMIT = 255
 _OURS = re.compile(
@@ -166,6 +171,10 @@ def quarantine_trait(code: str) -> str:
     return f'{QUARANTINED_TRAIT}_{code}'
 
 
+#: What a provider gets whose slot shows another card.
+REPLACED_TRAITS = frozenset({QUARANTINED_TRAIT, quarantine_trait(REPLACED)})
+
+
 def quarantine_traits(traits: Iterable[str]) -> frozenset[str]:
     """Return those traits that put a device in quarantine."""
     known = {QUARANTINED_TRAIT, *map(quarantine_trait, QUARANTINE_REASONS)}
@@ -196,33 +205,6 @@ def is_driver_trait(trait: str) -> bool:
 def is_slot_trait(trait: str) -> bool:
     """Return whether a trait describes a slot."""
     return trait.startswith(f'CUSTOM_{_TRAIT_PREFIX}')
-
-
-def find_replacement(traits: Iterable[str], slot: slots.Slot) -> str:
-    """Compare the ids of a card with those that a provider was made for.
-
-    A card of the same ids cannot be told from the former one.
-
-    :param traits: The provider's traits.
-    :param slot: What the host reports now.
-    :returns: The ids that differ, in words; empty if the card is the same, or
-        if there is none.
-    """
-    if slot.is_empty:
-        return ''
-    found = frozenset(traits)
-    differences = []
-    for key in _CARD_IDS:
-        value = policy.PROPERTIES[key].value_in(slot)
-        if not value or property_trait(key, value) in found:
-            continue
-        prefix = property_trait(key, '')
-        before = [
-            t.removeprefix(prefix) for t in found if t.startswith(prefix)
-        ]
-        if before:
-            differences.append(f'{key} was {before[0]}, and is {value}')
-    return '; '.join(differences)
 
 
 @functools.cache

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_powervm.devices import assessment as assessments
+from nova_powervm.devices import card_ids
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
 from nova_powervm.devices import one_time_use
@@ -243,16 +244,29 @@ def _describe_slot(
     *,
     is_held: bool,
 ) -> Entry:
-    """Add what an operator wants to know of the slot as it is now."""
+    """Add what the slot is now, which an operator wants to know.
+
+    A provider without the ids of its card gets them, whether it is offered or
+    not: by them a later change is noticed.
+    """
     if slot is None:
         return entry
     owner = str(slot.owner) if is_held else ''
     replacement = (
-        names.find_replacement(provider.traits, slot) if provider else ''
+        card_ids.find_changes(provider.traits, slot) if provider else ''
     )
-    if not (owner or replacement):
+    is_unknown = card_ids.is_unknown(entry.traits, slot)
+    if not (owner or replacement or is_unknown):
         return entry
-    return dataclasses.replace(entry, owner=owner, replacement=replacement)
+    return dataclasses.replace(
+        entry,
+        owner=owner,
+        replacement=replacement,
+        traits=entry.traits
+        | card_ids.select_traits(names.generated_traits(slot))
+        if is_unknown
+        else entry.traits,
+    )
 
 
 def _keep_in_quarantine(
@@ -269,7 +283,7 @@ def _keep_in_quarantine(
         entry,
         action=Action.QUARANTINE,
         traits=(entry.traits | provider.quarantine) - {names.WITHDRAWN_TRAIT},
-        reason='; '.join(filter(None, (why, entry.reason))),
+        reason='; '.join(filter(None, (why, entry.replacement, entry.reason))),
     )
 
 
@@ -323,12 +337,48 @@ def _publish(
         inventory={
             device.resource_class: _record(burned or provider.reserved)
         },
-        traits=device.traits | one_time_use.kept_trait(provider),
+        traits=_choose_traits(device, provider),
     )
     others = allocations.classes(provider) & {
         *provider.other_classes(device.resource_class)
     }
-    return _keep_classes(entry, provider, allocations) if others else entry
+    if others:
+        return _keep_classes(entry, provider, allocations)
+    return _freeze_classes(entry, provider) if provider.is_frozen else entry
+
+
+def _choose_traits(
+    device: matching.Device, provider: slot_providers.Provider
+) -> frozenset[str]:
+    """Return the traits of a device, with the ids of the burned one."""
+    traits = device.traits | one_time_use.kept_trait(provider)
+    if not provider.is_frozen:
+        return traits
+    return (traits - card_ids.select_traits(traits)) | card_ids.select_traits(
+        provider.traits
+    )
+
+
+def _freeze_classes(entry: Entry, provider: slot_providers.Provider) -> Entry:
+    """Keep the classes of a provider as long as it is reserved.
+
+    Else a device that was burned in one class could be released into another.
+    """
+    ((wanted, record),) = entry.inventory.items()
+    if provider.inventory.keys() <= {wanted}:
+        return entry
+    old = ', '.join(sorted(provider.inventory))
+    return dataclasses.replace(
+        entry,
+        inventory={
+            name: _with_reserved(found, record['reserved'])
+            for name, found in provider.inventory.items()
+        },
+        reason=(
+            f'its resource class stays {old} while it is reserved; it becomes '
+            f'{wanted} when it is released'
+        ),
+    )
 
 
 def _keep_classes(
@@ -393,6 +443,8 @@ def _remove(
             entry, traits=entry.traits - {names.WITHDRAWN_TRAIT}
         )
     if allocations.is_free(provider) and index not in used:
+        if reason.code == assessments.UNREPORTED:
+            return _offer_nothing(provider, index, reason)
         return Entry(
             action=Action.DELETE,
             drc_index=index,
@@ -402,6 +454,24 @@ def _remove(
         )
     return _withdraw(
         provider, index, reason, allocations.consumers_of(provider), used
+    )
+
+
+def _offer_nothing(
+    provider: slot_providers.Provider, index: int, reason: slots.Reason
+) -> Entry:
+    """Take the inventory of a free provider away, and keep what it knows.
+
+    A provider that is created anew would not know which card it was for. A
+    reserve would burn a one-time-use device.
+    """
+    return Entry(
+        action=Action.WITHDRAW,
+        drc_index=index,
+        name=provider.name,
+        uuid=provider.uuid,
+        traits=provider.traits - {names.WITHDRAWN_TRAIT},
+        reason=reason.text,
     )
 
 

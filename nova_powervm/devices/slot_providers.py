@@ -24,8 +24,10 @@ from typing import Any
 
 import os_traits
 
+from nova_powervm.devices import card_ids
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
+from nova_powervm.devices import slots
 
 #: One unit; step, minimum and maximum are 1 (specification, "Inventory").
 TOTAL = 1
@@ -63,7 +65,7 @@ class Provider:
 
     @property
     def quarantine(self) -> frozenset[str]:
-        """The traits that an operator's quarantine has given it."""
+        """The traits that a quarantine has given it."""
         return names.quarantine_traits(self.traits)
 
     @property
@@ -91,9 +93,40 @@ class Provider:
             ),
         )
 
+    @property
+    def is_frozen(self) -> bool:
+        """Whether its ids and its class stay as they were at the burn.
+
+        A provider without ids gets those of the card that is in its slot.
+        """
+        return bool(self.reserved and card_ids.select_traits(self.traits))
+
     def other_classes(self, resource_class: str) -> tuple[str, ...]:
         """Return the classes of its inventory, except for one."""
         return tuple(rc for rc in self.inventory if rc != resource_class)
+
+
+def mark_replaced(
+    providers: Iterable[Provider], io_slots: Iterable[slots.Slot]
+) -> tuple[Provider, ...]:
+    """Put the providers into quarantine whose slots show other cards.
+
+    The ids differ until an operator accepts the card. So one update can both
+    mark and reserve a provider: a mark that is lost on the way is set again.
+
+    :param providers: Direct children of the compute node's provider.
+    :param io_slots: All slots of the host.
+    """
+    reported = {slot.drc_index: slot for slot in io_slots}
+    return tuple(
+        dataclasses.replace(
+            provider, traits=provider.traits | names.REPLACED_TRAITS
+        )
+        if (slot := reported.get(names.slot_of_provider(provider.name) or -1))
+        and card_ids.find_changes(provider.traits, slot)
+        else provider
+        for provider in providers
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -166,7 +166,9 @@ def _labels(
 def _reason(entry: plans.Entry, verdict: matching.Verdict | None) -> str:
     """Return the code of the reason why a device is not offered."""
     if entry.state is plans.State.QUARANTINED:
-        return ','.join(names.quarantine_codes(entry.traits))
+        codes = names.quarantine_codes(entry.traits)
+        # An alert of its own asks for it.
+        return names.REPLACED if names.REPLACED in codes else ','.join(codes)
     if verdict is None:
         return GONE
     if verdict.reason:

@@ -74,7 +74,7 @@ class PlanLog:
         self._logged = lines
 
     def _log_replacements(self, plan: plans.Plan) -> None:
-        """Log replaced cards once; their providers know the new ids then."""
+        """Log replaced cards, each once."""
         found = {
             entry.drc_index: entry.replacement
             for entry in plan.entries
@@ -83,9 +83,9 @@ class PlanLog:
         for index, replacement in found.items():
             if self._replacements.get(index) != replacement:
                 LOG.warning(
-                    'The card in slot %(slot)s was replaced by one of another '
-                    'kind: %(ids)s. See "Replace a card" in the page on tasks '
-                    'on a host.',
+                    'Slot %(slot)s shows the ids of another card: %(ids)s. '
+                    'The device is in quarantine until you accept the card. '
+                    'See "Replace a card" in the page on tasks on a host.',
                     {
                         'slot': slots.format_drc_index(index),
                         'ids': replacement,
@@ -209,7 +209,7 @@ def describe(entry: plans.Entry) -> str:
             text = (
                 f'Keeping {where} in quarantine: {entry.reason}. It is '
                 'offered again after `nova-powervm-inventory restore '
-                f'{index}`'
+                f'{index}{" --new-card" if entry.replacement else ""}`'
             )
         case plans.Action.WITHDRAW:
             text = f'Withdrawing {where}: {entry.reason}. {_cure(entry)}.'
@@ -240,6 +240,8 @@ def _cure(entry: plans.Entry) -> str:
             f'It is allocated to {_names(entry)}: undo the change, or delete '
             'the instance'
         )
+    if not entry.inventory:
+        return 'It offers nothing meanwhile'
     return 'It stays until it is neither allocated nor reserved'
 
 

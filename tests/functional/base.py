@@ -98,6 +98,8 @@ _GPU = {
     'description': '3D Controller',
     'vendor_id': '10DE',
     'device_id': '1DB6',
+    'subsystem_vendor_id': '10DE',
+    'subsystem_device_id': '124A',
     'class': '0302',
     'revision_id': 'A1',
 }

@@ -17,8 +17,10 @@ import textwrap
 import fixtures
 from nova import context as nova_context
 
+from nova_powervm.devices import names
 from tests.functional import base
 from tests.functional import pools
+from tests.functional import test_commands
 from tests.functional import test_pool_moves
 from tests.unit.docs import pages
 
@@ -30,7 +32,7 @@ _NVME = {
 }
 
 
-class HostTaskTest(base.PowerVMTestCase):
+class HostTaskTest(test_commands.CommandTestCase):
     """One host, and a server with a device."""
 
     def setUp(self):
@@ -75,9 +77,15 @@ class HostTaskTest(base.PowerVMTestCase):
         self._start_server(self.server)
 
         self.assert_runs_with_slot()
-        self.assertIn('CUSTOM_POWERVM_WITHDRAWN', self.traits())
+        self.assertLessEqual(names.REPLACED_TRAITS, set(self.traits()))
         self._delete_server(self.server)
         self._run_periodics()
+        self.assertLessEqual(names.REPLACED_TRAITS, set(self.traits()))
+        code, _, err = self.run_command('restore', self.index, '--new-card')
+        self.assertEqual(0, code, err)
+        # No paragraph has the new card.
+        for _ in range(2):
+            self._run_periodics()
         self.assertNotIn(self.slot, self.slot_providers())
         self.control().pull(self.index)
         self.plug_gpu(self.index)

@@ -170,13 +170,15 @@ class Cleaner:
 
         :returns: Why it was not released; empty if it was.
         """
-        reading = self._services.read_host()
+        io_slots = self._services.read_host().system.io_slots
         provider = self._services.placement.provider(uuid)
         if provider is None:
             return 'its provider was deleted meanwhile'
         try:
-            cleaning.check_cleaned(provider, before, reading.system.io_slots)
-            device_changes.release(self._services.placement, provider)
+            cleaning.check_cleaned(provider, before, io_slots)
+            device_changes.release(
+                self._services.placement, provider, io_slots
+            )
         except errors.DeviceUnchanged as error:
             return str(error.fields['reason'])
         return ''

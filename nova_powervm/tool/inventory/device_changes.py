@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nova_powervm import exception
+from nova_powervm.devices import card_ids
 from nova_powervm.devices import names
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
@@ -142,15 +143,19 @@ def list_devices(rows: Iterable[tuple[_Provider, str]]) -> base.Listing:
 
 
 def release(
-    client: placement_client.PlacementClient, provider: _Provider
+    client: placement_client.PlacementClient,
+    provider: _Provider,
+    io_slots: Collection[slots.Slot],
 ) -> None:
     """Release a device.
 
+    :param io_slots: The slots of the host, as just read.
     :raises errors.DeviceUnchanged: It must not be released.
     """
 
     def decide(now: _Provider) -> tuple[frozenset[str], _Records]:
         releasing.check_releasable(now)
+        releasing.check_on_host(now, io_slots)
         return now.traits, releasing.make_released_records(now)
 
     _change(client, provider, decide)
@@ -164,14 +169,15 @@ def quarantine(
     The service completes a mark without a reserve, but takes a reserve without
     a mark for somebody else's.
 
-    :param code: A key of :data:`.names.QUARANTINE_REASONS`, which replaces
-        another one.
+    :param code: One of :data:`.names.OPERATOR_REASONS`, which replaces
+        another one of these.
     :raises errors.DeviceUnchanged: Others kept changing the provider. It may
         be marked without a reserve, which nova-compute adds.
     """
 
     def decide(now: _Provider) -> tuple[frozenset[str], _Records]:
-        kept = now.traits - _marks(now) - {names.WITHDRAWN_TRAIT}
+        others = _marks(now) - names.REPLACED_TRAITS
+        kept = now.traits - others - {names.WITHDRAWN_TRAIT}
         marked = kept | {names.QUARANTINED_TRAIT, names.quarantine_trait(code)}
         return marked, [
             (name, {**record, 'reserved': record['total']})
@@ -183,14 +189,18 @@ def quarantine(
 
 
 def restore(
-    client: placement_client.PlacementClient, provider: _Provider
+    client: placement_client.PlacementClient,
+    provider: _Provider,
+    io_slots: Collection[slots.Slot],
 ) -> None:
     """Replace the marks of a device by that of the service.
 
     With its own mark, the service lowers the reserve when it offers the
     device. A one-time-use device stays reserved, which is a burn.
 
-    :raises errors.DeviceUnchanged: It is not in quarantine.
+    :param io_slots: The slots of the host, as just read.
+    :raises errors.DeviceUnchanged: It is not in quarantine, or another card
+        is in its slot.
     """
     if not _marks(provider):
         raise errors.DeviceUnchanged(
@@ -198,12 +208,42 @@ def restore(
         )
 
     def decide(now: _Provider) -> tuple[frozenset[str], _Records]:
-        left = now.traits - _marks(now)
-        if now.one_time_use or left == now.traits:
-            return left, ()
-        return left | {names.WITHDRAWN_TRAIT}, ()
+        releasing.check_same_card(now, io_slots)
+        return _restored(now), ()
 
     _change(client, provider, decide)
+
+
+def accept_card(
+    client: placement_client.PlacementClient,
+    provider: _Provider,
+    io_slots: Collection[slots.Slot],
+) -> None:
+    """Let a provider forget which card it was for, and end its quarantine.
+
+    The service takes the ids, and with them class and traits, of the card
+    that is there now. A one-time-use device stays reserved.
+
+    :param io_slots: The slots of the host, as just read.
+    :raises errors.DeviceUnchanged: No other card is in its slot.
+    """
+
+    def decide(now: _Provider) -> tuple[frozenset[str], _Records]:
+        releasing.check_new_card(now, io_slots)
+        return _restored(now) - card_ids.select_traits(now.traits), ()
+
+    _change(client, provider, decide)
+
+
+def _restored(provider: _Provider) -> frozenset[str]:
+    """Return the traits of a provider after its quarantine, if it is in one.
+
+    A reserve of somebody else's stays.
+    """
+    marks = _marks(provider)
+    if provider.one_time_use or not marks:
+        return provider.traits - marks
+    return provider.traits - marks | {names.WITHDRAWN_TRAIT}
 
 
 def _marks(provider: _Provider) -> frozenset[str]:

@@ -39,8 +39,8 @@ class Diff(base.Lister):
       stale    the driver's provider of a slot that is no longer offered
       changed  the provider's traits, resource class or reserved value are
                not as expected
-      replaced the card in a slot has other ids than the one that the provider
-               was made for; a card of the same ids cannot be noticed
+      replaced the slot shows other ids than those of the card that the
+               provider was made for; a card of the same ids cannot be noticed
       foreign  a provider below the node that this driver did not create, and
                that conflicts with a slot
       leaked   an allocation whose instance has no LPAR on this host, or whose
@@ -50,8 +50,8 @@ class Diff(base.Lister):
                both identify
 
     nova-compute resolves the first three kinds in its next update, once a
-    minute. A replaced card is reported until its provider describes the new
-    one: while an instance has the slot, the provider stays as it is.
+    minute. A replaced card is reported until you accept it with "restore
+    --new-card": until then its device is in quarantine.
 
     An instance that is being built can look leaked. The slots of a move are no
     difference while its LPAR owns them, or while Nova waits for the user who

@@ -40,7 +40,8 @@ class Metrics(base.Command):
       attached     an LPAR of an instance owns it
       burned       a one-time-use device that has to be cleaned and released
       withdrawn    not offered any more, but still allocated or reserved
-      quarantined  taken out of use; the reason is that of "quarantine"
+      quarantined  taken out of use; the reason is that of "quarantine", or
+                   REPLACED
       foreign      not offered; the reason says why
 
     With --output, the file is replaced at once, and everybody can read it. The

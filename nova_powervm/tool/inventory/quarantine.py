@@ -13,14 +13,15 @@
 """Commands ``quarantine`` and ``restore``."""
 
 import argparse
-import functools
 import textwrap
 
 from nova_powervm.devices import names
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import device_changes
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
+from nova_powervm.tool.rules import releasing
 
 _QUARANTINE = """\
 Take devices out of use, for example because they fail.
@@ -51,6 +52,7 @@ class Quarantine(device_changes.DeviceCommand):
         return _QUARANTINE + '\n'.join(
             textwrap.indent(f'{code}: {meaning}', '  ')
             for code, meaning in names.QUARANTINE_REASONS.items()
+            if code in names.OPERATOR_REASONS
         )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -59,7 +61,7 @@ class Quarantine(device_changes.DeviceCommand):
         parser.add_argument(
             '--reason',
             required=True,
-            choices=sorted(names.QUARANTINE_REASONS),
+            choices=sorted(names.OPERATOR_REASONS),
             help='why',
         )
         parser.add_argument(
@@ -96,18 +98,49 @@ class Restore(device_changes.DeviceCommand):
 
     nova-compute offers them again within minutes. A one-time-use device stays
     burned: clean it, and then use "release".
+
+    nova-compute itself puts a device in quarantine, with the reason REPLACED,
+    if its slot shows other ids (vendor, device, subsystem, class or revision)
+    than those of its provider. You may have replaced the card or updated its
+    firmware; but whoever had the device may have changed them as well. Only
+    --new-card ends that: the provider forgets the old ids, and nova-compute
+    describes and offers the card that is there now.
+
+    The command asks the host. If it does not answer, nothing is changed.
     """
 
     examples = """
     # Offer a card again that was repaired
     nova-powervm-inventory restore 21010020
+
+    # Accept a card of another model that was put into a slot on purpose
+    nova-powervm-inventory restore 21010020 --new-card
     """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options of this command."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--new-card',
+            action='store_true',
+            help='accept a card with other ids than the former one',
+        )
+        host_reader.add_live_host_options(parser)
+        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Listing:
         """Replace the marks of the devices."""
         client, tree = placement_client.read_node(self.app, parsed_args)
+        io_slots = host_reader.read_host(self.app, parsed_args).system.io_slots
+        change, check = (
+            (device_changes.accept_card, releasing.check_new_card)
+            if parsed_args.new_card
+            else (device_changes.restore, releasing.check_same_card)
+        )
         return self.change_all(
-            self.choose(parsed_args.which, tree),
-            functools.partial(device_changes.restore, client),
+            self.choose(
+                parsed_args.which, tree, lambda each: check(each, io_slots)
+            ),
+            lambda each: change(client, each, io_slots),
             'restored',
         )

@@ -36,11 +36,12 @@ class Release(device_changes.DeviceCommand):
     first.
 
     The command asks the host, too: a device that a partition has is not
-    released, even if Placement has not allocated it. If the host does not
-    answer, nothing is released.
+    released, even if Placement has not allocated it, and neither is a card
+    with other ids than the burned one ("restore --new-card" accepts it). If
+    the host does not answer, nothing is released.
 
     Without arguments, the command lists the devices that need cleaning, and
-    leaves out those that a partition has.
+    leaves out those that would be refused.
 
     Without --yes, the command asks for confirmation. If standard input is not
     a terminal, it changes nothing and exits with code 2.
@@ -96,7 +97,9 @@ class Release(device_changes.DeviceCommand):
             chosen = []
         return self.change_all(
             chosen,
-            functools.partial(device_changes.release, client),
+            functools.partial(
+                device_changes.release, client, io_slots=io_slots
+            ),
             'released',
         )
 
@@ -106,7 +109,7 @@ class Release(device_changes.DeviceCommand):
         waiting = []
         for provider in releasing.find_used_devices(tree):
             try:
-                releasing.check_unowned(provider, io_slots)
+                releasing.check_on_host(provider, io_slots)
             except errors.DeviceUnchanged as error:
                 self.complain(error)
             else:
@@ -121,4 +124,4 @@ def _check(
     provider: placement_tree.PlacementProvider,
 ) -> None:
     releasing.check_releasable(provider)
-    releasing.check_unowned(provider, io_slots)
+    releasing.check_on_host(provider, io_slots)

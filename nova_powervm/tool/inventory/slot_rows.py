@@ -123,7 +123,7 @@ class SlotRow:
             parts.append(self.reason)
         if self.offered and not self.owner_known:
             parts.append('owner not known')
-        if self.replacement:
+        if self.replacement not in self.reason:
             parts.append(f'another card: {self.replacement}')
         return '; '.join(parts)
 

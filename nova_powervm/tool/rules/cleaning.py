@@ -14,22 +14,24 @@
 
 The program of the operator's own assigns the slot to a partition, cleans the
 device, and gives the slot back. What it leaves is compared with what was there
-before.
+before, and both with what was burned.
 """
 
 import dataclasses
 from collections.abc import Collection
 from collections.abc import Mapping
 
+from nova_powervm.devices import card_ids
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import releasing
 
-#: What tells one card in one place from another.
+#: What the program is told of the card.
 _IDS = ('vendor_id', 'device_id', 'subsys_vendor_id', 'subsys_device_id')
-_IDENTITY = (*_IDS, 'drc_name')
+#: What tells one card in one place from another.
+_IDENTITY = (*card_ids.KEYS, 'drc_name')
 
 
 def choose_slot(
@@ -44,7 +46,7 @@ def choose_slot(
     :raises errors.DeviceUnchanged: The device must not be cleaned now.
     """
     releasing.check_releasable(provider)
-    releasing.check_unowned(
+    releasing.check_on_host(
         provider, [_without_owner(slot, partition) for slot in io_slots]
     )
     found = [s for s in io_slots if s.drc_index == provider.drc_index]
@@ -71,9 +73,9 @@ def check_cleaned(
 
     :param before: The slot as it was before the program started.
     :raises errors.DeviceUnchanged: A partition has the slot, or another card
-        is in it.
+        is in it than before the program started or at the burn.
     """
-    releasing.check_unowned(provider, io_slots)
+    releasing.check_on_host(provider, io_slots)
     for slot in io_slots:
         change = find_change(before, slot)
         if slot.drc_index == before.drc_index and change:

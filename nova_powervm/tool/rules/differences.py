@@ -41,8 +41,8 @@ _ACCOUNT = (
     'see "openstack server show {consumer}"'
 )
 _REPLACED = (
-    'none, if this card was to be there; see "Replace a card" in the page on '
-    'tasks on a host'
+    'if this card was to be there, `nova-powervm-inventory restore {index} '
+    '--new-card`; see "Replace a card" in the page on tasks on a host'
 )
 
 
@@ -142,8 +142,10 @@ def _of_plan(
                 yield _planned(Kind.MISSING, entry, f'{what}it', name='')
             continue
         if entry.replacement:
-            what = f'a card of another kind: {entry.replacement}'
-            yield _planned(Kind.REPLACED, entry, what, cure=_REPLACED)
+            what = f'the ids of another card: {entry.replacement}'
+            index = slots.format_drc_index(entry.drc_index)
+            cure = _REPLACED.format(index=index)
+            yield _planned(Kind.REPLACED, entry, what, cure=cure)
         changes = '; '.join(_changes(entry, there[entry.uuid]))
         if entry.action is planned.Action.DELETE:
             yield _planned(Kind.STALE, entry, f'{entry.reason}; free')

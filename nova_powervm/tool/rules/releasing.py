@@ -17,12 +17,14 @@ total. After the device has been cleaned, an operator has to lower reserved
 again: the driver never does.
 """
 
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
 import os_traits
 
+from nova_powervm.devices import card_ids
 from nova_powervm.devices import names
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
@@ -88,7 +90,7 @@ def check_releasable(provider: placement_tree.PlacementProvider) -> None:
         reason = (
             'it is in quarantine, because '
             f'{names.quarantine_reason(provider.traits)}. End that first: '
-            '`nova-powervm-inventory restore`'
+            f'`{_restore_command(provider)}`'
         )
     elif names.WITHDRAWN_TRAIT in provider.traits:
         reason = (
@@ -106,6 +108,122 @@ def check_releasable(provider: placement_tree.PlacementProvider) -> None:
     else:
         return
     raise errors.DeviceUnchanged(which=provider, reason=reason)
+
+
+def check_on_host(
+    provider: placement_tree.PlacementProvider,
+    io_slots: Collection[slots.Slot],
+) -> None:
+    """Check that the host has what is to be released, and nobody uses it.
+
+    :raises errors.DeviceUnchanged: A partition has the device, or it is not
+        the one that was burned, or the host does not tell.
+    """
+    check_unowned(provider, io_slots)
+    slot = _find_slot(provider, io_slots)
+    if changes := card_ids.find_changes(provider.traits, slot):
+        reason = (
+            f'its slot shows another card than the one that was burned: '
+            f'{changes}. {_accept(provider)}'
+        )
+    elif unreported := card_ids.find_unreported(provider.traits, slot):
+        reason = (
+            f'the host no longer reports {unreported} of its card. '
+            f'{_accept(provider)}'
+        )
+    elif card_ids.is_unknown(provider.traits, slot):
+        reason = (
+            'nova-compute has not taken up the new card yet. Wait for its '
+            'next cycle'
+        )
+    else:
+        return
+    raise errors.DeviceUnchanged(which=provider, reason=reason)
+
+
+def check_same_card(
+    provider: placement_tree.PlacementProvider,
+    io_slots: Collection[slots.Slot],
+) -> None:
+    """Check that the end of a quarantine lets no other card in.
+
+    :raises errors.DeviceUnchanged: Another card is in the slot, or may be.
+    """
+    slot = _find_slot(provider, io_slots)
+    changes = card_ids.find_changes(provider.traits, slot)
+    was_replaced = provider.traits >= names.REPLACED_TRAITS
+    if changes:
+        reason = f'another card is in its slot: {changes}'
+    elif was_replaced and slot.is_empty:
+        reason = (
+            f'{names.QUARANTINE_REASONS[names.REPLACED]}, and is empty or '
+            'not reported now'
+        )
+    elif was_replaced and (
+        unreported := card_ids.find_unreported(provider.traits, slot)
+    ):
+        reason = f'the host does not report {unreported} of its card'
+    else:
+        return
+    raise errors.DeviceUnchanged(
+        which=provider, reason=f'{reason}. {_accept(provider)}'
+    )
+
+
+def check_new_card(
+    provider: placement_tree.PlacementProvider,
+    io_slots: Collection[slots.Slot],
+) -> None:
+    """Check that there is another card to accept.
+
+    :raises errors.DeviceUnchanged: The slot has no other card.
+    """
+    slot = _find_slot(provider, io_slots)
+    if slot.is_empty:
+        reason = (
+            'its slot is empty, or the host does not report it. Put the new '
+            'card in first'
+        )
+    elif not (
+        card_ids.find_changes(provider.traits, slot)
+        or card_ids.find_unreported(provider.traits, slot)
+    ):
+        reason = (
+            'the host reports the ids that its provider has. If it is in '
+            'quarantine, leave out --new-card'
+        )
+    else:
+        return
+    raise errors.DeviceUnchanged(which=provider, reason=reason)
+
+
+def _find_slot(
+    provider: placement_tree.PlacementProvider,
+    io_slots: Iterable[slots.Slot],
+) -> slots.Slot:
+    """Return the slot of a provider; an empty one if it is not reported."""
+    index = provider.drc_index or 0
+    nothing = slots.Slot(index, vendor_id=slots.EMPTY_ID)
+    return next((s for s in io_slots if s.drc_index == index), nothing)
+
+
+def _accept(provider: placement_tree.PlacementProvider) -> str:
+    return (
+        'If you have put another card in or updated its firmware, run '
+        f'`{_restore_command(provider, is_new=True)}`; else do not trust the '
+        'card'
+    )
+
+
+def _restore_command(
+    provider: placement_tree.PlacementProvider, *, is_new: bool = False
+) -> str:
+    is_new = is_new or provider.traits >= names.REPLACED_TRAITS
+    return (
+        'nova-powervm-inventory restore '
+        f'{slots.format_drc_index(provider.drc_index or 0)}'
+        + (' --new-card' if is_new else '')
+    )
 
 
 def check_unowned(

@@ -17,9 +17,12 @@ import unittest
 
 import ddt
 
+from nova_powervm.devices import assessment
+from nova_powervm.devices import card_ids
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
 from nova_powervm.devices import plan as plans
+from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.devices.plan import Action
@@ -350,7 +353,7 @@ MARKS = frozenset({names.QUARANTINED_TRAIT, FAILED})
 
 @ddt.ddt
 class QuarantineTest(unittest.TestCase):
-    """What an operator has put in quarantine stays there."""
+    """What was put in quarantine stays there."""
 
     @ddt.named_data(
         ['with_its_reserve', {'reserved': 1}],
@@ -431,34 +434,265 @@ class QuarantineTest(unittest.TestCase):
             self.assertEqual(names.QUARANTINE_REASONS[code], entry.reason)
 
 
+OLD = names.generated_traits(values.slot(device_id=0x1DB6))
+NEW = names.generated_traits(values.slot())
+REPLACED = frozenset(
+    {names.QUARANTINED_TRAIT, names.quarantine_trait('REPLACED')}
+)
+CRYPTO = policy.Paragraph('crypto', {'device_id': '1EB8'}, 'CUSTOM_CRYPTO')
+
+
+def assess_and_plan(providers, *paragraphs, consumers=(), **changes):
+    """Plan for the slot of a GPU as it is now.
+
+    :param consumers: Those of all providers.
+    :param changes: Attributes of the slot.
+    """
+    facts = assessment.Facts(
+        policy.Policy(paragraphs, '/inv'),
+        (values.slot(**changes),),
+        {},
+        tuple(providers),
+    )
+    held = {
+        p.uuid: dict.fromkeys(consumers, frozenset(p.inventory))
+        for p in providers
+    }
+    return plans.make_plan(
+        assessment.assess(facts), slot_providers.Allocations(held), name_of
+    ).entries
+
+
+def next_providers(entries):
+    """Return the providers that a plan leaves."""
+    return [
+        slot_providers.Provider(
+            entry.uuid, entry.name, entry.inventory, entry.traits
+        )
+        for entry in entries
+    ]
+
+
+@ddt.ddt
 class ReplacementTest(unittest.TestCase):
-    """A card was replaced by one of another kind."""
+    """A slot shows the ids of another card than its provider.
 
-    OLD = names.generated_traits(values.slot(device_id=0x1DB6))
+    A guest can write the firmware of its card. A burned one followed the ids
+    that it then showed: it lost its one-time trait, and was of another class.
+    """
 
-    def replacement(self, devices, **changes):
-        (entry,) = plans.make_plan(
-            values.assess(devices, [provider(traits=self.OLD)], **changes),
-            slot_providers.Allocations({f'uuid of {NAME}': {}}),
-            name_of,
-        ).entries
-        return entry.replacement
+    @ddt.named_data(
+        ['burned', {'reserved': 1, 'traits': {*OLD, ONCE}}],
+        ['reserved', {'reserved': 1, 'traits': OLD}],
+        ['plain', {'traits': OLD}],
+        ['withdrawn', {'reserved': 1, 'traits': {*OLD, WITHDRAWN}}],
+        ['unused', {'traits': {*OLD, ONCE}}],
+    )
+    def test_known_device_goes_into_quarantine_as_it_was(self, there):
+        for consumers in ((), ('instance',)):
+            for paragraphs in ((), (CRYPTO,), (values.paragraph(),)):
+                (entry,) = assess_and_plan(
+                    [provider(**there)], *paragraphs, consumers=consumers
+                )
+                self.assertEqual(Action.QUARANTINE, entry.action)
+                self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+                self.assertLessEqual(
+                    ({*there['traits']} | REPLACED) - {WITHDRAWN}, entry.traits
+                )
+                self.assertNotIn(WITHDRAWN, entry.traits)
+                ids = card_ids.select_traits(entry.traits)
+                self.assertEqual(card_ids.select_traits(OLD), ids)
+                self.assertIn('was 1DB6, and is 1EB8', entry.reason)
+                self.assertEqual(
+                    'device_id was 1DB6, and is 1EB8', entry.replacement
+                )
 
-    def test_ids_of_other_card_are_named(self):
-        for devices in ([device()], []):
-            self.assertEqual(
-                'device_id was 1DB6, and is 1EB8', self.replacement(devices)
-            )
-        # The same card, or an empty slot
+    def test_lost_mark_is_set_again(self):
+        # Nova has written the inventory, and was killed before the traits.
+        (entry,) = assess_and_plan([provider(reserved=1, traits=OLD)], CRYPTO)
+        self.assertLessEqual(REPLACED, entry.traits)
+
+    def test_quarantine_outlasts_return_of_old_card_and_empty_slot(self):
+        there = provider(reserved=1, traits=OLD | REPLACED)
         for found in (
             {'device_id': 0x1DB6},
-            {'device_id': None, 'vendor_id': None},
-            {'device_id': slots.EMPTY_ID, 'vendor_id': slots.EMPTY_ID},
-            {'device_id': 0x1DB6, 'revision_id': 0xA2, 'drc_name': 'moved'},
+            {'device_id': None},
+            {'vendor_id': slots.EMPTY_ID},
         ):
-            self.assertEqual('', self.replacement([], **found))
-        # Without these traits
-        self.assertEqual('', only_entry([device()], [provider()]).replacement)
+            (entry,) = assess_and_plan([there], values.paragraph(), **found)
+            self.assertEqual(Action.QUARANTINE, entry.action)
+            self.assertLessEqual(OLD - NEW | REPLACED, entry.traits)
+            self.assertEqual('', entry.replacement)
+
+    @ddt.data(
+        {},
+        {'vendor_id': None, 'device_id': None},
+        {'vendor_id': slots.EMPTY_ID, 'device_id': slots.EMPTY_ID},
+        {'pci_class': slots.EMPTY_ID},
+        {'drc_name': 'moved'},
+    )
+    def test_same_card_and_doubt_and_empty_slot_are_no_replacement(
+        self, found
+    ):
+        for reserved in (0, 1):
+            (entry,) = assess_and_plan(
+                [provider(reserved=reserved, traits=NEW)],
+                values.paragraph(),
+                **found,
+            )
+            self.assertNotEqual(Action.QUARANTINE, entry.action)
+            self.assertTrue(REPLACED.isdisjoint(entry.traits))
+            self.assertEqual('', entry.replacement)
+
+    def test_id_that_was_not_known_before_proves_nothing(self):
+        before = names.generated_traits(
+            values.slot(subsys_vendor_id=None, subsys_device_id=None)
+        )
+        (entry,) = assess_and_plan(
+            [provider(traits=before)], values.paragraph()
+        )
+        self.assertEqual(Action.PUBLISH, entry.action)
+        self.assertLessEqual(NEW, entry.traits)
+
+    def test_providers_of_one_slot_are_compared_each(self):
+        for changed, other in ((NAME, SHORT), (SHORT, NAME)):
+            entries = assess_and_plan(
+                [
+                    provider(changed, traits=OLD),
+                    provider(other, traits=NEW),
+                ],
+                values.paragraph(),
+            )
+            self.assertEqual(
+                {changed: Action.QUARANTINE},
+                {
+                    entry.name: entry.action
+                    for entry in entries
+                    if entry.name == changed
+                },
+            )
+            offered = [
+                entry.name
+                for entry in entries
+                if entry.action is not Action.DELETE
+                and not entry.reserved
+                and WITHDRAWN not in entry.traits
+            ]
+            self.assertEqual([], offered)
+
+    def test_provider_without_ids_takes_those_of_its_slot(self):
+        """It is as "restore --new-card" leaves it."""
+        there = provider(reserved=1, traits=[ONCE])
+        (entry,) = assess_and_plan([there], CRYPTO)
+        self.assertEqual({'CUSTOM_CRYPTO': record(1)}, entry.inventory)
+        self.assertLessEqual({*NEW, ONCE}, entry.traits)
+        # ... also if no paragraph offers the new card.
+        (entry,) = assess_and_plan([there])
+        self.assertEqual(Action.WITHDRAW, entry.action)
+        self.assertLessEqual(card_ids.select_traits(NEW), entry.traits)
+
+
+@ddt.ddt
+class FrozenTest(unittest.TestCase):
+    """What is reserved stays what was burned."""
+
+    @ddt.named_data(
+        ['burned', [ONCE], ()],
+        ['reserved', [], ()],
+        ['burned_in_use', [ONCE], ['instance']],
+    )
+    def test_reserved_provider_keeps_class_and_ids(self, marks, consumers):
+        traits = {*NEW, *marks}
+        (entry,) = assess_and_plan(
+            [provider(reserved=1, traits=traits)], CRYPTO, consumers=consumers
+        )
+        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+        self.assertEqual({'OWNER_NOVA', *traits}, entry.traits)
+        self.assertIn('stays CUSTOM_GPU', entry.reason)
+        self.assertIn('becomes CUSTOM_CRYPTO', entry.reason)
+
+    def test_id_that_appears_waits_for_the_release(self):
+        before = names.generated_traits(values.slot(subsys_device_id=None))
+        for reserved in (1, 0):
+            (entry,) = assess_and_plan(
+                [provider(reserved=reserved, traits=before)], CRYPTO
+            )
+            self.assertEqual(not reserved, entry.traits >= NEW)
+
+    def test_released_provider_follows_file(self):
+        (entry,) = assess_and_plan([provider(traits={*NEW, ONCE})], CRYPTO)
+        self.assertEqual({'CUSTOM_CRYPTO': record()}, entry.inventory)
+
+    def test_place_and_traits_of_file_follow(self):
+        gpus = values.paragraph()
+        (entry,) = assess_and_plan(
+            [provider(reserved=1, traits={*NEW, 'CUSTOM_OLD'})],
+            gpus,
+            drc_name='moved',
+        )
+        moved = names.generated_traits(values.slot(drc_name='moved'))
+        self.assertEqual({'OWNER_NOVA', *gpus.traits, *moved}, entry.traits)
+
+
+class UnreportedTest(unittest.TestCase):
+    """The host no longer reports what a provider knows of its card."""
+
+    def test_free_device_offers_nothing_and_is_not_forgotten(self):
+        for marks in ([], [ONCE]):
+            once = dataclasses.replace(
+                values.paragraph(), one_time_use=bool(marks)
+            )
+            there = provider(traits={*NEW, *marks})
+            for paragraphs in ([once], [CRYPTO], []):
+                entries = assess_and_plan([there], *paragraphs, device_id=None)
+                (entry,) = entries
+                self.assertEqual(Action.WITHDRAW, entry.action)
+                self.assertEqual({}, entry.inventory)
+                self.assertEqual({*NEW, *marks}, entry.traits)
+                self.assertIn('no longer reports device_id', entry.reason)
+            self.assertEqual(
+                entries,
+                assess_and_plan(next_providers(entries), device_id=None),
+            )
+            # It comes back by itself, as it was, and another does not.
+            (entry,) = assess_and_plan(next_providers(entries), once)
+            self.assertEqual(Action.PUBLISH, entry.action)
+            self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
+            (entry,) = assess_and_plan(
+                next_providers(entries), once, device_id=0x1DB6
+            )
+            self.assertEqual(Action.QUARANTINE, entry.action)
+
+    def test_device_in_use_is_withdrawn_until_it_is_reported(self):
+        entries = [provider(traits=NEW)]
+        for _ in range(2):
+            entries = assess_and_plan(
+                next_providers(entries) if _ else entries,
+                values.paragraph(),
+                consumers=['instance'],
+                subsys_device_id=None,
+            )
+            self.assertEqual(
+                [Action.WITHDRAW], [entry.action for entry in entries]
+            )
+        (there,) = next_providers(entries)
+        self.assertEqual({'CUSTOM_GPU': record(1)}, there.inventory)
+        self.assertLessEqual(NEW, there.traits)
+        (entry,) = assess_and_plan([there], values.paragraph())
+        self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
+
+    def test_card_of_other_and_fewer_ids_is_no_doubt(self):
+        (entry,) = assess_and_plan(
+            [provider(traits=OLD)], CRYPTO, subsys_device_id=None
+        )
+        self.assertEqual(Action.QUARANTINE, entry.action)
+        self.assertNotIn('no longer reports', entry.reason)
+
+    def test_burned_device_stays_burned(self):
+        there = provider(reserved=1, traits={*NEW, ONCE})
+        (entry,) = assess_and_plan([there], CRYPTO, device_id=None)
+        self.assertTrue(entry.burned)
+        self.assertEqual({*NEW, ONCE}, entry.traits)
 
 
 class AdditionsTest(unittest.TestCase):

@@ -20,6 +20,7 @@ import tomllib
 import unittest
 
 from nova_powervm import exception
+from nova_powervm.devices import assessment
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
 from nova_powervm.devices import ownership
@@ -53,6 +54,7 @@ WITHHELD_CODES = frozenset(
         'unmatched',
         ownership.CYBORG,
         ownership.HELD,
+        assessment.UNREPORTED,
     ]
 )
 
@@ -119,7 +121,8 @@ class WithheldReasonTest(unittest.TestCase):
         owned = dataclasses.replace(self.GPU, owner=database)
         told |= self.reasons(owned, lpar_uuids=None)
         self.assertEqual(
-            WITHHELD_CODES - {ownership.CYBORG, ownership.HELD},
+            WITHHELD_CODES
+            - {ownership.CYBORG, ownership.HELD, assessment.UNREPORTED},
             {code for code, _ in told},
         )
         for _, words in told:

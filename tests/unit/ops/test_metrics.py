@@ -99,6 +99,11 @@ class CountTest(unittest.TestCase):
                 None,
                 ('quarantined', 'FAILED'),
             ),
+            (
+                entry(quarantine, 1, failed | names.REPLACED_TRAITS),
+                None,
+                ('quarantined', 'REPLACED'),
+            ),
         ):
             with self.subTest(expected=expected):
                 self.assertEqual(

@@ -138,11 +138,20 @@ class PlanLogTest(unittest.TestCase):
         old = values.provider(
             traits=names.generated_traits(values.slot(device_id=0x1DB6))
         )
-        (level, text), _ = self.tell(GPUS, providers=[old])
+        (level, text), (_, line) = self.tell(GPUS, providers=[old])
         self.assertEqual(logging.WARNING, level)
-        self.assertIn('card in slot 21010020 was replaced', text)
+        self.assertIn('restore 21010020 --new-card`', line)
+        self.assertIn('Slot 21010020 shows the ids of another card', text)
         self.assertIn('device_id was 1DB6, and is 1EB8', text)
         self.assertEqual([], self.tell(GPUS, providers=[old]))
+
+    def test_card_in_doubt_is_warned_of_and_comes_back(self):
+        there = values.provider(traits=names.generated_traits(values.slot()))
+        facts = {'slots': [values.slot(device_id=None)], 'providers': [there]}
+        text = self.assert_line(logging.WARNING, '', GPUS, **facts)
+        self.assertIn('no longer reports device_id 1EB8', text)
+        self.assertIn('It offers nothing meanwhile. [withdrawn]', text)
+        self.assert_line(logging.INFO, '', GPUS, providers=[there])
 
     def test_file_that_matches_no_device_is_warned_of_at_every_change(self):
         (level, text), (_, slot) = self.tell(ELSEWHERE, NOT_THERE)

@@ -13,6 +13,7 @@
 import dataclasses
 import unittest
 
+from nova_powervm.devices import card_ids
 from nova_powervm.devices import names
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
@@ -32,6 +33,15 @@ CLEANER = slots.Owner(slots.PartitionKind.CLIENT, 9, 'UUID', 'cleaner')
 VIOS = dataclasses.replace(CLEANER, kind=slots.PartitionKind.VIOS)
 
 
+ONCE = names.ONE_TIME_USE_TRAIT
+IDS = card_ids.select_traits(names.generated_traits(CARD))
+
+
+def burned(**changes):
+    """Return the provider of the card."""
+    return test_releasing.burned(**{'traits': IDS | {ONCE}, **changes})
+
+
 def owned(owner):
     return dataclasses.replace(CARD, owner=owner)
 
@@ -40,7 +50,7 @@ class ChooseTest(unittest.TestCase):
     """Which devices are cleaned."""
 
     def choose(self, *io_slots, partition=None, **changes):
-        provider = test_releasing.burned(**changes)
+        provider = burned(**changes)
         return cleaning.choose_slot(provider, io_slots, partition)
 
     def assert_refused(self, words, *io_slots, **options):
@@ -92,24 +102,65 @@ class CleanedTest(unittest.TestCase):
 
     def assert_refused(self, words, *io_slots):
         with self.assertRaises(errors.DeviceUnchanged) as caught:
-            cleaning.check_cleaned(test_releasing.burned(), CARD, io_slots)
+            cleaning.check_cleaned(burned(), CARD, io_slots)
         self.assertIn(words, str(caught.exception))
 
     def test_same_card_without_owner_is_clean(self):
         others = dataclasses.replace(CARD, drc_index=1, vendor_id=1)
-        cleaning.check_cleaned(test_releasing.burned(), CARD, [others, CARD])
+        cleaning.check_cleaned(burned(), CARD, [others, CARD])
 
     def test_changed_or_owned_or_missing_card_is_refused(self):
         fields = 'vendor_id device_id subsys_vendor_id subsys_device_id'
         for field in fields.split():
-            for value, words in ((0xABC, '0ABC'), (None, 'not reported')):
-                with self.subTest(field=field, value=value):
-                    after = dataclasses.replace(CARD, **{field: value})
-                    self.assert_refused(f', and is {words}', after)
+            after = dataclasses.replace(CARD, **{field: 0xABC})
+            self.assert_refused(', and is 0ABC', after)
+            after = dataclasses.replace(CARD, **{field: None})
+            self.assert_refused(f'no longer reports {field}', after)
         moved = dataclasses.replace(CARD, drc_name='U1-P1-C4')
         self.assert_refused('drc_name was U1-P1-C3, and is U1-P1-C4', moved)
         self.assert_refused('owned by partition cleaner', owned(CLEANER))
         self.assert_refused('does not report its slot')
+
+
+class BurnedCardTest(unittest.TestCase):
+    """The card is compared with the burned one, not only with itself.
+
+    A card that showed other ids all the time was cleaned and released.
+    """
+
+    OTHER = dataclasses.replace(CARD, device_id=0xABC, pci_class=0x1080)
+
+    def assert_refused(self, words, function, *args):
+        with self.assertRaises(errors.DeviceUnchanged) as caught:
+            function(*args)
+        self.assertIn(words, str(caught.exception))
+
+    def test_changed_card_is_neither_cleaned_nor_clean(self):
+        words = 'another card than the one that was burned: device_id was 1DB6'
+        for function, *args in (
+            (cleaning.choose_slot, burned(), [self.OTHER], None),
+            (cleaning.check_cleaned, burned(), self.OTHER, [self.OTHER]),
+        ):
+            self.assert_refused(words, function, *args)
+
+    def test_class_that_changes_during_cleaning_is_refused(self):
+        after = dataclasses.replace(CARD, pci_class=0x1080)
+        self.assert_refused(
+            'class was not reported, and is 1080',
+            cleaning.check_cleaned,
+            burned(),
+            CARD,
+            [after],
+        )
+
+    def test_accepted_card_waits_for_nova_compute(self):
+        self.assert_refused(
+            'nova-compute has not taken up the new card yet',
+            cleaning.choose_slot,
+            burned(traits=frozenset({ONCE})),
+            [CARD],
+            None,
+        )
 
 
 class EnvironmentTest(unittest.TestCase):

@@ -137,7 +137,7 @@ class DifferencesTest(unittest.TestCase):
         kept = offered(
             consumers=held(),
             inventory={'CUSTOM_GPU': values.record(1)},
-            traits=offered().traits | {names.WITHDRAWN_TRAIT},
+            traits=offered().traits | names.REPLACED_TRAITS,
         )
         found = self.assert_one(
             'replaced',
@@ -148,7 +148,13 @@ class DifferencesTest(unittest.TestCase):
                 policy=policies.Policy(),
             ),
         )
-        self.assertIn('Replace a card', found.cure)
+        self.assertIn('restore 21010020 --new-card`', found.cure)
+        # ... and until nova-compute has put it into quarantine.
+        other = [values.slot(device_id=0x20B5)]
+        self.assertEqual(
+            ['changed', 'replaced'],
+            [str(found.kind) for found in compare([offered()], other)],
+        )
 
     def test_provider_with_wrong_contents_is_changed(self):
         own = offered().traits

@@ -34,7 +34,8 @@ def burned(index=values.INDEX, uuid=UUID, **changes):
             'parent_uuid': 'root',
             'generation': 7,
             'inventory': {'CUSTOM_GPU': values.record(1)},
-            'traits': frozenset({'HW_PCI_ONE_TIME_USE', 'OWNER_NOVA'}),
+            'traits': frozenset({'HW_PCI_ONE_TIME_USE', 'OWNER_NOVA'})
+            | names.generated_traits(values.slot()),
             **changes,
         }
     )
@@ -150,4 +151,76 @@ class ReleasingTest(unittest.TestCase):
         self.assertEqual(
             ['first', 'waiting'],
             [o.uuid for o in releasing.find_used_devices(here)],
+        )
+
+
+NEW = values.slot(device_id=0xABC)
+NEW_ELSEWHERE = values.slot(drc_index=5, device_id=0xABC)
+SILENT = values.slot(device_id=None)
+EMPTY = values.slot(vendor_id=slots.EMPTY_ID)
+ACCEPT = '`nova-powervm-inventory restore 21010020 --new-card`'
+
+
+class CardTest(unittest.TestCase):
+    """Which card is in the slot, and which was burned."""
+
+    assert_refused = ReleasingTest.assert_refused
+
+    def test_burned_card_is_releasable_also_if_it_is_gone(self):
+        for slot in (values.slot(), values.slot(revision_id=0xA1), EMPTY):
+            releasing.check_on_host(burned(), [NEW_ELSEWHERE, slot])
+        # The host has never reported an id.
+        releasing.check_on_host(
+            burned(traits=frozenset()), [slots.Slot(values.INDEX)]
+        )
+
+    def test_changed_or_doubtful_card_is_not_released(self):
+        for words, slot, changes in (
+            ('device_id was 1EB8, and is 0ABC', NEW, {}),
+            ('no longer reports device_id 1EB8', SILENT, {}),
+            ('has not taken up', values.slot(), {'traits': frozenset()}),
+            ('is owned by', values.slot(owner=values.client()), {}),
+        ):
+            self.assert_refused(
+                words, releasing.check_on_host, burned(**changes), [slot]
+            )
+        self.assert_refused(
+            ACCEPT, releasing.check_on_host, burned(), [SILENT]
+        )
+
+    def test_quarantine_ends_for_the_same_card_only(self):
+        marked = burned(traits=burned().traits | names.REPLACED_TRAITS)
+        for provider in (burned(), marked):
+            releasing.check_same_card(provider, [values.slot()])
+            self.assert_refused(
+                'was 1EB8, and is 0ABC. If you have put another card in or '
+                f'updated its firmware, run {ACCEPT}',
+                releasing.check_same_card,
+                provider,
+                [NEW],
+            )
+        for slot in (EMPTY, SILENT):
+            releasing.check_same_card(burned(), [slot])
+            self.assert_refused(
+                ACCEPT, releasing.check_same_card, marked, [slot]
+            )
+        releasing.check_same_card(burned(), [])
+        self.assert_refused('', releasing.check_same_card, marked, [])
+
+    def test_only_another_card_is_new(self):
+        for slot in (NEW, SILENT):
+            releasing.check_new_card(burned(), [slot])
+        for words, io_slots in (
+            ('ids that its provider has', [values.slot()]),
+            ('its slot is empty', [EMPTY]),
+            ('its slot is empty', []),
+        ):
+            self.assert_refused(
+                words, releasing.check_new_card, burned(), io_slots
+            )
+
+    def test_refusal_names_the_command_that_ends_the_quarantine(self):
+        marks = names.REPLACED_TRAITS | {names.ONE_TIME_USE_TRAIT}
+        self.assert_refused(
+            ACCEPT, releasing.check_releasable, burned(traits=marks)
         )

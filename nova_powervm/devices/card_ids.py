@@ -1,0 +1,122 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Compares the card in a slot with the one that a provider was made for.
+
+Whoever has a device may change its firmware, and with it every id that the
+card reports. The traits of its provider say which card it was.
+"""
+
+from collections.abc import Collection
+from collections.abc import Iterator
+
+from nova_powervm.devices import names
+from nova_powervm.devices import policy
+from nova_powervm.devices import slots
+
+#: The keys that the card itself reports: all by which a paragraph of the
+#: inventory file can tell cards apart, except for the place.
+KEYS = (
+    'vendor_id',
+    'device_id',
+    'subsys_vendor_id',
+    'subsys_device_id',
+    'class',
+    'revision_id',
+)
+_PREFIXES = {key: names.property_trait(key, '') for key in KEYS}
+#: What a host reports in place of an id that it cannot read.
+_NONE = f'{slots.EMPTY_ID:04X}'
+
+
+def select_traits(traits: Collection[str]) -> frozenset[str]:
+    """Return those traits that say which card a provider was made for."""
+    prefixes = tuple(_PREFIXES.values())
+    return frozenset(
+        trait
+        for trait in traits
+        if trait.startswith(prefixes) and not trait.endswith(f'_{_NONE}')
+    )
+
+
+def find_changes(traits: Collection[str], slot: slots.Slot) -> str:
+    """Find the ids that are others now.
+
+    A card of the same ids cannot be told from the former one. An id that was
+    not known before proves nothing.
+
+    :param traits: The provider's traits.
+    :param slot: What the host reports now.
+    :returns: The ids that differ, in words; empty if there are none, or if
+        the slot is empty.
+    """
+    return '; '.join(
+        f'{key} was {before}, and is {now}'
+        for key, before, now in _differences(traits, slot)
+        if now
+    )
+
+
+def find_unreported(traits: Collection[str], slot: slots.Slot) -> str:
+    """Find the known ids that the host no longer reports.
+
+    That is a doubt and no proof: a host can lose them for a while.
+
+    :param traits: The provider's traits.
+    :param slot: What the host reports now.
+    :returns: The ids in words; empty if there are none, or if the slot is
+        empty.
+    """
+    return ', '.join(
+        f'{key} {before}'
+        for key, before, now in _differences(traits, slot)
+        if not now
+    )
+
+
+def is_unknown(traits: Collection[str], slot: slots.Slot) -> bool:
+    """Return whether a provider lacks the ids of the card in its slot.
+
+    :param traits: The provider's traits.
+    :param slot: What the host reports now.
+    """
+    return (
+        not slot.is_empty
+        and not select_traits(traits)
+        and any(_value(key, slot) for key in KEYS)
+    )
+
+
+def _differences(
+    traits: Collection[str], slot: slots.Slot
+) -> Iterator[tuple[str, str, str]]:
+    """Yield key, former value and present value of each id that differs."""
+    if slot.is_empty:
+        return
+    for key in KEYS:
+        now = _value(key, slot)
+        if now and names.property_trait(key, now) in traits:
+            continue
+        prefix = _PREFIXES[key]
+        before = sorted(
+            trait.removeprefix(prefix)
+            for trait in select_traits(traits)
+            if trait.startswith(prefix)
+        )
+        if before:
+            yield key, ' or '.join(before), now
+
+
+def _value(key: str, slot: slots.Slot) -> str:
+    """Return an id that the host reports, or ''."""
+    value = policy.PROPERTIES[key].value_in(slot)
+    return '' if value is None or value == _NONE else value
