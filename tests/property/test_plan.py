@@ -30,6 +30,8 @@ REMAINING = (
     Action.KEEP_CLASS,
     Action.WITHDRAW,
 )
+#: The only id of a card that providers have here.
+CARD = 'CUSTOM_POWERVM_IOSLOT_CLASS_0200'
 
 
 @st.composite
@@ -70,6 +72,15 @@ def apply(plan, providers):
 def reserved(provider):
     return max(
         (r.get('reserved', 0) for r in provider.inventory.values()), default=0
+    )
+
+
+def frozen(provider):
+    """Return whether the ids and the class of a provider must stay."""
+    return (
+        CARD in provider.traits
+        and reserved(provider)
+        and not provider.is_withdrawn
     )
 
 
@@ -203,9 +214,15 @@ class PlanTest(unittest.TestCase):
         self.assertLessEqual(kept, reserved)
         offered = plan.entries_with(Action.CREATE, Action.PUBLISH)
         free = [d for d in devices if d.slot.drc_index not in kept]
+        before = {p.uuid: p for p in providers if frozen(p)}
         self.assertEqual(
-            {d.slot.drc_index: (d.resource_class,) for d in free},
-            {entry.drc_index: entry.resource_classes for entry in offered},
+            [
+                tuple(sorted(before[entry.uuid].inventory))
+                if entry.uuid in before
+                else (device.resource_class,)
+                for device, entry in zip(free, offered, strict=True)
+            ],
+            [entry.resource_classes for entry in offered],
         )
         for device, entry in zip(free, offered, strict=True):
             self.assertLessEqual(device.traits, entry.traits)
@@ -249,11 +266,30 @@ class PlanTest(unittest.TestCase):
     ):
         plan = plan_for(devices, providers, consumers)
         wanted = {d.slot.drc_index: d.traits for d in devices}
+        kept = {p.uuid for p in providers if frozen(p)}
         for entry in plan.entries_with(*REMAINING[:3]):
+            ids = {CARD} if entry.uuid in kept else set()
             self.assertEqual(
-                wanted[entry.drc_index] - {names.ONE_TIME_USE_TRAIT},
+                (wanted[entry.drc_index] | ids) - {names.ONE_TIME_USE_TRAIT},
                 entry.traits - {names.ONE_TIME_USE_TRAIT},
             )
+
+    def rule_reserved_provider_stays_what_was_burned(
+        self, devices, providers, consumers
+    ):
+        plan = plan_for(devices, providers, consumers)
+        before = {p.uuid: p for p in providers if frozen(p)}
+        for entry in plan.entries:
+            if there := before.get(entry.uuid):
+                self.assertIsNot(Action.DELETE, entry.action)
+                self.assertLessEqual(
+                    there.traits & {CARD, names.ONE_TIME_USE_TRAIT},
+                    entry.traits,
+                )
+                if entry.action is not Action.KEEP_CLASS:
+                    self.assertEqual(
+                        there.inventory.keys(), entry.inventory.keys()
+                    )
 
     def rule_plan_does_not_depend_on_order_of_inputs(
         self, devices, providers, consumers

@@ -156,6 +156,46 @@ class SimulationRegressionTest(unittest.TestCase):
         self.assertTrue(rows[0].reserved)
         self.assertNotIn(other.uuid, self.world.placement.rows)
 
+    def test_used_device_of_other_ids_is_not_offered(self):
+        """It was cleaned and offered as what its guest made of it."""
+        other = inventory.Content().changed(
+            inventory.CARD, resource_class='CUSTOM_OTHER'
+        )
+        self.node.file.write(other.changed(inventory.GPU, once=True))
+        for _ in range(2):
+            self.assertTrue(self.world.cycle(self.node))
+        self.world.delete(self.world.boot(self.node, _GPU))
+        (row,) = self.world.cleaning.waiting(self.node)
+        index = world.slot_of(row)
+        # Before the next cycle, and after it.
+        for _ in range(2):
+            self.node.host.change(index, card=host.CARD)
+            self.assertEqual([], self.world.cleaning.waiting(self.node))
+            self.assertTrue(self.world.cycle(self.node))
+            checks.after_cycle(self.world, self.node)
+            self.world.check()
+        self.assertEqual({'CUSTOM_GPU'}, row.offer.keys())
+        self.assertIn(world.ONCE, row.traits)
+        self.assertIn(row.uuid, self.world.quarantined)
+
+    def test_device_of_which_an_id_is_not_reported_is_not_offered(self):
+        for once in (False, True):
+            self.node.file.write(
+                inventory.Content().changed(inventory.GPU, once=once)
+            )
+            for _ in range(2):
+                self.assertTrue(self.world.cycle(self.node))
+            row = self.world.rows(self.node)[0]
+            for silent in (True, False):
+                self.node.host.change(world.slot_of(row), silent=silent)
+                self.assertTrue(self.world.cycle(self.node))
+                self.world.check()
+                checks.after_quiet(self.world, self.node)
+                self.assertEqual(
+                    not silent, self.world.placement.has_room(row)
+                )
+                self.assertIn(row, self.world.rows(self.node))
+
     def test_hard_reboot_ignores_earlier_moves_whose_state_was_set(self):
         self.world.share_disks()
         large = dataclasses.replace(_GPU, memory_mb=1024)

@@ -15,6 +15,7 @@
 import contextlib
 import itertools
 import logging
+import re
 import shutil
 import tempfile
 import time
@@ -36,6 +37,8 @@ from tests.property.simulation import records
 from tests.property.simulation import run_statistics
 from tests.property.simulation import world as worlds
 
+#: The traits that say which card is in a slot, not where the slot is.
+_IDS = re.compile(r'CUSTOM_POWERVM_IOSLOT_(?!DRC_)')
 NODES = st.integers(0, 1)
 SLOTS = st.sampled_from(host.SLOTS)
 
@@ -245,11 +248,30 @@ class BaseMachine(stateful.RuleBasedStateMachine):
         if not is_killed:
             self.world.placement.reserve(row, 1)
 
-    def restore(self, row):
-        """Swap the marks for that of the service, which goes on."""
-        marks = self.world.quarantined.pop(row.uuid)
+    def restore(self, node, row):
+        """Swap the marks for that of the service, which goes on.
+
+        Another card has to be accepted: the provider forgets which one it was
+        for. If the slot is empty, nobody knows which card comes.
+        """
+        state = node.host.slots[worlds.slot_of(row)]
+        known, marks = (
+            self.world.card_of(row),
+            self.world.quarantined[row.uuid],
+        )
+        is_there = state.reported and state.card is not None
+        if worlds.REPLACED in marks and not is_there:
+            return False
+        del self.world.quarantined[row.uuid]
+        if worlds.ONCE in row.traits:
+            # Only a release offers it again.
+            self.world.touched.add((node.name, worlds.slot_of(row)))
         row.traits = row.traits - marks | {placement.WITHDRAWN}
+        if is_there and known not in (None, state.card):
+            row.traits -= {t for t in row.traits if _IDS.match(t)}
+            del self.world.cards[row.uuid]
         row.generation += 1
+        return True
 
     def remove(self, row):
         if self.world.placement.holders(row.uuid):

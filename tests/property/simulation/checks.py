@@ -31,6 +31,16 @@ def after_cycle(world, node):
         index = worlds.slot_of(row)
         held = world.placement.holders(row.uuid)
         paragraph = world.offered(node, index)
+        if world.shows_other_card(node, row):
+            world.require(
+                worlds.REPLACED in row.traits
+                and placement.QUARANTINED in row.traits
+                and not world.placement.has_room(row),
+                'a device of another card is in quarantine',
+                node.name,
+                row,
+            )
+            world.note_replaced(row)
         # A withdrawn provider is marked first, and reserved a cycle later.
         if (
             world.placement.has_room(row)
@@ -153,6 +163,7 @@ def _check_slot(world, node, index, rows):
         for row in rows:
             world.require(
                 row.reserved
+                or not row.offer
                 or (
                     worlds.ONCE in row.traits
                     and world.placement.holders(row.uuid)

@@ -121,7 +121,7 @@ class Cleaning:
         if slot and slot.owner and slot.owner.uuid == host.CLEANER:
             slot = dataclasses.replace(slot, owner=None)
         try:
-            releasing.check_unowned(provider, filter(None, [slot]))
+            releasing.check_on_host(provider, [slot] if slot else [])
         except errors.DeviceUnchanged:
             return None
         return slot
@@ -176,7 +176,7 @@ class Cleaning:
         slot = attempt.node.host.system().slot(attempt.index)
         try:
             releasing.check_releasable(provider)
-            releasing.check_unowned(provider, filter(None, [slot]))
+            releasing.check_on_host(provider, [slot] if slot else [])
         except errors.DeviceUnchanged:
             return False
         if _ids(slot) != _ids(attempt.before):
@@ -192,6 +192,8 @@ class Cleaning:
             and state.reported
             and state.owner is None
             and state.card == attempt.before.vendor_id
+            and state.card == self._world.card_of(row)
+            and not state.silent
             and not self._world.placement.holders(row.uuid)
             and row.reserved
             and row.uuid not in self._world.quarantined

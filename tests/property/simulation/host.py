@@ -54,6 +54,8 @@ class SlotState:
     reported: bool = True
     sriov: bool = False
     owner: str | slots.Owner | None = None
+    #: Whether the host does not report all ids of the card.
+    silent: bool = False
 
     @property
     def usable(self):
@@ -84,6 +86,8 @@ class Host:
         self.uuid = f'system-{name}'
         self.slots = {index: SlotState() for index in SLOTS}
         self.slots[OF_CYBORG] = SlotState(FPGA)
+        # DRC index to all cards that the slot has shown.
+        self.shown = {index: {GPU} for index in SLOTS}
         self.lpars = {
             ARCHIVE: Lpar(ARCHIVE, 'archive', 'running'),
             CLEANER: Lpar(CLEANER, 'cleaner', 'running'),
@@ -137,7 +141,9 @@ class Host:
             drc_name=f'U78-P1-C{index & 0xFF}',
             description='Empty slot' if empty else 'Adapter',
             vendor_id=slots.EMPTY_ID if empty else state.card,
-            device_id=slots.EMPTY_ID if empty else 0x1DB6,
+            device_id=slots.EMPTY_ID
+            if empty
+            else (None if state.silent else 0x1DB6),
             pci_class=slots.EMPTY_ID if empty else 0x0302,
             owner=owner,
             sriov=state.sriov,
@@ -172,6 +178,7 @@ class Host:
     def change(self, index, **changes):
         """Change a slot, whoever owns it."""
         self.slots[index] = dataclasses.replace(self.slots[index], **changes)
+        self.shown.setdefault(index, set()).add(self.slots[index].card)
         self.changed()
 
     def take(self, index, owner):

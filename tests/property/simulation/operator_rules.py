@@ -50,10 +50,21 @@ class RepairRules(base_machine.BaseMachine):
         node = self.world.nodes[number]
         for index in host.SLOTS:
             state = node.host.slots[index]
-            node.host.change(index, card=host.GPU, reported=True, sriov=False)
+            node.host.change(
+                index,
+                card=host.GPU,
+                reported=True,
+                sriov=False,
+                silent=False,
+            )
             if state.owner in (host.VIOS, host.ARCHIVE, host.CLEANER):
                 node.host.take(index, None)
         node.file.write(inventory.Content().changed(inventory.GPU, once=once))
+        # What the service has not noticed yet, it will.
+        self.world.check()
+        for row in self.world.rows(node):
+            if worlds.REPLACED in self.world.quarantined.get(row.uuid, ()):
+                self.restore(node, row)
         self.wait(node, wait)
         self.done('repair')
 
@@ -204,7 +215,7 @@ class ProviderRules(base_machine.BaseMachine):
     @stateful.precondition(lambda self: self.rows())
     @stateful.rule(
         data=st.data(),
-        code=st.sampled_from(sorted(names.QUARANTINE_REASONS)),
+        code=st.sampled_from(sorted(names.OPERATOR_REASONS)),
         is_killed=st.booleans(),
         wait=st.booleans(),
     )
@@ -226,12 +237,9 @@ class ProviderRules(base_machine.BaseMachine):
                 if r.uuid in self.world.quarantined
             ],
         )
-        if worlds.ONCE in row.traits:
-            # Only a release offers it again.
-            self.world.touched.add((node.name, worlds.slot_of(row)))
-        self.restore(row)
-        self.wait(node, wait)
-        self.done('provider: restore')
+        if self.restore(node, row):
+            self.wait(node, wait)
+            self.done('provider: restore')
 
     @stateful.precondition(lambda self: self._without_duplicate())
     @stateful.rule(data=st.data())
@@ -345,6 +353,8 @@ class HostRules(base_machine.BaseMachine):
                 ('reported', True),
                 ('sriov', True),
                 ('sriov', False),
+                ('silent', True),
+                ('silent', False),
             )
         ),
         wait=st.booleans(),
@@ -354,6 +364,26 @@ class HostRules(base_machine.BaseMachine):
         self.world.nodes[number].host.change(index, **{what: value})
         self.wait(self.world.nodes[number], wait)
         self.done(f'slot: {what} {value}')
+
+    @stateful.precondition(lambda self: self.rows())
+    @stateful.rule(
+        data=st.data(),
+        card=st.sampled_from((host.GPU, host.CARD, None)),
+        wait=st.booleans(),
+    )
+    def replace_card(self, data, card, wait):
+        """Show another card where one is known, or lose an id of it.
+
+        A guest can let its card look like another one.
+        """
+        node, row = base_machine.pick(data, self.rows())
+        index = worlds.slot_of(row)
+        if card is None:
+            node.host.change(index, silent=not node.host.slots[index].silent)
+        else:
+            node.host.change(index, card=card, reported=True)
+        self.wait(node, wait)
+        self.done('slot: another card')
 
     @stateful.rule(
         number=base_machine.NODES,

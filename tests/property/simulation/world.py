@@ -23,6 +23,9 @@ from tests.property.simulation import placement
 from tests.property.simulation import storage
 
 ONCE = os_traits.HW_PCI_ONE_TIME_USE
+#: Of each card here, as long as the host reports it.
+_DEVICE_TRAIT = 'CUSTOM_POWERVM_IOSLOT_DEVICE_ID_1DB6'
+REPLACED = 'CUSTOM_POWERVM_QUARANTINED_REPLACED'
 
 
 def slot_of(row):
@@ -60,6 +63,8 @@ class World(moves.Moves):
         self.set_traits = {}
         # Providers in quarantine, with their marks.
         self.quarantined = {}
+        # Uuid of a provider to the vendor of the card that it was made for.
+        self.cards = {}
         self.set_aggregates = {}
         self.cleaning = cleaning.Cleaning(self)
         # Uuid of a provider that is not ours to what it is.
@@ -81,6 +86,32 @@ class World(moves.Moves):
             if slot_of(row) is not None
             and os_traits.OWNER_CYBORG not in row.traits
         ]
+
+    def card_of(self, row):
+        """Return which card a provider was made for; None if it is unknown.
+
+        Its first vendor stays until an operator accepts another.
+        """
+        prefix = 'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_'
+        for trait in row.traits:
+            if trait.startswith(prefix):
+                vendor = int(trait.removeprefix(prefix), 16)
+                return self.cards.setdefault(row.uuid, vendor)
+        return None
+
+    def shows_other_card(self, node, row):
+        """Return whether the slot of a provider shows another card.
+
+        As the process last read it.
+        """
+        slot = self.view(node, slot_of(row))
+        known = self.card_of(row)
+        return (
+            known is not None
+            and slot is not None
+            and not slot.is_empty
+            and slot.vendor_id != known
+        )
 
     def allocated(self, instance, node):
         """Return the DRC indexes that an instance was allocated on a node.
@@ -212,7 +243,8 @@ class World(moves.Moves):
             or is_held
             or is_served
             or has_duplicate
-            or row.uuid in self.quarantined,
+            or row.uuid in self.quarantined
+            or self.shows_other_card(node, row),
             'nothing is reserved without a cause',
             row,
         )
@@ -253,6 +285,7 @@ class World(moves.Moves):
         self.cleaning.forget(row)
         self.set_traits.pop(row.uuid, None)
         self.quarantined.pop(row.uuid, None)
+        self.cards.pop(row.uuid, None)
         self.set_aggregates.pop(row.uuid, None)
 
     def delete_service(self, node):
@@ -278,6 +311,12 @@ class World(moves.Moves):
         """
         slot = self.view(node, index)
         if slot is None or slot.is_empty or slot.sriov:
+            return None
+        if slot.device_id is None and any(
+            slot_of(row) == index and _DEVICE_TRAIT in row.traits
+            for row in self.rows(node)
+        ):
+            # It may be another card.
             return None
         if not self.is_free(node, slot) and not self._is_rightful(node, slot):
             return None
@@ -307,10 +346,36 @@ class World(moves.Moves):
         """Check the invariants of every step."""
         for node in self.nodes:
             rows = self.rows(node)
+            self._check_cards(node, rows)
             self._check_burns(node, rows)
             self._check_holders(node, rows)
             self._check_lpars(node)
         self._check_operators()
+
+    def _check_cards(self, node, rows):
+        for row in rows:
+            known = self.card_of(row)
+            self.require(
+                known is None
+                or f'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_{known:04X}'
+                in row.traits,
+                'a provider is for one card',
+                row,
+            )
+            if REPLACED in row.traits and REPLACED not in (
+                self.quarantined.get(row.uuid, ())
+            ):
+                shown = node.host.shown[slot_of(row)] - {None, known}
+                self.require(shown, 'only another card is replaced', row)
+                self.note_replaced(row)
+
+    def note_replaced(self, row):
+        """Expect the quarantine that the service itself has begun."""
+        marks = {placement.QUARANTINED, REPLACED}
+        self.quarantined[row.uuid] = marks | self.quarantined.get(
+            row.uuid, set()
+        )
+        self.reserved.discard(row.uuid)
 
     def _check_burns(self, node, rows):
         for row in rows:
