@@ -113,7 +113,7 @@ class RestUnreachable(PowerVMError):
 
 
 class RestSilent(RestUnreachable):
-    """The server accepted a request but did not answer in time.
+    """The server accepted a request, but its answer has not come to an end.
 
     The request is not repeated at once: a read would only wait as long again,
     and a write may have been carried out.

@@ -68,6 +68,9 @@ local session, and its user must be a member of the group ``pvm_admin``. Plain
 http on a loopback address, without a user name and a password, is a local
 session, too; this serves for an API on another port.
 
+Redirects are not followed, and proxies in the environment of nova-compute are
+not used.
+
 Related options:
 
 * ``[powervm]rest_username`` and ``[powervm]rest_password`` are required with
@@ -117,9 +120,9 @@ While it waits, nova-compute logs the reason once a minute.
         default=READ_TIMEOUT,
         min=1,
         help="""
-Number of seconds without an answer from the REST API after which a read fails.
+Number of seconds in which the REST API must have answered a read completely.
 
-A failed read is repeated in the next cycle, or with the next user request.
+A read that fails is repeated in the next cycle, or with the next user request.
 Writes, jobs and uploads can take longer and have their own limits.
 
 Increase the value if the log reports reads that timed out on a slow host.
@@ -418,7 +421,7 @@ class Server:
     :param password: Password of the user; never shown.
     :param cafile: File with CA certificates; None for those of the system.
     :param connect_timeout: Seconds to wait for the API at start.
-    :param read_timeout: Seconds without an answer after which a read fails.
+    :param read_timeout: Seconds in which a read must be answered completely.
     """
 
     url: str | None = None

@@ -24,6 +24,7 @@ from pypowervm import exceptions as pvm
 from pypowervm.utils import lpar_builder
 
 from nova_powervm import exception
+from nova_powervm.powervm import http_limits
 
 _P = ParamSpec('_P')
 _R = TypeVar('_R')
@@ -69,7 +70,9 @@ def translated(
             action=action, reason=_reason(error)
         ) from error
     except (pvm.Error, lpar_builder.LPARBuilderException) as error:
-        raise exception.RestError(action=action, reason=error) from error
+        raise exception.RestError(
+            action=action, reason=http_limits.shortened(error)
+        ) from error
 
 
 def class_of_unanswered(error: pvm.Error) -> type[exception.RestUnreachable]:
@@ -99,7 +102,9 @@ def _reason(error: pvm.HttpError) -> str:
     """Return the server's own words if it sent an HttpErrorResponse."""
     status = error.response.status
     message = getattr(error.her_wrap, 'message', None)
-    return f'HTTP {status}: {message}' if message else str(error)
+    return http_limits.shortened(
+        f'HTTP {status}: {message}' if message else error
+    )
 
 
 def _can_retry_now(error: BaseException) -> bool:

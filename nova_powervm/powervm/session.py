@@ -14,6 +14,7 @@
 
 import contextlib
 import copy
+import logging as standard_logging
 import os
 import socket
 import threading
@@ -30,9 +31,12 @@ from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
 from pypowervm import const
 from pypowervm import exceptions as pvm
+from pypowervm.tasks import power
+from pypowervm.wrappers import job
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
+from nova_powervm.powervm import http_limits
 
 
 class Adapter(pvm_adapter.Adapter):
@@ -74,7 +78,10 @@ LOG = logging.getLogger(__name__)
 
 _R = TypeVar('_R')
 
-#: The library requests prefers these to the CA file that it is given.
+# pypowervm makes one of these for each request, and has no other place for it.
+pvm_adapter.requests = types.SimpleNamespace(Session=http_limits.Client)
+
+#: They take precedence over the CA file of the options, as in other programs.
 CA_VARIABLES = ('REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE')
 
 _PROBE_TIMEOUT = 5
@@ -89,8 +96,23 @@ PARTING_SECONDS = 3
 #: The pause after a refused logon, so that a wrong password locks no account.
 _PAUSE_SECONDS = 300
 _FORBIDDEN = (401, 403)
+_REDIRECTS = (301, 302, 303, 307, 308)
 _EVENTS = '/rest/api/uom/Event'
 _JOBS = '/rest/api/uom/jobs/'
+
+
+def _shorten(record: standard_logging.LogRecord) -> bool:
+    """Cut a line of pypowervm's, which may have the whole of an answer."""
+    if record.levelno >= standard_logging.INFO:
+        whole = record.getMessage()
+        text = http_limits.shortened(whole)
+        if text != whole:
+            record.msg, record.args, record.exc_info = text, (), None
+    return True
+
+
+for _module in (pvm_adapter, job, power):
+    standard_logging.getLogger(_module.__name__).addFilter(_shorten)
 
 
 class Session(pvm_adapter.Session):
@@ -100,7 +122,7 @@ class Session(pvm_adapter.Session):
 
     :param verify: As for requests: a CA file, True, or False for http.
     :param read_timeout: Seconds within which a read or a logon must be
-        answered.
+        answered completely.
     :param kwargs: Arguments of pypowervm's session.
     """
 
@@ -145,6 +167,18 @@ class Session(pvm_adapter.Session):
         with _logged(method, path) as answer:
             answer.response = super().request(method, path, *args, **kwargs)
         return answer.response
+
+    def _logon(self, *args: Any, **kwargs: Any) -> None:
+        """Log on; an answer that has no session is an error of pypowervm's."""
+        try:
+            super()._logon(*args, **kwargs)
+        except pvm.Error:
+            raise
+        except Exception as error:
+            raise pvm.Error(
+                'The answer to the logon has no session: '
+                f'{http_limits.shortened(error)}'
+            ) from error
 
     def _limits(
         self, method: str, path: str, kwargs: Mapping[str, Any]
@@ -208,6 +242,7 @@ def _logged(method: str, path: str) -> Iterator[types.SimpleNamespace]:
         outcome = getattr(answer.response, 'status', outcome)
     except pvm.Error as error:
         outcome = getattr(error.response, 'status', type(error).__name__)
+        error.args = (http_limits.shortened(error),)
         raise
     finally:
         LOG.debug(
@@ -328,15 +363,8 @@ def _open(server: options.Server) -> Session:
     if server.url is None:
         return Session(verify=False, read_timeout=server.read_timeout)
     parts = server.parts
-    stronger = [name for name in CA_VARIABLES if os.environ.get(name)]
-    if server.cafile and stronger:
-        LOG.warning(
-            'The environment variable %(variable)s of nova-compute takes '
-            'precedence over [powervm]rest_cafile.',
-            {'variable': ' and '.join(stronger)},
-        )
     return Session(
-        verify=(server.cafile or True) if parts.scheme == 'https' else False,
+        verify=_authorities(server) if parts.scheme == 'https' else False,
         read_timeout=server.read_timeout,
         host=parts.hostname,
         port=_port(server),
@@ -345,6 +373,20 @@ def _open(server: options.Server) -> Session:
         username=server.username or None,
         password=server.password or None,
     )
+
+
+def _authorities(server: options.Server) -> str | bool:
+    """Return the file of the CA certificates, or True for the system's."""
+    stronger = {
+        name: file for name in CA_VARIABLES if (file := os.environ.get(name))
+    }
+    if server.cafile and stronger:
+        LOG.warning(
+            'The environment variable %(variable)s of nova-compute takes '
+            'precedence over [powervm]rest_cafile.',
+            {'variable': ' and '.join(stronger)},
+        )
+    return next(iter(stronger.values()), server.cafile or True)
 
 
 def _port(server: options.Server) -> int:
@@ -372,6 +414,11 @@ def _logon_error(
             server=server,
             username=server.username or 'the local user',
             reason=f'HTTP {status}',
+        )
+    if status in _REDIRECTS:
+        return exception.ConfigurationError(
+            reason=f'{server} is not the PowerVM REST server: {error}. Set '
+            '[powervm]rest_url to the server itself.'
         )
     if isinstance(error, pvm.SSLError):
         return exception.ConfigurationError(
