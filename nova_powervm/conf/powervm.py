@@ -66,7 +66,9 @@ URL of the PowerVM REST API of the host, for example
 If unset, the service must run on the NovaLink partition itself. It then uses a
 local session, and its user must be a member of the group ``pvm_admin``. Plain
 http on a loopback address, without a user name and a password, is a local
-session, too; this serves for an API on another port.
+session, too; this serves for an API on another port. The port of a local
+session must belong to root, to a service (a user id below 1000), or to
+nova-compute's own user.
 
 Redirects are not followed, and proxies in the environment of nova-compute are
 not used.

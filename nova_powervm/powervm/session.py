@@ -37,6 +37,7 @@ from pypowervm.wrappers import job
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.powervm import http_limits
+from nova_powervm.powervm import local_server
 
 
 class Adapter(pvm_adapter.Adapter):
@@ -118,7 +119,8 @@ for _module in (pvm_adapter, job, power):
 class Session(pvm_adapter.Session):
     """A session that verifies the server in every request.
 
-    pypowervm verifies the certificate for the logon only.
+    pypowervm verifies the certificate for the logon only, and never the server
+    of a local session.
 
     :param verify: As for requests: a CA file, True, or False for http.
     :param read_timeout: Seconds within which a read or a logon must be
@@ -157,7 +159,12 @@ class Session(pvm_adapter.Session):
         for ten seconds.
 
         All requests have time limits: see :meth:`_limits`.
+
+        :raises pypowervm.exceptions.ConnectionError: In a local session, the
+            port belongs to somebody else.
         """
+        if self.use_file_auth:
+            local_server.find_owner(self.port)
         kwargs['verify'] = self._verify
         kwargs['timeout'] = self._limits(method, path, kwargs)
         if kwargs.get('filehandle') is not None or _is_poll(method, path):
@@ -179,6 +186,13 @@ class Session(pvm_adapter.Session):
                 'The answer to the logon has no session: '
                 f'{http_limits.shortened(error)}'
             ) from error
+
+    def _get_auth_tok_from_file(self, root: Any, resp: Any) -> str:
+        """Read the token of a local session, as :mod:`.local_server` does."""
+        path = root.findtext(f'{{{const.WEB_NS}}}X-API-SessionFile')
+        return local_server.read_token(
+            path or '', local_server.find_owner(self.port)
+        )
 
     def _limits(
         self, method: str, path: str, kwargs: Mapping[str, Any]

@@ -23,6 +23,7 @@ import unittest.mock
 
 import ddt
 import fixtures
+from pypowervm import exceptions as pvm
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
@@ -43,6 +44,9 @@ MIB = 1 << 20
 CHUNK = b'x' * 65536
 DRIPPING = hostile.whole(b'x' * 1000)
 INTERIM = b'HTTP/1.1 100 Continue\r\n'
+#: Users of this machine: a person, and a service.
+STRANGER = 4242
+SYSTEM = 42
 
 
 class HostileTestCase(unittest.TestCase):
@@ -388,3 +392,80 @@ class TokenTest(HostileTestCase):
             self.read()
 
         self.assertNotIn('authorization', self.hostile.heads[-1].lower())
+
+
+@unittest.skipUnless(
+    os.geteuid() == 0, 'only root can open a socket as another user'
+)
+class StrangerTest(unittest.TestCase):
+    """A local user had any file read that nova-compute can read.
+
+    It listens on the port of a stopped pvm-rest, names the file as that of
+    the session, and gets its content as the token of the next request.
+    """
+
+    def setUp(self):
+        super().setUp()
+        base.quieten(self)
+        directory = pathlib.Path(self.enterContext(fixtures.TempDir()).path)
+        self.file = directory / 'nova.conf'
+        self.file.write_text('secret')
+        self.file.chmod(0o600)
+
+    def listen(self, uid):
+        """Listen as a user, and name a file of root."""
+        with hostile.as_user(uid):
+            server = hostile.Server()
+        self.enterContext(server)
+        server.logon = hostile.by_file(self.file)
+        server.answer = hostile.send(hostile.whole(b'', '204 No Content'))
+        return server
+
+    def use(self, server):
+        adapter = session.connect(
+            options.Server(url=server.url, connect_timeout=0)
+        )
+        self.addCleanup(base.forget, adapter.session)
+        adapter.read('LogicalPartition')
+
+    def test_user_who_listens_is_asked_nothing(self):
+        thief = self.listen(STRANGER)
+
+        with self.assertRaises(exception.RestUnreachable) as caught:
+            self.use(thief)
+
+        self.assertEqual([], thief.heads)
+        self.assertIn(str(STRANGER), str(caught.exception))
+
+    def test_server_that_names_file_of_another_does_not_get_it(self):
+        thief = self.listen(SYSTEM)
+
+        with self.assertRaises(exception.RestRefusedLogin) as caught:
+            self.use(thief)
+
+        self.assertNotIn('secret', ''.join(thief.heads))
+        self.assertIn(str(self.file), str(caught.exception))
+
+    def test_server_may_name_file_of_its_own(self):
+        server = self.listen(SYSTEM)
+        os.chown(self.file, SYSTEM, 0)
+
+        self.use(server)
+
+        self.assertIn('X-API-Session: secret', server.heads[-1])
+
+    def test_session_is_not_continued_with_stranger(self):
+        """The token went to whoever listened after the end of pvm-rest."""
+        server = self.listen(0)
+        adapter = session.connect(
+            options.Server(url=server.url, connect_timeout=0)
+        )
+        self.addCleanup(base.forget, adapter.session)
+        thief = self.listen(STRANGER)
+        adapter.session.port = thief.server_address[1]
+        adapter.session.dest = thief.url
+
+        with self.assertRaises(pvm.ConnectionError):
+            adapter.read('LogicalPartition')
+
+        self.assertEqual([], thief.heads)

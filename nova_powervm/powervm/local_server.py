@@ -1,0 +1,150 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Who a local session is with, and the token that it shares with them.
+
+Without a password, the REST server of a NovaLink partition proves who asks:
+it names a file with the token, and who can read that file is in the group
+``pvm_admin``. Nothing proves the server: anybody on the partition can listen
+on its port while it is stopped, name any file, and is sent the content.
+
+So the port must belong to the system or to our own user, and the file to
+whoever listens: then a server gets nothing from it that it does not have.
+Where NovaLink has its files, and which group they have, is not known, so the
+directory and the mode prove nothing here.
+"""
+
+import contextlib
+import os
+import pwd
+import re
+import stat
+from collections.abc import Iterator
+
+from pypowervm import exceptions as pvm
+
+from nova_powervm.powervm import http_limits
+
+#: The listening sockets come first in these files of the kernel.
+_TABLES = ('/proc/net/tcp', '/proc/net/tcp6')
+_LISTENING = '0A'
+#: The first uid of people; those below are of the system's services. The REST
+#: server is one of these.
+_FIRST_PERSON = 1000
+#: Real tokens have about two hundred characters.
+_TOKEN = re.compile(rb'\s*([\x21-\x7e]{1,1024})\s*')
+
+
+class TokenFileRefused(pvm.AuthFileAccessError):
+    """The file that the server names has no token for us."""
+
+    msg_fmt = 'The session file %(access_file)s is not used: %(error)s.'
+
+
+def find_owner(port: int) -> int:
+    """Return the uid of whoever listens on a TCP port of this machine.
+
+    :raises pypowervm.exceptions.ConnectionError: Nobody does, or a person, or
+        several users.
+    """
+    uids = {uid for table in _TABLES for uid in _listeners(table, port)}
+    if not uids:
+        raise pvm.ConnectionError(f'nobody listens on port {port}')
+    users = ' and '.join(sorted(map(_name, uids)))
+    if len(uids) > 1 or not all(map(_is_trusted, uids)):
+        raise pvm.ConnectionError(
+            f'port {port} belongs to {users} and not to pvm-rest, so nothing '
+            f'was sent to it. Find the process with `ss -ltnp sport = {port}`,'
+            ' stop it, and start pvm-rest'
+        )
+    return uids.pop()
+
+
+def _is_trusted(uid: int) -> bool:
+    return uid < _FIRST_PERSON or uid == os.geteuid()
+
+
+def _listeners(table: str, port: int) -> set[int]:
+    found = set()
+    with contextlib.suppress(FileNotFoundError), open(table) as rows:
+        next(rows)
+        for row in rows:
+            _, address, _, state, _, _, _, uid, *_ = row.split()
+            if state != _LISTENING:
+                break
+            if int(address.rpartition(':')[2], 16) == port:
+                found.add(int(uid))
+    return found
+
+
+def _name(uid: int) -> str:
+    try:
+        return f'user {pwd.getpwuid(uid).pw_name}'
+    except KeyError:
+        return f'uid {uid}'
+
+
+def read_token(path: str, owner: int) -> str:
+    """Read the token of a session from the file that the server has named.
+
+    :param path: The file.
+    :param owner: The uid that the server runs as.
+    :raises TokenFileRefused: The file is not the server's, or has no token.
+    :raises pypowervm.exceptions.AuthFileReadError: We may not read it.
+    """
+    try:
+        content = _read(path, owner)
+    except PermissionError as error:
+        raise pvm.AuthFileReadError(access_file=_named(path)) from error
+    except OSError as error:
+        raise _refused(path, error.strerror or 'it cannot be read') from error
+    match = _TOKEN.fullmatch(content)
+    if match is None:
+        raise _refused(path, 'it does not consist of one token')
+    return match[1].decode()
+
+
+def _read(path: str, owner: int) -> bytes:
+    """Read the file if it is a regular one of a user's, or root is asking.
+
+    This looks at the very file that it reads, and does not follow a link.
+    """
+    with _opened(path, os.O_PATH | os.O_NOFOLLOW) as found:
+        about = os.fstat(found)
+        if not stat.S_ISREG(about.st_mode):
+            raise _refused(path, 'it is no regular file')
+        # Whatever root names, root can read as well.
+        if owner not in (0, about.st_uid):
+            raise _refused(
+                path,
+                f'it belongs to {_name(about.st_uid)}, and the REST server '
+                f'runs as {_name(owner)}',
+            )
+        with _opened(f'/proc/self/fd/{found}', os.O_RDONLY) as readable:
+            return os.read(readable, 2048)
+
+
+@contextlib.contextmanager
+def _opened(path: str, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _refused(path: str, reason: str) -> TokenFileRefused:
+    return TokenFileRefused(access_file=_named(path), error=reason)
+
+
+def _named(path: str) -> str:
+    return http_limits.shortened(path)
