@@ -11,3 +11,8 @@
 # under the License.
 
 """Nova compute driver for IBM PowerVM hosts."""
+
+from nova_powervm import printable
+
+# pypowervm logs what the host answers.
+printable.guard_loggers(('nova_powervm', 'pypowervm'))

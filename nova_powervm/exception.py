@@ -19,6 +19,15 @@ errors reads ``code``, ``retryable`` and ``fields``; people read the message.
 from typing import Any
 from typing import ClassVar
 
+from nova_powervm import printable
+
+
+def _printable(value: Any) -> Any:
+    """Return a text or an error of others in one line."""
+    if isinstance(value, str | BaseException):
+        return printable.printable(str(value))
+    return value
+
 
 class PowerVMError(Exception):
     """Base class of all errors that nova-powervm raises itself.
@@ -38,7 +47,11 @@ class PowerVMError(Exception):
 
     def __init__(self, **fields: Any) -> None:
         self.fields = fields
-        super().__init__(self.message.format(**fields))
+        super().__init__(
+            self.message.format(
+                **{name: _printable(value) for name, value in fields.items()}
+            )
+        )
 
     @property
     def summary(self) -> str:

@@ -185,7 +185,9 @@ class PowerVMDriver(driver.GenericDriver):
     def _complain(self, kind: str, complaint: str = '') -> None:
         """Log a complaint once, until it changes; without one, forget it."""
         if complaint and self._complaints.get(kind) != complaint:
-            LOG.warning(_COMPLAINTS[kind], {'complaint': complaint})
+            # A line of the log has all problems of a file.
+            words = ' '.join(complaint.splitlines())
+            LOG.warning(_COMPLAINTS[kind], {'complaint': words})
         self._complaints[kind] = complaint
 
     def _keep_bound(self, report: reports.Report) -> reports.Report:

@@ -120,7 +120,8 @@ class InventoryFile:
                     '%(complaint)s',
                     {
                         'count': len(self.policy.paragraphs),
-                        'complaint': complaint,
+                        # A line of the log has all problems.
+                        'complaint': ' '.join(complaint.splitlines()),
                     },
                 )
         return self.policy

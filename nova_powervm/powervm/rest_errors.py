@@ -24,6 +24,7 @@ from pypowervm import exceptions as pvm
 from pypowervm.utils import lpar_builder
 
 from nova_powervm import exception
+from nova_powervm import printable
 from nova_powervm.powervm import http_limits
 
 _P = ParamSpec('_P')
@@ -53,7 +54,8 @@ def translated(
     :raises exception.RestError: The answer was an error.
     """
     try:
-        yield
+        with _printable_errors():
+            yield
     except (pvm.ConnectionError, pvm.TimeoutError) as error:
         raise class_of_unanswered(error)(
             server=server, reason=f'{action}: {error}'
@@ -73,6 +75,16 @@ def translated(
         raise exception.RestError(
             action=action, reason=http_limits.shortened(error)
         ) from error
+
+
+@contextlib.contextmanager
+def _printable_errors() -> Iterator[None]:
+    """Change errors of pypowervm so that their tracebacks can be logged."""
+    try:
+        yield
+    except pvm.Error as error:
+        error.args = tuple(printable.printable(str(a)) for a in error.args)
+        raise
 
 
 def class_of_unanswered(error: pvm.Error) -> type[exception.RestUnreachable]:

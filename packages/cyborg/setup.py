@@ -53,7 +53,7 @@ class Reading(build_py.build_py):
     def find_package_modules(self, package, package_dir):
         """Leave out the modules that cyborg-agent does not need."""
         kept = {
-            'nova_powervm': ('__init__', 'exception'),
+            'nova_powervm': ('__init__', 'exception', 'printable'),
             'nova_powervm.powervm': READING,
         }.get(package)
         return [

@@ -13,6 +13,8 @@
 """Starting, and starting at a host's boot: what is missing is made good."""
 
 import dataclasses
+import io
+import logging
 
 import ddt
 
@@ -138,6 +140,22 @@ class ReferenceCodeTest(StartTestCase):
             self.run_plan(START, self.wanted)
 
         self.assertIn('has failed (reference code BA210000)', log.output[0])
+
+    def test_line_break_in_it_begins_no_line_of_the_log(self):
+        """Before, a panel could write records into nova-compute's log."""
+        forged = '2026-11-27 10:00:00 1 CRITICAL nova_powervm the end'
+        self.set_state(base.FAILED, reference_code=f'BA\n{forged}')
+        stream = io.StringIO()
+        handler = logging.StreamHandler(stream)
+        self.addCleanup(logging.getLogger().removeHandler, handler)
+        logging.getLogger().addHandler(handler)
+        logging.disable(logging.NOTSET)
+
+        self.run_plan(START, self.wanted)
+
+        log = stream.getvalue()
+        self.assertIn(rf'(reference code BA\n{forged})', log)
+        self.assertNotIn(forged, log.splitlines())
 
     def test_hard_restart_that_fails_has_it(self):
         self.set_state(base.RUNNING, reference_code=self.CODE)

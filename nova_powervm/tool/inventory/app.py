@@ -25,6 +25,7 @@ from cliff import app
 from cliff import commandmanager
 from cliff import help as cliff_help
 
+from nova_powervm import printable
 from nova_powervm.tool.inventory import config
 
 NAME = 'nova-powervm-inventory'
@@ -65,6 +66,10 @@ class InventoryApp(app.App):
             stdout=stdout,
             stderr=stderr,
         )
+        # What commands print has names that others gave.
+        self._terminal = self.stderr
+        self.stdout = cast(TextIO, printable.PrintableStream(self.stdout))
+        self.stderr = cast(TextIO, printable.PrintableStream(self.stderr))
         self._config: config.Config | None = None
 
     @property
@@ -168,8 +173,8 @@ class InventoryApp(app.App):
     @property
     def terminal(self) -> TextIO | None:
         """The terminal that shows progress; None if there is none."""
-        if self.options.verbose_level and self.stderr.isatty():
-            return cast(TextIO, self.stderr)
+        if self.options.verbose_level and self._terminal.isatty():
+            return cast(TextIO, self._terminal)
         return None
 
     def warn(self, text: str) -> None:

@@ -31,6 +31,7 @@ from cliff.formatters import base as formatters
 from oslo_config import cfg
 
 from nova_powervm import exception
+from nova_powervm import printable
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import load
 
@@ -271,5 +272,5 @@ class Lister(Command, lister.Lister):
             return 'yes' if value else 'no'
         if isinstance(value, list | tuple):
             separator = '\n' if parsed_args.formatter == 'table' else ' '
-            return separator.join(map(str, value))
-        return value
+            return separator.join(printable.printable(str(v)) for v in value)
+        return printable.printable(value) if isinstance(value, str) else value

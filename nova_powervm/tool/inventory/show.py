@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 
 from nova_powervm import exception
+from nova_powervm import printable
 from nova_powervm.devices import names
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import slots
@@ -232,7 +233,8 @@ def draw_tree(node: str, found: Iterable[slot_rows.SlotRow]) -> Iterator[str]:
     """
     drawn = [provider for row in found for provider in _providers(row)]
     yield f'{node} (compute node)'
-    for number, (first, *others) in enumerate(drawn, start=1):
+    for number, lines in enumerate(drawn, start=1):
+        first, *others = map(printable.printable, lines)
         last = number == len(drawn)
         yield (_LAST if last else _FORK) + first
         for line in others:

@@ -14,10 +14,14 @@
 
 import dataclasses
 import datetime
+import io
+import pathlib
+import re
 from unittest import mock
 
 import os_traits
 
+from nova_powervm import printable
 from nova_powervm.devices import host_values
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
@@ -80,6 +84,45 @@ def row_of(*slots, **options):
         survey(*slots, **options), pci_ids.DeviceNames()
     )
     return row
+
+
+class HostileNameTest(base.ToolTestCase):
+    """Before, names acted on the terminal, and drew lines of the tree."""
+
+    def show(self, *arguments):
+        """Show the slots of a capture whose adapters have a hostile name."""
+        text = pathlib.Path(base.capture('sys_with_sriov.txt')).read_text()
+        named = re.sub(
+            r'(<SlotDynamicReconfigurationConnectorName [^>]*>)[^<]*',
+            r'\1P1&#x9b;31m&#10;forged',
+            text,
+        )
+        self.assertNotEqual(text, named)
+        path = self.write('hostile.xml', named)
+        result = self.run_tool('show', '--system-xml', path, *arguments)
+        self.assertIn(r'P1\x9b31m\nforged', result.out)
+        return result.out
+
+    def test_table_and_records_are_printable(self):
+        for arguments in ((), ('--long',), ('-f', 'value')):
+            for line in self.show('--slot', '21010020', *arguments).split(
+                '\n'
+            ):
+                self.assertTrue(line.isprintable(), line)
+                self.assertFalse(line.startswith('forged'), line)
+
+    def test_tree_has_no_line_of_a_name(self):
+        row = row_of(values.slot(drc_name='P1\nforged'))
+        lines = list(show.draw_tree('host1', [row]))
+        self.assertTrue(any(r'P1\nforged' in line for line in lines), lines)
+        self.assertTrue(all(line.isprintable() for line in lines), lines)
+
+    def test_stream_escapes_all_but_line_breaks(self):
+        out = io.StringIO()
+        stream = printable.PrintableStream(out)
+        print('a\x1b[2J', 'b', sep='\n', file=stream)
+        self.assertEqual('a\\x1b[2J\nb\n', out.getvalue())
+        self.assertFalse(stream.isatty())
 
 
 class ReasonTest(base.ToolTestCase):
