@@ -12,12 +12,17 @@
 
 """Reads the inventory file from disk, and again when it has changed.
 
-Whoever can write the file decides which devices tenants get. A file that any
-user can change is therefore refused.
+Whoever can write the file decides which devices tenants get. A file that
+others than root and the user of this process can change is therefore refused.
 """
 
+import contextlib
+import errno
 import os
+import pwd
 import stat
+from collections.abc import Collection
+from collections.abc import Iterator
 
 from oslo_log import log as logging
 
@@ -28,6 +33,10 @@ from nova_powervm.inventory_file import structure
 from nova_powervm.inventory_file.problems import Code
 
 LOG = logging.getLogger(__name__)
+
+#: As many as Linux follows.
+_MOST_LINKS = 40
+_EVERYBODY = 'every user'
 
 
 def load(path: str) -> policies.Policy:
@@ -57,7 +66,7 @@ def read_content(path: str) -> bytes | None:
         descriptor = os.open(path, flags)
         try:
             _check_file(path, os.fstat(descriptor))
-            _check_directories(path)
+            _check_way(path)
             with open(descriptor, 'rb', closefd=False) as stream:
                 return stream.read(structure.MAX_BYTES + 1)
         finally:
@@ -171,36 +180,107 @@ def _describe_offer(policy: policies.Policy) -> str:
 
 
 def _check_file(path: str, status: os.stat_result) -> None:
+    """Refuse a file that is not one, or that others can write.
+
+    :param status: That of the open file, which nobody can exchange any more.
+    """
     if not stat.S_ISREG(status.st_mode):
         what = 'it is not a regular file'
         hint = 'check that [powervm]inventory_file names the right file'
         raise _refuse(path, Code.NOT_REGULAR, what, hint)
-    if status.st_mode & stat.S_IWOTH:
-        mode = f'{stat.S_IMODE(status.st_mode):04o}'
+    _check_owner(path, path, status)
+    if writer := _writer(status):
         what = (
-            f'every user can write the file (mode {mode}), so any user could '
-            'pass devices to instances'
+            f'{writer} can write the file (mode {_mode(status)}), and so pass '
+            'devices to instances'
         )
-        hint = f'chmod o-w {path}'
-        raise _refuse(path, Code.WORLD_WRITABLE, what, hint)
+        raise _refuse(path, *_repair(writer, path, what))
 
 
-def _check_directories(path: str) -> None:
-    """Refuse a directory in which any user can replace the file.
+def _check_way(path: str) -> None:
+    """Refuse a way to the file on which others can exchange something.
 
-    In a directory with the sticky bit, as /tmp, only the file's owner can.
+    Each directory and link belongs to root or the user of this process. A
+    directory in which others can write needs the sticky bit, as in /tmp, and
+    must not have the file itself, so that nobody else can make one.
     """
-    for place in dict.fromkeys((path, os.path.realpath(path))):
-        directory = os.path.dirname(os.path.abspath(place))
-        mode = os.stat(directory).st_mode
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            what = (
-                f'every user can write the directory {directory} (mode '
-                f'{stat.S_IMODE(mode):04o}), so any user could replace '
-                'the file'
-            )
-            hint = f'chmod o-w {directory}'
-            raise _refuse(path, Code.WORLD_WRITABLE, what, hint)
+    # Not abspath, which takes a link and the '..' after it for nothing.
+    left = os.path.join(os.getcwd(), path).split('/')[::-1]
+    place, links = '/', 0
+    while left:
+        name = left.pop()
+        entry = os.path.normpath(os.path.join(place, name))
+        status = os.lstat(entry)
+        _check_owner(path, entry, status)
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            left += reversed(os.readlink(entry).split('/'))
+            place = '/' if os.readlink(entry).startswith('/') else place
+        elif stat.S_ISDIR(status.st_mode):
+            place = entry
+            _check_directory(path, place, status, sticky_helps=True)
+    _check_directory(path, place, os.stat(place), sticky_helps=False)
+
+
+def _check_directory(
+    path: str, directory: str, status: os.stat_result, *, sticky_helps: bool
+) -> None:
+    writer = _writer(status)
+    if not writer or (sticky_helps and status.st_mode & stat.S_ISVTX):
+        return
+    what = (
+        f'{writer} can write the directory {directory} (mode '
+        f'{_mode(status)}), and so could replace the file'
+    )
+    raise _refuse(path, *_repair(writer, directory, what))
+
+
+def _check_owner(path: str, entry: str, status: os.stat_result) -> None:
+    """Refuse an owner who could write it whatever the mode says."""
+    if status.st_uid not in _trusted_users():
+        what = (
+            f'{entry} belongs to the user {status.st_uid}, who is neither '
+            'root nor the user that reads the file'
+        )
+        raise _refuse(path, Code.FOREIGN_OWNER, what, f'chown root {entry}')
+
+
+def _trusted_users() -> Collection[int]:
+    """Return root, the user of this process, and for root that of Nova."""
+    return {0, os.geteuid(), *(known.pw_uid for known in _nova())}
+
+
+def _trusted_groups() -> Collection[int]:
+    return {0, os.getegid(), *(known.pw_gid for known in _nova())}
+
+
+def _nova() -> Iterator[pwd.struct_passwd]:
+    """Yield the user that nova-compute has, if root asks in its place."""
+    with contextlib.suppress(KeyError):
+        if os.geteuid() == 0:
+            yield pwd.getpwnam('nova')
+
+
+def _writer(status: os.stat_result) -> str:
+    """Return who beside the owner can write, in words; empty for nobody."""
+    if status.st_mode & stat.S_IWOTH:
+        return _EVERYBODY
+    foreign = status.st_gid not in _trusted_groups()
+    if status.st_mode & stat.S_IWGRP and foreign:
+        return f'the group {status.st_gid}'
+    return ''
+
+
+def _repair(writer: str, entry: str, what: str) -> tuple[Code, str, str]:
+    if writer == _EVERYBODY:
+        return Code.WORLD_WRITABLE, what, f'chmod o-w {entry}'
+    return Code.GROUP_WRITABLE, what, f'chmod g-w {entry}'
+
+
+def _mode(status: os.stat_result) -> str:
+    return f'{stat.S_IMODE(status.st_mode):04o}'
 
 
 def _refuse(

@@ -44,6 +44,8 @@ class Code(enum.StrEnum):
     DOUBLED_KEY = 'doubled-key'
     DOUBLED_TRAIT = 'doubled-trait'
     EMPTY = 'empty'
+    FOREIGN_OWNER = 'foreign-owner'
+    GROUP_WRITABLE = 'group-writable'
     MERGE_KEY = 'merge-key'
     MISSING_KEY = 'missing-key'
     NEEDS_QUOTES = 'needs-quotes'

@@ -12,10 +12,12 @@
 
 """Files on a real file system, and which of them are refused."""
 
+import contextlib
 import os
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
@@ -117,8 +119,84 @@ class LoadTest(unittest.TestCase):
         words = 'could replace', f'chmod o-w {self.directory}'
         for path in (self.path, link):
             self.refused(Code.WORLD_WRITABLE, *words, path=path)
+        # There is a file now, but others could have made it.
+        self.directory.chmod(0o1777)
+        self.refused(Code.WORLD_WRITABLE, *words)
+
+    def test_directory_above_may_be_sticky_but_not_writable_by_others(self):
+        """Before, whoever could exchange a directory above chose the file."""
+        below = self.directory / 'below'
+        below.mkdir()
+        self.path = below / 'inventory.yaml'
+        self.write()
+        self.directory.chmod(0o777)
+        self.refused(Code.WORLD_WRITABLE, f'chmod o-w {self.directory}')
         self.directory.chmod(0o1777)
         self.accepted()
+
+    def test_relative_path_and_links_on_the_way_are_followed(self):
+        below = self.directory / 'below'
+        below.mkdir()
+        self.path = below / 'inventory.yaml'
+        self.write()
+        (self.directory / 'first').symlink_to('second')
+        (self.directory / 'second').symlink_to(below)
+        with contextlib.chdir(self.directory):
+            for name in (
+                'first/inventory.yaml',
+                'first/../below/./inventory.yaml',
+            ):
+                self.path = pathlib.Path(name)
+                self.accepted()
+            below.chmod(0o777)
+            self.refused(Code.WORLD_WRITABLE, f'chmod o-w {below}')
+
+    @unittest.skipUnless(AS_ROOT, 'only root can give files away')
+    def test_foreign_owner_is_refused(self):
+        """Before, a user whose file or directory it was chose devices."""
+        below = self.directory / 'below'
+        below.mkdir()
+        self.path = below / 'inventory.yaml'
+        self.write()
+        link = self.directory / 'link'
+        link.symlink_to(self.path)
+        for place, path in (
+            (self.path, self.path),
+            (below, self.path),
+            (self.directory, self.path),
+            (link, link),
+        ):
+            os.chown(place, 12345, -1, follow_symlinks=False)
+            words = f'{place} belongs to the user 12345', f'chown root {place}'
+            self.refused(Code.FOREIGN_OWNER, *words, path=path)
+            os.chown(place, 0, -1, follow_symlinks=False)
+        self.accepted()
+
+    @unittest.skipUnless(AS_ROOT, 'only root can give files away')
+    def test_foreign_group_may_read_but_not_write(self):
+        self.write(mode=0o660)
+        self.accepted()
+        os.chown(self.path, -1, 12345)
+        self.path.chmod(0o660)
+        words = 'the group 12345 can write', f'chmod g-w {self.path}'
+        self.refused(Code.GROUP_WRITABLE, *words)
+        self.path.chmod(0o640)
+        self.accepted()
+        os.chown(self.directory, -1, 12345)
+        self.directory.chmod(0o770)
+        self.refused(Code.GROUP_WRITABLE, f'chmod g-w {self.directory}')
+
+    @unittest.skipUnless(AS_ROOT, 'only root can be another user')
+    def test_user_of_nova_is_trusted_by_root_only(self):
+        self.write(mode=0o644)
+        self.directory.chmod(0o755)
+        os.chown(self.path, 12345, -1)
+        nova = mock.Mock(pw_uid=12345, pw_gid=12345)
+        with mock.patch('pwd.getpwnam', return_value=nova):
+            self.accepted()
+            os.seteuid(54321)
+            self.addCleanup(os.seteuid, 0)
+            self.refused(Code.FOREIGN_OWNER, 'belongs to the user 12345')
 
     def test_unreadable_file_is_refused(self):
         self.write(mode=0o000)
