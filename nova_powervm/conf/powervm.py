@@ -330,6 +330,21 @@ VLAN is not on its bridge. Use this at sites that provision the bridges by
 other means.
 """,
     ),
+    cfg.BoolOpt(
+        'fixed_mac_addresses',
+        default=False,
+        help="""
+Whether the operating system of a guest can give its network adapters other MAC
+addresses than those of their ports.
+
+If true, new adapters are created with AllowedOperatingSystemMACAddresses set
+to NONE, so that a guest cannot take the address of another one on its VLAN.
+Nova does not tell the driver whether port security is disabled for a port, so
+this holds for all ports: whatever needs addresses of its own in a guest, such
+as a failover with a virtual MAC address or nested guests on a bridge, stops
+working. An adapter that exists keeps its setting.
+""",
+    ),
     cfg.StrOpt(
         'management_root',
         default='/',
@@ -477,6 +492,7 @@ class Settings:
         dataclasses.field(default_factory=dict)
     )
     provision_vlans: bool = True
+    fixed_mac_addresses: bool = False
     management_root: str = '/'
     #: Where consoles are served; the address is an option of Nova.
     vnc_host: str = '127.0.0.1'
@@ -518,6 +534,7 @@ def read_settings(group: Any) -> Settings:
         virtual_slots=group.virtual_slots,
         bridge_mappings=bridge_mappings.parse_mappings(group.bridge_mappings),
         provision_vlans=group.provision_vlans,
+        fixed_mac_addresses=group.fixed_mac_addresses,
         management_root=group.management_root,
         vnc_port=group.vnc_port,
         vnc_allowed_clients=[*_networks(group.vnc_allowed_clients)],

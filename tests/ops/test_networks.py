@@ -15,6 +15,8 @@
 import dataclasses
 
 import ddt
+from pypowervm.wrappers import logical_partition
+from pypowervm.wrappers import network as pvm_network
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
@@ -125,6 +127,27 @@ class ProvisionTest(BridgeTestCase):
         self.spawn(ports=(port(vlan=vlan),))
 
         self.assertEqual([(vlan or 7, FIRST)], self.connected())
+
+    @ddt.named_data(
+        ['any by default', False, 'ALL'], ['none if fixed', True, 'NONE']
+    )
+    def test_new_adapter_tells_what_addresses_guest_can_set(
+        self, fixed, expected
+    ):
+        """Before, each guest could take the address of another one."""
+        self.start_service(fixed_mac_addresses=fixed)
+
+        wanted = self.spawn(ports=(port(),))
+
+        (found,) = pvm_network.CNA.get(
+            self.adapter,
+            parent_type=logical_partition.LPAR,
+            parent_uuid=wanted.lpar_uuid,
+        )
+        self.assertEqual(
+            expected,
+            found.element.findtext('AllowedOperatingSystemMACAddresses'),
+        )
 
     def test_full_bridge_is_warned_of_and_then_refuses_new_vlan(self):
         limit = shared_ethernet.TRUNKS * shared_ethernet.VLANS_PER_TRUNK

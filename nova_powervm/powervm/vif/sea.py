@@ -29,7 +29,9 @@ from nova_powervm.powervm.vif import vlans
 def load(context: vif.Context) -> 'SeaVifDriver':
     """Create the VIF driver of a host."""
     ethernet = virtual_ethernet.VirtualEthernet(
-        context.adapter, context.system
+        context.adapter,
+        context.system,
+        fixed_macs=context.settings.fixed_mac_addresses,
     )
     return SeaVifDriver(
         ethernet,

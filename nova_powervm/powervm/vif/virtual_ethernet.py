@@ -36,19 +36,30 @@ _LPAR = logical_partition.LPAR
 _SYSTEM = managed_system.System
 _VIOS = virtual_io_server.VIOS
 
+#: The element for the addresses that an operating system can give an adapter
+#: instead of its own; pypowervm knows where it is, but not what it means.
+_ALLOWED_MACS, _NO_MACS = 'AllowedOperatingSystemMACAddresses', 'NONE'
+
 
 class VirtualEthernet:
     """The virtual Ethernet of the one managed system.
 
     :param adapter: An adapter with a session that has logged on.
     :param managed: The managed system.
+    :param fixed_macs: Whether guests cannot change the MAC addresses of the
+        adapters that are created.
     """
 
     def __init__(
-        self, adapter: pvm_adapter.Adapter, managed: system.RestSystem
+        self,
+        adapter: pvm_adapter.Adapter,
+        managed: system.RestSystem,
+        *,
+        fixed_macs: bool = False,
     ) -> None:
         self._adapter = adapter
         self._managed = managed
+        self._fixed_macs = fixed_macs
         self._switches: dict[int, pvm_network.VSwitch] = {}
 
     @rest_errors.retried
@@ -201,12 +212,15 @@ class VirtualEthernet:
         action = f'creating the adapter {adapter.mac} of LPAR {lpar.name}'
         with rest_errors.translated(action):
             switch = self._switch_named(adapter.switch)
-            pvm_network.CNA.bld(
+            made = pvm_network.CNA.bld(
                 self._adapter,
                 adapter.vlan,
                 switch.related_href,
                 mac_addr=adapter.mac,
-            ).create(parent=lpar.handle)
+            )
+            if self._fixed_macs:
+                made.set_parm_value(_ALLOWED_MACS, _NO_MACS)
+            made.create(parent=lpar.handle)
 
     @rest_errors.retried
     def unplug(
