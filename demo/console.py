@@ -12,6 +12,7 @@
 
 """The console of servers in a browser: Nova's proxy, and noVNC for it."""
 
+import hashlib
 import importlib.resources
 import pathlib
 import shutil
@@ -29,6 +30,12 @@ PAGE = 'console.html'
 
 #: The package of the npm registry that has noVNC's modules, and nothing else.
 _NPM_PACKAGE = '@novnc/novnc@1.7.0'
+#: SHA-512 of it, as the registry's ``dist.integrity`` says in base64. What apt
+#: downloads is in the signed lists of Debian.
+_NPM_SHA512 = (
+    'b9c1093b1e13d9abc844295ea1d93b6286d98f93b619ad8078b7d0ebd03fca31'
+    'bd1c76dadbe3c38304a437716db6b986fbbd191b1db5b0494d168b8ad77473c8'
+)
 #: Debian's package, whose pages are in this directory of it.
 _DEBIAN_PACKAGE, _DEBIAN_PAGES = 'novnc', 'usr/share/novnc'
 _FETCH_SECONDS = 120
@@ -59,6 +66,7 @@ def _fetch_modules(work: pathlib.Path) -> pathlib.Path:
     if shutil.which('npm'):
         _run(['npm', 'pack', '--silent', _NPM_PACKAGE], work)
         (archive,) = work.glob('*.tgz')
+        _check(archive)
         shutil.unpack_archive(archive, work, filter='data')
         return work / 'package'
     if shutil.which('apt-get'):
@@ -70,6 +78,19 @@ def _fetch_modules(work: pathlib.Path) -> pathlib.Path:
         'noVNC cannot be fetched: neither npm nor apt-get is installed; '
         'leave out --console'
     )
+
+
+def _check(archive: pathlib.Path) -> None:
+    """Refuse a package with other bytes than those that were reviewed.
+
+    :raises NoVncError: it has.
+    """
+    found = hashlib.sha512(archive.read_bytes()).hexdigest()
+    if found != _NPM_SHA512:
+        raise NoVncError(
+            f'{_NPM_PACKAGE} of the npm registry has the SHA-512 {found} '
+            f'instead of {_NPM_SHA512}; leave out --console'
+        )
 
 
 def _run(command: list[str], work: pathlib.Path) -> None:

@@ -154,6 +154,13 @@ _venv_pip() {
 }
 
 # uv does not read pip's settings, and would look for packages elsewhere.
+#
+# Its default is to take a package from the first index only that has any version
+# of it. A mirror that has some versions would do for no installation: the
+# constraints want one version. So the next index is asked, but only for what
+# those before it do not have in that version: no index can override another
+# one that comes before it. (Among all indexes alike, pip and
+# unsafe-best-match would take what has the highest version.)
 _venv_uv() (
     while IFS='=' read -r name value; do
         value=${value#\'}
@@ -170,6 +177,6 @@ _venv_uv() (
         esac
     done < <(_venv_pip config list)
     "$VENV/bin/uv" pip install --quiet \
-        --index-strategy unsafe-best-match \
+        --index-strategy unsafe-first-match \
         --python "$VENV/bin/python" "$@"
 )
