@@ -14,8 +14,13 @@
 
 Every message names the object, its place and the remedy. Code that handles
 errors reads ``code``, ``retryable`` and ``fields``; people read the message.
+
+The log has the message. Users of the cloud get ``summary``, in faults, events
+and answers of the API: it is made of ``user_message``, which says only what
+they may know of the host. A class that does not have one says nothing.
 """
 
+import string
 from typing import Any
 from typing import ClassVar
 
@@ -27,6 +32,41 @@ def _printable(value: Any) -> Any:
     if isinstance(value, str | BaseException):
         return printable.printable(str(value))
     return value
+
+
+#: The fields that a ``user_message`` can have: what users have asked for,
+#: their devices, and sizes. A text in one of them is for users, too, unless it
+#: is a :class:`PrivateText`.
+FIELDS_FOR_USERS = frozenset({
+    'choices', 'cure', 'factor', 'flavor_gb', 'found', 'found_gb', 'free',
+    'free_gb', 'image', 'key', 'kind', 'limit', 'memory_mb', 'minimum',
+    'needed', 'needed_gb', 'number', 'port', 'ports', 'reason', 'region_mb',
+    'second', 'seconds', 'slots', 'state', 'units', 'value', 'vcpus', 'volume',
+    'wanted', 'wanted_gb', 'what',
+})  # fmt: skip
+
+#: Names of what belongs to the instance; users know without them whose it is.
+_OWN = frozenset({
+    'instance_uuid', 'lpar_uuid', 'name', 'owner', 'uuid', 'where',
+})  # fmt: skip
+
+
+class PrivateText(str):
+    """A text for the log, in place of which users read another one.
+
+    It names what belongs to the host or to others, or has words of theirs.
+
+    :param text: The text.
+    :param users: What users read.
+    """
+
+    users: str
+
+    def __new__(cls, text: object, users: str) -> 'PrivateText':
+        """Create the text."""
+        made = super().__new__(cls, text)
+        made.users = users
+        return made
 
 
 class PowerVMError(Exception):
@@ -44,6 +84,8 @@ class PowerVMError(Exception):
     #: aborted, so that the server fault gives the reason.
     elsewhere: ClassVar[bool] = True
     message: ClassVar[str] = '{reason}'
+    #: What users read; a pattern with some of :data:`FIELDS_FOR_USERS`.
+    user_message: ClassVar[str] = 'The host could not do this.'
 
     def __init__(self, **fields: Any) -> None:
         self.fields = fields
@@ -55,18 +97,50 @@ class PowerVMError(Exception):
 
     @property
     def summary(self) -> str:
-        """Return the message for the server fault.
+        """Return the message for users.
 
         The fault belongs to the instance, so the message need not name it.
         Nova truncates faults after 255 characters, so the remedy comes early.
         """
-        return str(self)
+        known = {name: _for_users(v) for name, v in self.fields.items()}
+        return self.user_message.format(**known)
+
+    @property
+    def withholds(self) -> bool:
+        """Whether users read less than the log has."""
+        shown = _OWN | {
+            name
+            for _, name, _, _ in string.Formatter().parse(self.user_message)
+        }
+        return any(
+            name not in shown or _is_private(value)
+            for name, value in self.fields.items()
+        )
+
+
+def _for_users(value: Any) -> Any:
+    """Return what users read of a value."""
+    if isinstance(value, PrivateText):
+        return value.users
+    if isinstance(value, PowerVMError):
+        return value.summary
+    if isinstance(value, BaseException):
+        # As Nova does with errors that are not its own.
+        return type(value).__name__
+    return _printable(value)
+
+
+def _is_private(value: Any) -> bool:
+    if isinstance(value, PowerVMError):
+        return value.withholds
+    return isinstance(value, PrivateText | BaseException)
 
 
 class ConfigurationError(PowerVMError):
     """An option or file set by the operator is invalid."""
 
     code = 'powervm.configuration'
+    user_message = 'The configuration of the host has to be corrected.'
 
 
 class PolicyInvalid(ConfigurationError):
@@ -96,6 +170,7 @@ class PlacementUnanswered(PowerVMError):
         'one-time-use device and no new trait of the file is published; the '
         'next cycle tries again.'
     )
+    user_message = 'Placement does not answer. Try again later.'
 
 
 class ProvidersUnknown(PowerVMError):
@@ -107,6 +182,7 @@ class ProvidersUnknown(PowerVMError):
         'Placement did not answer GET {path}: {reason}. Nothing is reported '
         'to Cyborg, which keeps what it has; the next period tries again.'
     )
+    user_message = 'Placement does not answer. Try again later.'
 
 
 class CyborgUnanswered(PowerVMError):
@@ -115,6 +191,7 @@ class CyborgUnanswered(PowerVMError):
     code = 'powervm.cyborg'
     retryable = True
     message = "Cyborg's API did not answer GET {path}: {reason}"
+    user_message = 'Cyborg does not answer. Try again later.'
 
 
 class RestUnreachable(PowerVMError):
@@ -123,6 +200,9 @@ class RestUnreachable(PowerVMError):
     code = 'powervm.rest.unreachable'
     retryable = True
     message = 'The PowerVM REST server at {server} does not answer: {reason}'
+    user_message = (
+        'The management service of the host does not answer. Try again later.'
+    )
 
 
 class RestSilent(RestUnreachable):
@@ -152,6 +232,14 @@ class RestError(PowerVMError):
 
     code = 'powervm.rest.error'
     message = 'PowerVM REST {action} failed: {reason}'
+    user_message = 'The host could not do this.'
+
+    @property
+    def summary(self) -> str:
+        """Return the message, with what the server's panel shows."""
+        code = self.fields.get('reference_code')
+        shown = f' It shows reference code {code}.' if code else ''
+        return super().summary + printable.printable(shown)
 
 
 class RestBusy(RestError):
@@ -159,6 +247,7 @@ class RestBusy(RestError):
 
     code = 'powervm.rest.busy'
     retryable = True
+    user_message = 'The host is busy. Try again later.'
 
 
 class ViosBusy(RestBusy):
@@ -172,6 +261,7 @@ class RestConflict(RestError):
 
     code = 'powervm.rest.conflict'
     retryable = True
+    user_message = 'The host is busy. Try again later.'
 
 
 class SlotsVanished(RestBusy):
@@ -203,6 +293,7 @@ class PartitionNotFound(PowerVMError):
 
     code = 'powervm.partition.missing'
     message = 'There is no LPAR {uuid} on the host.'
+    user_message = 'The server is not on the host.'
 
 
 class PartitionNotStartable(PowerVMError):
@@ -213,6 +304,7 @@ class PartitionNotStartable(PowerVMError):
         'LPAR {name} of instance {instance_uuid} is in the state "{state}": '
         '{reason}.'
     )
+    user_message = 'The server is in the state "{state}": {reason}.'
 
 
 class StatesUnknown(PowerVMError):
@@ -221,6 +313,7 @@ class StatesUnknown(PowerVMError):
     code = 'powervm.partition.unknown'
     retryable = True
     message = 'The power state of {lpars} is unknown: {reason}'
+    user_message = 'The power state of the server is unknown. Try again later.'
 
 
 class StatesStayUnknown(StatesUnknown):
@@ -238,6 +331,7 @@ class PartitionConflict(PowerVMError):
 
     code = 'powervm.partition.conflict'
     message = 'LPAR {name} ({uuid}) cannot be created: {reason}'
+    user_message = 'The LPAR of the server cannot be created.'
 
 
 class MemorySizeRefused(PowerVMError):
@@ -250,6 +344,7 @@ class MemorySizeRefused(PowerVMError):
         "multiple of the host's memory region size of {region_mb} MiB. The "
         'nearest valid sizes are {choices} MiB.'
     )
+    user_message = message
 
 
 class ProcessorsRefused(PowerVMError):
@@ -262,6 +357,7 @@ class ProcessorsRefused(PowerVMError):
         'flavor get {units} processing units, but the host requires '
         '{minimum} for each vCPU. Set the option to {minimum} or more.'
     )
+    user_message = message
 
 
 class TooManyProcessors(PowerVMError):
@@ -273,6 +369,7 @@ class TooManyProcessors(PowerVMError):
         'allows {limit}. Use a flavor with fewer vCPUs or, if it has one, a '
         'smaller powervm:max_vcpu.'
     )
+    user_message = message
 
 
 class ExtraSpecRefused(PowerVMError):
@@ -281,6 +378,7 @@ class ExtraSpecRefused(PowerVMError):
     code = 'powervm.flavor.extra_spec'
     elsewhere = False
     message = 'The flavor has {key}={value}: {reason}.'
+    user_message = message
 
 
 class ExtraSpecUnsupported(ExtraSpecRefused):
@@ -299,6 +397,7 @@ class InsufficientCapacity(PowerVMError):
         'The LPAR needs {needed} more {what}, but the host has {free} free. '
         'Stop or move other LPARs of the host, or use a smaller flavor.'
     )
+    user_message = message
 
 
 class ClaimFailed(PowerVMError):
@@ -306,11 +405,7 @@ class ClaimFailed(PowerVMError):
 
     code = 'powervm.device.claim'
     message = 'Instance {instance_uuid}: {reason}'
-
-    @property
-    def summary(self) -> str:
-        """Return the reason alone."""
-        return str(self.fields['reason'])
+    user_message = '{reason}'
 
 
 class ForeignDevice(ClaimFailed):
@@ -335,6 +430,10 @@ class AcceleratorsUnknown(PowerVMError):
     message = (
         'Cyborg does not report which accelerators instance {instance_uuid} '
         'has: {reason}. The instance is left as it is.'
+    )
+    user_message = (
+        'Cyborg does not report which accelerators the server has: {reason}. '
+        'The server is left as it is.'
     )
 
 
@@ -365,6 +464,11 @@ class SlotsDiffer(PowerVMError):
         'changed. Correct the slots with pvmctl. A rebuild does so, too, but '
         'makes the disks anew.'
     )
+    user_message = (
+        'The server should have the slots [{wanted}] but has [{found}]. It '
+        'was neither started nor changed. A rebuild corrects that, but makes '
+        'the disks anew.'
+    )
 
 
 class SlotsMissing(PowerVMError):
@@ -375,6 +479,9 @@ class SlotsMissing(PowerVMError):
         'LPAR {name} of instance {instance_uuid} lacks the slots {slots}. '
         'Reboot the server hard to give them back.'
     )
+    user_message = (
+        'The server lacks the slots {slots}. Reboot it hard to give them back.'
+    )
 
 
 class DevicesDiffer(PowerVMError):
@@ -384,6 +491,10 @@ class DevicesDiffer(PowerVMError):
     message = (
         'LPAR {name} is to have the slots [{wanted}] but the host reports '
         '[{found}]: {reason}. Check the LPAR and the slots with pvmctl.'
+    )
+    user_message = (
+        'The server is to have the slots [{wanted}] but the host reports '
+        '[{found}].'
     )
 
 
@@ -396,6 +507,7 @@ class GuestStaysOff(PowerVMError):
         'Start the server, or reboot it hard. It was stopped for an operation '
         'that failed: {reason}'
     )
+    user_message = message
 
 
 class MoveRefused(PowerVMError):
@@ -403,6 +515,7 @@ class MoveRefused(PowerVMError):
 
     code = 'powervm.move.refused'
     message = '{reason}'
+    user_message = message
 
 
 class InstanceChanged(PowerVMError):
@@ -414,6 +527,10 @@ class InstanceChanged(PowerVMError):
         '{known}, and is {present} now. Look at the server, and reboot it '
         'hard if it is not as it should be'
     )
+    user_message = (
+        'The server has changed meanwhile: its {what} is another one now. '
+        'Look at it, and reboot it hard if it is not as it should be'
+    )
 
 
 class InstanceRefused(PowerVMError):
@@ -422,11 +539,7 @@ class InstanceRefused(PowerVMError):
     code = 'powervm.instance.refused'
     elsewhere = False
     message = 'This driver cannot build instance {instance_uuid}: {reason}'
-
-    @property
-    def summary(self) -> str:
-        """Return the reason, marked as the driver's."""
-        return f'PowerVM: {self.fields["reason"]}'
+    user_message = 'PowerVM: {reason}'
 
 
 class ImageRefused(PowerVMError):
@@ -435,6 +548,7 @@ class ImageRefused(PowerVMError):
     code = 'powervm.image.refused'
     elsewhere = False
     message = 'Image {image} is refused: {reason}.'
+    user_message = message
 
 
 class ImageUnreadable(PowerVMError):
@@ -443,6 +557,9 @@ class ImageUnreadable(PowerVMError):
     code = 'powervm.image.unreadable'
     retryable = True
     message = 'Image {image} could not be read from Glance: {reason}'
+    user_message = (
+        'Image {image} could not be read from Glance. Try again later.'
+    )
 
 
 class ImageDamaged(PowerVMError):
@@ -454,6 +571,7 @@ class ImageDamaged(PowerVMError):
         'Image {image} arrived damaged: {reason}. Compare it with its '
         'os_hash_value in Glance and, if they differ, upload it again.'
     )
+    user_message = message
 
 
 class RootDiskTooSmall(PowerVMError):
@@ -465,6 +583,7 @@ class RootDiskTooSmall(PowerVMError):
         'Image {image} needs a root disk of {needed_gb} GB, but the flavor '
         'has {flavor_gb} GB. Use a larger flavor.'
     )
+    user_message = message
 
 
 class InsufficientSpace(PowerVMError):
@@ -474,6 +593,10 @@ class InsufficientSpace(PowerVMError):
     message = (
         '{place} has {free_gb} GB free, but {needed_gb} GB are needed for '
         '{what}. Enlarge it or delete what is no longer needed.'
+    )
+    user_message = (
+        'The host has {free_gb} GB free, but {needed_gb} GB are needed for '
+        '{what}. Use a smaller flavor.'
     )
 
 
@@ -486,6 +609,10 @@ class DiskMissing(PowerVMError):
         'The {what} disk of {owner} is not in {place} of this host, so the '
         'server cannot continue with its disks here. List them with `pvmctl '
         'lu list` or `pvmctl vdisk list`. Those that are there stay.'
+    )
+    user_message = (
+        'The {what} disk of the server is not on this host, so the server '
+        'cannot continue with its disks here. Those that are there stay.'
     )
 
 
@@ -500,6 +627,7 @@ class DiskAmbiguous(PowerVMError):
         '`pvmctl lu list` which one is right, rename the others, and try '
         'again.'
     )
+    user_message = 'Several disks may be the {what} disk of the server.'
 
 
 class DiskInUse(PowerVMError):
@@ -512,6 +640,10 @@ class DiskInUse(PowerVMError):
         'former host. Power that host off, or stop the LPAR there, and try '
         'again. If it is off, see [powervm]check_disks_in_use.'
     )
+    user_message = (
+        'A disk of the server is in use by a running LPAR, probably on its '
+        'former host.'
+    )
 
 
 class RescueRefused(PowerVMError):
@@ -519,6 +651,7 @@ class RescueRefused(PowerVMError):
 
     code = 'powervm.rescue.refused'
     message = 'Instance {instance_uuid} cannot be rescued: {reason}.'
+    user_message = 'The server cannot be rescued: {reason}.'
 
 
 class DiskUnreadable(PowerVMError):
@@ -527,6 +660,7 @@ class DiskUnreadable(PowerVMError):
     code = 'powervm.disk.unreadable'
     elsewhere = False
     message = 'The {what} cannot be read: {reason}.'
+    user_message = 'The disk of the server cannot be read: {reason}.'
 
 
 class DiskUnwritable(PowerVMError):
@@ -563,6 +697,7 @@ class ReadingCancelled(PowerVMError):
     code = 'powervm.disk.cancelled'
     elsewhere = False
     message = 'The {what} is not read any further: it is being deleted.'
+    user_message = 'The disk is not read any further: it is being deleted.'
 
 
 class SnapshotRefused(PowerVMError):
@@ -571,6 +706,7 @@ class SnapshotRefused(PowerVMError):
     code = 'powervm.snapshot.refused'
     elsewhere = False
     message = 'No image is made of the server: {reason}.'
+    user_message = message
 
 
 class ConsoleUnavailable(PowerVMError):
@@ -579,11 +715,7 @@ class ConsoleUnavailable(PowerVMError):
     code = 'powervm.console'
     retryable = True
     message = 'The console of LPAR {lpar_uuid} is not available: {reason}.'
-
-    @property
-    def summary(self) -> str:
-        """Return the reason, marked as the driver's."""
-        return f'PowerVM: {self.fields["reason"]}.'
+    user_message = 'PowerVM: {reason}.'
 
 
 class DiskNotConnected(PowerVMError):
@@ -595,6 +727,10 @@ class DiskNotConnected(PowerVMError):
         'Disk {name} is not connected to LPAR {lpar_uuid}, so a guest could '
         'not start. {cure}.'
     )
+    user_message = (
+        'A disk of the server is not connected, so a guest could not start. '
+        '{cure}.'
+    )
 
 
 class VolumeRefused(PowerVMError):
@@ -603,6 +739,7 @@ class VolumeRefused(PowerVMError):
     code = 'powervm.volume.refused'
     elsewhere = False
     message = 'Volume {volume} cannot be connected: {reason}.'
+    user_message = message
 
 
 class VolumeMissing(PowerVMError):
@@ -613,6 +750,10 @@ class VolumeMissing(PowerVMError):
         'Volume {volume} is found by {found} Virtual I/O Server(s) instead of '
         '{needed} ([powervm]vios_paths_required): {reason}. Check the zoning, '
         'and what the array maps to these ports.'
+    )
+    user_message = (
+        'Volume {volume} is found by {found} Virtual I/O Server(s) instead of '
+        '{needed}.'
     )
 
 
@@ -625,6 +766,7 @@ class VolumeInUse(PowerVMError):
         'Volume {volume} is {disk} of {server}, which is in use: {holder}. '
         'Check with `pvmctl scsi list`, and remove what should not be there.'
     )
+    user_message = 'Volume {volume} is on a disk that is in use.'
 
 
 class VolumesImpossible(PowerVMError):
@@ -632,6 +774,7 @@ class VolumesImpossible(PowerVMError):
 
     code = 'powervm.volume.impossible'
     message = 'No volume can be connected{where}: {reason}.'
+    user_message = 'No volume can be connected: {reason}.'
 
 
 class VolumeHeld(PowerVMError):
@@ -640,6 +783,10 @@ class VolumeHeld(PowerVMError):
     code = 'powervm.volume.held'
     retryable = True
     message = 'Volume {volume} stays connected: {reason}.'
+    user_message = (
+        'Volume {volume} stays connected: it cannot be disconnected from '
+        'everywhere now. Try again later.'
+    )
 
 
 class VolumeNotExtended(PowerVMError):
@@ -651,6 +798,7 @@ class VolumeNotExtended(PowerVMError):
         'see {found_gb:g} GB of it. Restart the guest; if it does not see the '
         'new size either, detach the volume and attach it again.'
     )
+    user_message = message
 
 
 class PortRefused(PowerVMError):
@@ -659,6 +807,7 @@ class PortRefused(PowerVMError):
     code = 'powervm.port.refused'
     elsewhere = False
     message = 'Port {port} cannot be connected: {reason}.'
+    user_message = message
 
 
 class PortsUnknown(PowerVMError):
@@ -669,6 +818,11 @@ class PortsUnknown(PowerVMError):
         'The adapters of the LPAR of instance {instance_uuid} do not match '
         "the ports in Nova's network cache, and Neutron cannot be asked: "
         '{reason}. No adapter was changed; try again when Neutron answers.'
+    )
+    user_message = (
+        "The adapters of the server do not match the ports in Nova's network "
+        'cache, and Neutron cannot be asked. No adapter was changed; try '
+        'again later.'
     )
 
 
@@ -682,6 +836,10 @@ class PortsDoubtful(PortsUnknown):
         'its LPAR with pvmctl: Neutron lists no port of it, and shows no port '
         'that is bound to {host} or another host. No adapter was removed.'
     )
+    user_message = (
+        'Neutron lists no port of the server, and may hide some. No adapter '
+        'was removed.'
+    )
 
 
 class PortsNotPlugged(PowerVMError):
@@ -693,3 +851,4 @@ class PortsNotPlugged(PowerVMError):
         'Neutron did not report port(s) {ports} as plugged within {seconds} '
         'seconds ([DEFAULT]vif_plugging_timeout): {reason}.'
     )
+    user_message = message

@@ -32,6 +32,8 @@ VLANS_PER_TRUNK = 20
 #: No Neutron port is ever on it.
 MANAGEMENT_SWITCH = 'MGMTSWITCH'
 
+_NO_BRIDGE = 'this host has no Shared Ethernet bridge for its network'
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bridge:
@@ -175,7 +177,10 @@ def connect(
         fitting = _mapped(port, bridges, mappings)
     if len(fitting) != 1:
         raise exception.PortRefused(
-            port=port.id, reason=_undecided(port, bridges, fitting)
+            port=port.id,
+            reason=exception.PrivateText(
+                _undecided(port, bridges, fitting), _NO_BRIDGE
+            ),
         )
     bridge = fitting[0]
     vlan = bridge.pvid if port.vlan is None else port.vlan
@@ -183,9 +188,12 @@ def connect(
         if other.keeps_from(bridge, vlan):
             raise exception.PortRefused(
                 port=port.id,
-                reason=f'VLAN {vlan} belongs to Shared Ethernet bridge '
-                f'{other} and cannot be on {bridge}, too: see '
-                '[powervm]bridge_mappings',
+                reason=exception.PrivateText(
+                    f'VLAN {vlan} belongs to Shared Ethernet bridge '
+                    f'{other} and cannot be on {bridge}, too: see '
+                    '[powervm]bridge_mappings',
+                    _NO_BRIDGE,
+                ),
             )
     return Connection(port, bridge, vlan)
 
@@ -216,11 +224,14 @@ def check_free_vlans(connections: Iterable[Connection]) -> None:
             # Nova truncates faults, so the remedy comes first.
             raise exception.PortRefused(
                 port=connection.port.id,
-                reason=f'remove unused VLANs from Shared Ethernet '
-                f'bridge {bridge}: it is full and cannot carry VLAN '
-                f'{connection.vlan}, too ({len(bridge.vlans)} VLANs; '
-                f'{TRUNKS} trunk adapters with {VLANS_PER_TRUNK} each are '
-                'the limit)',
+                reason=exception.PrivateText(
+                    f'remove unused VLANs from Shared Ethernet '
+                    f'bridge {bridge}: it is full and cannot carry VLAN '
+                    f'{connection.vlan}, too ({len(bridge.vlans)} VLANs; '
+                    f'{TRUNKS} trunk adapters with {VLANS_PER_TRUNK} each are '
+                    'the limit)',
+                    'the Shared Ethernet bridge of its network is full',
+                ),
             )
 
 
@@ -233,8 +244,11 @@ def _mapped(
     if name is None:
         raise exception.PortRefused(
             port=port.id,
-            reason=f"its physical network '{port.physical_network}' is none "
-            f'of [powervm]bridge_mappings ({", ".join(sorted(mappings))})',
+            reason=exception.PrivateText(
+                f"its physical network '{port.physical_network}' is none "
+                f'of [powervm]bridge_mappings ({", ".join(sorted(mappings))})',
+                _NO_BRIDGE,
+            ),
         )
     return [bridge for bridge in bridges if name.matches(bridge)]
 

@@ -99,7 +99,7 @@ def _unknown(
     burned: Sequence[claims.Claim] = (),
 ) -> exception.ClaimFailed:
     """Return the error, with what brings back devices that are burned now."""
-    words = 'its one-time-use devices cannot be reserved. '
+    words = refused = 'its one-time-use devices cannot be reserved. '
     if burned:
         indexes = sorted({str(claim) for claim in burned})
         words += (
@@ -108,5 +108,8 @@ def _unknown(
             f'`nova-powervm-inventory release {" ".join(indexes)}`. '
         )
     return exception.ClaimFailed(
-        instance_uuid=instance_uuid, reason=f'{words}{error}'
+        instance_uuid=instance_uuid,
+        reason=exception.PrivateText(
+            f'{words}{error}', f'{refused}{error.summary}'
+        ),
     )

@@ -203,9 +203,13 @@ class Consoles:
             except OSError as error:
                 raise exception.ConsoleUnavailable(
                     lpar_uuid=lpar_uuid,
-                    reason=f'nova-compute cannot listen on {host} port '
-                    f'{port} ({error.strerror}). Check '
-                    '[vnc]server_proxyclient_address and [powervm]vnc_port',
+                    reason=exception.PrivateText(
+                        f'nova-compute cannot listen on {host} port '
+                        f'{port} ({error.strerror}). Check '
+                        '[vnc]server_proxyclient_address and '
+                        '[powervm]vnc_port',
+                        'nova-compute cannot listen for viewers',
+                    ),
                 ) from error
 
     async def _close(self, lpar_uuid: str) -> None:
@@ -395,8 +399,11 @@ class _Console:
         except OSError as error:
             raise exception.ConsoleUnavailable(
                 lpar_uuid=self._lpar_uuid,
-                reason=f'its terminal on port {port} does not answer '
-                f'({error.strerror})',
+                reason=exception.PrivateText(
+                    f'its terminal on port {port} does not answer '
+                    f'({error.strerror})',
+                    'its terminal does not answer',
+                ),
             ) from error
 
     async def end(self) -> None:

@@ -70,7 +70,8 @@ def _explained(
         if not code:
             raise
         reason = f'reference code {code}: {error.fields["reason"]}'
-        raise type(error)(**error.fields | {'reason': reason}) from error
+        more = {'reason': reason, 'reference_code': code}
+        raise type(error)(**error.fields | more) from error
 
 
 def power_off(

@@ -210,7 +210,11 @@ class Survey:
         except exception.PlacementUnanswered as error:
             raise exception.ClaimFailed(
                 instance_uuid=self._wanted.instance_uuid,
-                reason=f'its one-time-use devices cannot be reserved. {error}',
+                reason=exception.PrivateText(
+                    f'its one-time-use devices cannot be reserved. {error}',
+                    'its one-time-use devices cannot be reserved. '
+                    f'{error.summary}',
+                ),
             ) from error
 
     def _adapters(self) -> network_ports.Changes:

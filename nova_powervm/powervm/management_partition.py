@@ -428,8 +428,14 @@ def _address(slot: int | None) -> str:
 def _refusal(
     what: str, reason: object, *, write: bool
 ) -> exception.PowerVMError:
+    """Return an error; its users need not know where the disk is."""
     error = exception.DiskUnwritable if write else exception.DiskUnreadable
-    return error(what=what, reason=reason)
+    return error(
+        what=exception.PrivateText(what, 'disk'),
+        reason=exception.PrivateText(
+            reason, 'the management partition does not have it as expected'
+        ),
+    )
 
 
 @contextlib.contextmanager

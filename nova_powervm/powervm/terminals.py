@@ -102,8 +102,11 @@ def _translated(lpar_uuid: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise exception.ConsoleUnavailable(
             lpar_uuid=lpar_uuid,
-            reason=f'the command {error.filename} is not in the PATH of '
-            'nova-compute. It belongs to NovaLink',
+            reason=exception.PrivateText(
+                f'the command {error.filename} is not in the PATH of '
+                'nova-compute. It belongs to NovaLink',
+                'a command of NovaLink is missing',
+            ),
         ) from error
     except OSError as error:
         # Such as a lack of file descriptors or processes.
@@ -118,6 +121,9 @@ def _translated(lpar_uuid: str) -> Iterator[None]:
         if isinstance(below, pvm.VNCBasedTerminalFailedToOpen):
             reason = ' '.join(str(below).split())
             raise exception.ConsoleUnavailable(
-                lpar_uuid=lpar_uuid, reason=reason.rstrip('.')
+                lpar_uuid=lpar_uuid,
+                reason=exception.PrivateText(
+                    reason.rstrip('.'), 'the host cannot open its terminal'
+                ),
             ) from error
         raise

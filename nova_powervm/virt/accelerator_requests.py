@@ -249,11 +249,17 @@ def _query_cyborg(context: Any, instance: Any) -> Any:
                 else ''
             )
             raise exception.CyborgSilent(
-                instance_uuid=instance.uuid, reason=f'{error}{hint}'
+                instance_uuid=instance.uuid,
+                reason=exception.PrivateText(
+                    f'{error}{hint}', 'it does not answer'
+                ),
             ) from error
         hint = '' if context.auth_token else _HINT_FOR_SERVICE_USER
         raise exception.AcceleratorsUnknown(
-            instance_uuid=instance.uuid, reason=f'{error}{hint}'
+            instance_uuid=instance.uuid,
+            reason=exception.PrivateText(
+                f'{error}{hint}', 'it shows no request of the server'
+            ),
         ) from error
 
 

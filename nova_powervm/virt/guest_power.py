@@ -36,6 +36,7 @@ from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_locks
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import move_repairs
+from nova_powervm.virt import nova_errors
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import rescues
 from nova_powervm.virt import snapshot_checks
@@ -205,7 +206,7 @@ class GuestPower:
                 context,
                 instance,
                 _REBOOT_EVENT,
-                nova_exception.NovaException(error.summary),
+                nova_exception.NovaException(nova_errors.for_users(error)),
             )
             raise
         accelerator_requests.save_slots(instance, requests)

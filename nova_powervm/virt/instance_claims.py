@@ -144,7 +144,11 @@ class InstanceClaims:
         except exception.PlacementUnanswered as error:
             raise exception.ClaimFailed(
                 instance_uuid=instance.uuid,
-                reason=f'it is unknown which devices belong to it. {error}',
+                reason=exception.PrivateText(
+                    f'it is unknown which devices belong to it. {error}',
+                    'it is unknown which devices belong to it. '
+                    f'{error.summary}',
+                ),
             ) from error
 
     def _part(

@@ -41,8 +41,8 @@ _CLEANED = 'completed'
 _DONE = 'done'
 
 _FAULT = (
-    'nova-compute of host %s ended during the evacuation. Evacuate the server '
-    'again'
+    'nova-compute of the new host ended during the evacuation. Evacuate the '
+    'server again'
 )
 
 
@@ -144,7 +144,7 @@ class InterruptedEvacuations:
                 context, self._virtapi.reportclient, instance, node_uuid
             )
             if not _has_newer(context, migration):
-                _set_error(context, instance, host)
+                _set_error(context, instance)
         record_changes.set_evacuation_failed(migration)
 
 
@@ -184,8 +184,8 @@ def _has_newer(context: Any, migration: Any) -> bool:
     )
 
 
-def _set_error(context: Any, instance: Any, host: str) -> None:
+def _set_error(context: Any, instance: Any) -> None:
     """Let the user see that the evacuation has failed."""
-    fault = nova_exception.NovaException(_FAULT % host)
+    fault = nova_exception.NovaException(_FAULT)
     compute_utils.add_instance_fault_from_exc(context, instance, fault)
     record_changes.set_error_of_evacuation(instance)

@@ -28,6 +28,7 @@ from nova_powervm.ops import apply
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_moves
+from nova_powervm.virt import nova_errors
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import translation
 from nova_powervm.virt import vifs
@@ -111,7 +112,10 @@ class MoveQuestions:
             answer = {_REFUSAL: 'its driver cannot receive instances'}
         if answer[_REFUSAL]:
             raise exception.MoveRefused(
-                reason=f'host {host} cannot run it: {answer[_REFUSAL]}'
+                reason=exception.PrivateText(
+                    f'host {host} cannot run it: {answer[_REFUSAL]}',
+                    f'the other host cannot run it: {answer[_REFUSAL]}',
+                )
             )
 
     def answer(self, context: Any, data: dict[str, str]) -> Any:
@@ -132,7 +136,7 @@ class MoveQuestions:
             else:
                 self._check_return(data[_RETURNED])
         except exception.PowerVMError as error:
-            return {_REFUSAL: str(error)}
+            return {_REFUSAL: nova_errors.for_users(error)}
         return {_REFUSAL: None}
 
     def _check_arrival(self, uuid: str) -> None:

@@ -42,6 +42,7 @@ from nova_powervm.virt import instance_moves
 from nova_powervm.virt import move_checks
 from nova_powervm.virt import move_questions
 from nova_powervm.virt import move_repairs
+from nova_powervm.virt import nova_errors
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import removals
 from nova_powervm.virt import translation
@@ -155,14 +156,17 @@ class Moves:
             yield
         except Exception as error:
             # After any error, the instance is where it was.
-            reason = _reason(error)
-            LOG.error('The move is refused: %s', reason, instance=instance)
+            LOG.error(
+                'The move is refused: %s',
+                _without_traceback(error),
+                instance=instance,
+            )
             if not isinstance(error, exception.InstanceChanged):
                 record_changes.drop_migration_context(instance)
             raise nova_exception.InstanceFaultRollback(
                 nova_exception.NovaException(
                     f'PowerVM: the server is not moved, and continues as it '
-                    f'was: {reason}'
+                    f'was: {nova_errors.for_users(error)}'
                 )
             ) from error
 
@@ -343,9 +347,14 @@ class Moves:
             )
         except Exception as error:
             # Any error of Nova's RPC: the guest has not been touched.
-            reason = _reason(error)
-            LOG.error('The revert is refused: %s', reason, instance=instance)
-            raise _refused_revert(f'{reason}. {_NOT_REVERTED}') from error
+            LOG.error(
+                'The revert is refused: %s',
+                _without_traceback(error),
+                instance=instance,
+            )
+            raise _refused_revert(
+                f'{nova_errors.for_users(error)}. {_NOT_REVERTED}'
+            ) from error
 
     def finish_revert_migration(
         self,
@@ -418,13 +427,8 @@ def _refused_revert(reason: str) -> Any:
     )
 
 
-def _reason(error: Exception) -> str:
-    """Return the reason why a move is refused.
-
-    The text of another host's error includes its traceback.
-    """
-    if isinstance(error, exception.PowerVMError):
-        return error.summary
+def _without_traceback(error: Exception) -> str:
+    """Return the text of an error; that of another host has a traceback."""
     return str(error).partition('\n')[0]
 
 
@@ -439,5 +443,5 @@ def errors_out(advice: str = _TRY_AGAIN) -> Iterator[None]:
         yield
     except exception.PowerVMError as error:
         raise nova_exception.NovaException(
-            f'{str(error).rstrip(".")}. {advice}.'
+            f'{nova_errors.for_users(error).rstrip(".")}. {advice}.'
         ) from error

@@ -18,8 +18,17 @@ from typing import TypeVar
 
 import wrapt
 from nova import exception as nova_exception
+from nova.compute import utils as compute_utils
+from oslo_context import context as oslo_context
+from oslo_log import log as logging
 
 from nova_powervm import exception
+
+LOG = logging.getLogger(__name__)
+
+_UNKNOWN = 'unknown'
+#: Nova cuts faults after 255 characters, and has words of its own before ours.
+_ROOM = 190
 
 _Class = TypeVar('_Class', bound=type)
 
@@ -29,18 +38,43 @@ def _find_instance_uuid(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     for value in (*args, *kwargs.values()):
         if hasattr(value, 'uuid') and hasattr(value, 'flavor'):
             return str(value.uuid)
-    return 'unknown'
+    return _UNKNOWN
+
+
+def for_users(error: Exception) -> str:
+    """Return what users read of an error, and log what they do not.
+
+    If the log has more, the text ends in the id of the request, by which the
+    line can be found that has it all.
+
+    :param error: The driver's exception, or Nova's, whose message is for
+        users. Others may have any text in theirs; Nova says their class.
+    """
+    if not isinstance(error, exception.PowerVMError):
+        return str(compute_utils.exception_to_dict(error)['message'])
+    if not error.withholds:
+        return error.summary
+    known = oslo_context.get_current()
+    reference = f' (log: {known.request_id})' if known else ''
+    text = f'{error.summary[: _ROOM - len(reference)]}{reference}'
+    LOG.info(
+        'Users read "%(text)s" of this error: %(error)s',
+        {'text': text, 'error': error},
+    )
+    return text
 
 
 def to_nova(
-    error: exception.PowerVMError, instance_uuid: str = 'unknown'
+    error: exception.PowerVMError, instance_uuid: str = _UNKNOWN
 ) -> nova_exception.NovaException:
-    """Return Nova's exception for one of the driver's, with its message.
+    """Return Nova's exception for one of the driver's.
 
     :param error: The driver's exception.
-    :param instance_uuid: Uuid of the instance concerned.
+    :param instance_uuid: Uuid of the instance concerned, in whose faults and
+        events the message is shown.
     """
-    message = str(error)
+    # The services themselves say all in their log.
+    message = str(error) if instance_uuid == _UNKNOWN else for_users(error)
     if isinstance(
         error, exception.PartitionNotFound | exception.ReadingCancelled
     ):
@@ -62,9 +96,9 @@ def build_error_to_nova(
     message. (After the last failed try it has a message of Nova's own.)
     """
     if error.elsewhere:
-        return nova_exception.InstanceDeployFailure(reason=error.summary)
+        return nova_exception.InstanceDeployFailure(reason=for_users(error))
     return nova_exception.BuildAbortException(
-        instance_uuid=instance_uuid, reason=error.summary
+        instance_uuid=instance_uuid, reason=for_users(error)
     )
 
 

@@ -35,6 +35,7 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.virt import action_events
+from nova_powervm.virt import nova_errors
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import system_metadata
 
@@ -84,7 +85,7 @@ def refused_on_error(
             raise _refuse(context, instance, error) from error
         if isinstance(error, exception.PowerVMError):
             raise nova_exception.InstanceDeployFailure(
-                reason=error.summary
+                reason=nova_errors.for_users(error)
             ) from error
         raise
 
@@ -136,11 +137,7 @@ def _refuse(context: Any, instance: Any, error: Exception) -> RebuildRefused:
     :raises nova.exception.UnexpectedDeletingTaskStateError: The server is
         being deleted meanwhile, which Nova goes on with.
     """
-    reason = (
-        error.summary
-        if isinstance(error, exception.PowerVMError)
-        else str(error)
-    )
+    reason = nova_errors.for_users(error)
     LOG.error('The rebuild is refused: %s', error, instance=instance)
     _put_back_image(context, instance)
     refused = RebuildRefused(instance_id=instance.uuid, reason=reason)

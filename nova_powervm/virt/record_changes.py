@@ -115,7 +115,10 @@ def take_allocations_home(
         )
     except nova_exception.NovaException as error:
         raise exception.ClaimFailed(
-            instance_uuid=instance.uuid, reason=str(error)
+            instance_uuid=instance.uuid,
+            reason=exception.PrivateText(
+                error, 'Placement did not move its allocations to it'
+            ),
         ) from error
     if not has_moved:
         raise exception.ClaimFailed(

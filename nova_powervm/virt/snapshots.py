@@ -90,7 +90,9 @@ class Snapshots:
             if isinstance(error, exception.PartitionNotFound):
                 # Nova would take the server for deleted, leave its task, and
                 # record a success.
-                refused = nova_exception.NovaException(str(error))
+                refused = nova_exception.NovaException(
+                    nova_errors.for_users(error)
+                )
             # Nova marks the action of a snapshot, but of nothing else, as
             # done before this is called.
             if begun_as == task_states.IMAGE_SNAPSHOT:
@@ -230,7 +232,10 @@ class _Upload:
             if self._error is not None:
                 raise self._error from error
             raise exception.SnapshotRefused(
-                reason=f'Glance did not take the image: {error}'
+                reason=exception.PrivateText(
+                    f'Glance did not take the image: {error}',
+                    'Glance did not take the image',
+                )
             ) from error
         self._compare()
 

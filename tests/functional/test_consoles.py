@@ -210,14 +210,12 @@ class ConsoleTest(ConsoleTestCase):
     def story_refused_console_has_reason_of_host(self):
         server = self.boot({})
         self.control().plan_terminal('HSCL1234 out of terminals')
+        code, words = self.refusal(server)
         self.assertEqual(
-            (
-                400,
-                'PowerVM: Unable to create VNC based virtual terminal: '
-                'HSCL1234 out of terminals.',
-            ),
-            self.refusal(server),
+            (400, 'PowerVM: the host cannot open its terminal.'),
+            (code, words.partition(' (log: req-')[0]),
         )
+        self.assertIn('HSCL1234 out of terminals', self.logged())
 
     def story_deleted_server_leaves_no_terminal_and_no_path(self):
         server = self.boot({})

@@ -114,8 +114,9 @@ class DiskTest(base.PowerVMTestCase):
         server = self.boot({}, expected='ERROR')
 
         message = server['fault']['message']
-        self.assertIn('Glance went away', message)
-        self.assertNotIn('REST server', message)
+        self.assertIn('could not be read from Glance', message)
+        self.assertNotIn('Glance went away', message)
+        self.assertIn('Glance went away', self.logged())
         self.wait_until_unallocated(server)
         self.assert_nothing_left(server)
 
@@ -193,7 +194,9 @@ class DiskTest(base.PowerVMTestCase):
 
         server = self.boot({}, expected='ERROR')
 
-        self.assertIn('[powervm]volume_group_name', server['fault']['message'])
+        message = server['fault']['message']
+        self.assertIn('configuration of the host has to be corr', message)
+        self.assertIn('set [powervm]volume_group_name', self.logged())
         self.restart_host()
 
     def story_start_removes_disks_of_instance_on_another_host(self):

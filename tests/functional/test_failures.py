@@ -44,15 +44,28 @@ class FailureTest(complete_servers.CompleteServerTestCase):
         self.assert_nothing_left()
         self.wait_until_unallocated(server)
 
-    def story_refused_request_fails_build_and_is_quoted(self):
+    def story_tenant_reads_nothing_of_the_host_of_a_failed_build(self):
+        """Before, the fault quoted the host, and named others' LPARs."""
+        words = 'HSCL12F0 The slot is used by partition payroll.'
         self.control().add_fault(
-            match='VirtualIOServer.update', status=500, message='Not today.'
+            match='VirtualIOServer.update', status=500, message=words
         )
 
         server, _ = self.boot_complete_server()
 
         self.assertEqual('ERROR', server['status'])
-        self.assertIn('Not today.', self.fault(server))
+        fault = self.fault(server)
+        self.assertRegex(
+            fault, r'The host could not do this\. \(log: req-[0-9a-f-]{36}\)'
+        )
+        for private in ('payroll', 'http', 'vios1', 'HSCL', 'LPAR'):
+            self.assertNotIn(private, fault)
+        (line,) = [
+            line
+            for line in self.logged().splitlines()
+            if line.startswith('Users read') and fault[-42:] in line
+        ]
+        self.assertIn(words, line)
         self.assert_no_trace(server)
 
     def story_build_without_allocations_fails(self):

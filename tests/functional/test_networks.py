@@ -119,8 +119,10 @@ class PortsTest(networks.NetworkTestCase):
         message = self.refused(port)
 
         self.assertIn(port['id'], message)
-        self.assertIn("'elsewhere' is none of", message)
-        self.assertIn('[powervm]bridge_mappings (back, front)', message)
+        self.assertIn('no Shared Ethernet bridge for its network', message)
+        log = self.logged()
+        self.assertIn("'elsewhere' is none of", log)
+        self.assertIn('[powervm]bridge_mappings (back, front)', log)
 
     def story_vlan_is_marked_on_every_server_on_it(self):
         ports = [self.make_port(vlan=100) for _ in range(2)]

@@ -150,7 +150,8 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         fault = self.refuse(server)
 
         name = storage.unit_name(self.lpar(server, 'host1').uuid, storage.ROOT)
-        self.assertIn(f'Disk {name} is in use by a running LPAR', fault)
+        self.assertIn('A disk of the server is in use by a running', fault)
+        self.assertIn(f'Disk {name} is in use by a running', self.logged())
         self.assertEqual(before, self.host_state('host2'))
         self.assertEqual('running', self.lpar(server, 'host1').state)
         self.assertEqual(set(), self.burned('host2'))

@@ -174,7 +174,7 @@ class StoriesMixin:
 
         self.rescue('ERROR')
 
-        self.assert_refused('PowerOn')
+        self.assert_refused('could not do this')
         self.reboot_hard()
         self.assert_own()
 
@@ -277,7 +277,7 @@ class RescueTest(StoriesMixin, base.PowerVMTestCase):
 
         self.act('unrescue', status='ERROR')
 
-        self.assertIn('PowerOn', self.fault(self.server))
+        self.assertIn('could not do this', self.fault(self.server))
         self.reboot_hard()
         self.assert_own()
 

@@ -179,7 +179,9 @@ class PoolSnapshotTest(SnapshotTestCase):
         self.uploads.on_read = fail
         reason = self.take(server, result='Error')
 
-        self.assertIn('Glance is gone', reason)
+        self.assertIn('Glance did not take the image', reason)
+        self.assertNotIn('Glance is gone', reason)
+        self.assertIn('Glance is gone', self.logged())
         self.assert_runs(server)
 
     def story_image_that_is_stored_wrong_is_deleted(self):
@@ -234,7 +236,9 @@ class PoolSnapshotTest(SnapshotTestCase):
             ('createImage', {}),
             ('createBackup', {'backup_type': 'daily', 'rotation': 1}),
         ):
-            self.assertIn('LPAR', self.take(server, action, 'Error', **body))
+            self.assertIn(
+                'not on the host', self.take(server, action, 'Error', **body)
+            )
 
     def story_second_snapshot_of_server_is_refused(self):
         server = self.boot_written()
@@ -259,7 +263,7 @@ class PoolSnapshotTest(SnapshotTestCase):
         event = self._wait_for_action('createImage', server, 'Error')
         second.set()
 
-        self.assertIn('being read', event['details'])
+        self.assertIn('The host is busy', event['details'])
         self.await_found(lambda: not self.copies(), 'an image stays')
         self.assert_runs(server)
 

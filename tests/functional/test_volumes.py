@@ -122,7 +122,9 @@ class VolumesTest(volumes.VolumesTestCase):
         self.attach(server, volume)
         with self.vios2_down():
             event = self.detach(server, volume, 'error')
-            self.assertIn('vios2 does not answer', event['details'])
+            self.assertIn('stays connected', event['details'])
+            self.assertNotIn('vios2', event['details'])
+            self.assertIn('vios2 does not answer', self.logged())
             self.assertEqual([64, 65], self.slots(server))
             self.assertEqual([volume], self.cinder.mapped())
             self.api.delete_server(server['id'])

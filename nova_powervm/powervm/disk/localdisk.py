@@ -508,17 +508,24 @@ class LocalDisk:
         killed reading leaves, is connected again first.
         """
         if self._management.is_server:
-            return (
+            return exception.PrivateText(
                 'the management partition is a Virtual I/O Server, to which '
-                f'{found.server} can map nothing'
+                f'{found.server} can map nothing',
+                'the management partition is a Virtual I/O Server, to which '
+                'others can map nothing',
             )
         if not is_off:
-            return (
+            return exception.PrivateText(
                 f'Virtual I/O Server {found.server} has it, which can map it '
-                'to one partition only. Stop the server first'
+                'to one partition only. Stop the server first',
+                'its Virtual I/O Server can map it to one partition only. '
+                'Stop the server first',
             )
         if not found.is_running:
-            return f'Virtual I/O Server {found.server} is not running'
+            return exception.PrivateText(
+                f'Virtual I/O Server {found.server} is not running',
+                'its Virtual I/O Server is not running',
+            )
         slot = storage.virtual_slot(name, 0)
         if not found.slots <= {slot} or found.has_others:
             return (

@@ -157,7 +157,11 @@ class SeaVifDriver:
             return
         raise exception.PortRefused(
             port=connection.port.id,
-            reason=f'Shared Ethernet bridge {connection.bridge} does not '
-            f'carry VLAN {connection.vlan}, and [powervm]provision_vlans is '
-            'false: add it to the bridge',
+            reason=exception.PrivateText(
+                f'Shared Ethernet bridge {connection.bridge} does not '
+                f'carry VLAN {connection.vlan}, and [powervm]provision_vlans '
+                'is false: add it to the bridge',
+                'the Shared Ethernet bridge of the host does not carry its '
+                'network',
+            ),
         )

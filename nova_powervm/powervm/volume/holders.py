@@ -148,11 +148,15 @@ def check_policy(
     if count > 1 and disk.reserve_policy == _SINGLE_PATH:
         raise exception.VolumeRefused(
             volume=volume.id,
-            reason=f'its disk {disk.name} of {server.name} has the reserve '
-            f'policy {_SINGLE_PATH}, with which this server would lock the '
-            'other out. Have each server give new disks another one (`rules '
-            '-o modify -t disk/fcp/mpioosdisk -a reserve_policy=no_reserve`, '
-            'then `rulescfgset`), restart it, and try again',
+            reason=exception.PrivateText(
+                f'its disk {disk.name} of {server.name} has the reserve '
+                f'policy {_SINGLE_PATH}, with which this server would lock '
+                'the other out. Have each server give new disks another one '
+                '(`rules -o modify -t disk/fcp/mpioosdisk -a '
+                'reserve_policy=no_reserve`, then `rulescfgset`), restart '
+                'it, and try again',
+                'the Virtual I/O Servers of the host cannot share its disk',
+            ),
         )
 
 
@@ -166,10 +170,15 @@ def check_users(volume: Volume, server: Server, lpar_uuid: str) -> None:
     if has and has.udid and has.udid != volume.udid:
         raise exception.VolumeRefused(
             volume=volume.id,
-            reason=f'{server.name} maps {has.name}, with the UDID {has.udid}, '
-            'to the LPAR as this volume, but its place on the array leads to '
-            f'another disk, with {volume.udid}. {ANEW}; if Nova does not '
-            'show it as attached, reboot the server hard before',
+            reason=exception.PrivateText(
+                f'{server.name} maps {has.name}, with the UDID {has.udid}, '
+                'to the LPAR as this volume, but its place on the array leads '
+                f'to another disk, with {volume.udid}. {ANEW}; if Nova does '
+                'not show it as attached, reboot the server hard before',
+                'its place on the array leads to another disk now. '
+                f'{ANEW}; if Nova does not show it as attached, reboot the '
+                'server hard before',
+            ),
         )
     for one in server.mapped:
         # One to nobody without the tag can be open to any partition.

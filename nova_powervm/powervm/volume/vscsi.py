@@ -103,8 +103,11 @@ class VscsiVolumes:
             names = ', '.join(server.name for server in servers)
             raise exception.VolumesImpossible(
                 where='',
-                reason=f'the Virtual I/O Servers {names} do not answer. Start '
-                'them, or check their RMC connections'
+                reason=exception.PrivateText(
+                    f'the Virtual I/O Servers {names} do not answer. Start '
+                    'them, or check their RMC connections',
+                    'the Virtual I/O Servers of the host do not answer',
+                )
                 if servers
                 else 'no Virtual I/O Server has a Fibre Channel port',
             )
@@ -273,15 +276,23 @@ class VscsiVolumes:
         if volume.udid and volume.udid not in found:
             raise exception.VolumeRefused(
                 volume=volume.id,
-                reason='its place on the array leads to another disk now, '
-                f'with the UDID {", ".join(sorted(found))} instead of '
-                f'{volume.udid}. {holders.ANEW}',
+                reason=exception.PrivateText(
+                    'its place on the array leads to another disk now, '
+                    f'with the UDID {", ".join(sorted(found))} instead of '
+                    f'{volume.udid}. {holders.ANEW}',
+                    'its place on the array leads to another disk now. '
+                    f'{holders.ANEW}',
+                ),
             )
         if len(found) > 1:
             raise exception.VolumeRefused(
                 volume=volume.id,
-                reason='the Virtual I/O Servers find different disks at its '
-                f'paths, with the UDIDs {", ".join(sorted(found))}',
+                reason=exception.PrivateText(
+                    'the Virtual I/O Servers find different disks at its '
+                    f'paths, with the UDIDs {", ".join(sorted(found))}',
+                    'the Virtual I/O Servers find different disks at its '
+                    'paths',
+                ),
             )
         identified = volume.with_udid(*found)
         places = []
