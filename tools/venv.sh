@@ -155,12 +155,11 @@ _venv_pip() {
 
 # uv does not read pip's settings, and would look for packages elsewhere.
 #
-# Its default is to take a package from the first index only that has any version
-# of it. A mirror that has some versions would do for no installation: the
-# constraints want one version. So the next index is asked, but only for what
-# those before it do not have in that version: no index can override another
-# one that comes before it. (Among all indexes alike, pip and
-# unsafe-best-match would take what has the highest version.)
+# Its default is to ask for a package only the first index that has any version
+# of it, so that a mirror with some versions hides the one that the constraints
+# want. So the next index is asked, too, but only for what those before it do
+# not have in that version: no index can override one that comes before it, as
+# it could with unsafe-best-match, and can with pip.
 _venv_uv() (
     while IFS='=' read -r name value; do
         value=${value#\'}

@@ -63,7 +63,7 @@ class FailureTest(complete_servers.CompleteServerTestCase):
         (line,) = [
             line
             for line in self.logged().splitlines()
-            if line.startswith('Users read') and fault[-42:] in line
+            if 'Users read' in line and fault[-42:] in line
         ]
         self.assertIn(words, line)
         self.assert_no_trace(server)
