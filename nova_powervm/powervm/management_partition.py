@@ -410,10 +410,11 @@ class _Stream:
         with _translated(self._disk.path):
             data = self._disk.file.read(wanted)
         if wanted and not data:
-            raise exception.DiskUnreadable(
-                what=f'disk {self._disk.path}',
-                reason=f'it ends after {self._disk.size - self._left} of '
+            raise _refusal(
+                f'disk {self._disk.path}',
+                f'it ends after {self._disk.size - self._left} of '
                 f'{self._disk.size} bytes',
+                write=False,
             )
         self._left -= len(data)
         return data
