@@ -408,6 +408,18 @@ class ClaimFailed(PowerVMError):
     user_message = '{reason}'
 
 
+class BurnLimitReached(PowerVMError):
+    """A project has burned as many one-time-use devices as it may."""
+
+    code = 'powervm.device.burns'
+    retryable = True
+    message = (
+        'the project may use up {limit} one-time-use device(s) of a host in '
+        'an hour, and would exceed that with {asked} more. Try again later, '
+        'or use a server that exists'
+    )
+
+
 class ForeignDevice(ClaimFailed):
     """The allocation contains a device that this driver does not manage."""
 

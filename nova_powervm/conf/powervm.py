@@ -402,10 +402,31 @@ File that nova-compute writes in each cycle, with metrics for Prometheus.
 
 A collector of text files, such as that of the Prometheus node exporter, reads
 it; the name has to end in ``.prom`` there. The user of nova-compute must be
-able to create files in its directory. No request is sent for it:
+able to create files in its directory. Nothing is asked for it but, while
+one-time-use devices are burned, Nova's conductor which projects burned them:
 ``nova-powervm-inventory metrics`` tells more.
 
 If unset, no file is written.
+""",
+    ),
+    cfg.IntOpt(
+        'max_burns_per_hour',
+        min=1,
+        help="""
+Number of one-time-use devices of this host that a project can use up in an
+hour.
+
+A server of the project that would exceed the limit is not built, unshelved,
+resized or migrated here; Nova tries other hosts. Evacuations, rebuilds and
+reboots are never refused. What a project has used up is read from Nova's
+records of its servers, with deleted ones as long as they are not archived.
+
+The limit is approximate: each host counts for itself, so that with five hosts
+a project can use up five times as many, and what a server had before a resize
+or unshelve is estimated. See "Use up cards" in the page "One-time use" of the
+documentation.
+
+If unset, there is no limit, and nothing is read for it.
 """,
     ),
     cfg.BoolOpt(
@@ -500,6 +521,7 @@ class Settings:
     vnc_allowed_clients: Sequence[Network] = ()
     vnc_close_other_terminals: bool = False
     metrics_file: str | None = None
+    max_burns_per_hour: int | None = None
     skip_free_provider_reads: bool = False
 
 
@@ -540,6 +562,7 @@ def read_settings(group: Any) -> Settings:
         vnc_allowed_clients=[*_networks(group.vnc_allowed_clients)],
         vnc_close_other_terminals=group.vnc_close_other_terminals,
         metrics_file=group.metrics_file,
+        max_burns_per_hour=group.max_burns_per_hour,
         skip_free_provider_reads=group.skip_free_provider_reads,
     )
     check_server(settings.server)

@@ -39,6 +39,7 @@ class PublishedSlots:
     :param providers: Uuid to slot provider, for all of the host's slots.
     :param others: The other providers below the compute node.
     :param one_time_use: DRC indexes of the one-time-use devices.
+    :param burned: Uuids of the providers whose devices are burned.
     :param is_complete: Whether an update has been made since the start.
     """
 
@@ -49,6 +50,7 @@ class PublishedSlots:
         default_factory=claims.OtherProviders
     )
     one_time_use: frozenset[int] = frozenset()
+    burned: frozenset[str] = frozenset()
     is_complete: bool = True
 
 

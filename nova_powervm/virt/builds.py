@@ -28,6 +28,7 @@ from nova_powervm.ops import attached_slots
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import survey
 from nova_powervm.virt import accelerator_requests
+from nova_powervm.virt import burn_limit
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
 from nova_powervm.virt import glance_images
@@ -68,6 +69,7 @@ class Builds:
     :param describes: Describes instances.
     :param partitions: The host's LPARs.
     :param storage: The storage that hosts share.
+    :param limit: The limit of one-time-use devices of a project.
     :param host: Nova's name of this host.
     """
 
@@ -77,12 +79,14 @@ class Builds:
         describes: descriptions.Descriptions,
         partitions: interfaces.Partitions,
         storage: shared_storage.SharedStorage,
+        limit: burn_limit.BurnLimit,
         host: str,
     ) -> None:
         self._lpars = lpars
         self._descriptions = describes
         self._partitions = partitions
         self._storage = storage
+        self._burn_limit = limit
         self._host = host
 
     def spawn(self, build: BuildRequest, accel_info: Any) -> None:
@@ -95,6 +99,8 @@ class Builds:
             host; Nova may try another one. Nothing is left behind.
         :raises nova.exception.BuildAbortException: The build would fail on
             any host.
+        :raises nova_errors.RefusedByPolicy: The project has burned too many
+            devices; nothing was made.
         """
         instance = build.instance
         try:
@@ -109,10 +115,13 @@ class Builds:
             )
             if keeps_disks:
                 build = dataclasses.replace(build, image_meta=None)
-            done = self._lpars.run(
-                operations.ARRIVAL if keeps_disks else operations.SPAWN,
-                *self._describe(build, requests),
-            )
+            wanted, askers = self._describe(build, requests)
+            with self._burn_limit.admit(build.context, instance, wanted.slots):
+                done = self._lpars.run(
+                    operations.ARRIVAL if keeps_disks else operations.SPAWN,
+                    wanted,
+                    askers,
+                )
         except exception.PowerVMError as error:
             raise nova_errors.build_error_to_nova(
                 error, instance.uuid

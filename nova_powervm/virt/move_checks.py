@@ -19,6 +19,7 @@ from nova_powervm.lpar import disk_resizes
 from nova_powervm.lpar import operations
 from nova_powervm.ops import apply
 from nova_powervm.ops import disk_interfaces
+from nova_powervm.virt import burn_limit
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import move_questions
@@ -33,6 +34,7 @@ class MoveChecks:
     :param describes: Describes instances.
     :param disks: The disk driver.
     :param questions: Asks the other host of a move.
+    :param limit: The limit of one-time-use devices of a project.
     :param host: Nova's name of this host.
     """
 
@@ -42,12 +44,14 @@ class MoveChecks:
         describes: descriptions.Descriptions,
         disks: disk_interfaces.Disks,
         questions: move_questions.MoveQuestions,
+        limit: burn_limit.BurnLimit,
         host: str,
     ) -> None:
         self._lpars = lpars
         self._descriptions = describes
         self._disks = disks
         self._questions = questions
+        self._burn_limit = limit
         self._host = host
 
     def check_move(
@@ -73,18 +77,15 @@ class MoveChecks:
         if refused:
             raise exception.MoveRefused(reason='; '.join(refused))
         if instance_moves.is_within_host(move):
-            self._lpars.check(
-                operations.RESIZE,
-                self._descriptions.moving(
-                    instance,
-                    flavor,
-                    moved_slots=instance_moves.moved_slots(
-                        instance, self._host
-                    ),
-                    power_on=False,
-                    runs_later=instance_moves.is_running(instance),
-                ),
+            wanted = self._descriptions.moving(
+                instance,
+                flavor,
+                moved_slots=instance_moves.moved_slots(instance, self._host),
+                power_on=False,
+                runs_later=instance_moves.is_running(instance),
             )
+            self._lpars.check(operations.RESIZE, wanted)
+            self._burn_limit.check_move(instance, wanted.slots)
         else:
             self._questions.ask_to_take(context, instance, move.dest_compute)
         if flavor.root_gb > instance.flavor.root_gb:

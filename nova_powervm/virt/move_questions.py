@@ -25,6 +25,7 @@ from nova.compute import rpcapi
 from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.ops import apply
+from nova_powervm.virt import burn_limit
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_moves
@@ -58,6 +59,7 @@ class MoveQuestions:
     :param describes: Describes instances.
     :param found: Finds the allocations of instances.
     :param storage: The storage that hosts share.
+    :param limit: The limit of one-time-use devices of a project.
     :param host: Nova's name of this host.
     """
 
@@ -67,12 +69,14 @@ class MoveQuestions:
         describes: descriptions.Descriptions,
         found: instance_claims.InstanceClaims,
         storage: shared_storage.SharedStorage,
+        limit: burn_limit.BurnLimit,
         host: str,
     ) -> None:
         self._lpars = lpars
         self._descriptions = describes
         self._claims = found
         self._storage = storage
+        self._burn_limit = limit
         self._host = host
 
     def ask_to_take(self, context: Any, instance: Any, host: str) -> None:
@@ -141,17 +145,16 @@ class MoveQuestions:
 
     def _check_arrival(self, uuid: str) -> None:
         instance = instance_moves.read_moving(uuid)
-        self._lpars.check(
-            operations.ARRIVAL,
-            self._descriptions.moving(
-                instance,
-                instance.new_flavor,
-                moved_slots=instance_moves.moved_slots(instance, self._host),
-                ports=vifs.ports(instance.get_network_info()),
-                power_on=False,
-                runs_later=instance_moves.is_running(instance),
-            ),
+        wanted = self._descriptions.moving(
+            instance,
+            instance.new_flavor,
+            moved_slots=instance_moves.moved_slots(instance, self._host),
+            ports=vifs.ports(instance.get_network_info()),
+            power_on=False,
+            runs_later=instance_moves.is_running(instance),
         )
+        self._lpars.check(operations.ARRIVAL, wanted)
+        self._burn_limit.check_move(instance, wanted.slots)
 
     def _check_return(self, uuid: str) -> None:
         """Check the LPAR of the source; one that is lost is made anew."""

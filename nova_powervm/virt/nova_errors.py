@@ -33,6 +33,19 @@ _ROOM = 190
 _Class = TypeVar('_Class', bound=type)
 
 
+class RefusedByPolicy(nova_exception.GroupAffinityViolation):
+    """A build is refused to its project, and the host is not to blame.
+
+    Nova counts the failed builds of each host, and its scheduler avoids one
+    that has many: a project that is refused builds could take a host from all
+    others. GroupAffinityViolation is the one error of a build that Nova does
+    not count (``_build_and_run_instance`` makes a RescheduledByPolicyException
+    of it). Nova tries another host.
+    """
+
+    msg_fmt = '%(reason)s'
+
+
 def _find_instance_uuid(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Find the uuid of the instance among a driver method's arguments."""
     for value in (*args, *kwargs.values()):
@@ -95,6 +108,8 @@ def build_error_to_nova(
     that case Nova aborts the build, and the server fault has the driver's
     message. (After the last failed try it has a message of Nova's own.)
     """
+    if isinstance(error, exception.BurnLimitReached):
+        return RefusedByPolicy(reason=error.summary)
     if error.elsewhere:
         return nova_exception.InstanceDeployFailure(reason=for_users(error))
     return nova_exception.BuildAbortException(

@@ -56,6 +56,7 @@ from nova_powervm.powervm import terminals
 from nova_powervm.powervm import vif
 from nova_powervm.powervm import volume
 from nova_powervm.virt import builds
+from nova_powervm.virt import burn_limit
 from nova_powervm.virt import consoles
 from nova_powervm.virt import cycle_metrics
 from nova_powervm.virt import descriptions
@@ -104,6 +105,7 @@ class Services:
     :param listen: Starts to listen to the host, once.
     :param close: Stops listening to the host, and logs off.
     :param metrics_file: ``[powervm]metrics_file``.
+    :param max_burns: ``[powervm]max_burns_per_hour``.
     """
 
     def __init__(
@@ -114,8 +116,10 @@ class Services:
         listen: Callable[[], None] = lambda: None,
         close: Callable[[], None] = lambda: None,
         metrics_file: str | None = None,
+        max_burns: int | None = None,
     ) -> None:
         lpars, describes = operations.lpars, operations.descriptions
+        limit = burn_limit.BurnLimit(max_burns, operations.claims, node.name)
         self.operations = operations
         self.node = node
         self.close = close
@@ -171,7 +175,12 @@ class Services:
             self.deferred_starts,
         )
         self.builds = builds.Builds(
-            lpars, describes, operations.partitions, self.storage, node.name
+            lpars,
+            describes,
+            operations.partitions,
+            self.storage,
+            limit,
+            node.name,
         )
         self.removals = removals.Removals(
             operations.removal,
@@ -184,7 +193,7 @@ class Services:
             node.name,
         )
         self.move_questions = move_questions.MoveQuestions(
-            lpars, describes, found, self.storage, node.name
+            lpars, describes, found, self.storage, limit, node.name
         )
         self.moves = moves.Moves(
             lpars,
@@ -196,6 +205,7 @@ class Services:
                 describes,
                 operations.disks,
                 self.move_questions,
+                limit,
                 node.name,
             ),
             self.move_questions,
@@ -319,6 +329,7 @@ def start(
             listener.start,
             undo.pop_all().close,
             settings.metrics_file,
+            settings.max_burns_per_hour,
         )
 
 

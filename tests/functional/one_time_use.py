@@ -13,13 +13,25 @@
 """Hosts with one-time-use devices."""
 
 import fixtures
+from nova import context as nova_context
+from nova import objects
+from nova.db.main import api as main_db
+from nova.tests.functional.api import client
 
 from nova_powervm.virt.provider_tree import free_provider_reads
 from tests.functional import base
 
 ONE_TIME_USE_GPUS = base.GPUS + '  one_time_use: true\n'
+#: The id of another project.
+ANOTHER = 'another'
 TRAIT = 'HW_PCI_ONE_TIME_USE'
 INDEX = 0x21010020
+#: What Nova records about a server, and the columns with times.
+_TIMES = {
+    'instances': ('created_at', 'launched_at', 'updated_at', 'deleted_at'),
+    'instance_actions': ('created_at', 'start_time'),
+    'migrations': ('created_at',),
+}
 
 
 def gpu_group(index=INDEX):
@@ -64,6 +76,44 @@ class OneTimeUseTestCase(base.PowerVMTestCase):
         """Set reserved to 0, as an operator does after cleaning."""
         uuid = self.slot_providers(host)[index]['uuid']
         self.reserve(uuid, 'CUSTOM_GPU', 0)
+
+    def pass_time(self, hours=1):
+        """Make all that Nova has recorded older."""
+        context = nova_context.get_admin_context()
+        with main_db.get_engine(context=context).begin() as connection:
+            for table, columns in _TIMES.items():
+                for column in columns:
+                    connection.exec_driver_sql(
+                        f'UPDATE {table} SET {column} = '  # noqa: S608
+                        f"strftime('%Y-%m-%d %H:%M:%S', {column}, "
+                        f"'-{hours} hours') || '.000000'"
+                        f' WHERE {column} IS NOT NULL'
+                    )
+
+    def deleted(self, server):
+        """Delete a server without a host; return Nova's record of it."""
+        self._delete_server(server)
+        return objects.Instance.get_by_uuid(
+            nova_context.get_admin_context(read_deleted='yes'), server['id']
+        )
+
+    def boot_of_another(self):
+        """Boot a server with any GPU for another project."""
+        mine, self.api = (
+            self.api,
+            client.TestOpenStackClient(
+                'another',
+                self.api_fixture.base_url,
+                project_id=ANOTHER,
+                roles=['reader', 'member'],
+            ),
+        )
+        self.api.microversion = mine.microversion
+        try:
+            # Not everybody may use a flavor without a disk.
+            return self.boot(base.gpu_groups(1), disk=1)
+        finally:
+            self.api = mine
 
     def tree_queries_of_cycle(self, host='host1'):
         """Run a cycle; return its queries of the provider tree."""

@@ -173,4 +173,7 @@ def _published(
             - {entry.uuid for entry in plan.entries},
         ),
         one_time_use=plan.one_time_use,
+        burned=frozenset(
+            entry.uuid for entry in plan.entries if entry.uuid and entry.burned
+        ),
     )

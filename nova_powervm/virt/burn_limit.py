@@ -1,0 +1,219 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The limit of one-time-use devices that a project burns in an hour."""
+
+import contextlib
+import datetime
+import threading
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Any
+
+from nova.compute import task_states
+from oslo_utils import timeutils
+
+from nova_powervm import exception
+from nova_powervm.devices import burners
+from nova_powervm.lpar import spec
+from nova_powervm.ops import claiming as claim_ops
+from nova_powervm.virt import action_events
+from nova_powervm.virt import burn_records
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import nova_errors
+
+_WINDOW = datetime.timedelta(hours=1)
+#: Name of the event that tells the user why a build was refused.
+EVENT = 'powervm_burn_limit'
+
+
+class BurnLimit:
+    """Refuses to give a project more one-time-use devices for a while.
+
+    What counts is read from Nova's records, each time. Only which builds were
+    admitted and still run is remembered: they are about to burn devices, which
+    no record tells.
+
+    :param limit: ``[powervm]max_burns_per_hour``; None for no limit, and then
+        nothing is asked.
+    :param slot_claims: Knows the devices of this host.
+    :param host: Nova's name of this host.
+    """
+
+    def __init__(
+        self, limit: int | None, slot_claims: claim_ops.ClaimOps, host: str
+    ) -> None:
+        self._limit = limit
+        self._claims = slot_claims
+        self._host = host
+        self._lock = threading.Lock()
+        # Instance uuid -> devices.
+        self._admitted: dict[str, int] = {}
+
+    @contextlib.contextmanager
+    def admit(
+        self, context: Any, instance: Any, slots: Iterable[spec.WantedSlot]
+    ) -> Iterator[None]:
+        """Admit a build while this block runs, or refuse it.
+
+        A rebuild is always admitted. It has its devices already; and that of
+        an evacuated server is not its user's wish, and may be the only way to
+        save it.
+
+        :param context: The context of the request.
+        :param instance: nova.objects.Instance, with the devices that it was
+            allocated.
+        :param slots: All the slots that it gets.
+        :raises exception.BurnLimitReached: The limit is reached; the instance
+            action has an event that tells the user.
+        """
+        asked = _count_burns(slots)
+        if (
+            self._limit is None
+            or not asked
+            or instance.task_state in task_states.rebuild_states
+        ):
+            yield
+            return
+        try:
+            with self._lock:
+                self._check(instance, asked, holds=True)
+                self._admitted[instance.uuid] = asked
+        except exception.BurnLimitReached as error:
+            action_events.record_failure(
+                context, instance, EVENT, nova_errors.to_nova(error)
+            )
+            raise
+        try:
+            yield
+        finally:
+            del self._admitted[instance.uuid]
+
+    def check_move(
+        self, instance: Any, slots: Iterable[spec.WantedSlot]
+    ) -> None:
+        """Refuse a resize or cold migration before the guest is stopped.
+
+        :param instance: nova.objects.Instance as before the move.
+        :param slots: All the slots that it gets.
+        :raises exception.BurnLimitReached: The limit is reached.
+        """
+        kept = instance_records.stored_slots(instance.resources)
+        asked = _count_burns(
+            slot for slot in slots if slot.claim.provider_uuid not in kept
+        )
+        if self._limit is not None and asked:
+            holds = bool(kept.keys() & self._one_time_providers())
+            with self._lock:
+                self._check(instance, asked, holds=holds)
+
+    def _check(self, instance: Any, asked: int, *, holds: bool) -> None:
+        """Verify that a project may burn as many devices as asked for.
+
+        :param holds: Whether the instance got one-time-use devices last time.
+        """
+        limit = self._limit or 0
+        since = timeutils.utcnow(with_timezone=True) - _WINDOW
+        total = asked
+        for burned in self._count(since, instance, asked, holds=holds):
+            # Where this is known, nothing more is read.
+            if total > limit:
+                break
+            total += burned
+        if total > limit:
+            raise exception.BurnLimitReached(asked=asked, limit=limit)
+
+    def _count(
+        self,
+        since: datetime.datetime,
+        instance: Any,
+        asked: int,
+        *,
+        holds: bool,
+    ) -> Iterator[int]:
+        """Yield how many devices a project has burned here, piece by piece.
+
+        What a server had before it was moved or unshelved is not known: take
+        it for what is asked for now.
+        """
+        if instance.launched_at is not None:
+            # The present action is one of them.
+            gifts = burn_records.count_gifts(since, instance.uuid) - 1
+            yield _estimate(asked, gifts, holds=holds)
+        project = instance.project_id
+        others = {
+            holder.instance_uuid: holder
+            for holder in burn_records.changed_since(since, project_id=project)
+            if holder.instance_uuid != instance.uuid
+        }
+        yield self._count_unfinished(
+            since, [h for h in others.values() if not h.has_run]
+        )
+        moved = burn_records.moved_since(since, self._host, project)
+        here = self._one_time_providers()
+        for uuid, holder in others.items():
+            devices = len(holder.providers & here)
+            if not holder.has_run or not (devices or uuid in moved):
+                continue
+            gifts = burn_records.count_gifts(since, uuid)
+            yield _estimate(devices or asked, gifts, holds=bool(devices))
+
+    def _count_unfinished(
+        self,
+        since: datetime.datetime,
+        unfinished: Collection[burners.Holder],
+    ) -> int:
+        """Count what builds that run will burn, and failed ones have."""
+        running = [
+            self._admitted.get(holder.instance_uuid, 0)
+            for holder in unfinished
+        ]
+        failed = {
+            holder.instance_uuid: holder
+            for holder in unfinished
+            if holder.instance_uuid not in self._admitted
+            and holder.since >= since.timestamp()
+        }
+        named = {uuid for h in failed.values() for uuid in h.providers}
+        doubtful = self._claims.published.burned & named
+        if not doubtful:
+            return sum(running)
+        # Another instance may have burned what a refused build did not.
+        local = burn_records.changed_since(since, host=self._host)
+        last = burners.find_last([*local, *failed.values()], doubtful)
+        return sum(running) + sum(
+            holder.instance_uuid in failed for holder in last.values()
+        )
+
+    def _one_time_providers(self) -> frozenset[str]:
+        """Return the providers of the one-time-use devices of this host."""
+        published = self._claims.published
+        return published.burned | {
+            uuid
+            for uuid, provider in published.providers.items()
+            if provider.drc_index in published.one_time_use
+        }
+
+
+def _count_burns(slots: Iterable[spec.WantedSlot]) -> int:
+    """Count the slots whose devices are burned before an LPAR gets them."""
+    return sum(bool(slot.burns) for slot in slots)
+
+
+def _estimate(devices: int, gifts: int, *, holds: bool) -> int:
+    """Return how many devices an instance has burned at most.
+
+    :param devices: How many it had each time.
+    :param gifts: The actions in which it may have got devices.
+    :param holds: Whether it did in the last of them.
+    """
+    return devices * max(gifts if holds else gifts - 1, 0)

@@ -1,0 +1,282 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a project can use up with a small quota, and what limits it.
+
+A project whose quota was one server burned every one-time-use device of a
+host, four in 14 seconds: it booted a server, deleted it, and began anew. After
+that nobody had any until they were cleaned.
+"""
+
+import fixtures
+from nova import context as nova_context
+from nova import objects
+
+from nova_powervm.virt import burn_limit
+from nova_powervm.virt import burn_records
+from tests.functional import base
+from tests.functional import local_hosts
+from tests.functional import one_time_use
+
+#: Slots with further GPUs.
+MORE = ('21010038', '21010039')
+GPU = base.gpu_groups(1)
+LIMIT = 2
+_WORDS = f'the project may use up {LIMIT} one-time-use device(s) of a host'
+
+
+class BurnLimitTestCase(
+    local_hosts.LocalHostTestCase, one_time_use.OneTimeUseTestCase
+):
+    """A host with more one-time-use GPUs than a project may burn."""
+
+    limit: int | None = LIMIT
+
+    def setUp(self):
+        super().setUp()
+        self.flags(max_attempts=3, group='scheduler')
+        self.flags(shelved_offload_time=0, disk_allocation_ratio=10.0)
+        self.start_local('host1', max_burns_per_hour=self.limit)
+        for index in MORE:
+            self.plug_gpu(index)
+        self._run_periodics()
+        self.cards = set(self.slot_providers())
+        self.assertGreater(len(self.cards), LIMIT + 1)
+
+    def prepare(self):
+        super().prepare()
+        self.pass_time()
+        self._run_periodics()
+
+    def forget(self):
+        """Release what a story has burned."""
+        super().forget()
+        for index in self.burned():
+            self.release(index)
+        self._run_periodics()
+
+    def attack(self, rounds=None):
+        """Boot and delete one server after the other; return the last ends.
+
+        :param rounds: How often; None for as often as there are cards.
+        """
+        ends = []
+        for _ in range(rounds or len(self.cards)):
+            server = self.boot(GPU, expected=None)
+            ends.append(server)
+            if server['status'] == 'ERROR':
+                self.assertIsNone(self.lpar(server))
+                self.assertEqual([], self.disks())
+            self._delete_server(server)
+        return ends
+
+    def count_failed_builds(self):
+        """Return what Nova's weigher goes by."""
+        self._run_periodics()
+        (node,) = objects.ComputeNodeList.get_all(
+            nova_context.get_admin_context()
+        )
+        return int(node.stats.get('failed_builds', 0))
+
+
+class BurnLimitTest(BurnLimitTestCase):
+    """The limit stops a project, and nobody else."""
+
+    def test_project_burns_no_more_than_its_limit(self):
+        self.tell_stories()
+
+    def story_attack_ends_at_the_limit_and_spares_others(self):
+        before = self.count_failed_builds()
+
+        ends = self.attack()
+
+        self.assertEqual(
+            ['ACTIVE'] * LIMIT + ['ERROR'] * (len(self.cards) - LIMIT),
+            [server['status'] for server in ends],
+        )
+        self.assertEqual(LIMIT, len(self.burned()))
+        self.assertIn(_WORDS, self.logged())
+        # Whoever makes hosts fail takes them from others.
+        self.assertEqual(before, self.count_failed_builds())
+        (service,) = self.admin_api.get_services(binary='nova-compute')
+        self.assertEqual('enabled', service['status'])
+        self.boot({}, expected='ERROR', memory_mb=300)
+        self.assertLess(before, self.count_failed_builds())
+
+        other = self.boot_of_another()
+        self.assertEqual(LIMIT + 1, len(self.burned()))
+        # Refusals of the past hour do not count.
+        self.pass_time()
+        self.assertEqual('ACTIVE', self.attack(1)[0]['status'])
+        self.assertEqual(LIMIT + 2, len(self.burned()))
+        self._delete_server(other)
+
+    def story_refused_user_is_told_why(self):
+        self.attack(LIMIT)
+
+        server = self.boot(GPU, expected='ERROR')
+
+        self.assertIn('Exhausted all hosts', server['fault']['message'])
+        (action,) = self.admin_api.get_instance_actions(server['id'])
+        events = self.admin_api.get_instance_action_details(
+            server['id'], action['request_id']
+        )['events']
+        (event,) = (e for e in events if e['event'] == burn_limit.EVENT)
+        self.assertEqual('Error', event['result'])
+        self.assertIn(_WORDS, event['details'])
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
+
+    def story_refused_server_of_the_only_attempt_has_the_reason(self):
+        self.flags(max_attempts=1, group='scheduler')
+        self.attack(LIMIT)
+        before = self.count_failed_builds()
+
+        server = self.boot(GPU, expected='ERROR')
+
+        self.assertIn(_WORDS, server['fault']['message'])
+        self.assertEqual(before, self.count_failed_builds())
+        # Nova forgets them, until the server is deleted.
+        allocated = self._get_allocations_by_server_uuid(server['id'])
+        self.assertTrue(allocated)
+        self._delete_server(server)
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
+
+    def story_builds_at_the_same_time_stop_at_the_limit(self):
+        started = [self.start_boot(GPU) for _ in self.cards]
+        ends = [self._wait_until_built(server['id']) for server in started]
+
+        self.assertEqual(
+            LIMIT, sum(server['status'] == 'ACTIVE' for server in ends)
+        )
+        self.assertEqual(LIMIT, len(self.burned()))
+
+    def story_server_that_is_deleted_in_its_build_counts(self):
+        driver = self.computes['host1'].manager.driver
+        run = driver.services.builds._lpars.run
+
+        def run_and_fail(*args):
+            run(*args)
+            raise OSError('the user has deleted the server')
+
+        with fixtures.MockPatchObject(
+            driver.services.builds._lpars, 'run', run_and_fail
+        ):
+            for number in range(LIMIT):
+                server = self.boot(GPU, expected='ERROR')
+                self.assertEqual(number + 1, len(self.burned()))
+                driver.destroy(
+                    nova_context.get_admin_context(),
+                    self.deleted(server),
+                    [],
+                    {},
+                )
+        self._run_periodics()
+
+        self.assertEqual('ERROR', self.attack(1)[0]['status'])
+        # A build that was refused has burned nothing, whoever did it later.
+        self.assertEqual('ACTIVE', self.boot_of_another()['status'])
+        self.pass_time()
+        self.assertEqual('ACTIVE', self.attack(1)[0]['status'])
+
+    def story_resizes_and_unshelves_count(self):
+        # In turn, one server burned a card with each step.
+        server = self.boot(GPU, disk=1)
+        self.resize(server, disk=1)
+        self.confirm(server)
+        self.resize(server, GPU, disk=1)
+        self.confirm(server)
+        self.assertEqual(2, len(self.burned()))
+
+        flavor = self.make_flavor(GPU, disk=1)
+        reason = self.refuse_move(server, 'resize', flavorRef=flavor)
+        self.assertIn(_WORDS, reason)
+        self.assertEqual('running', self.lpar(server).state)
+        # Nova frees what a refused move has claimed in the next cycle.
+        self._run_periodics()
+        self.act(server, 'shelve')
+        event = self.act(server, 'unshelve', 'Error')
+        self.assertIn(_WORDS, event['details'])
+        server = self.api.get_server(server['id'])
+        self.assertEqual('SHELVED_OFFLOADED', server['status'])
+        self.assertEqual('ERROR', self.attack(1)[0]['status'])
+        self.assertEqual(2, len(self.burned()))
+
+        self.pass_time()
+        self.act(server, 'unshelve')
+        self.assertEqual(3, len(self.burned()))
+
+    def story_server_that_gave_its_card_up_counts(self):
+        # Nova's record of it names no card.
+        for _ in range(LIMIT):
+            server = self.boot(GPU, disk=1)
+            self.resize(server, disk=1)
+            self._delete_server(server)
+        self.assertEqual(LIMIT, len(self.burned()))
+
+        self.assertEqual('ERROR', self.attack(1)[0]['status'])
+
+    def story_rebuild_burns_nothing_and_is_not_refused(self):
+        servers = [self.boot(GPU) for _ in range(LIMIT)]
+        self.pass_time()
+        image = self.create_image(b'another image')
+        for server in servers:
+            self._rebuild_server(server, image)
+        server = self.boot(GPU)
+        self.assertEqual(LIMIT + 1, len(self.burned()))
+        self.boot(GPU)
+
+        self._rebuild_server(server, image)
+        self.boot(GPU, expected='ERROR')
+
+    def story_servers_without_cards_are_not_counted(self):
+        for _ in range(LIMIT + 1):
+            self._delete_server(self.boot({}))
+        self.attack(LIMIT)
+        self.boot({})
+        self.assertEqual(LIMIT, len(self.burned()))
+
+
+class NoBurnLimitTest(BurnLimitTestCase):
+    """By default there is no limit, and none is looked up."""
+
+    limit = None
+
+    def test_attack_burns_every_card_without_a_limit(self):
+        for name in ('changed_since', 'moved_since', 'count_gifts'):
+            self.useFixture(fixtures.MockPatchObject(burn_records, name, None))
+
+        self.attack()
+
+        self.assertEqual(self.cards, self.burned())
+
+
+class EvacuatedBurnLimitTest(one_time_use.OneTimeUseTestCase):
+    """Two hosts, one of which fails."""
+
+    def setUp(self):
+        super().setUp()
+        for host in ('host1', 'host2'):
+            self.start_host(host, max_burns_per_hour=1)
+
+    def test_evacuation_is_not_refused(self):
+        server = self.boot(GPU, request={'host': 'host1'})
+        self._delete_server(self.boot(GPU, request={'host': 'host2'}))
+        self.boot(GPU, request={'host': 'host2'}, expected='ERROR')
+        self.fail_host('host1')
+
+        self._evacuate_server(server, expected_host='host2')
+
+        self.assertEqual(2, len(self.burned('host2')))
