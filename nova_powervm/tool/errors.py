@@ -74,6 +74,17 @@ class ComputeApiError(exception.PowerVMError):
     message = 'The compute API: {reason}.'
 
 
+class ConductorUnanswered(exception.PowerVMError):
+    """Nova's conductor did not say which instances had devices."""
+
+    code = 'powervm.conductor'
+    retryable = True
+    message = (
+        "Nova's conductor, which is asked with [DEFAULT]transport_url of "
+        'nova.conf, does not tell which projects burned devices: {reason}.'
+    )
+
+
 class DeviceUnchanged(exception.PowerVMError):
     """A device was not changed: it must not be, or others keep doing so."""
 

@@ -45,7 +45,7 @@ class CommandTestCase(base.PowerVMTestCase):
         emulator = self.hosts[name].emulator
         placement = self.placement.fixture
         sections = {
-            'DEFAULT': {'host': name},
+            'DEFAULT': {'host': name, 'transport_url': 'fake:/'},
             'powervm': {
                 'inventory_file': self.inventory_path(name),
                 'rest_url': emulator.url,

@@ -31,6 +31,7 @@ from nova_powervm.tool.clean import deletions
 from nova_powervm.tool.clean import program as programs
 from nova_powervm.tool.clean import state
 from nova_powervm.tool.inventory import base
+from nova_powervm.tool.inventory import conductor
 from nova_powervm.tool.inventory import config as configs
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
@@ -171,6 +172,7 @@ def make_passes(
         ),
         program=program,
         attempts=state.Attempts(settings.state_directory, config.nodename),
+        name_projects=conductor.Conductor(config.conf).name_projects,
     )
     devices = cleaner.Cleaner(services, settings, config.nodename)
     return Passes(devices, program, settings.interval)

@@ -12,13 +12,18 @@
 
 """One pass over the devices of a host that wait for cleaning."""
 
+import collections
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
 
 from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.conf import cleaning as options
+from nova_powervm.devices import burners
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
 from nova_powervm.tool.clean import program as programs
@@ -43,12 +48,18 @@ class Services:
     :param read_host: Reads the host anew.
     :param program: The operator's program.
     :param attempts: Counts attempts.
+    :param name_projects: Finds the projects that burned devices; takes the
+        name of the compute node and the providers.
     """
 
     placement: placement_client.PlacementClient
     read_host: Callable[[], host_reader.HostReading]
     program: programs.Program
     attempts: state.Attempts
+    name_projects: Callable[
+        [str, Collection[placement_tree.PlacementProvider]],
+        Mapping[str, str],
+    ]
 
 
 class Cleaner:
@@ -67,23 +78,46 @@ class Cleaner:
         self._node = node
 
     def clean_all(self) -> bool:
-        """Clean and release what waits now.
+        """Clean and release what waits, each device once.
 
         Host and Placement are asked anew for each device: to clean those
-        before it may have taken hours.
+        before it may have taken hours. A device that has begun to wait
+        meanwhile may be the next, so that a project that burned many does not
+        delay the others.
 
         :returns: Whether every device that waited was released.
         :raises exception.PowerVMError: Host or Placement cannot be read, or
             the file of counts is damaged.
         """
-        tree = self._services.placement.tree(self._node)
-        waiting = releasing.find_used_devices(tree)
-        self._services.attempts.keep({each.uuid for each in waiting})
-        outcomes = [
-            not self._services.program.is_stopped and self._clean(each.uuid)
-            for each in waiting
-        ]
-        return all(outcomes)
+        done: dict[str, bool] = {}
+        served: collections.Counter[str] = collections.Counter()
+        while True:
+            tree = self._services.placement.tree(self._node)
+            found = releasing.find_used_devices(tree)
+            if not done:
+                self._services.attempts.keep({each.uuid for each in found})
+            waiting = [each for each in found if each.uuid not in done]
+            if not waiting:
+                return all(done.values())
+            if self._services.program.is_stopped:
+                return False
+            projects = self._find_projects(waiting)
+            chosen = cleaning.choose_next(waiting, projects, served)
+            served[projects[chosen.uuid]] += 1
+            done[chosen.uuid] = self._clean(chosen.uuid)
+
+    def _find_projects(
+        self, waiting: Sequence[placement_tree.PlacementProvider]
+    ) -> Mapping[str, str]:
+        """Find the projects that burned devices; one alone needs none."""
+        unknown = {each.uuid: burners.UNKNOWN for each in waiting}
+        if len(waiting) == 1:
+            return unknown
+        try:
+            return self._services.name_projects(self._node, waiting)
+        except errors.ConductorUnanswered as error:
+            LOG.warning('The devices are cleaned in order of slots: %s', error)
+            return unknown
 
     def _clean(self, uuid: str) -> bool:
         """Clean and release one device, unless it waits no more."""

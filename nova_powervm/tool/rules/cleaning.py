@@ -17,6 +17,7 @@ device, and gives the slot back. What it leaves is compared with what was there
 before, and both with what was burned.
 """
 
+import collections
 import dataclasses
 from collections.abc import Collection
 from collections.abc import Mapping
@@ -32,6 +33,38 @@ from nova_powervm.tool.rules import releasing
 _IDS = ('vendor_id', 'device_id', 'subsys_vendor_id', 'subsys_device_id')
 #: What tells one card in one place from another.
 _IDENTITY = (*card_ids.KEYS, 'drc_name')
+
+
+def choose_next(
+    waiting: Collection[placement_tree.PlacementProvider],
+    projects: Mapping[str, str],
+    served: Mapping[str, int],
+) -> placement_tree.PlacementProvider:
+    """Return the device to clean next: projects take turns.
+
+    A project that has had fewer devices cleaned in this pass comes first, and
+    then one that has fewer waiting. Devices of unknown projects are like those
+    of one project.
+
+    :param waiting: At least one device.
+    :param projects: Provider uuid to the project that burned the device.
+    :param served: Project to the number of its devices in this pass.
+    """
+    number = collections.Counter(projects[each.uuid] for each in waiting)
+
+    def turn(
+        provider: placement_tree.PlacementProvider,
+    ) -> tuple[int, int, str, int, str]:
+        project = projects[provider.uuid]
+        return (
+            served.get(project, 0),
+            number[project],
+            project,
+            provider.drc_index or 0,
+            provider.uuid,
+        )
+
+    return min(waiting, key=turn)
 
 
 def choose_slot(

@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import collections
 import dataclasses
 import unittest
 
@@ -44,6 +45,44 @@ def burned(**changes):
 
 def owned(owner):
     return dataclasses.replace(CARD, owner=owner)
+
+
+class TurnTest(unittest.TestCase):
+    """Whose device is cleaned next."""
+
+    def order(self, *projects):
+        """Return the devices, numbered from 0, in the order of cleaning.
+
+        :param projects: The project that burned each device.
+        """
+        waiting = [
+            test_releasing.burned(uuid=f'p{number}')
+            for number, _ in enumerate(projects)
+        ]
+        burned_by = dict(
+            zip([each.uuid for each in waiting], projects, strict=True)
+        )
+        served = collections.Counter()
+        cleaned = []
+        while waiting:
+            # Whatever order they are found in.
+            waiting.reverse()
+            chosen = cleaning.choose_next(waiting, burned_by, served)
+            waiting.remove(chosen)
+            served[burned_by[chosen.uuid]] += 1
+            cleaned.append(int(chosen.uuid[1:]))
+        return cleaned
+
+    def test_projects_take_turns_and_the_one_with_fewest_begins(self):
+        for projects, order in (
+            ('aaab', [3, 0, 1, 2]),
+            ('aabbb', [0, 2, 1, 3, 4]),
+            ('ba', [1, 0]),
+            (('a', 'a', 'unknown', 'unknown', 'b'), [4, 0, 2, 1, 3]),
+            (['unknown'] * 3, [0, 1, 2]),
+        ):
+            with self.subTest(projects=projects):
+                self.assertEqual(order, self.order(*projects))
 
 
 class ChooseTest(unittest.TestCase):
