@@ -116,6 +116,22 @@ def make_slot_family(
     )
 
 
+def make_burned_family(
+    name: str, host: str, counts: Mapping[str, int]
+) -> Metric:
+    """Return the gauge of the devices that wait for cleaning.
+
+    :param counts: The project that burned them, to their number.
+    """
+    return make_family(
+        name,
+        'One-time-use devices that wait for cleaning, by the project that '
+        'burned them',
+        {(host, project): count for project, count in counts.items()},
+        ('host', 'project'),
+    )
+
+
 def count_slots(
     plan: plans.Plan, allocated: Collection[str] = ()
 ) -> Mapping[Labels, int]:

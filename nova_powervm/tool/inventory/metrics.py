@@ -13,9 +13,11 @@
 """Command ``metrics``."""
 
 import argparse
+import collections
 import os
 import time
 from collections.abc import Iterator
+from collections.abc import Mapping
 
 from nova_powervm.ops import metrics
 from nova_powervm.tool.inventory import base
@@ -43,6 +45,10 @@ class Metrics(base.Command):
       quarantined  taken out of use; the reason is that of "quarantine", or
                    REPLACED
       foreign      not offered; the reason says why
+
+    Which projects burned the devices that wait for cleaning is read from
+    Nova's records of servers, through [DEFAULT]transport_url in nova.conf; the
+    project is "unknown" if they do not tell, or are not to be had.
 
     With --output, the file is replaced at once, and everybody can read it. The
     exit code is 0, or 1 if there are no metrics.
@@ -102,8 +108,25 @@ class Metrics(base.Command):
             tree.node,
             metrics.count_slots(survey.plan, allocated),
         )
+        yield metrics.make_burned_family(
+            'powervm_burned_devices',
+            tree.node,
+            collections.Counter(self._projects(survey).values()),
+        )
         path = parsed_args.file or self.app.config.inventory_file
         yield from _host_families(tree.node, survey, path)
+
+    def _projects(self, survey: surveys.Survey) -> Mapping[str, str]:
+        """Return the providers of devices that wait, and who burned them."""
+        below = survey.tree.below if survey.tree else ()
+        waiting = {each.uuid for each in below if each.needs_cleaning}
+        return {
+            uuid: project
+            for uuid, project in surveys.read_projects(
+                self.app, survey
+            ).items()
+            if uuid in waiting
+        }
 
 
 def _host_families(

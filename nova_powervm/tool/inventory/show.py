@@ -54,6 +54,11 @@ class Show(base.Lister):
     the time of the last write to its inventory in Placement, which burned it.
     Nobody knows when its server was deleted.
 
+    The column Burned By of a record (--long), of -c, and of machine-readable
+    formats has the project that burned a device. It is read from Nova's
+    records of servers, through [DEFAULT]transport_url in nova.conf, and is
+    "unknown" if they do not tell, or cannot be read.
+
     With --cyborg, the command asks Cyborg for the state of each of its slots:
     free, in use by which server, disabled, or bound to a server that does not
     exist any more. A record (--long) and the machine-readable formats have the
@@ -74,6 +79,9 @@ class Show(base.Lister):
 
         # Show which server uses which card, and which cards need cleaning
         nova-powervm-inventory show --servers
+
+        # Show which project burned which card
+        nova-powervm-inventory show -c Slot -c State -c 'Burned By'
 
         # Show the resource providers as a tree
         nova-powervm-inventory show --tree
@@ -134,6 +142,10 @@ class Show(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> base.Listing:
         """List the slots."""
         survey = self._survey(parsed_args)
+        if not parsed_args.servers and not self.is_short(parsed_args):
+            survey = dataclasses.replace(
+                survey, projects=surveys.read_projects(self.app, survey)
+            )
         cells = dict(slot_rows.COLUMNS)
         if survey.tree is not None:
             cells.update(slot_rows.PLACEMENT_COLUMNS)

@@ -50,6 +50,8 @@ class SlotRow:
     :param device: Description of the device.
     :param cyborg: What Cyborg has of the slot; None if it has nothing.
     :param leftover: What a move has to do with the slot; None if none has.
+    :param project: Id of the project that burned its device, or
+        :data:`.burners.UNKNOWN`; empty if it is not burned.
     :param servers: Uuids of the servers, or migrations, that have it or were
         allocated it.
     """
@@ -64,6 +66,7 @@ class SlotRow:
     device: str
     cyborg: cyborg_slots.CyborgSlot | None = None
     leftover: left_moves.Finding | None = None
+    project: str = ''
     servers: tuple[str, ...] = ()
 
     @property
@@ -266,6 +269,7 @@ PLACEMENT_COLUMNS: Mapping[str, Cell] = {
     'Instance': lambda row: row.lpar_name or None,
     'Server': lambda row: ' '.join(row.servers) or None,
     'Burned At': lambda row: row.burned_at,
+    'Burned By': lambda row: row.project or None,
     'Availability': lambda row: row.availability,
     'Source': lambda row: row.source and row.source.value,
     'Replacement': lambda row: row.replacement or None,
@@ -337,6 +341,9 @@ def make_rows(
                 device=pci_names.describe(verdict.slot) if verdict else '',
                 cyborg=cyborgs.get(index),
                 leftover=survey.leftovers.get(index),
+                project=survey.projects.get(provider.uuid, '')
+                if provider
+                else '',
                 servers=_servers(survey.tree, provider, verdict),
             )
 

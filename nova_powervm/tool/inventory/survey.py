@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from nova_powervm import exception
 from nova_powervm.devices import assessment
+from nova_powervm.devices import burners
 from nova_powervm.devices import names
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy as policies
@@ -32,6 +33,7 @@ from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import clouds
+from nova_powervm.tool.inventory import conductor
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import cyborg_slots
@@ -54,6 +56,8 @@ class Survey:
     :param plan: What nova-compute would make of it all.
     :param cyborg: What Cyborg and Nova tell about Cyborg's slots; None if they
         were not asked.
+    :param projects: Provider uuid to the project that burned its device, or to
+        :data:`.burners.UNKNOWN`.
     :param leftovers: What moves have to do with slots, by DRC index.
     """
 
@@ -63,6 +67,7 @@ class Survey:
     tree: placement_tree.Tree | None
     plan: planned.Plan
     cyborg: cyborg_slots.CyborgFacts | None = None
+    projects: Mapping[str, str] = dataclasses.field(default_factory=dict)
     leftovers: Mapping[int, left_moves.Finding] = dataclasses.field(
         default_factory=dict
     )
@@ -129,6 +134,27 @@ def read_survey(
         return found
     left = read_leftovers(app, parsed_args, tree, reading)
     return dataclasses.replace(found, leftovers=left)
+
+
+def read_projects(app: 'base.App', survey: Survey) -> Mapping[str, str]:
+    """Ask Nova's conductor which projects burned the devices of a host.
+
+    Nothing is asked if none is burned. If the conductor does not answer, that
+    is a warning, and the projects are unknown.
+
+    :returns: Provider uuid to the id of the project, or to
+        :data:`.burners.UNKNOWN`.
+    """
+    uuids = {entry.uuid for entry in survey.plan.entries if entry.burned}
+    below = survey.tree.below if survey.tree else ()
+    burned = [provider for provider in below if provider.uuid in uuids]
+    try:
+        return conductor.Conductor(app.config.conf).name_projects(
+            survey.node, burned
+        )
+    except errors.ConductorUnanswered as error:
+        app.warn(str(error))
+        return {provider.uuid: burners.UNKNOWN for provider in burned}
 
 
 def read_tree(

@@ -1,0 +1,201 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Who burned a device is read from Nova's records, and nobody waits for him.
+
+One project could delay the cleaning of all others: devices were cleaned in
+order of their slots, however many of them it had burned.
+"""
+
+import fixtures
+from nova import context as nova_context
+from nova.db.main import api as main_db
+
+from nova_powervm.tool.inventory import conductor
+from tests.functional import base
+from tests.functional import one_time_use
+from tests.functional import test_cleaning
+
+#: Slots with further GPUs.
+MORE = ('21010038', '21010039')
+GPU = base.gpu_groups(1)
+
+
+class BurnedByTest(test_cleaning.CleaningTestCase):
+    """Two projects burn devices of a host."""
+
+    def setUp(self):
+        super().setUp()
+        # None for those of a compute node.
+        self.messaging = None
+        for index in MORE:
+            self.plug_gpu(index)
+        self._run_periodics()
+
+    def nova_conf(self, name='host1', **changes):
+        if self.messaging is not None:
+            changes['DEFAULT'] = {'host': name, **self.messaging}
+        return super().nova_conf(name, **changes)
+
+    def test_devices_are_put_down_to_those_who_burned_them(self):
+        self.tell_stories()
+
+    def prepare(self):
+        self.pass_time()
+
+    def use_by(self, boot):
+        """Boot and delete a server; return the slot of its device."""
+        server = boot()
+        (index,) = self.lpar(server).slots
+        self._delete_server(server)
+        return index
+
+    def use_mine(self):
+        """Burn a device."""
+        return self.use_by(lambda: self.boot(GPU))
+
+    def use_of_another(self):
+        """Burn a device of another project."""
+        return self.use_by(self.boot_of_another)
+
+    def shown(self):
+        """Return what ``show`` says of burned devices, by their slots."""
+        code, rows = self.rows('show')
+        self.assertEqual(0, code)
+        return {
+            int(row['Slot'], 16): row['Burned By']
+            for row in rows
+            if row['Burned By']
+        }
+
+    def metric(self, text, name):
+        """Return the values of a metric by project."""
+        begin = f'{name}{{host="host1",project="'
+        return {
+            line.removeprefix(begin).partition('"')[0]: line.split()[-1]
+            for line in text.splitlines()
+            if line.startswith(begin)
+        }
+
+    def story_commands_and_metrics_tell_who_burned_what(self):
+        path = self.directory / 'powervm.prom'
+        self.restart_host(metrics_file=str(path))
+        mine, theirs = self.use_mine(), self.use_of_another()
+        live = self.boot(GPU)
+        (third,) = self.lpar(live).slots
+        me = self.api.project_id
+
+        self.assertEqual(
+            {mine: me, third: me, theirs: one_time_use.ANOTHER}, self.shown()
+        )
+        _, text, _ = self.run_command('metrics')
+        counts = {me: '1.0', one_time_use.ANOTHER: '1.0'}
+        self.assertEqual(counts, self.metric(text, 'powervm_burned_devices'))
+        self._run_periodics()
+        self._run_periodics()
+        self.assertEqual(
+            counts,
+            self.metric(path.read_text(), 'powervm_service_burned_devices'),
+        )
+        self.restart_host(metrics_file=None)
+
+    def story_project_that_burned_many_does_not_delay_another(self):
+        many = [self.use_mine() for _ in range(3)]
+        one = self.use_of_another()
+        many.sort()
+        cleaned, later = [], []
+
+        def clean(variables):
+            if not cleaned:
+                later.append(self.use_of_another())
+            cleaned.append(int(variables['POWERVM_DRC_INDEX'], 16))
+
+        self.assertEqual(0, self.clean_by(clean))
+
+        # What begins to wait while others are cleaned has its turn, too.
+        self.assertEqual([one, many[0], later[0], many[1], many[2]], cleaned)
+
+    def story_build_that_failed_later_has_burned_its_device(self):
+        # An earlier user of the same device, which was cleaned meanwhile.
+        group = one_time_use.gpu_group()
+        self.release(self.use_by(lambda: self.boot(group)))
+        self.pass_time()
+        self._run_periodics()
+        driver = self.computes['host1'].manager.driver
+        run = driver.services.builds._lpars.run
+
+        def run_and_fail(*args):
+            run(*args)
+            raise OSError('the host fails after the burn')
+
+        with fixtures.MockPatchObject(
+            driver.services.builds._lpars, 'run', run_and_fail
+        ):
+            server = self.boot(group, expected='ERROR')
+        (index,) = self.burned()
+
+        self.assertEqual({index: self.api.project_id}, self.shown())
+        driver.destroy(
+            nova_context.get_admin_context(), self.deleted(server), [], {}
+        )
+
+    def story_device_is_nobodys_once_the_records_are_gone(self):
+        index = self.use_mine()
+        self.assertEqual({index: self.api.project_id}, self.shown())
+
+        main_db.archive_deleted_rows(
+            nova_context.get_admin_context(), max_rows=1000
+        )
+
+        self.assertEqual({index: 'unknown'}, self.shown())
+
+    def story_device_that_was_reserved_later_is_nobodys(self):
+        index = self.use_mine()
+        self.release(index)
+        self.pass_time()
+
+        code, _, err = self.run_command(
+            'quarantine', f'{index:08X}', '--reason', 'SUSPECT', '--yes'
+        )
+
+        self.assertEqual(0, code, err)
+        self.assertEqual({index: 'unknown'}, self.shown())
+
+    def story_commands_work_if_nobody_can_be_asked(self):
+        index = self.use_mine()
+        self.useFixture(
+            fixtures.MockPatchObject(conductor.Conductor, 'timeout', 1)
+        )
+        for messaging, words in (
+            ({}, 'transport_url is not set'),
+            # Nobody listens there.
+            (
+                {'transport_url': 'fake:/', 'control_exchange': 'elsewhere'},
+                'does not tell which projects',
+            ),
+            # Nor answers there: the driver would try for ever.
+            ({'transport_url': 'rabbit://127.0.0.1:1/'}, 'within 1 seconds'),
+        ):
+            with self.subTest(words):
+                self.messaging = messaging
+                code, out, err = self.run_command('show', '-f', 'json')
+                self.assertEqual(0, code, err)
+                self.assertIn('"Burned By": "unknown"', out)
+                self.assertIn(words, err)
+                code, text, _ = self.run_command('metrics')
+                self.assertEqual(0, code)
+                self.assertEqual(
+                    {'unknown': '1.0'},
+                    self.metric(text, 'powervm_burned_devices'),
+                )
+        self.use_mine()
+        self.assertEqual(0, self.clean())
+        self.assertEqual(set(), self.burned() & {index})
