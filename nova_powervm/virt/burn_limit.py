@@ -40,8 +40,8 @@ class BurnLimit:
     """Refuses to give a project more one-time-use devices for a while.
 
     What counts is read from Nova's records, each time. Only which builds were
-    admitted and still run is remembered: they are about to burn devices, which
-    no record tells.
+    admitted is remembered for an hour: until Nova records that an instance
+    runs, no record tells that its build will burn devices, or has.
 
     :param limit: ``[powervm]max_burns_per_hour``; None for no limit, and then
         nothing is asked.
@@ -56,8 +56,8 @@ class BurnLimit:
         self._claims = slot_claims
         self._host = host
         self._lock = threading.Lock()
-        # Instance uuid -> devices.
-        self._admitted: dict[str, int] = {}
+        # Instance uuid -> devices, and when it was admitted.
+        self._admitted: dict[str, tuple[int, datetime.datetime]] = {}
 
     @contextlib.contextmanager
     def admit(
@@ -87,7 +87,7 @@ class BurnLimit:
         try:
             with self._lock:
                 self._check(instance, asked, holds=True)
-                self._admitted[instance.uuid] = asked
+                self._note(instance.uuid, asked)
         except exception.BurnLimitReached as error:
             action_events.record_failure(
                 context, instance, EVENT, nova_errors.to_nova(error)
@@ -95,8 +95,19 @@ class BurnLimit:
             raise
         try:
             yield
-        finally:
-            del self._admitted[instance.uuid]
+        except BaseException:
+            # Whether it has burned devices is in Placement.
+            self._admitted.pop(instance.uuid, None)
+            raise
+
+    def _note(self, instance_uuid: str, devices: int) -> None:
+        """Remember a build: Nova records that it has ended a little later."""
+        now = timeutils.utcnow(with_timezone=True)
+        self._admitted = {
+            uuid: admitted
+            for uuid, admitted in self._admitted.items()
+            if admitted[1] > now - _WINDOW
+        } | {instance_uuid: (devices, now)}
 
     def check_move(
         self, instance: Any, slots: Iterable[spec.WantedSlot]
@@ -174,8 +185,9 @@ class BurnLimit:
     ) -> int:
         """Count what builds that run will burn, and failed ones have."""
         running = [
-            self._admitted.get(holder.instance_uuid, 0)
+            self._admitted[holder.instance_uuid][0]
             for holder in unfinished
+            if holder.instance_uuid in self._admitted
         ]
         failed = {
             holder.instance_uuid: holder

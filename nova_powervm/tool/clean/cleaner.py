@@ -91,20 +91,27 @@ class Cleaner:
         """
         done: dict[str, bool] = {}
         served: collections.Counter[str] = collections.Counter()
-        while True:
-            tree = self._services.placement.tree(self._node)
-            found = releasing.find_used_devices(tree)
-            if not done:
-                self._services.attempts.keep({each.uuid for each in found})
-            waiting = [each for each in found if each.uuid not in done]
-            if not waiting:
-                return all(done.values())
+        while waiting := self._find_waiting(done):
             if self._services.program.is_stopped:
                 return False
             projects = self._find_projects(waiting)
             chosen = cleaning.choose_next(waiting, projects, served)
             served[projects[chosen.uuid]] += 1
             done[chosen.uuid] = self._clean(chosen.uuid)
+            if len(waiting) == 1:
+                # What has begun to wait since is for the next pass.
+                break
+        return all(done.values())
+
+    def _find_waiting(
+        self, done: Collection[str]
+    ) -> Sequence[placement_tree.PlacementProvider]:
+        """Return the devices that wait and have had no turn in this pass."""
+        tree = self._services.placement.tree(self._node)
+        found = releasing.find_used_devices(tree)
+        if not done:
+            self._services.attempts.keep({each.uuid for each in found})
+        return [each for each in found if each.uuid not in done]
 
     def _find_projects(
         self, waiting: Sequence[placement_tree.PlacementProvider]
