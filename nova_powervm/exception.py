@@ -38,7 +38,7 @@ def _printable(value: Any) -> Any:
 #: their devices, and sizes. A text in one of them is for users, too, unless it
 #: is a :class:`PrivateText`.
 FIELDS_FOR_USERS = frozenset({
-    'choices', 'cure', 'factor', 'flavor_gb', 'found', 'found_gb', 'free',
+    'asked', 'choices', 'cure', 'factor', 'flavor_gb', 'found', 'found_gb', 'free',
     'free_gb', 'image', 'key', 'kind', 'limit', 'memory_mb', 'minimum',
     'needed', 'needed_gb', 'number', 'port', 'ports', 'reason', 'region_mb',
     'second', 'seconds', 'slots', 'state', 'units', 'value', 'vcpus', 'volume',
@@ -418,6 +418,7 @@ class BurnLimitReached(PowerVMError):
         'an hour, and would exceed that with {asked} more. Try again later, '
         'or use a server that exists'
     )
+    user_message = message
 
 
 class ForeignDevice(ClaimFailed):
@@ -681,6 +682,7 @@ class DiskUnwritable(PowerVMError):
     code = 'powervm.disk.unwritable'
     elsewhere = False
     message = 'The {what} cannot be written: {reason}.'
+    user_message = message
 
 
 class DiskNotCleared(PowerVMError):
@@ -691,6 +693,7 @@ class DiskNotCleared(PowerVMError):
         'The {what} cannot be cleared of what deleted disks have left there: '
         '{reason}.'
     )
+    user_message = message
 
 
 class GrowthPutOff(PowerVMError):
@@ -700,6 +703,10 @@ class GrowthPutOff(PowerVMError):
     message = (
         'Root disk {name} is enlarged while its guest does not run: the guest '
         'could read what deleted disks have left there before it is cleared.'
+    )
+    user_message = (
+        'The root disk is enlarged while the server is off, at its next hard '
+        'reboot.'
     )
 
 

@@ -112,7 +112,10 @@ def _translated(lpar_uuid: str) -> Iterator[None]:
         # Such as a lack of file descriptors or processes.
         raise exception.ConsoleUnavailable(
             lpar_uuid=lpar_uuid,
-            reason=f'nova-compute cannot run mkvterm ({error.strerror})',
+            reason=exception.PrivateText(
+                f'nova-compute cannot run mkvterm ({error.strerror})',
+                'the host cannot open it now',
+            ),
         ) from error
     except exception.RestError as error:
         below = error.__cause__

@@ -166,8 +166,9 @@ class MoveRepairs:
             self._disks.grow_root(translation.lpar_of(instance), size_gb)
         except exception.GrowthPutOff as error:
             LOG.warning(
-                '%s The next hard reboot of the server does that.',
-                error,
+                'The root disk is to grow to %(size)d GB at the next hard '
+                'reboot of the server: %(error)s',
+                {'size': size_gb, 'error': error},
                 instance=instance,
             )
         except exception.PowerVMError as error:

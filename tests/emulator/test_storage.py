@@ -146,7 +146,7 @@ class ResidueTest(storage.StorageTestCase):
         self.assertTrue(found[END:].startswith(b'old bytes'))
         self.assertTrue(found.endswith(b'old bytes'))
 
-    def test_other_worlds_have_none(self):
+    def test_disks_of_other_worlds_have_no_residue(self):
         self.control.load_world(worlds.default())
         with self.assertRaisesRegex(errors.ControlError, '0 contents'):
             self.control.contents(self.disk(size=SMALL).udid)

@@ -66,7 +66,7 @@ class DeletedDisksTest(local_hosts.LocalHostTestCase):
         server = self.boot({}, disk=1, image=self.image)
         server = self.confirm(self.resize(server, disk=3))
         self.assertEqual(1, self.root_disk(server)['capacity'])
-        self.assertIn('next hard reboot', self.logged())
+        self.assertIn('next hard reboot', ' '.join(self.logged().split()))
 
         self.reboot_hard(server)
 

@@ -70,7 +70,9 @@ class LocalDiskTestCase(unittest.TestCase):
         self.control = emulator.control
         self.adapter = hosts.connect(self, emulator)
         self.settings = options.Settings(
-            hosts.server_of(emulator), volume_group='image_pool'
+            hosts.server_of(emulator),
+            volume_group='image_pool',
+            disk_clear='none',
         )
         self.disks = localdisk.LocalDisk(self.adapter, self.settings)
 

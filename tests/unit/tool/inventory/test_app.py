@@ -17,6 +17,7 @@ import importlib
 import importlib.metadata
 import os
 import re
+import shlex
 import subprocess
 import sys
 import unittest
@@ -139,7 +140,7 @@ class ExamplesTest(base.HostTestCase):
                         '/etc/nova/inventory.yaml': output,
                         '/etc/cyborg/inventory.yaml': accelerators,
                     }.get(word, word)
-                    for word in example.split()[1:]
+                    for word in shlex.split(example)[1:]
                 ]
                 result = self.run_tool(*arguments)
                 # Of the stored host no slot has a GPU, which is a warning.
