@@ -38,8 +38,8 @@ def _printable(value: Any) -> Any:
 #: their devices, and sizes. A text in one of them is for users, too, unless it
 #: is a :class:`PrivateText`.
 FIELDS_FOR_USERS = frozenset({
-    'asked', 'choices', 'cure', 'factor', 'flavor_gb', 'found', 'found_gb', 'free',
-    'free_gb', 'image', 'key', 'kind', 'limit', 'memory_mb', 'minimum',
+    'asked', 'choices', 'cure', 'factor', 'flavor_gb', 'found', 'found_gb',
+    'free', 'free_gb', 'image', 'key', 'kind', 'limit', 'memory_mb', 'minimum',
     'needed', 'needed_gb', 'number', 'port', 'ports', 'reason', 'region_mb',
     'second', 'seconds', 'slots', 'state', 'units', 'value', 'vcpus', 'volume',
     'wanted', 'wanted_gb', 'what',
