@@ -79,6 +79,20 @@ class ClearingTestCase(base.HostTestCase):
         self.run_plan(operations.SPAWN, wanted, image=base.Source(data))
         return wanted
 
+    def count_requests(self):
+        """Return what a boot with a swap disk costs, without and with this.
+
+        Whoever lends a disk finds the management partition once.
+        """
+        counts = []
+        for disk_clear in ('zero', 'none', 'zero'):
+            self.removals.destroy(base.INSTANCE)
+            self.start_service(disk_clear=disk_clear)
+            self.disks.image_formats  # noqa: B018
+            self.boot(blanks=(base.SWAP,))
+            counts.append(len(self.trail()))
+        return counts[1:]
+
     def bytes_of(self, role):
         """Return what is on a disk, with zeros where nothing was written."""
         disk = self.stored()[role]
@@ -155,6 +169,10 @@ class UploadedTest(CommonMixin, ClearingTestCase):
             image=base.Source(QCOW2),
         )
 
+    def test_root_disk_costs_no_request_and_another_one_three(self):
+        without, clears = self.count_requests()
+        self.assertEqual(3, clears - without)
+
     def test_larger_root_disk_is_refused(self):
         wanted = self.boot()
         self.set_state(base.OFF)
@@ -204,6 +222,10 @@ class LentTest(CommonMixin, ClearingTestCase):
     def test_disk_of_qcow2_is_cleared_before_it_is_written(self):
         self.boot(QCOW2, QCOW2_IMAGE)
         self.assert_holds('r', QCOW2)
+
+    def test_each_disk_costs_four_requests(self):
+        without, clears = self.count_requests()
+        self.assertEqual(2 * 4, clears - without)
 
     def test_waiting_image_is_read_again_from_its_beginning(self):
         source = base.Source(BYTE)
