@@ -83,7 +83,9 @@ def _printable_errors() -> Iterator[None]:
     try:
         yield
     except pvm.Error as error:
-        error.args = tuple(printable.printable(str(a)) for a in error.args)
+        # What a command says can have several lines.
+        words = (' '.join(str(arg).split()) for arg in error.args)
+        error.args = tuple(map(printable.printable, words))
         raise
 
 

@@ -122,7 +122,7 @@ def _translated(lpar_uuid: str) -> Iterator[None]:
         if isinstance(below, pvm.HttpNotFound):
             raise exception.PartitionNotFound(uuid=lpar_uuid) from error
         if isinstance(below, pvm.VNCBasedTerminalFailedToOpen):
-            reason = ' '.join(str(below).split())
+            reason = str(below)
             raise exception.ConsoleUnavailable(
                 lpar_uuid=lpar_uuid,
                 reason=exception.PrivateText(
