@@ -351,13 +351,14 @@ class ManagementPartition:
         """
         end = glob.escape(udid[-_ID_CHARACTERS:])
         dev = os.path.realpath(self._path('dev'))
-        return {
-            os.path.basename(link): os.path.relpath(
-                os.path.realpath(link), dev
-            )
-            for kind in _IDENTITIES
-            for link in self._glob(f'dev/disk/by-id/{kind}-*{end}')
-        }
+        found = {}
+        for kind in _IDENTITIES:
+            for link in self._glob(f'dev/disk/by-id/{kind}-*{end}'):
+                # Linux may be removing it.
+                with contextlib.suppress(FileNotFoundError):
+                    device = os.path.relpath(os.path.realpath(link), dev)
+                    found[os.path.basename(link)] = device
+        return found
 
     def _missing(self, slot: int, udid: str) -> str:
         """Tell why the device of a mapped disk is not used."""

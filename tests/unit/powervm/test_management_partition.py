@@ -89,3 +89,27 @@ class OpenDiskTest(unittest.TestCase):
                 for write in (False, True)
             ],
         )
+
+
+class DropTest(unittest.TestCase):
+    """A disk that Linux removes while the driver looks for it."""
+
+    def test_link_that_goes_meanwhile_is_no_error(self):
+        root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        links = root / 'dev/disk/by-id'
+        links.mkdir(parents=True)
+        link = links / 'scsi-SIBM_3303_NVDISKab.1'
+        link.symlink_to('../../sda')
+        partition = management_partition.ManagementPartition(
+            unittest.mock.Mock(), str(root), sleep=lambda seconds: None
+        )
+        read = os.readlink
+
+        def vanish(path, *args, **options):
+            if path == str(link):
+                link.unlink(missing_ok=True)
+            return read(path, *args, **options)
+
+        with unittest.mock.patch.object(os, 'readlink', vanish):
+            partition.drop('ab.1')
+        self.assertFalse(link.is_symlink())
