@@ -807,7 +807,11 @@ def assign(
         )
         raise refused(
             instance_uuid=wanted.instance_uuid,
-            reason=f'{claim.origin} but it cannot be used: {reason}',
+            # It may name the partition that has the slot.
+            reason=exception.PrivateText(
+                f'{claim.origin} but it cannot be used: {reason}',
+                f'{claim.origin} but it cannot be used now',
+            ),
         )
     return partition.SlotAssignment(slot.drc_index, slot.bus_group_required)
 

@@ -152,7 +152,8 @@ class AttachedSlotsTest(base.PowerVMTestCase):
         )
         image = self.create_image(b'another image')
         reason = self.refuse_rebuild(self.server, image)
-        self.assertIn('stopping LPAR', reason)
+        self.assertIn('The host could not do this', reason)
+        self.assertIn('stopping LPAR', self.logged())
         with fixtures.MockPatchObject(
             objects.InstanceActionList,
             'get_by_instance_uuid',

@@ -318,8 +318,9 @@ class CinderVolumesTest(CinderVolumesTestCase):
         server, volume = self.boot({}), self.cinder.create_bootable(DATA)
         with self.mapped_by_hand(volume) as (lpar, udid):
             event = self.attach(server, volume, 'error')
-            self.assertIn('of vios1, which is in use', event['details'])
-            self.assertIn(f'is mapped to LPAR {lpar}', event['details'])
+            self.assertIn('is on a disk that is in use', event['details'])
+            self.assertNotIn(lpar, event['details'])
+            self.assertIn(f'is mapped to LPAR {lpar}', self.logged())
             self.assertEqual([], self.api.get_server_volumes(server['id']))
             failed = self.boot_from(volume, expected='ERROR')
             self.assertIn(volume, self.fault(failed))

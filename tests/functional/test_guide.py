@@ -38,6 +38,8 @@ from tests.unit.tool.inventory import base as tool
 NOT_RUN = (
     'pvmctl',
     'lspci',
+    'ss -',
+    'strace',
     'systemctl',
     'chgrp',
     'curl',

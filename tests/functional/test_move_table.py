@@ -128,7 +128,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             'resize',
             flavorRef=self.make_flavor(DEVICES, memory_mb=777),
         )
-        self.assertIn('host host2 cannot run it: ', reason)
+        self.assertIn('the other host cannot run it: ', reason)
         self.assertIn('768 or ', reason)
         self.assertEqual(
             before, (self.host_state('host1'), self.host_state('host2'))

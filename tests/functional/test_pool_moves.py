@@ -173,7 +173,7 @@ class PoolMoveTest(PoolMoveTestCase):
         self.api.post_server_action(server['id'], {'revertResize': None})
         event = self._wait_for_action('revertResize', server, 'Error')
 
-        self.assertIn('host host1 cannot run it', event['details'])
+        self.assertIn('the other host cannot run it', event['details'])
         self.assertIn('is not reverted', event['details'])
         server = self._wait_for_server_parameter(
             server, {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None}

@@ -129,7 +129,7 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
 
     def story_rebuild_refuses_bridge_without_vlan(self):
         self.other_tool.remove_vlan(100)
-        self.assertIn('does not carry VLAN 100', self.refuse())
+        self.assertIn('does not carry its network', self.refuse())
         self.other_tool.add_vlan(100)
 
     def story_refused_rebuild_keeps_reference_to_deleted_image(self):
