@@ -161,10 +161,12 @@ class ShelveTest(
         self.prepare()
 
         # As in a volume group whose unit is larger than the disk.
+        self.stop(server)
         driver = self.computes['host1'].manager.driver
         driver.services.operations.disks.grow_root(
             partition.lpar_uuid(server['id']), 2
         )
+        self._start_server(server)
         self.refuse(server, 'more than the 1 GB of the flavor')
 
     def story_upload_that_fails_starts_guest_again(self):
