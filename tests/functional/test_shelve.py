@@ -178,7 +178,8 @@ class ShelveTest(
         self.uploads.on_read = fail
         event = self.act(server, 'shelve', 'Error')
 
-        self.assertIn('Glance is gone', event['details'])
+        self.assertIn('Glance did not take the image', event['details'])
+        self.assertIn('Glance is gone', self.logged())
         self.assert_as_before(server)
         self.assertEqual({}, self.copies())
 

@@ -121,6 +121,7 @@ def make_gigabytes_small(test, size=SMALL_GB):
     """Let a GB of a disk have fewer bytes for a test."""
     for name, value in {
         'powervm_emulator.core.units._GB': size,
+        'nova_powervm.lpar.storage.GIB': size,
         'nova_powervm.powervm.management_partition.BYTES_PER_GB': size,
         'nova_powervm.powervm.disk.clearing.MIB': size // 1024,
     }.items():
