@@ -680,7 +680,6 @@ class DiskUnwritable(PowerVMError):
     """The bytes of a disk cannot be written."""
 
     code = 'powervm.disk.unwritable'
-    elsewhere = False
     message = 'The {what} cannot be written: {reason}.'
     user_message = message
 

@@ -92,11 +92,6 @@ class ImageReader:
         :raises exception.ImageUnreadable: The transfer was interrupted.
         :raises exception.ImageDamaged: The size or hash is wrong.
         """
-        if time.monotonic() > self._expires:
-            # To clear a disk may have taken minutes.
-            self.close()
-        if self._rest is None:
-            self._open()
         return self._read_verified()
 
     def close(self) -> None:
@@ -125,7 +120,12 @@ class ImageReader:
 
     def _read_verified(self) -> Generator[bytes]:
         """Yield the chunks, the last one only after verifying all of them."""
-        # Not earlier: a stream that was never read can be returned again.
+        # Not earlier: a stream that was never read can be returned again. One
+        # that waits may expire: to clear a disk takes minutes, as others do.
+        if time.monotonic() > self._expires:
+            self.close()
+        if self._rest is None:
+            self._open()
         beginning, rest = self._beginning, self._rest
         self._beginning, self._rest = [], None
         assert rest is not None  # noqa: S101 - for the type checker

@@ -17,9 +17,7 @@
 
 import json
 import pathlib
-import types
 
-import fixtures
 from nova.db.main import api as main_db
 from oslo_utils import uuidutils
 
@@ -33,6 +31,7 @@ from tests.functional import local_hosts
 from tests.functional import move_sites
 from tests.functional import moving
 from tests.functional import test_consoles
+from tests.ops import base as ops_base
 from tests.unit.docs import pages
 from tests.upgrade import recording
 
@@ -48,14 +47,7 @@ class UpgradeTestCase(test_consoles.ConsoleTestCase, moving.MovingTestCase):
     def load(self, release):
         """Load what a release has recorded; return its description."""
         self.uploads = images.Uploads(self.glance)
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'powervm_emulator.host_root.units',
-                types.SimpleNamespace(
-                    to_bytes=lambda size: int(size * local_hosts.GB)
-                ),
-            )
-        )
+        ops_base.make_gigabytes_small(self, local_hosts.GB)
         state = json.loads((_FOLDER / f'{release}.json').read_text())
         recording.load(self, state)
         described = state['described']

@@ -28,9 +28,13 @@ from nova_powervm.lpar import image
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import images
+from nova_powervm.powervm import management_partition
 from nova_powervm.powervm.disk import clearing
 from nova_powervm.powervm.disk import disk_reading
+from nova_powervm.powervm.disk import media
+from nova_powervm.powervm.disk import scsi_mappings
 from tests.ops import base
 from tests.ops import test_kills
 from tests.ops import test_reading
@@ -44,7 +48,7 @@ ONE_BYTE = image.Image(
 QCOW2 = (
     b'QFI\xfb\x00\x00\x00\x02'
     + bytes(16)
-    + (1 << 30).to_bytes(8, 'big')
+    + base.SMALL_GB.to_bytes(8, 'big')
     + bytes(1 << 16)
 )
 QCOW2_IMAGE = image.Image(
@@ -148,6 +152,27 @@ class CommonMixin:
         self.assertNotEqual(before, self.stored()['s']['udid'])
         self.assert_holds('s', size_gb=0.5)
 
+    def test_rescue_connects_no_swap_disk_that_was_not_cleared(self):
+        wanted = self.boot(blanks=(base.SWAP,))
+        self.set_state(base.OFF)
+        # A resize was killed between making its new swap disk and clearing it.
+        self.disks.fit_swap(wanted.lpar_uuid, None)
+        with (
+            test_reading.kill_when(1, ('POST', 'PUT')),
+            self.assertRaises(test_kills.Killed),
+        ):
+            self.disks.fit_swap(wanted.lpar_uuid, base.SWAP)
+        self.start_service()
+        self.assertIn(RESIDUE.encode(), self.bytes_of('s'))
+        self.set_state(base.RUNNING)
+        self.run_plan(
+            operations.RESCUE,
+            dataclasses.replace(wanted, rescued=True),
+            image=base.Source(BYTE),
+        )
+        self.assert_lpar(disks='zrs')
+        self.assert_holds('s', size_gb=0.5)
+
     def test_host_without_clearing_shows_what_deleted_disks_left(self):
         self.start_service(disk_clear='none')
         self.boot(blanks=(base.EPHEMERAL,))
@@ -246,6 +271,36 @@ class LentTest(CommonMixin, ClearingTestCase):
             self.assertRaisesRegex(exception.DiskUnwritable, 'I/O error'),
         ):
             self.boot()
+        self.assert_nothing_left()
+
+    def test_build_clears_in_one_way_while_host_is_odd(self):
+        uuids = iter(['', '', ''])
+        find = management_partition.ManagementPartition.uuid.fget
+        self.enterContext(
+            unittest.mock.patch.object(
+                management_partition.ManagementPartition,
+                'uuid',
+                property(lambda found: next(uuids, None) or find(found)),
+            )
+        )
+        # Whichever question is the first one that is answered.
+        for _ in range(3):
+            self.boot(blanks=(base.SWAP,))
+            self.assert_holds('r', BYTE)
+            self.assert_holds('s', size_gb=0.5)
+            self.removals.destroy(base.INSTANCE)
+
+    def test_disk_without_running_server_lets_nova_try_elsewhere(self):
+        with (
+            unittest.mock.patch.object(
+                scsi_mappings.ScsiMappings, 'lend', lambda *args: None
+            ),
+            self.assertRaisesRegex(
+                exception.DiskUnwritable, 'is running'
+            ) as caught,
+        ):
+            self.boot()
+        self.assertTrue(caught.exception.elsewhere)
         self.assert_nothing_left()
 
     def test_removal_ends_clearing(self):
@@ -362,6 +417,50 @@ class GrowthTest(ClearingTestCase):
                 pass
 
         self.recover(CLEARING, read)
+
+    def test_end_that_guest_got_otherwise_is_never_cleared(self):
+        with (
+            test_reading.kill_when(CLEARING, ('POST', 'PUT', 'DELETE')),
+            self.assertRaises(test_kills.Killed),
+        ):
+            self.grow()
+        self.start_service()
+        # An administrator maps the disk, and the guest writes to its end.
+        (root,) = (
+            disk
+            for disk in self.disks._groups.read().virtual_disks
+            if disk.name.endswith('r')
+        )
+        self.disks.attach(
+            self.wanted.lpar_uuid,
+            [stored_disks.Stored(root.name, root)],
+        )
+        self.control.write_disk(
+            root.udid,
+            base64.b64encode(WRITTEN).decode(),
+            3 * base.SMALL_GB - len(WRITTEN),
+        )
+        with self.logged('WARNING') as logs:
+            self.disks.reconnect(self.wanted.lpar_uuid, rescued=False)
+        self.assertIn('not cleared any more', str(logs.output))
+        self.assertTrue(self.bytes_of('r').endswith(WRITTEN))
+        self.assertEqual([], self.media())
+
+    def test_growth_that_could_not_be_noted_is_refused_before(self):
+        with (
+            unittest.mock.patch.object(
+                media.MediaRepository,
+                'check_room',
+                side_effect=exception.InsufficientSpace(
+                    place='the repository',
+                    free_gb=0,
+                    needed_gb=1,
+                    what='the config drive',
+                ),
+            ),
+            self.assertRaises(exception.InsufficientSpace),
+        ):
+            self.disks.check_growth(self.wanted.lpar_uuid, 3)
 
     def test_deletion_removes_what_a_killed_growth_left(self):
         with (

@@ -27,7 +27,6 @@ from collections.abc import Iterator
 
 from oslo_log import log as logging
 from oslo_utils import timeutils
-from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
 from nova_powervm.powervm import management_partition
@@ -69,14 +68,14 @@ def choose_way(
     return Way.UPLOAD
 
 
-def size_of(disk: pvm_storage.VDisk) -> int:
-    """Return the size of a disk in bytes, which is a multiple of 1 MiB."""
-    return size_in_mib(disk) * MIB
+def size_in_mib(size_gb: float, unit_gb: float) -> int:
+    """Return the size of a disk in MiB.
 
-
-def size_in_mib(disk: pvm_storage.VDisk) -> int:
-    """Return the size of a disk in MiB."""
-    return round(float(disk.capacity) * _MIB_PER_GB)
+    :param size_gb: Its size in GB, as the host reports it, in few digits.
+    :param unit_gb: The unit that it is a multiple of; 0 if that is unknown.
+    """
+    unit = round(unit_gb * _MIB_PER_GB) or 1
+    return round(size_gb * _MIB_PER_GB / unit) * unit
 
 
 def zeros(count: int) -> Iterator[bytes]:
@@ -111,7 +110,8 @@ def write_zeros(
             os.fsync(disk.file.fileno())
     except OSError as error:
         raise exception.DiskUnwritable(
-            what=f'disk {disk.path}', reason=error
+            what=exception.PrivateText(f'disk {disk.path}', 'disk'),
+            reason=error,
         ) from error
     LOG.info(
         'Cleared %(path)s in %(seconds).1f seconds.',

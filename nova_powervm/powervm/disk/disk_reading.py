@@ -157,20 +157,25 @@ class DiskReader:
             'read again, or nova-compute is restarted',
             lambda: self._mappings.take_back(lpar_uuid),
         ):
-            slot = self._lend(lpar_uuid, servers, element)
+            slot = self._lend(servers, element)
+            if slot is None:
+                raise _unwritable(element) if write else no_server(lpar_uuid)
             with self._management.scanned(
                 slot, element.udid, size_gb, write=write
             ) as found:
                 yield found
 
-    def _lend(
-        self, lpar_uuid: str, servers: Sequence[str], element: Any
-    ) -> int:
-        for server in servers:
-            slot = self._mappings.lend(server, element)
-            if slot is not None:
-                return slot
-        raise no_server(lpar_uuid)
+    def _lend(self, servers: Sequence[str], element: Any) -> int | None:
+        """Lend a disk; return the slot, or None if no server runs."""
+        slots = (self._mappings.lend(server, element) for server in servers)
+        return next((slot for slot in slots if slot is not None), None)
+
+
+def _unwritable(element: Any) -> exception.DiskUnwritable:
+    return exception.DiskUnwritable(
+        what=exception.PrivateText(f'disk {element.name}', 'disk'),
+        reason='no Virtual I/O Server that has it is running',
+    )
 
 
 def _busy(lpar_uuid: str) -> exception.RestBusy:

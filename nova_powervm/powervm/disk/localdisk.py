@@ -13,6 +13,7 @@
 """The disk driver ``localdisk``: disks in a volume group of a VIOS."""
 
 import contextlib
+import dataclasses
 import itertools
 from collections.abc import Callable
 from collections.abc import Collection
@@ -211,11 +212,16 @@ class LocalDisk:
                 self.remove(lpar_uuid)
 
         made = self._make(name, disk, contents.disk_format, clear)
+        # Once: the host may not tell of the management partition, and then do.
+        way = self._way
         with self._discarded(name):
             is_raw = contents.disk_format == image.RAW
-            self._clear(lpar_uuid, made, contents.size if is_raw else 0)
+            if way is clearing.Way.DEVICE:
+                self._clear(lpar_uuid, made, contents.size if is_raw else 0)
+            upload = self._describe_upload(made, contents.size, way)
             with contextlib.closing(source()) as chunks:
-                self._write(made, chunks, contents.size)
+                missing = clearing.zeros(upload.size - contents.size)
+                self._uploads.send(upload, itertools.chain(chunks, missing))
         return stored_disks.Stored(name, made)
 
     @contextlib.contextmanager
@@ -227,37 +233,33 @@ class LocalDisk:
             group_contents.discard(self._groups, name, error)
             raise
 
-    def _write(
-        self, disk: pvm_storage.VDisk, chunks: Iterator[bytes], size: int
-    ) -> None:
-        """Upload bytes to a disk, and zeros to its end where that clears it.
-
-        :param size: The number of bytes.
-        """
-        whole = size
-        if self._way is clearing.Way.UPLOAD:
-            whole = max(size, clearing.size_of(disk))
-            chunks = itertools.chain(chunks, clearing.zeros(whole - size))
-        upload = uploads.Upload(
+    def _describe_upload(
+        self, disk: pvm_storage.VDisk, size: int, way: clearing.Way
+    ) -> uploads.Upload:
+        """Describe the upload of so many bytes, and zeros if that clears."""
+        if way is clearing.Way.UPLOAD:
+            size = max(size, self._size_in_mib(disk) * clearing.MIB)
+        return uploads.Upload(
             vios=self._groups.vios,
             name=storage.base_name(disk.name),
             kind=uploads.DISK,
-            size=whole,
+            size=size,
             disk=disk.udid,
         )
-        self._uploads.send(upload, chunks)
+
+    def _size_in_mib(self, disk: pvm_storage.VDisk) -> int:
+        return clearing.size_in_mib(disk.capacity, self._groups.unit_gb)
 
     def _clear(
         self, lpar_uuid: str, disk: pvm_storage.VDisk, start: int
     ) -> None:
-        """Clear a new disk from a byte on, unless an upload does it.
+        """Clear a new disk from a byte on, by its device.
 
         Nobody has it. It is lent to the management partition meanwhile; what
         a kill leaves there is taken back as after a reading.
         """
-        if self._way is clearing.Way.DEVICE:
-            with self._reader.alone(lpar_uuid) as reading:
-                self._write_zeros(reading, lpar_uuid, disk, start)
+        with self._reader.alone(lpar_uuid) as reading:
+            self._write_zeros(reading, lpar_uuid, disk, start)
 
     def _write_zeros(
         self,
@@ -266,7 +268,7 @@ class LocalDisk:
         disk: pvm_storage.VDisk,
         start: int,
     ) -> None:
-        if start < clearing.size_of(disk):
+        if start < self._size_in_mib(disk) * clearing.MIB:
             servers = [self._groups.vios]
             with self._reader.lent(
                 lpar_uuid, servers, disk, disk.capacity, write=True
@@ -285,10 +287,14 @@ class LocalDisk:
         made = self._make(
             name, disk, image.RAW, lambda: self._remove_disk(lpar_uuid, name)
         )
+        way = self._way
         with self._discarded(name):
-            self._clear(lpar_uuid, made, 0)
-            if self._way is clearing.Way.UPLOAD:
-                self._write(made, iter(()), 0)
+            if way is clearing.Way.DEVICE:
+                self._clear(lpar_uuid, made, 0)
+            elif way is clearing.Way.UPLOAD:
+                upload = self._describe_upload(made, 0, way)
+                blank = dataclasses.replace(upload, is_blank=True)
+                self._uploads.send(blank, clearing.zeros(blank.size))
         return stored_disks.Stored(name, made)
 
     @rest_errors.retried
@@ -321,7 +327,11 @@ class LocalDisk:
     def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
         """Connect all storage of an LPAR anew; see the protocol."""
         with self._reader.alone(lpar_uuid) as reading:
-            self._finish_growth(reading, lpar_uuid)
+            if self._root_connection(lpar_uuid).slots:
+                self._drop_notes(lpar_uuid)
+            else:
+                self._finish_growth(reading, lpar_uuid)
+        self._renew_swap(lpar_uuid)
         found = self._elements(lpar_uuid)
         rescue_order.reconnect(
             self._mappings, found, lpar_uuid, rescued=rescued
@@ -355,8 +365,7 @@ class LocalDisk:
         group = self._groups.read()
         root = group_contents.find_root(group, lpar_uuid)
         if storage.is_smaller(root.capacity, size_gb):
-            if self._way is clearing.Way.UPLOAD:
-                raise clearing.refuse_growth(storage.base_name(root.name))
+            self._check_clearing(lpar_uuid, root)
             storage.check_free(
                 self._groups,
                 group.available_size,
@@ -364,6 +373,16 @@ class LocalDisk:
                 f'enlarging {root.name} from {root.capacity:g} GB to '
                 f'{size_gb:g} GB',
             )
+
+    def _check_clearing(self, lpar_uuid: str, root: pvm_storage.VDisk) -> None:
+        """Refuse a larger root disk whose end could not be cleared."""
+        way = self._way
+        if way is clearing.Way.UPLOAD:
+            raise clearing.refuse_growth(storage.base_name(root.name))
+        if way is clearing.Way.DEVICE:
+            self._media.check()
+            self._media.check_room(lpar_uuid, media.NOTE_BYTES, beside=True)
+            self._find_readable(lpar_uuid, is_off=True)
 
     def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
         """Enlarge the virtual disk of an LPAR's root disk if it is smaller.
@@ -380,9 +399,10 @@ class LocalDisk:
         root = group_contents.find_root(self._groups.read(), lpar_uuid)
         if not storage.is_smaller(root.capacity, size_gb):
             return False
-        if self._way is clearing.Way.UPLOAD:
+        way = self._way
+        if way is clearing.Way.UPLOAD:
             raise clearing.refuse_growth(storage.base_name(root.name))
-        if self._way is clearing.Way.NONE:
+        if way is clearing.Way.NONE:
             self._enlarge_root(lpar_uuid, size_gb)
             return True
         with self._reader.alone(lpar_uuid) as reading:
@@ -392,7 +412,7 @@ class LocalDisk:
             self._find_readable(lpar_uuid, is_off=True)
             with self._returned(reading, lpar_uuid, root):
                 self._media.make_note(
-                    storage.growth_name(lpar_uuid, clearing.size_in_mib(root))
+                    storage.growth_name(lpar_uuid, self._size_in_mib(root))
                 )
                 self._enlarge_root(lpar_uuid, size_gb)
         return True
@@ -413,14 +433,45 @@ class LocalDisk:
         if not notes:
             return
         root = group_contents.find_root(self._groups.read(), lpar_uuid)
-        if self._way is clearing.Way.UPLOAD:
+        way = self._way
+        if way is clearing.Way.UPLOAD:
             raise clearing.refuse_growth(storage.base_name(root.name))
-        if self._way is clearing.Way.DEVICE:
+        if way is clearing.Way.DEVICE:
             start = min(notes.values())
             self._write_zeros(reading, lpar_uuid, root, start * clearing.MIB)
+        self._remove_notes(notes)
+
+    def _drop_notes(self, lpar_uuid: str) -> None:
+        """Forget that a root disk was being enlarged that its LPAR has.
+
+        Somebody else has connected it: what lies behind may be the guest's.
+        """
+        notes = self._media.find_notes(lpar_uuid)
+        if notes:
+            LOG.warning(
+                'The root disk of LPAR %s was connected to it after an '
+                'interrupted growth, but not by nova-compute. Its end is not '
+                'cleared any more.',
+                lpar_uuid,
+            )
+            self._remove_notes(notes)
+
+    def _remove_notes(self, notes: Collection[str]) -> None:
         self._groups.change_all(
             group_contents.removal(lambda name: name in notes)
         )
+
+    def _renew_swap(self, lpar_uuid: str) -> None:
+        """Make a swap disk anew that its LPAR has not got.
+
+        It may not have been cleared, and holds nothing worth keeping.
+        """
+        name = storage.disk_name(lpar_uuid, storage.SWAP)
+        found = group_contents.find(self._groups.read(), name)
+        if found is not None and name not in self.attached(lpar_uuid):
+            self._remove_disk(lpar_uuid, name)
+            disk = storage.Disk(storage.SWAP, found.capacity)
+            self.make_blank(lpar_uuid, disk)
 
     @rest_errors.retried
     def swap_fits(self, lpar_uuid: str, swap: storage.Disk | None) -> bool:
@@ -581,6 +632,7 @@ class LocalDisk:
             'until Nova starts it',
             lambda: self._return_root(reading, lpar_uuid),
         ):
+            self._drop_notes(lpar_uuid)
             self._mappings.detach(lpar_uuid, name)
             yield
 
@@ -611,9 +663,7 @@ class LocalDisk:
         :raises exception.RestBusy: The Virtual I/O Server does not run.
         :raises exception.DiskNotCleared: See :meth:`_finish_growth`.
         """
-        names = [storage.disk_name(lpar_uuid, role) for role in storage.ROOTS]
-        vios = self._groups.vios
-        found = self._mappings.connection(vios, lpar_uuid, *names)
+        found = self._root_connection(lpar_uuid)
         if found.slots:
             return False
         if not found.is_running:
@@ -624,8 +674,12 @@ class LocalDisk:
         self._mappings.take_back(lpar_uuid)
         self._finish_growth(reading, lpar_uuid)
         root = group_contents.find_root(self._groups.read(), lpar_uuid)
-        self._mappings.attach(vios, lpar_uuid, [root])
+        self._mappings.attach(self._groups.vios, lpar_uuid, [root])
         return True
+
+    def _root_connection(self, lpar_uuid: str) -> scsi_mappings.Connection:
+        names = [storage.disk_name(lpar_uuid, role) for role in storage.ROOTS]
+        return self._mappings.connection(self._groups.vios, lpar_uuid, *names)
 
     def attached(
         self, lpar_uuid: str, *, by_all_paths: bool = False

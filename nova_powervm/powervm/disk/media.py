@@ -32,8 +32,8 @@ LOG = logging.getLogger(__name__)
 
 _REPOSITORY_NAME = 'vopt'
 _CHUNK = 64 * 1024
-#: The contents of a medium that nobody reads: one block.
-_NOTE = bytes(2048)
+#: The size of a medium that nobody reads: one block.
+NOTE_BYTES = 2048
 
 
 class MediaRepository:
@@ -143,7 +143,7 @@ class MediaRepository:
 
         :raises exception.RestBusy: Another try may succeed.
         """
-        self._send(name, _NOTE)
+        self._send(name, bytes(NOTE_BYTES))
 
     def find_notes(self, lpar_uuid: str) -> dict[str, int]:
         """Return the media that say from which MiB an LPAR's disk grows."""

@@ -14,6 +14,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import threading
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -46,6 +47,8 @@ class Upload:
     :param sha256: Its SHA-256 in hexadecimal, which the server checks; None if
         it is unknown before the upload.
     :param disk: UDID of the virtual disk to write it to.
+    :param is_blank: Whether it has zeros only, and images need not wait for
+        it.
     """
 
     vios: str
@@ -54,6 +57,7 @@ class Upload:
     size: int
     sha256: str | None = None
     disk: str | None = None
+    is_blank: bool = False
 
 
 class Uploads:
@@ -64,10 +68,10 @@ class Uploads:
 
     def __init__(self, adapter: pvm_adapter.Adapter) -> None:
         self._adapter = adapter
-        # Config drives must not wait for large images.
+        # Config drives must not wait for large images, nor these for zeros.
         self._turns = {
-            kind: threading.BoundedSemaphore(_AT_ONCE)
-            for kind in (DISK, MEDIUM)
+            queue: threading.BoundedSemaphore(_AT_ONCE)
+            for queue in itertools.product((DISK, MEDIUM), (False, True))
         }
         # Files whose descriptions could not be deleted.
         self._remaining: list[vios_file.File] = []
@@ -82,7 +86,7 @@ class Uploads:
         """
         stream = _Stream(upload, chunks)
         with (
-            self._turns[upload.kind],
+            self._turns[upload.kind, upload.is_blank],
             rest_errors.translated(f'uploading {upload.name}'),
             self._announced(upload) as file,
         ):

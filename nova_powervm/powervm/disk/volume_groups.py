@@ -221,6 +221,11 @@ class VolumeGroups(ServerGroups):
         return answer
 
     @property
+    def unit_gb(self) -> float:
+        """The allocation unit of the group's disks, which stays the same."""
+        return unit_gb(self._group or self.read())
+
+    @property
     def _uuid(self) -> str:
         group = self._group or self.read()
         return str(group.uuid)
