@@ -15,6 +15,7 @@
 import os
 import time
 import types
+import urllib.parse
 
 import fixtures
 from nova import exception as nova_exception
@@ -28,6 +29,7 @@ from tests.functional import base
 HOOK = """
 def session_config(session):
     session.dest = '{url}'
+    session.port = {port}
 """
 
 
@@ -297,7 +299,9 @@ class StartTest(base.PowerVMTestCase):
         hook = os.path.join(directory, 'session_config.py')
         emulated = self.useFixture(base.EmulatedHost('local'))
         with open(hook, 'w') as file:
-            file.write(HOOK.format(url=emulated.emulator.url))
+            url = emulated.emulator.url
+            port = urllib.parse.urlsplit(url).port
+            file.write(HOOK.format(url=url, port=port))
         with fixtures.EnvironmentVariable('PYPOWERVM_SESSION_CONFIG', hook):
             self.restart_host(
                 rest_url=None, rest_username=None, rest_password=None
