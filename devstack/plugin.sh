@@ -57,6 +57,10 @@ function configure_powervm_compute {
     if [[ -n "$POWERVM_VOLUME_GROUP" ]]; then
         iniset "$NOVA_CONF" powervm volume_group_name "$POWERVM_VOLUME_GROUP"
     fi
+    if is_service_enabled powervm-emulator; then
+        # New disks of the emulator show zeros. Images can be qcow2 then.
+        iniset "$NOVA_CONF" powervm disk_clear none
+    fi
     # The driver refuses a file that every user can write.
     install -m 0640 "$POWERVM_INVENTORY" "$inventory"
 }
