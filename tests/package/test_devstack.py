@@ -76,6 +76,7 @@ class DevstackTest(unittest.TestCase):
         self.assertEqual('admin', settings.server.username)
         self.assertEqual('devstack secret', settings.server.password)
         self.assertEqual('image_pool', settings.volume_group)
+        self.assertEqual('none', settings.disk_clear)
         (command,) = re.findall('run_process powervm-emulator (.*)', printed)
         self.assertNotIn('devstack secret', command)
         self.assertIn('--port 12080', command)
@@ -113,6 +114,7 @@ class DevstackTest(unittest.TestCase):
             ),
         )
         self.assertEqual('datavg', settings.volume_group)
+        self.assertEqual('zero', settings.disk_clear)
 
     def test_local_session_is_default(self):
         self.stack()
