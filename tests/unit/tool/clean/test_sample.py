@@ -12,8 +12,12 @@
 
 """Parts of the sample program that need neither a host nor a partition."""
 
+import http.client
 import os
 import runpy
+import socket
+import threading
+import time
 import unittest
 from unittest import mock
 
@@ -79,3 +83,60 @@ class CheckTest(SampleTestCase):
                     f'unknown: {wiped} was wiped, and not {LOCATION} {ids}',
                     caught.exception.code,
                 )
+
+
+class ReportsTest(SampleTestCase):
+    """What anybody in the network can send."""
+
+    def setUp(self):
+        super().setUp()
+        self.reports = self.sample['Reports'](('127.0.0.1', 0), b'k' * 64)
+        thread = threading.Thread(target=self.reports.serve_forever)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(self.reports.server_close)
+        self.addCleanup(self.reports.shutdown)
+
+    def connect(self):
+        """Return a connection, on which nothing was sent."""
+        connection = socket.create_connection(
+            self.reports.server_address, timeout=5
+        )
+        self.addCleanup(connection.close)
+        return connection
+
+    def post(self, length):
+        """Send a header, and nothing after it; return the status."""
+        connection = self.connect()
+        connection.sendall(b'POST / HTTP/1.1\r\n' + length + b'\r\n\r\n')
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        return answer.status
+
+    def test_negative_length_reads_nothing(self):
+        """Before, memory was filled with whatever was sent, without end."""
+        for value in (b'-1', b'-4096', b'0'):
+            with self.subTest(value=value):
+                status = self.post(b'Content-Length: ' + value)
+                self.assertEqual(403, status)
+
+    def test_malformed_or_missing_length_is_refused(self):
+        for value in (b'', b'x', b'1.5', b'0x10', b'\xb2', b'9' * 5000):
+            with self.subTest(value=value[:9]):
+                status = self.post(b'Content-Length: ' + value)
+                self.assertEqual(400, status)
+        self.assertEqual(400, self.post(b'Host: cleaner'))
+        self.assertFalse(self.reports.refused)
+
+    def test_connections_over_the_limit_are_closed(self):
+        """Before, each connection took a thread, however many there were."""
+        most = self.sample['MOST_THREADS']
+        before = threading.active_count()
+        waiting = [self.connect() for _ in range(most)]
+        self.assertEqual(b'', self.connect().recv(1))
+        self.assertLessEqual(threading.active_count(), max(before, most))
+        for connection in waiting:
+            connection.close()
+        while threading.active_count() > before:
+            time.sleep(0.01)
+        self.assertEqual(403, self.post(b'Content-Length: 0'))
