@@ -61,9 +61,9 @@ def read_content(path: str) -> bytes | None:
         can't be trusted.
     """
     try:
-        # O_NONBLOCK avoids waiting for the writer of a pipe.
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(path, flags)
+        descriptor = _open(path)
+        if descriptor is None:
+            return None
         try:
             _check_file(path, os.fstat(descriptor))
             _check_way(path)
@@ -71,12 +71,6 @@ def read_content(path: str) -> bytes | None:
                 return stream.read(structure.MAX_BYTES + 1)
         finally:
             os.close(descriptor)
-    except FileNotFoundError:
-        if os.path.islink(path):
-            what = 'the file is a symbolic link to a file that does not exist'
-            hint = 'make the link point to the inventory file'
-            raise _refuse(path, Code.DANGLING_LINK, what, hint) from None
-        return None
     except (OSError, ValueError) as error:
         what = f'the file cannot be read: {error}'
         hint = (
@@ -179,6 +173,19 @@ def _describe_offer(policy: policies.Policy) -> str:
     )
 
 
+def _open(path: str) -> int | None:
+    """Return a file descriptor, or None: only here a file is missing."""
+    try:
+        # O_NONBLOCK avoids waiting for the writer of a pipe.
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        if os.path.islink(path):
+            what = 'the file is a symbolic link to a file that does not exist'
+            hint = 'make the link point to the inventory file'
+            raise _refuse(path, Code.DANGLING_LINK, what, hint) from None
+        return None
+
+
 def _check_file(path: str, status: os.stat_result) -> None:
     """Refuse a file that is not one, or that others can write.
 
@@ -205,7 +212,8 @@ def _check_way(path: str) -> None:
     must not have the file itself, so that nobody else can make one.
     """
     # Not abspath, which takes a link and the '..' after it for nothing.
-    left = os.path.join(os.getcwd(), path).split('/')[::-1]
+    start = '' if path.startswith('/') else os.getcwd()
+    left = os.path.join(start, path).split('/')[::-1]
     place, links = '/', 0
     while left:
         name = left.pop()

@@ -151,6 +151,28 @@ class LoadTest(unittest.TestCase):
             below.chmod(0o777)
             self.refused(Code.WORLD_WRITABLE, f'chmod o-w {below}')
 
+    def test_absolute_path_is_read_without_a_working_directory(self):
+        """Before, the file was missing: a service offered no device."""
+        self.write()
+        gone = self.directory / 'gone'
+        gone.mkdir()
+        with contextlib.chdir('/'):
+            os.chdir(gone)
+            gone.rmdir()
+            self.accepted()
+
+    def test_file_that_vanishes_during_the_checks_is_not_missing(self):
+        """Before, a starting service offered no device, without an error."""
+        self.write()
+
+        def vanish(descriptor):
+            self.path.unlink()
+            return os.stat(descriptor)
+
+        with mock.patch('os.fstat', vanish):
+            words = 'cannot be read', 'No such file', str(self.path)
+            self.refused(Code.UNREADABLE, *words)
+
     @unittest.skipUnless(AS_ROOT, 'only root can give files away')
     def test_foreign_owner_is_refused(self):
         """Before, a user whose file or directory it was chose devices."""
