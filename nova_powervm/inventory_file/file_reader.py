@@ -37,6 +37,8 @@ LOG = logging.getLogger(__name__)
 #: As many as Linux follows.
 _MOST_LINKS = 40
 _EVERYBODY = 'every user'
+#: For a directory that others need as it is, such as /tmp or somebody's home.
+_MOVE = 'move the file into a directory that only root can write'
 
 
 def load(path: str) -> policies.Policy:
@@ -201,7 +203,8 @@ def _check_file(path: str, status: os.stat_result) -> None:
             f'{writer} can write the file (mode {_mode(status)}), and so pass '
             'devices to instances'
         )
-        raise _refuse(path, *_repair(writer, path, what))
+        code, hint = _repair(writer, path, status)
+        raise _refuse(path, code, what, hint)
 
 
 def _check_way(path: str) -> None:
@@ -242,7 +245,8 @@ def _check_directory(
         f'{writer} can write the directory {directory} (mode '
         f'{_mode(status)}), and so could replace the file'
     )
-    raise _refuse(path, *_repair(writer, directory, what))
+    code, hint = _repair(writer, directory, status)
+    raise _refuse(path, code, what, hint)
 
 
 def _check_owner(path: str, entry: str, status: os.stat_result) -> None:
@@ -252,7 +256,13 @@ def _check_owner(path: str, entry: str, status: os.stat_result) -> None:
             f'{entry} belongs to the user {status.st_uid}, who is neither '
             'root nor the user that reads the file'
         )
-        raise _refuse(path, Code.FOREIGN_OWNER, what, f'chown root {entry}')
+        hint = f'chown root {entry}'
+        if stat.S_ISDIR(status.st_mode):
+            hint = _MOVE
+        elif stat.S_ISLNK(status.st_mode):
+            # Without -h it would be what the link leads to.
+            hint = f'chown -h root {entry}'
+        raise _refuse(path, Code.FOREIGN_OWNER, what, hint)
 
 
 def _trusted_users() -> Collection[int]:
@@ -281,10 +291,16 @@ def _writer(status: os.stat_result) -> str:
     return ''
 
 
-def _repair(writer: str, entry: str, what: str) -> tuple[Code, str, str]:
+def _repair(
+    writer: str, entry: str, status: os.stat_result
+) -> tuple[Code, str]:
+    """Return the code, and what to do about who can write the entry."""
+    is_shared = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
     if writer == _EVERYBODY:
-        return Code.WORLD_WRITABLE, what, f'chmod o-w {entry}'
-    return Code.GROUP_WRITABLE, what, f'chmod g-w {entry}'
+        code, who = Code.WORLD_WRITABLE, 'o'
+    else:
+        code, who = Code.GROUP_WRITABLE, 'g'
+    return code, _MOVE if is_shared else f'chmod {who}-w {entry}'
 
 
 def _mode(status: os.stat_result) -> str:

@@ -22,11 +22,13 @@ from unittest import mock
 from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
+from nova_powervm.inventory_file import file_reader
 from nova_powervm.inventory_file.problems import Code
 
 GOOD = 'p: {identification: {class: ABCD}}\n'
 MEBIBYTE = 1024 * 1024
 AS_ROOT = os.geteuid() == 0
+MOVE = 'move the file into a directory that only root can write'
 
 
 class LoadTest(unittest.TestCase):
@@ -64,6 +66,7 @@ class LoadTest(unittest.TestCase):
         self.assertEqual(code, problem.code)
         for word in words:
             self.assertIn(word, str(problem))
+        return problem
 
     def test_file_is_read_and_named_as_source(self):
         self.write()
@@ -119,9 +122,23 @@ class LoadTest(unittest.TestCase):
         words = 'could replace', f'chmod o-w {self.directory}'
         for path in (self.path, link):
             self.refused(Code.WORLD_WRITABLE, *words, path=path)
-        # There is a file now, but others could have made it.
-        self.directory.chmod(0o1777)
-        self.refused(Code.WORLD_WRITABLE, *words)
+
+    def test_file_in_shared_directory_is_to_be_moved(self):
+        """There is a file now, but others could have made it.
+
+        Before, the hint for a file in /tmp was to take /tmp from all others.
+        """
+        self.write()
+        for mode, code in (
+            (0o1777, Code.WORLD_WRITABLE),
+            (0o1770, Code.GROUP_WRITABLE),
+        ):
+            self.directory.chmod(mode)
+            with mock.patch.object(
+                file_reader, '_trusted_groups', return_value={12345}
+            ):
+                problem = self.refused(code, 'could replace')
+            self.assertEqual(MOVE, problem.hint)
 
     def test_directory_above_may_be_sticky_but_not_writable_by_others(self):
         """Before, whoever could exchange a directory above chose the file."""
@@ -182,15 +199,17 @@ class LoadTest(unittest.TestCase):
         self.write()
         link = self.directory / 'link'
         link.symlink_to(self.path)
-        for place, path in (
-            (self.path, self.path),
-            (below, self.path),
-            (self.directory, self.path),
-            (link, link),
+        for place, path, hint in (
+            (self.path, self.path, f'chown root {self.path}'),
+            # It may be somebody's home.
+            (below, self.path, MOVE),
+            (self.directory, self.path, MOVE),
+            (link, link, f'chown -h root {link}'),
         ):
             os.chown(place, 12345, -1, follow_symlinks=False)
-            words = f'{place} belongs to the user 12345', f'chown root {place}'
-            self.refused(Code.FOREIGN_OWNER, *words, path=path)
+            words = f'{place} belongs to the user 12345'
+            problem = self.refused(Code.FOREIGN_OWNER, words, path=path)
+            self.assertEqual(hint, problem.hint)
             os.chown(place, 0, -1, follow_symlinks=False)
         self.accepted()
 
