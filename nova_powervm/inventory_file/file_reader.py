@@ -13,7 +13,8 @@
 """Reads the inventory file from disk, and again when it has changed.
 
 Whoever can write the file decides which devices tenants get. A file that
-others than root and the user of this process can change is therefore refused.
+others than root, the user nova and that of this process can change is
+therefore refused.
 """
 
 import contextlib
@@ -21,7 +22,6 @@ import errno
 import os
 import pwd
 import stat
-from collections.abc import Collection
 from collections.abc import Iterator
 
 from oslo_log import log as logging
@@ -210,7 +210,7 @@ def _check_file(path: str, status: os.stat_result) -> None:
 def _check_way(path: str) -> None:
     """Refuse a way to the file on which others can exchange something.
 
-    Each directory and link belongs to root or the user of this process. A
+    Each directory and link belongs to a user that can be trusted. A
     directory in which others can write needs the sticky bit, as in /tmp, and
     must not have the file itself, so that nobody else can make one.
     """
@@ -251,10 +251,10 @@ def _check_directory(
 
 def _check_owner(path: str, entry: str, status: os.stat_result) -> None:
     """Refuse an owner who could write it whatever the mode says."""
-    if status.st_uid not in _trusted_users():
+    if not _trusts_user(status.st_uid):
         what = (
             f'{entry} belongs to the user {status.st_uid}, who is neither '
-            'root nor the user that reads the file'
+            'root nor nova, nor the user that reads the file'
         )
         hint = f'chown root {entry}'
         if stat.S_ISDIR(status.st_mode):
@@ -265,28 +265,33 @@ def _check_owner(path: str, entry: str, status: os.stat_result) -> None:
         raise _refuse(path, Code.FOREIGN_OWNER, what, hint)
 
 
-def _trusted_users() -> Collection[int]:
-    """Return root, the user of this process, and for root that of Nova."""
-    return {0, os.geteuid(), *(known.pw_uid for known in _nova())}
+def _trusts_user(number: int) -> bool:
+    """Return whether a user is root, that of this process, or Nova's."""
+    return number in {0, os.geteuid()} or any(
+        number == known.pw_uid for known in _nova()
+    )
 
 
-def _trusted_groups() -> Collection[int]:
-    return {0, os.getegid(), *(known.pw_gid for known in _nova())}
+def _trusts_group(number: int) -> bool:
+    return number in {0, os.getegid()} or any(
+        number == known.pw_gid for known in _nova()
+    )
 
 
 def _nova() -> Iterator[pwd.struct_passwd]:
-    """Yield the user that nova-compute has, if root asks in its place."""
+    """Yield the user that nova-compute has, whoever asks in its place.
+
+    Its file is the same, whether nova-compute or an operator reads it.
+    """
     with contextlib.suppress(KeyError):
-        if os.geteuid() == 0:
-            yield pwd.getpwnam('nova')
+        yield pwd.getpwnam('nova')
 
 
 def _writer(status: os.stat_result) -> str:
     """Return who beside the owner can write, in words; empty for nobody."""
     if status.st_mode & stat.S_IWOTH:
         return _EVERYBODY
-    foreign = status.st_gid not in _trusted_groups()
-    if status.st_mode & stat.S_IWGRP and foreign:
+    if status.st_mode & stat.S_IWGRP and not _trusts_group(status.st_gid):
         return f'the group {status.st_gid}'
     return ''
 

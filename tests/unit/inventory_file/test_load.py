@@ -135,7 +135,7 @@ class LoadTest(unittest.TestCase):
         ):
             self.directory.chmod(mode)
             with mock.patch.object(
-                file_reader, '_trusted_groups', return_value={12345}
+                file_reader, '_trusts_group', return_value=False
             ):
                 problem = self.refused(code, 'could replace')
             self.assertEqual(MOVE, problem.hint)
@@ -228,16 +228,23 @@ class LoadTest(unittest.TestCase):
         self.refused(Code.GROUP_WRITABLE, f'chmod g-w {self.directory}')
 
     @unittest.skipUnless(AS_ROOT, 'only root can be another user')
-    def test_user_of_nova_is_trusted_by_root_only(self):
-        self.write(mode=0o644)
+    def test_user_and_group_of_nova_are_trusted_by_every_reader(self):
+        """Before, only root could validate a file of nova's."""
+        self.write(mode=0o664)
         self.directory.chmod(0o755)
-        os.chown(self.path, 12345, -1)
-        nova = mock.Mock(pw_uid=12345, pw_gid=12345)
-        with mock.patch('pwd.getpwnam', return_value=nova):
-            self.accepted()
-            os.seteuid(54321)
+        os.chown(self.path, 12345, 12346)
+        nova = mock.Mock(pw_uid=12345, pw_gid=12346)
+        for reader in (0, 54321):
+            os.seteuid(reader)
             self.addCleanup(os.seteuid, 0)
-            self.refused(Code.FOREIGN_OWNER, 'belongs to the user 12345')
+            with mock.patch('pwd.getpwnam', return_value=nova):
+                self.accepted()
+            words = 'belongs to the user 12345'
+            # The user of that name is another one, or there is none.
+            nova_is_root = mock.Mock(pw_uid=0, pw_gid=0)
+            for answer in ([nova_is_root], KeyError):
+                with mock.patch('pwd.getpwnam', side_effect=answer):
+                    self.refused(Code.FOREIGN_OWNER, words)
 
     def test_unreadable_file_is_refused(self):
         self.write(mode=0o000)
