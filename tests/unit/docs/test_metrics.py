@@ -45,6 +45,23 @@ class MetricsPageTest(unittest.TestCase):
             with self.subTest(word=word):
                 self.assertIn(f'``{word}``', self.text)
 
+    def test_page_says_whom_the_files_name(self):
+        """Before, a page denied that every user of a host sees projects."""
+        # The recorded host has burned devices of nobody.
+        burned = metrics.make_burned_family('burned', 'host1', {'p': 1})
+        known = [*queries.recorded(), *burned.samples]
+        labels = {key for each in known for key in each.labels}
+        _, _, paragraph = self.text.partition('Every user of the machine')
+        paragraph = pages.words(paragraph.partition('\n\n')[0])
+        for who, telling in (
+            ('server', {'server', 'instance', 'uuid'}),
+            ('tenant', {'tenant', 'project', 'project_id'}),
+        ):
+            with self.subTest(who=who):
+                names_them = bool(labels & telling)
+                self.assertEqual(not names_them, f'no {who}' in paragraph)
+        self.assertEqual('project' in labels, 'by project' in paragraph)
+
 
 class QueriesTest(unittest.TestCase):
     """The queries ask for what there is; tests.promtool runs them."""
