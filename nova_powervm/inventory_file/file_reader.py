@@ -212,7 +212,8 @@ def _check_way(path: str) -> None:
 
     Each directory and link belongs to a user that can be trusted. A
     directory in which others can write needs the sticky bit, as in /tmp, and
-    must not have the file itself, so that nobody else can make one.
+    must not have the file itself, so that nobody else can make one; or it is
+    on a file system that is mounted read-only.
     """
     # Not abspath, which takes a link and the '..' after it for nothing.
     start = '' if path.startswith('/') else os.getcwd()
@@ -240,6 +241,9 @@ def _check_directory(
 ) -> None:
     writer = _writer(status)
     if not writer or (sticky_helps and status.st_mode & stat.S_ISVTX):
+        return
+    # Volumes of Kubernetes have mode 0777.
+    if os.statvfs(directory).f_flag & os.ST_RDONLY:
         return
     what = (
         f'{writer} can write the directory {directory} (mode '

@@ -15,6 +15,8 @@
 import contextlib
 import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -24,11 +26,39 @@ from nova_powervm import inventory_file
 from nova_powervm.devices import policy
 from nova_powervm.inventory_file import file_reader
 from nova_powervm.inventory_file.problems import Code
+from tests.unit.docs import pages
 
 GOOD = 'p: {identification: {class: ABCD}}\n'
 MEBIBYTE = 1024 * 1024
 AS_ROOT = os.geteuid() == 0
 MOVE = 'move the file into a directory that only root can write'
+
+#: Mounts a volume like those of Kubernetes, and loads a file from it.
+CONFIG_MAP = """
+set -eu
+mount -t tmpfs -o mode=0777 none "$1"
+cd "$1"
+mkdir -m 0777 ..2026_11_27
+echo "$2" > ..2026_11_27/inventory.yaml
+chmod 0644 ..2026_11_27/inventory.yaml
+ln -s ..2026_11_27 ..data
+ln -s ..data/inventory.yaml inventory.yaml
+mount -o "remount,$3" "$1"
+"$4" -c 'import sys
+from nova_powervm import exception
+from nova_powervm import inventory_file
+try:
+    print(len(inventory_file.load(sys.argv[1]).paragraphs))
+except exception.PolicyInvalid as error:
+    print(error)' "$1/inventory.yaml"
+"""
+
+
+def can_mount():
+    """Return whether a test may have mounts of its own."""
+    return not subprocess.run(
+        ['/bin/sh', '-c', 'unshare -m true'], capture_output=True, check=False
+    ).returncode
 
 
 class LoadTest(unittest.TestCase):
@@ -150,6 +180,27 @@ class LoadTest(unittest.TestCase):
         self.refused(Code.WORLD_WRITABLE, f'chmod o-w {self.directory}')
         self.directory.chmod(0o1777)
         self.accepted()
+
+    @unittest.skipUnless(AS_ROOT and can_mount(), 'only root can mount')
+    def test_directory_on_read_only_file_system_is_accepted(self):
+        """Before, the volume of a Kubernetes ConfigMap was refused."""
+        for option, words in (
+            ('ro', '1\n'),
+            ('rw', f'every user can write the directory {self.directory}'),
+        ):
+            loaded = subprocess.run(
+                [
+                    *('/bin/sh', '-c', 'exec unshare -m sh -c "$@"', 'sh'),
+                    *(CONFIG_MAP, 'sh'),
+                    *(self.directory, GOOD, option, sys.executable),
+                ],
+                env={**os.environ, 'PYTHONPATH': str(pages.ROOT)},
+                capture_output=True,
+                check=True,
+                text=True,
+            )
+            with self.subTest(option=option):
+                self.assertIn(words, loaded.stdout)
 
     def test_relative_path_and_links_on_the_way_are_followed(self):
         below = self.directory / 'below'
