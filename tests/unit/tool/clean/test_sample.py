@@ -60,7 +60,7 @@ class CheckTest(SampleTestCase):
     def test_location_that_nobody_knows_is_empty(self):
         self.check(f' {IDS}', '', '10DE:1DB6::')
 
-    def test_other_device_is_refused(self):
+    def test_device_other_than_the_reported_one_is_refused(self):
         other_place = 'U78D2.001.EMU0001-P1-C4'
         for ids, wiped in (
             ('10DE:1DB6::', f'{LOCATION} 10DF:1DB6:10DE:124A'),
