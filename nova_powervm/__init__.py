@@ -15,4 +15,4 @@
 from nova_powervm import printable
 
 # pypowervm logs what the host answers.
-printable.guard_loggers(('nova_powervm', 'pypowervm'))
+printable.guard_records(('nova_powervm', 'pypowervm'))

@@ -23,6 +23,12 @@ from collections.abc import Iterable
 from typing import Any
 from typing import TextIO
 
+#: The attribute of the factory of log records that is made here.
+_MARK = 'makes_printable_records'
+#: Characters of a message that are escaped: the whole of a hostile answer may
+#: have millions, and take seconds. At DEBUG there is no limit.
+_LONGEST = 1 << 20
+
 
 def printable(text: str) -> str:
     r"""Write characters that are not printable as Python does, as in ``\n``.
@@ -57,30 +63,43 @@ class PrintableStream:
         return len(text)
 
 
-class _OneLine(logging.Handler):
-    """Makes the message of each record one printable line.
+def guard_records(names: Iterable[str]) -> None:
+    """Let loggers, and all below them, log nothing but printable lines.
 
-    It is a handler because those of a logger get the records of all loggers
-    below it, which its filters do not, and get them before those of the root
-    logger write them.
+    This is done where records are made: a logging file takes the handlers of
+    all loggers away, a handler that writes nothing keeps Python from writing
+    what nobody has configured, and a filter does not get the records of the
+    loggers below its own. To do it again changes nothing.
+
+    :param names: The names of the loggers.
     """
+    make = logging.getLogRecordFactory()
+    if hasattr(make, _MARK):
+        return
+    prefixes = tuple(f'{name}.' for name in names)
 
-    def createLock(self) -> None:
-        """Create no lock: nothing is shared."""
-        self.lock = None
+    def make_printable(
+        name: str, *args: Any, **kwargs: Any
+    ) -> logging.LogRecord:
+        record = make(name, *args, **kwargs)
+        if f'{name}.'.startswith(prefixes):
+            _escape(record)
+        return record
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Change a record whose message is not printable."""
-        try:
-            text = record.getMessage()
-        except Exception:
-            # Whoever writes the record complains.
-            return
-        if not text.isprintable():
-            record.msg, record.args = printable(text), None
+    setattr(make_printable, _MARK, True)
+    logging.setLogRecordFactory(make_printable)
 
 
-def guard_loggers(names: Iterable[str]) -> None:
-    """Let loggers, and all below them, log nothing but printable lines."""
-    for name in names:
-        logging.getLogger(name).addHandler(_OneLine())
+def _escape(record: logging.LogRecord) -> None:
+    """Change a record whose message is not printable."""
+    try:
+        text = record.getMessage()
+    except Exception:
+        # The handler that writes the record complains.
+        return
+    if text.isprintable():
+        return
+    rest = len(text) - _LONGEST
+    if rest > 0 and record.levelno >= logging.INFO:
+        text = f'{text[:_LONGEST]} ... ({rest} more characters)'
+    record.msg, record.args = printable(text), ()
