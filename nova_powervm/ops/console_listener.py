@@ -122,14 +122,18 @@ class Seldom:
     def __init__(self) -> None:
         self._seen: dict[object, tuple[float, int]] = {}
 
-    def count(self, cause: object) -> int:
-        """Count what has happened, in a coroutine or callback of the loop.
+    def count(
+        self, cause: object, loop: asyncio.AbstractEventLoop | None = None
+    ) -> int:
+        """Count what has happened.
 
         :param cause: One of a few.
+        :param loop: The loop whose clock counts; by default the one that runs
+            in this thread, which is that of the caller's coroutine.
         :returns: How often it has happened since it was last to be logged;
             0 if it is not to be logged now.
         """
-        now = asyncio.get_running_loop().time()
+        now = (loop or asyncio.get_running_loop()).time()
         logged, more = self._seen.get(cause, (-math.inf, 0))
         is_due = now - logged >= _LOG_SECONDS
         self._seen[cause] = (now, 0) if is_due else (logged, more + 1)

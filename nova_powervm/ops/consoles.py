@@ -191,8 +191,12 @@ class Consoles:
     def _note_error(
         self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]
     ) -> None:
-        """Log an error that nobody handles, but not again and again."""
-        if self._seldom.count(context['message']):
+        """Log an error that nobody handles, but not again and again.
+
+        Any thread may call this: that of a task is not the one whose garbage
+        collector finds that it was forgotten.
+        """
+        if self._seldom.count(context['message'], loop):
             loop.default_exception_handler(context)
 
     async def _listen(self, lpar_uuid: str) -> None:

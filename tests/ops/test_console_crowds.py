@@ -303,6 +303,16 @@ class RoomTest(RoomTestCase):
                 self.assertEqual(503, viewer.answer())
         self.assertEqual(1, len(logged.output), logged.output)
 
+    def test_error_that_another_thread_finds_is_logged_once_a_minute(self):
+        """Each was an error in the handler of errors, logged without end."""
+        logging.logging.disable(logging.logging.NOTSET)
+        self.admit('one')
+        with self.assertLogs('asyncio', 'ERROR') as logged:
+            for seconds in (0, 0, 61):
+                self.loop.skipped += seconds
+                self.loop.call_exception_handler({'message': 'It is lost'})
+        self.assertEqual(['ERROR:asyncio:It is lost'] * 2, logged.output)
+
 
 class Counted(console_process.Terminals):
     """Terminals that take a while to open.
