@@ -104,11 +104,16 @@ _JOBS = '/rest/api/uom/jobs/'
 
 def _shorten(record: standard_logging.LogRecord) -> bool:
     """Cut a line of pypowervm's, which may have the whole of an answer."""
-    if record.levelno >= standard_logging.INFO:
+    if record.levelno < standard_logging.INFO:
+        return True
+    try:
         whole = record.getMessage()
-        text = http_limits.shortened(whole)
-        if text != whole:
-            record.msg, record.args, record.exc_info = text, (), None
+    except Exception:
+        # The handler that writes the record complains.
+        return True
+    text = http_limits.shortened(whole)
+    if text != whole:
+        record.msg, record.args, record.exc_info = text, (), None
     return True
 
 

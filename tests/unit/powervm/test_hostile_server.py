@@ -13,6 +13,7 @@
 """Answers of a REST server that is not one, or is in somebody's hands."""
 
 import contextlib
+import io
 import itertools
 import logging
 import os
@@ -353,6 +354,19 @@ class LogTest(HostileTestCase):
 
         self.assertIn('HTTP 500: HSCL0001 x', str(caught.exception))
         self.assertLess(len(str(caught.exception)), 4000)
+
+
+class BrokenLineTest(unittest.TestCase):
+    def test_line_that_cannot_be_formatted_raises_nothing(self):
+        """The log call of pypowervm raised, and so did the request."""
+        handler = logging.StreamHandler(io.StringIO())
+        logging.getLogger().addHandler(handler)
+        self.addCleanup(logging.getLogger().removeHandler, handler)
+
+        with contextlib.redirect_stderr(io.StringIO()) as errors:
+            logging.getLogger('pypowervm.adapter').warning('%d', 'two')
+
+        self.assertIn('--- Logging error ---', errors.getvalue())
 
 
 class TokenTest(HostileTestCase):
