@@ -157,7 +157,10 @@ class _Transport(requests.adapters.HTTPAdapter):
         pool: Any = super().get_connection_with_tls_context(*args, **kwargs)
         attributes = {
             'limit': self._limit,
-            'response_class': functools.partial(_Answer, self._limit),
+            # Python 3.14 makes a method of a bare partial.
+            'response_class': staticmethod(
+                functools.partial(_Answer, self._limit)
+            ),
         }
         pool.ConnectionCls = type(
             'LimitedConnection', (_Sending, pool.ConnectionCls), attributes

@@ -13,12 +13,14 @@
 """Answers of a REST server that is not one, or is in somebody's hands."""
 
 import contextlib
+import functools
 import io
 import itertools
 import logging
 import os
 import pathlib
 import time
+import types
 import unittest
 import unittest.mock
 
@@ -252,7 +254,26 @@ class LongAnswerTest(HostileTestCase):
         self.assertEqual(before + 1, len(self.hostile.heads))
 
 
+class MethodPartial(functools.partial):
+    """A partial as in Python 3.14, which as an attribute is a method."""
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
+
+
 class BrokenAnswerTest(HostileTestCase):
+    def test_answer_is_read_where_partials_are_methods(self):
+        self.enterContext(
+            unittest.mock.patch.object(
+                http_limits,
+                'functools',
+                types.SimpleNamespace(partial=MethodPartial),
+            )
+        )
+
+        with self.assertRaisesRegex(exception.RestError, 'error 500'):
+            self.read()
+
     def test_answer_that_ends_early_is_no_answer(self):
         self.hostile.answer = hostile.send(
             b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc'
