@@ -334,8 +334,8 @@ other means.
         'fixed_mac_addresses',
         default=False,
         help="""
-Whether the operating system of a guest can give its network adapters other MAC
-addresses than those of their ports.
+Whether network adapters keep the MAC addresses of their ports, so that the
+operating system of a guest cannot give them other ones.
 
 If true, new adapters are created with AllowedOperatingSystemMACAddresses set
 to NONE, so that a guest cannot take the address of another one on its VLAN.
