@@ -27,16 +27,15 @@ import contextlib
 import os
 import pwd
 import re
+import socket
 import stat
 from collections.abc import Iterator
 
 from pypowervm import exceptions as pvm
 
 from nova_powervm.powervm import http_limits
+from nova_powervm.powervm import port_owners
 
-#: The listening sockets come first in these files of the kernel.
-_TABLES = ('/proc/net/tcp', '/proc/net/tcp6')
-_LISTENING = '0A'
 #: The first uid of people; those below are of the system's services. The REST
 #: server is one of these.
 _FIRST_PERSON = 1000
@@ -50,40 +49,44 @@ class TokenFileRefused(pvm.AuthFileAccessError):
     msg_fmt = 'The session file %(access_file)s is not used: %(error)s.'
 
 
-def find_owner(port: int) -> int:
-    """Return the uid of whoever listens on a TCP port of this machine.
+def find_owner(host: str, port: int) -> int:
+    """Return the uid of whoever gets the connections of a local session.
 
-    :raises pypowervm.exceptions.ConnectionError: Nobody does, or a person, or
-        several users.
+    Who listens on the same port of other addresses does not matter.
+
+    :param host: The name or address that the session connects with.
+    :param port: Its TCP port.
+    :raises pypowervm.exceptions.ConnectionError: Nobody listens, or a person,
+        or several users; or there is no way to know.
     """
-    uids = {uid for table in _TABLES for uid in _listeners(table, port)}
+    try:
+        uids = port_owners.find(_resolve(host, port), port)
+    except OSError as error:
+        what = f'{error.filename}: ' if error.filename else ''
+        raise pvm.ConnectionError(
+            f'it is not known who listens on port {port} of {host}, so '
+            f'nothing was sent to it ({what}{error.strerror})'
+        ) from error
     if not uids:
-        raise pvm.ConnectionError(f'nobody listens on port {port}')
+        raise pvm.ConnectionError(f'nobody listens on port {port} of {host}')
     users = ' and '.join(sorted(map(_name, uids)))
     if len(uids) > 1 or not all(map(_is_trusted, uids)):
         raise pvm.ConnectionError(
-            f'port {port} belongs to {users} and not to pvm-rest, so nothing '
-            f'was sent to it. Find the process with `ss -ltnp sport = {port}`,'
-            ' stop it, and start pvm-rest'
+            f'port {port} of {host} belongs to {users} and not to pvm-rest, '
+            'so nothing was sent to it. Find the process with '
+            f'`ss -ltnp sport = {port}`, stop it, and start pvm-rest'
         )
     return uids.pop()
 
 
+def _resolve(host: str, port: int) -> set[str]:
+    """Return the addresses of the host, as the connection finds them."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return {str(address[0]) for *_, address in found}
+
+
 def _is_trusted(uid: int) -> bool:
     return uid < _FIRST_PERSON or uid == os.geteuid()
-
-
-def _listeners(table: str, port: int) -> set[int]:
-    found = set()
-    with contextlib.suppress(FileNotFoundError), open(table) as rows:
-        next(rows)
-        for row in rows:
-            _, address, _, state, _, _, _, uid, *_ = row.split()
-            if state != _LISTENING:
-                break
-            if int(address.rpartition(':')[2], 16) == port:
-                found.add(int(uid))
-    return found
 
 
 def _name(uid: int) -> str:

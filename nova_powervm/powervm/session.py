@@ -169,7 +169,7 @@ class Session(pvm_adapter.Session):
             port belongs to somebody else.
         """
         if self.use_file_auth:
-            local_server.find_owner(self.port)
+            local_server.find_owner(self.host, self.port)
         kwargs['verify'] = self._verify
         kwargs['timeout'] = self._limits(method, path, kwargs)
         if kwargs.get('filehandle') is not None or _is_poll(method, path):
@@ -196,7 +196,7 @@ class Session(pvm_adapter.Session):
         """Read the token of a local session, as :mod:`.local_server` does."""
         path = root.findtext(f'{{{const.WEB_NS}}}X-API-SessionFile')
         return local_server.read_token(
-            path or '', local_server.find_owner(self.port)
+            path or '', local_server.find_owner(self.host, self.port)
         )
 
     def _limits(

@@ -13,6 +13,7 @@
 """Who listens on a port, and which file may have the token of a session."""
 
 import contextlib
+import errno
 import os
 import pathlib
 import socket
@@ -24,6 +25,8 @@ import fixtures
 from pypowervm import exceptions as pvm
 
 from nova_powervm.powervm import local_server
+from nova_powervm.powervm import port_owners
+from tests.unit.powervm import hostile
 
 PORT = 0x2F30
 HEAD = '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when\n'
@@ -33,6 +36,7 @@ ROW = (
 #: The addresses of this machine as the kernel writes them.
 IPV4 = '0100007F'
 IPV6 = '0' * 24 + '01000000'
+MAPPED = '0' * 16 + 'FFFF0000' + IPV4
 LISTENING = '0A'
 ESTABLISHED = '01'
 PERSON = 1001
@@ -43,22 +47,30 @@ def row(uid, address=IPV4, port=PORT, state=LISTENING):
     return ROW.format(address, port, '00000000:0000', state, uid)
 
 
-class OwnerTest(unittest.TestCase):
+def refused_netlink():
+    """Let the kernel refuse the question: there is no such protocol."""
+    return unittest.mock.patch.object(port_owners, '_SOCK_DIAG', 31)
+
+
+class TableTest(unittest.TestCase):
+    """What the tables of the kernel say, which cannot be asked."""
+
     def setUp(self):
         super().setUp()
         directory = pathlib.Path(self.enterContext(fixtures.TempDir()).path)
         self.tables = [directory / 'tcp', directory / 'tcp6']
         self.enterContext(
-            unittest.mock.patch.object(local_server, '_TABLES', self.tables)
+            unittest.mock.patch.object(port_owners, '_TABLES', self.tables)
         )
+        self.enterContext(refused_netlink())
 
-    def find(self, *rows):
+    def find(self, *rows, host='127.0.0.1'):
         self.tables[0].write_text(HEAD + ''.join(rows))
-        return local_server.find_owner(PORT)
+        return local_server.find_owner(host, PORT)
 
-    def assert_refused(self, words, *rows):
+    def assert_refused(self, words, *rows, **how):
         with self.assertRaises(pvm.ConnectionError) as caught:
-            self.find(*rows)
+            self.find(*rows, **how)
         self.assertIn(words, str(caught.exception))
 
     def test_root_and_services_are_trusted(self):
@@ -72,37 +84,139 @@ class OwnerTest(unittest.TestCase):
     def test_person_is_refused(self):
         self.assert_refused(f'belongs to uid {PERSON}', row(PERSON))
 
-    def test_person_beside_root_is_refused(self):
-        self.tables[1].write_text(HEAD + row(PERSON, IPV6))
+    def test_person_with_wildcard_beside_root_is_refused(self):
+        self.tables[1].write_text(HEAD + row(PERSON, '0' * 32))
+        self.assert_refused(f'uid {PERSON} and user root', row(0))
+
+    def test_person_with_mapped_address_beside_root_is_refused(self):
+        self.tables[1].write_text(HEAD + row(PERSON, MAPPED))
         self.assert_refused(f'uid {PERSON} and user root', row(0))
 
     def test_port_of_two_users_is_refused(self):
-        self.tables[1].write_text(HEAD + row(SERVICE, IPV6))
-        self.assert_refused('user root', row(0))
+        self.assert_refused('user root', row(0), row(SERVICE, '00000000'))
+
+    def test_person_with_another_address_does_not_matter(self):
+        self.tables[1].write_text(HEAD + row(PERSON, IPV6))
+        self.assertEqual(0, self.find(row(PERSON, '0200007F'), row(0)))
+
+    def test_person_with_address_of_host_is_refused(self):
+        self.tables[1].write_text(HEAD + row(PERSON, IPV6))
+        self.assert_refused(f'uid {PERSON}', row(0), host='::1')
 
     def test_connection_to_port_is_no_listener(self):
         self.assert_refused('nobody', row(0, state=ESTABLISHED))
 
-    def test_listening_socket_of_either_family_is_found(self):
-        self.enterContext(
-            unittest.mock.patch.object(
-                local_server, '_TABLES', ('/proc/net/tcp', '/proc/net/tcp6')
+    def test_without_tables_it_is_not_known_who_listens(self):
+        with self.assertRaises(pvm.ConnectionError) as caught:
+            local_server.find_owner('127.0.0.1', PORT)
+        words = str(caught.exception)
+        self.assertIn('it is not known who listens', words)
+        self.assertIn(f'{self.tables[0]}: No such file', words)
+
+    def test_table_that_may_not_be_read_is_error_in_words(self):
+        refusal = PermissionError(errno.EACCES, 'Permission denied', 'tcp')
+        with unittest.mock.patch('builtins.open', side_effect=[refusal]):
+            self.tables[0].touch()
+            self.assertRaisesRegex(
+                pvm.ConnectionError,
+                'not known who listens .*tcp: Permission denied',
+                local_server.find_owner,
+                '127.0.0.1',
+                PORT,
             )
-        )
-        for family, address in (
-            (socket.AF_INET, '127.0.0.1'),
-            (socket.AF_INET6, '::1'),
+
+
+class KernelTest(unittest.TestCase):
+    """What the kernel says of real sockets."""
+
+    def listen(self, address, port=0, uid=None, interface=b''):
+        """Listen, and return the port."""
+        family = socket.AF_INET6 if ':' in address else socket.AF_INET
+        made = hostile.as_user(uid) if uid else contextlib.nullcontext()
+        with made:
+            listening = self.enterContext(socket.socket(family))
+        if interface:
+            listening.setsockopt(
+                socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface
+            )
+        try:
+            listening.bind((address, port))
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
+            self.skipTest(f'this machine has no {address}')
+        listening.listen()
+        return listening.getsockname()[1]
+
+    def assert_owned(self, host, port):
+        """Assert that it is ours, by the kernel's answer and its tables."""
+        uid = os.geteuid()
+        with unittest.mock.patch.object(port_owners, '_TABLES', ()):
+            self.assertEqual(uid, local_server.find_owner(host, port))
+        with refused_netlink():
+            self.assertEqual(uid, local_server.find_owner(host, port))
+
+    def test_listener_of_either_family_is_found(self):
+        for address, host in (
+            ('127.0.0.1', 'localhost'),
+            ('127.0.0.1', '127.0.0.1'),
+            ('0.0.0.0', '127.0.0.1'),  # noqa: S104 - for a moment
+            ('::1', '::1'),
+            ('::', '::1'),
+            ('::', '127.0.0.1'),
+            ('::ffff:127.0.0.1', '127.0.0.1'),
         ):
-            if family == socket.AF_INET6 and not socket.has_ipv6:
-                continue
-            with (
-                self.subTest(address),
-                contextlib.closing(
-                    socket.create_server((address, 0), family=family)
-                ) as listening,
-            ):
-                port = listening.getsockname()[1]
-                self.assertEqual(os.geteuid(), local_server.find_owner(port))
+            with self.subTest(address, host=host):
+                self.assert_owned(host, self.listen(address))
+
+    def test_listener_of_loopback_interface_only_is_found(self):
+        port = self.listen('127.0.0.1', interface=b'lo')
+        self.assert_owned('127.0.0.1', port)
+
+    def test_port_without_listener_is_told(self):
+        port = self.listen('127.0.0.2')
+        self.assertRaisesRegex(
+            pvm.ConnectionError,
+            'nobody listens',
+            local_server.find_owner,
+            '127.0.0.1',
+            port,
+        )
+
+    def test_unknown_host_is_told(self):
+        self.assertRaisesRegex(
+            pvm.ConnectionError,
+            'it is not known who listens on port 1 of nowhere.invalid',
+            local_server.find_owner,
+            'nowhere.invalid',
+            1,
+        )
+
+    @unittest.skipUnless(
+        os.geteuid() == 0, 'only root can open a socket as another user'
+    )
+    def test_user_with_another_address_stops_nothing(self):
+        """It stopped nova-compute, which never connects with it."""
+        for other in ('127.0.0.2', '::1'):
+            with self.subTest(other):
+                port = self.listen('127.0.0.1')
+                self.listen(other, port, uid=PERSON)
+                self.assert_owned('127.0.0.1', port)
+
+    @unittest.skipUnless(
+        os.geteuid() == 0, 'only root can open a socket as another user'
+    )
+    def test_user_with_one_of_the_addresses_of_host_is_refused(self):
+        """A connection with localhost may go to each of its addresses."""
+        port = self.listen('127.0.0.1')
+        self.listen('::1', port, uid=PERSON)
+        with (
+            unittest.mock.patch.object(
+                local_server, '_resolve', lambda *_: {'127.0.0.1', '::1'}
+            ),
+            self.assertRaisesRegex(pvm.ConnectionError, f'uid {PERSON}'),
+        ):
+            local_server.find_owner('localhost', port)
 
 
 @ddt.ddt
