@@ -248,7 +248,7 @@ class LentTest(CommonMixin, ClearingTestCase):
         self.boot(QCOW2, QCOW2_IMAGE)
         self.assert_holds('r', QCOW2)
 
-    def test_each_disk_costs_four_requests(self):
+    def test_clearing_costs_four_requests_for_a_disk(self):
         without, clears = self.count_requests()
         self.assertEqual(2 * 4, clears - without)
 
