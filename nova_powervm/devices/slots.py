@@ -19,6 +19,7 @@ from collections.abc import Iterable
 
 #: The PCI values that PowerVM reports for a slot without an adapter.
 EMPTY_ID = 0xFFFF
+_NO_DEVICE = (None, 0, EMPTY_ID)
 
 
 class PartitionKind(enum.StrEnum):
@@ -91,11 +92,16 @@ class Slot:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the slot holds no adapter."""
-        return EMPTY_ID in (self.vendor_id, self.pci_class) or (
-            self.vendor_id is None
-            and (self.description or '').strip().lower() == 'empty slot'
-        )
+        """Whether the slot holds no adapter.
+
+        A PCI class alone does not say so: a guest can change that of its card.
+        """
+        if self.vendor_id:
+            return self.vendor_id == EMPTY_ID
+        if (self.description or '').strip().lower() == 'empty slot':
+            return True
+        # A real host described such a slot as "Unknown", with zeros as ids.
+        return self.pci_class == EMPTY_ID and self.device_id in _NO_DEVICE
 
     def __str__(self) -> str:
         where = f' at {self.drc_name}' if self.drc_name else ''

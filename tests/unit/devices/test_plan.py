@@ -544,6 +544,24 @@ class ReplacementTest(unittest.TestCase):
             self.assertTrue(REPLACED.isdisjoint(entry.traits))
             self.assertEqual('', entry.replacement)
 
+    def test_card_without_a_class_is_remembered(self):
+        """A guest could write the class FFFF, and other ids later.
+
+        The slot looked empty, and the provider of a free device was deleted.
+        With other ids it began anew, in another class, and was offered.
+        """
+        (entry,) = assess_and_plan(
+            [provider(traits=OLD)],
+            values.paragraph(),
+            device_id=0x1DB6,
+            pci_class=slots.EMPTY_ID,
+        )
+        self.assertEqual(Action.WITHDRAW, entry.action)
+        self.assertEqual({}, entry.inventory)
+        self.assertLessEqual(OLD, entry.traits)
+        (entry,) = assess_and_plan(next_providers([entry]), CRYPTO)
+        self.assertEqual(Action.QUARANTINE, entry.action)
+
     def test_id_that_was_not_known_before_proves_nothing(self):
         before = names.generated_traits(
             values.slot(subsys_vendor_id=None, subsys_device_id=None)

@@ -30,7 +30,27 @@ class SlotTest(unittest.TestCase):
     @ddt.named_data(
         ['adapter', {}, False],
         ['no vendor', {'vendor_id': 0xFFFF}, True],
-        ['no class', {'pci_class': 0xFFFF}, True],
+        ['no class, yet with ids', {'pci_class': 0xFFFF}, False],
+        [
+            'no class, yet with a device id',
+            {'pci_class': 0xFFFF, 'vendor_id': None},
+            False,
+        ],
+        [
+            'neither class nor ids',
+            {'pci_class': 0xFFFF, 'vendor_id': None, 'device_id': None},
+            True,
+        ],
+        [
+            'as captured, no class and zeros as ids',
+            {
+                'pci_class': 0xFFFF,
+                'vendor_id': 0,
+                'device_id': 0,
+                'description': 'Unknown',
+            },
+            True,
+        ],
         ['only the device id is FFFF', {'device_id': 0xFFFF}, False],
         ['only the subsystem is FFFF', {'subsys_device_id': 0xFFFF}, False],
         [
