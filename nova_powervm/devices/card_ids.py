@@ -34,8 +34,20 @@ KEYS = (
     'revision_id',
 )
 _PREFIXES = {key: names.property_trait(key, '') for key in KEYS}
-#: What a host reports in place of an id that it cannot read.
-_NONE = f'{slots.EMPTY_ID:04X}'
+#: What a host reports in place of an id that it cannot read: a configuration
+#: space that cannot be read shows ones, and what a real host called "Unknown"
+#: had zeros. As a revision, and as a subsystem, zero is usual.
+_UNREAD = {key: {f'{slots.EMPTY_ID:04X}'} for key in KEYS} | {
+    'vendor_id': {f'{slots.EMPTY_ID:04X}', '0000'},
+    'device_id': {f'{slots.EMPTY_ID:04X}', '0000'},
+    'class': {f'{slots.EMPTY_ID:04X}', '0000'},
+    'revision_id': {'FF'},
+}
+_UNREAD_TRAITS = frozenset(
+    names.property_trait(key, value)
+    for key, values in _UNREAD.items()
+    for value in values
+)
 
 
 def select_traits(traits: Collection[str]) -> frozenset[str]:
@@ -44,7 +56,7 @@ def select_traits(traits: Collection[str]) -> frozenset[str]:
     return frozenset(
         trait
         for trait in traits
-        if trait.startswith(prefixes) and not trait.endswith(f'_{_NONE}')
+        if trait.startswith(prefixes) and trait not in _UNREAD_TRAITS
     )
 
 
@@ -119,4 +131,4 @@ def _differences(
 def _value(key: str, slot: slots.Slot) -> str:
     """Return an id that the host reports, or ''."""
     value = policy.PROPERTIES[key].value_in(slot)
-    return '' if value is None or value == _NONE else value
+    return '' if value is None or value in _UNREAD[key] else value

@@ -70,6 +70,31 @@ class CardIdsTest(unittest.TestCase):
         self.assertEqual('', card_ids.find_changes(before, values.slot()))
         self.assertEqual('', card_ids.find_unreported(before, slot))
 
+    @ddt.data(
+        ('class', 'pci_class', slots.EMPTY_ID),
+        ('class', 'pci_class', 0),
+        ('revision_id', 'revision_id', 0xFF),
+        ('vendor_id', 'vendor_id', 0),
+        ('device_id', 'device_id', 0),
+    )
+    def test_what_cannot_be_read_is_not_reported(self, case):
+        """A host that could not read a card for a moment lost it for good.
+
+        It was in quarantine until an operator accepted what had not changed.
+        """
+        key, attribute, value = case
+        slot = values.slot(**{attribute: value})
+        self.assertEqual('', card_ids.find_changes(TRAITS, slot))
+        self.assertIn(f'{key} ', card_ids.find_unreported(TRAITS, slot))
+        before = names.generated_traits(slot)
+        self.assertEqual('', card_ids.find_changes(before, values.slot()))
+        self.assertEqual('', card_ids.find_unreported(before, slot))
+
+    @ddt.data('subsys_vendor_id', 'subsys_device_id', 'revision_id')
+    def test_zero_is_a_value_where_cards_have_it(self, key):
+        slot = values.slot(**{key: 0})
+        self.assertIn(f'{key} was', card_ids.find_changes(TRAITS, slot))
+
     def test_changes_are_all_named(self):
         slot = values.slot(vendor_id=1, device_id=2, revision_id=None)
         self.assertEqual(
