@@ -219,7 +219,7 @@ def make_plan(
             *(p for _, p in pairing.wanted if p),
         )
     }
-    reported = {slot.drc_index: slot for slot in assessment.facts.io_slots}
+    reported = slots.by_index(assessment.facts.io_slots)
     return Plan(
         tuple(
             _keep_in_quarantine(

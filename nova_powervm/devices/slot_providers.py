@@ -107,7 +107,7 @@ class Provider:
 
 
 def mark_replaced(
-    providers: Iterable[Provider], io_slots: Iterable[slots.Slot]
+    providers: Iterable[Provider], io_slots: Collection[slots.Slot]
 ) -> tuple[Provider, ...]:
     """Put the providers into quarantine whose slots show other cards.
 
@@ -117,7 +117,7 @@ def mark_replaced(
     :param providers: Direct children of the compute node's provider.
     :param io_slots: All slots of the host.
     """
-    reported = {slot.drc_index: slot for slot in io_slots}
+    reported = slots.by_index(io_slots)
     return tuple(
         dataclasses.replace(
             provider, traits=provider.traits | names.REPLACED_TRAITS

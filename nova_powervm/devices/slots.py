@@ -143,6 +143,17 @@ def duplicated_indexes(slots: Iterable[Slot]) -> frozenset[int]:
     return frozenset(twice)
 
 
+def by_index(slots: Collection[Slot]) -> dict[int, Slot]:
+    """Return slots by their DRC indexes, without those reported repeatedly.
+
+    Which of these a provider stands for cannot be told.
+    """
+    twice = duplicated_indexes(slots)
+    return {
+        slot.drc_index: slot for slot in slots if slot.drc_index not in twice
+    }
+
+
 def reason_unavailable(
     slot: Slot,
     instance_lpars: Collection[str],

@@ -82,19 +82,14 @@ def choose_slot(
     releasing.check_on_host(
         provider, [_without_owner(slot, partition) for slot in io_slots]
     )
-    found = [s for s in io_slots if s.drc_index == provider.drc_index]
-    if len(found) > 1:
-        raise errors.DeviceUnchanged(
-            which=provider,
-            reason='the host reports its DRC index more than once',
-        )
-    if found[0].is_empty:
+    slot = next(s for s in io_slots if s.drc_index == provider.drc_index)
+    if slot.is_empty:
         raise errors.DeviceUnchanged(
             which=provider,
             reason='its slot is empty. If the card is gone for good, release '
             'it by hand',
         )
-    return found[0]
+    return slot
 
 
 def check_cleaned(

@@ -157,7 +157,7 @@ def check_same_card(
     elif was_replaced and slot.is_empty:
         reason = (
             f'{names.QUARANTINE_REASONS[names.REPLACED]}, and is empty or '
-            'not reported now'
+            'not reported now, or more than once'
         )
     elif was_replaced and (
         unreported := card_ids.find_unreported(provider.traits, slot)
@@ -181,8 +181,8 @@ def check_new_card(
     slot = _find_slot(provider, io_slots)
     if slot.is_empty:
         reason = (
-            'its slot is empty, or the host does not report it. Put the new '
-            'card in first'
+            'its slot is empty, or the host does not report it, or more than '
+            'once. Put the new card in first'
         )
     elif not (
         card_ids.find_changes(provider.traits, slot)
@@ -199,12 +199,15 @@ def check_new_card(
 
 def _find_slot(
     provider: placement_tree.PlacementProvider,
-    io_slots: Iterable[slots.Slot],
+    io_slots: Collection[slots.Slot],
 ) -> slots.Slot:
-    """Return the slot of a provider; an empty one if it is not reported."""
+    """Return the slot of a provider.
+
+    :returns: An empty one if it is not reported, or several times.
+    """
     index = provider.drc_index or 0
     nothing = slots.Slot(index, vendor_id=slots.EMPTY_ID)
-    return next((s for s in io_slots if s.drc_index == index), nothing)
+    return slots.by_index(io_slots).get(index, nothing)
 
 
 def _accept(provider: placement_tree.PlacementProvider) -> str:
@@ -247,6 +250,11 @@ def check_unowned(
             'an instance, the device is in use, even if Placement has not '
             'allocated it. '
             'Otherwise, remove the slot from the partition first',
+        )
+    if len(found) > 1:
+        raise errors.DeviceUnchanged(
+            which=provider,
+            reason='the host reports its DRC index more than once',
         )
     if not any(_is_at(provider, slot) for slot in found):
         raise errors.DeviceUnchanged(

@@ -442,15 +442,18 @@ REPLACED = frozenset(
 CRYPTO = policy.Paragraph('crypto', {'device_id': '1EB8'}, 'CUSTOM_CRYPTO')
 
 
-def assess_and_plan(providers, *paragraphs, consumers=(), **changes):
+def assess_and_plan(
+    providers, *paragraphs, consumers=(), also=(), **changes
+):
     """Plan for the slot of a GPU as it is now.
 
     :param consumers: Those of all providers.
+    :param also: Other slots of the host.
     :param changes: Attributes of the slot.
     """
     facts = assessment.Facts(
         policy.Policy(paragraphs, '/inv'),
-        (values.slot(**changes),),
+        (values.slot(**changes), *also),
         {},
         tuple(providers),
     )
@@ -543,6 +546,29 @@ class ReplacementTest(unittest.TestCase):
             self.assertNotEqual(Action.QUARANTINE, entry.action)
             self.assertTrue(REPLACED.isdisjoint(entry.traits))
             self.assertEqual('', entry.replacement)
+
+    def test_slot_that_is_reported_twice_replaces_nothing(self):
+        """The last of both was compared, and a good card was lost for good.
+
+        It was in quarantine until an operator noticed.
+        """
+        card, other = values.slot(), values.slot(device_id=0x1DB6)
+        for first, second in ((card, other), (other, card)):
+            for reserved in (0, 1):
+                for traits in ({*NEW, ONCE}, {ONCE}):
+                    (entry,) = assess_and_plan(
+                        [provider(reserved=reserved, traits=traits)],
+                        values.paragraph(),
+                        consumers=['instance'],
+                        also=[second],
+                        device_id=first.device_id,
+                    )
+                    self.assertEqual(Action.WITHDRAW, entry.action)
+                    self.assertEqual(traits, entry.traits)
+                    self.assertEqual(
+                        {'CUSTOM_GPU': record(reserved)}, entry.inventory
+                    )
+                    self.assertEqual('', entry.replacement)
 
     def test_card_without_a_class_is_remembered(self):
         """A guest could write the class FFFF, and other ids later.

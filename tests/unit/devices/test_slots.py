@@ -113,6 +113,7 @@ class SlotTest(unittest.TestCase):
         host_slots = [slot(drc_index=index) for index in (1, 2, 1, 3, 1, 3)]
         self.assertEqual({1, 3}, slots.duplicated_indexes(host_slots))
         self.assertEqual(frozenset(), slots.duplicated_indexes([]))
+        self.assertEqual({2: host_slots[1]}, slots.by_index(host_slots))
 
 
 @ddt.ddt

@@ -207,6 +207,18 @@ class CardTest(unittest.TestCase):
         releasing.check_same_card(burned(), [])
         self.assert_refused('', releasing.check_same_card, marked, [])
 
+    def test_slot_that_is_reported_twice_shows_no_card(self):
+        marked = burned(traits=burned().traits | names.REPLACED_TRAITS)
+        for io_slots in ([values.slot(), NEW], [NEW, values.slot()]):
+            for check, provider in (
+                (releasing.check_on_host, burned()),
+                (releasing.check_same_card, marked),
+                (releasing.check_new_card, burned()),
+            ):
+                self.assert_refused(
+                    'more than once', check, provider, io_slots
+                )
+
     def test_only_another_card_is_new(self):
         for slot in (NEW, SILENT):
             releasing.check_new_card(burned(), [slot])
