@@ -142,12 +142,12 @@ def _withhold_unreported(
     """Withhold the slots of which the host no longer reports known ids.
 
     Whether the card was replaced cannot be told. The slot is offered again
-    when the host reports the same ids.
+    when the host reports the same ids, at the same place.
     """
-    known: dict[int | None, frozenset[str]] = {}
+    known: dict[int | None, list[frozenset[str]]] = {}
     for provider in providers:
         index = names.slot_of_provider(provider.name)
-        known[index] = known.get(index, frozenset()) | provider.traits
+        known.setdefault(index, []).append(provider.traits)
     return tuple(
         dataclasses.replace(
             verdict,
@@ -156,20 +156,29 @@ def _withhold_unreported(
                 f'the host no longer reports {missing} of its card',
             ),
         )
-        if (missing := _find_unreported(verdict, known))
+        if (
+            missing := _find_unreported(
+                verdict, known.get(verdict.slot.drc_index, ())
+            )
+        )
         else verdict
         for verdict in verdicts
     )
 
 
 def _find_unreported(
-    verdict: matching.Verdict, known: Mapping[int | None, frozenset[str]]
+    verdict: matching.Verdict, known: Iterable[frozenset[str]]
 ) -> str:
-    """Find the ids that leave open whether a slot may be offered."""
-    traits = known.get(verdict.slot.drc_index, frozenset())
+    """Find the ids that leave open whether a slot may be offered.
+
+    :param known: The traits of each of its providers.
+    """
     code = verdict.reason.code if verdict.reason else matching.UNMATCHED
-    if code != matching.UNMATCHED or card_ids.find_changes(
-        traits, verdict.slot
-    ):
+    if code != matching.UNMATCHED:
         return ''
-    return card_ids.find_unreported(traits, verdict.slot)
+    found = (
+        card_ids.find_unreported(traits, verdict.slot)
+        for traits in known
+        if not card_ids.find_changes(traits, verdict.slot)
+    )
+    return next(filter(None, found), '')

@@ -34,6 +34,8 @@ KEYS = (
     'revision_id',
 )
 _PREFIXES = {key: names.property_trait(key, '') for key in KEYS}
+_PLACE = 'drc_name'
+_PLACE_PREFIX = names.property_trait(_PLACE, '')
 #: What a host reports in place of an id that it cannot read: a configuration
 #: space that cannot be read shows ones, and what a real host called "Unknown"
 #: had zeros. As a revision, and as a subsystem, zero is usual.
@@ -60,11 +62,33 @@ def select_traits(traits: Collection[str]) -> frozenset[str]:
     )
 
 
+def select_place(traits: Collection[str]) -> frozenset[str]:
+    """Return those traits that say where the slot of a provider is."""
+    return frozenset(t for t in traits if t.startswith(_PLACE_PREFIX))
+
+
+def is_elsewhere(traits: Collection[str], slot: slots.Slot) -> bool:
+    """Return whether a slot is at another place than that of a provider.
+
+    DRC indexes are the same on many hosts, but a location code names the
+    enclosure, and no guest can change it: what is there is another slot.
+
+    :param traits: The provider's traits.
+    :param slot: A slot with the DRC index of the provider.
+    """
+    known = select_place(traits)
+    return bool(
+        known
+        and slot.drc_name
+        and names.property_trait(_PLACE, slot.drc_name) not in known
+    )
+
+
 def find_changes(traits: Collection[str], slot: slots.Slot) -> str:
     """Find the ids that are others now.
 
     A card of the same ids cannot be told from the former one. An id that was
-    not known before proves nothing.
+    not known before proves nothing, and neither does a card elsewhere.
 
     :param traits: The provider's traits.
     :param slot: What the host reports now.
@@ -85,8 +109,8 @@ def find_unreported(traits: Collection[str], slot: slots.Slot) -> str:
 
     :param traits: The provider's traits.
     :param slot: What the host reports now.
-    :returns: The ids in words; empty if there are none, or if the slot is
-        empty.
+    :returns: The ids in words, or the location code if the slot is elsewhere;
+        empty if there are none, or if the slot is empty.
     """
     return ', '.join(
         f'{key} {before}'
@@ -103,6 +127,7 @@ def is_unknown(traits: Collection[str], slot: slots.Slot) -> bool:
     """
     return (
         not slot.is_empty
+        and not is_elsewhere(traits, slot)
         and not select_traits(traits)
         and any(_value(key, slot) for key in KEYS)
     )
@@ -111,21 +136,29 @@ def is_unknown(traits: Collection[str], slot: slots.Slot) -> bool:
 def _differences(
     traits: Collection[str], slot: slots.Slot
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield key, former value and present value of each id that differs."""
+    """Yield key, former value and present value of each id that differs.
+
+    A slot that is elsewhere reports none of them.
+    """
     if slot.is_empty:
         return
+    if is_elsewhere(traits, slot):
+        yield _PLACE, _in_words(select_place(traits), _PLACE_PREFIX), ''
+        return
+    known = select_traits(traits)
     for key in KEYS:
         now = _value(key, slot)
         if now and names.property_trait(key, now) in traits:
             continue
-        prefix = _PREFIXES[key]
-        before = sorted(
-            trait.removeprefix(prefix)
-            for trait in select_traits(traits)
-            if trait.startswith(prefix)
-        )
-        if before:
-            yield key, ' or '.join(before), now
+        if before := _in_words(known, _PREFIXES[key]):
+            yield key, before, now
+
+
+def _in_words(traits: Collection[str], prefix: str) -> str:
+    """Return the values in those traits that have a prefix."""
+    return ' or '.join(
+        sorted(t.removeprefix(prefix) for t in traits if t.startswith(prefix))
+    )
 
 
 def _value(key: str, slot: slots.Slot) -> str:

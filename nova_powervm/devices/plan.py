@@ -246,8 +246,8 @@ def _describe_slot(
 ) -> Entry:
     """Add what the slot is now, which an operator wants to know.
 
-    A provider without the ids of its card gets them, whether it is offered or
-    not: by them a later change is noticed.
+    A provider without the ids of its card gets them, and its place, whether it
+    is offered or not: by them a later change is noticed.
     """
     if slot is None:
         return entry
@@ -256,6 +256,7 @@ def _describe_slot(
         card_ids.find_changes(provider.traits, slot) if provider else ''
     )
     is_unknown = card_ids.is_unknown(entry.traits, slot)
+    found = names.generated_traits(slot)
     if not (owner or replacement or is_unknown):
         return entry
     return dataclasses.replace(
@@ -263,7 +264,8 @@ def _describe_slot(
         owner=owner,
         replacement=replacement,
         traits=entry.traits
-        | card_ids.select_traits(names.generated_traits(slot))
+        | card_ids.select_traits(found)
+        | card_ids.select_place(found)
         if is_unknown
         else entry.traits,
     )

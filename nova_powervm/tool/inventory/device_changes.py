@@ -219,7 +219,7 @@ def accept_card(
     provider: _Provider,
     io_slots: Collection[slots.Slot],
 ) -> None:
-    """Let a provider forget which card it was for, and end its quarantine.
+    """Let a provider forget its card and place, and end its quarantine.
 
     The service takes the ids, and with them class and traits, of the card
     that is there now. A one-time-use device stays reserved.
@@ -230,7 +230,10 @@ def accept_card(
 
     def decide(now: _Provider) -> tuple[frozenset[str], _Records]:
         releasing.check_new_card(now, io_slots)
-        return _restored(now) - card_ids.select_traits(now.traits), ()
+        known = card_ids.select_traits(now.traits) | card_ids.select_place(
+            now.traits
+        )
+        return _restored(now) - known, ()
 
     _change(client, provider, decide)
 

@@ -256,7 +256,7 @@ def check_unowned(
             which=provider,
             reason='the host reports its DRC index more than once',
         )
-    if not any(_is_at(provider, slot) for slot in found):
+    if all(card_ids.is_elsewhere(provider.traits, slot) for slot in found):
         raise errors.DeviceUnchanged(
             which=provider,
             reason='the host does not report its slot, so it may be in use. '
@@ -264,23 +264,6 @@ def check_unowned(
             'node. If the slot is gone for good, run: '
             + _reserved_command(provider),
         )
-
-
-def _is_at(
-    provider: placement_tree.PlacementProvider, slot: slots.Slot
-) -> bool:
-    """Return whether a slot is where Placement has its provider.
-
-    DRC indexes are the same on many hosts, but a location code names the
-    enclosure.
-    """
-    if not slot.drc_name:
-        return True
-    location = names.property_trait('drc_name', slot.drc_name)
-    known = names.property_trait('drc_name', '')
-    return location in provider.traits or not any(
-        trait.startswith(known) for trait in provider.traits
-    )
 
 
 def _reserved_command(provider: placement_tree.PlacementProvider) -> str:

@@ -111,6 +111,24 @@ class CardIdsTest(unittest.TestCase):
         self.assertEqual('', card_ids.find_unreported(TRAITS, slot))
         self.assertFalse(card_ids.is_unknown(frozenset(), slot))
 
+    def test_slot_at_another_place_tells_nothing_of_the_card(self):
+        for changes in ({}, {'device_id': 1}):
+            slot = values.slot(drc_name='U2-P1-C2', **changes)
+            self.assertTrue(card_ids.is_elsewhere(TRAITS, slot))
+            self.assertEqual('', card_ids.find_changes(TRAITS, slot))
+            self.assertEqual(
+                'drc_name U78CB_001_WZS0JZB_P1_C2',
+                card_ids.find_unreported(TRAITS, slot),
+            )
+            place = card_ids.select_place(TRAITS)
+            self.assertFalse(card_ids.is_unknown(place, slot))
+        for slot, traits in (
+            (values.slot(), TRAITS),
+            (values.slot(drc_name=None), TRAITS),
+            (slot, TRAITS - card_ids.select_place(TRAITS)),
+        ):
+            self.assertFalse(card_ids.is_elsewhere(traits, slot))
+
     def test_provider_without_ids_does_not_know_its_card(self):
         place = TRAITS - card_ids.select_traits(TRAITS)
         self.assertTrue(place)

@@ -532,7 +532,8 @@ class ReplacementTest(unittest.TestCase):
         {'vendor_id': None, 'device_id': None},
         {'vendor_id': slots.EMPTY_ID, 'device_id': slots.EMPTY_ID},
         {'pci_class': slots.EMPTY_ID},
-        {'drc_name': 'moved'},
+        {'pci_class': 0, 'revision_id': 0xFF},
+        {'drc_name': 'moved', 'vendor_id': 0x1014},
     )
     def test_same_card_and_doubt_and_empty_slot_are_no_replacement(
         self, found
@@ -569,6 +570,58 @@ class ReplacementTest(unittest.TestCase):
                         {'CUSTOM_GPU': record(reserved)}, entry.inventory
                     )
                     self.assertEqual('', entry.replacement)
+
+    @ddt.named_data(
+        ['burned', {'reserved': 1, 'traits': {*NEW, ONCE}}],
+        ['reserved', {'reserved': 1, 'traits': NEW}],
+        ['plain', {'traits': NEW}],
+        ['allocated', {'traits': NEW}, ['instance']],
+    )
+    def test_slot_at_another_place_is_not_that_of_the_provider(
+        self, there, consumers=()
+    ):
+        """All cards of a host were lost for good for a wrong "rest_url".
+
+        They were in quarantine until an operator accepted them.
+        """
+        before = [provider(**there)]
+        for found in ({}, {'device_id': 0x1DB6}):
+            for paragraphs in ((), (values.paragraph(),)):
+                entries = before
+                for _ in range(2):
+                    entries = assess_and_plan(
+                        before,
+                        *paragraphs,
+                        consumers=consumers,
+                        drc_name='U2-P1-C2',
+                        **found,
+                    )
+                    before = next_providers(entries)
+                (entry,) = entries
+                self.assertEqual(Action.WITHDRAW, entry.action)
+                self.assertEqual(bool(entry.inventory), entry.reserved)
+                self.assertEqual({*there['traits']}, entry.traits - {WITHDRAWN})
+                self.assertEqual('', entry.replacement)
+                self.assertIn('U78CB_001_WZS0JZB_P1_C2', entry.reason)
+        # It comes back with the right host, as far as it was not burned.
+        entries = assess_and_plan(
+            before, values.paragraph(), consumers=consumers
+        )
+        self.assertEqual(
+            {'CUSTOM_GPU': record(there.get('reserved', 0))},
+            entries[0].inventory,
+        )
+        self.assertNotIn(WITHDRAWN, entries[0].traits)
+
+    def test_provider_at_another_place_is_not_hidden_by_a_second_one(self):
+        elsewhere = names.generated_traits(values.slot(drc_name='U2-P1-C2'))
+        entries = assess_and_plan(
+            [provider(traits=elsewhere), provider(SHORT, traits=NEW)],
+            values.paragraph(),
+        )
+        self.assertEqual(
+            {Action.WITHDRAW}, {entry.action for entry in entries}
+        )
 
     def test_card_without_a_class_is_remembered(self):
         """A guest could write the class FFFF, and other ids later.
@@ -667,15 +720,12 @@ class FrozenTest(unittest.TestCase):
         (entry,) = assess_and_plan([provider(traits={*NEW, ONCE})], CRYPTO)
         self.assertEqual({'CUSTOM_CRYPTO': record()}, entry.inventory)
 
-    def test_place_and_traits_of_file_follow(self):
+    def test_traits_of_file_follow(self):
         gpus = values.paragraph()
         (entry,) = assess_and_plan(
-            [provider(reserved=1, traits={*NEW, 'CUSTOM_OLD'})],
-            gpus,
-            drc_name='moved',
+            [provider(reserved=1, traits={*NEW, 'CUSTOM_OLD'})], gpus
         )
-        moved = names.generated_traits(values.slot(drc_name='moved'))
-        self.assertEqual({'OWNER_NOVA', *gpus.traits, *moved}, entry.traits)
+        self.assertEqual({'OWNER_NOVA', *gpus.traits, *NEW}, entry.traits)
 
 
 class UnreportedTest(unittest.TestCase):
