@@ -18,6 +18,7 @@ Placement and Nova's manager are models, in :mod:`.simulation`.
 """
 
 import dataclasses
+import itertools
 import tempfile
 import unittest
 
@@ -178,23 +179,46 @@ class SimulationRegressionTest(unittest.TestCase):
         self.assertIn(world.ONCE, row.traits)
         self.assertIn(row.uuid, self.world.quarantined)
 
-    def test_device_of_which_an_id_is_not_reported_is_not_offered(self):
-        for once in (False, True):
+    def test_device_that_is_reported_oddly_is_not_offered(self):
+        """It is again by itself, also if another card seemed to be there."""
+        # The provider of a free slot that is there twice is deleted.
+        for odd, once in itertools.product(host.ODD[:-1], (False, True)):
             self.node.file.write(
                 inventory.Content().changed(inventory.GPU, once=once)
             )
             for _ in range(2):
                 self.assertTrue(self.world.cycle(self.node))
             row = self.world.rows(self.node)[0]
-            for silent in (True, False):
-                self.node.host.change(world.slot_of(row), silent=silent)
+            for now in (odd, ''):
+                card = host.CARD if now == 'elsewhere' else host.GPU
+                self.node.host.change(world.slot_of(row), odd=now, card=card)
                 self.assertTrue(self.world.cycle(self.node))
                 self.world.check()
                 checks.after_quiet(self.world, self.node)
-                self.assertEqual(
-                    not silent, self.world.placement.has_room(row)
-                )
+                self.assertEqual(not now, self.world.placement.has_room(row))
                 self.assertIn(row, self.world.rows(self.node))
+
+    def test_burned_device_that_is_reported_oddly_stays_what_it_was(self):
+        self.node.file.write(
+            inventory.Content().changed(inventory.GPU, once=True)
+        )
+        for _ in range(2):
+            self.assertTrue(self.world.cycle(self.node))
+        self.world.delete(self.world.boot(self.node, _GPU))
+        (row,) = self.world.cleaning.waiting(self.node)
+        before = row.state
+        for odd in host.ODD:
+            card = host.CARD if odd == 'elsewhere' else host.GPU
+            self.node.host.change(world.slot_of(row), odd=odd, card=card)
+            self.assertEqual([], self.world.cleaning.waiting(self.node))
+            for _ in range(2):
+                self.assertTrue(self.world.cycle(self.node))
+            self.world.check()
+            checks.after_quiet(self.world, self.node)
+            self.assertEqual(before, row.state)
+        self.node.host.change(world.slot_of(row), odd='', card=host.GPU)
+        self.assertTrue(self.world.cycle(self.node))
+        self.assertEqual([row], self.world.cleaning.waiting(self.node))
 
     def test_hard_reboot_ignores_earlier_moves_whose_state_was_set(self):
         self.world.share_disks()

@@ -38,7 +38,7 @@ from tests.property.simulation import run_statistics
 from tests.property.simulation import world as worlds
 
 #: The traits that say which card is in a slot, not where the slot is.
-_IDS = re.compile(r'CUSTOM_POWERVM_IOSLOT_(?!DRC_)')
+_IDS = re.compile(r'CUSTOM_POWERVM_IOSLOT_(?!DRC_INDEX)')
 NODES = st.integers(0, 1)
 SLOTS = st.sampled_from(host.SLOTS)
 
@@ -259,7 +259,10 @@ class BaseMachine(stateful.RuleBasedStateMachine):
             self.world.card_of(row),
             self.world.quarantined[row.uuid],
         )
-        is_there = state.reported and state.card is not None
+        is_there = (
+            state.reported and state.card is not None and state.odd != 'twice'
+        )
+        is_elsewhere = self.world.is_elsewhere(node, row)
         if worlds.REPLACED in marks and not is_there:
             return False
         del self.world.quarantined[row.uuid]
@@ -267,11 +270,16 @@ class BaseMachine(stateful.RuleBasedStateMachine):
             # Only a release offers it again.
             self.world.touched.add((node.name, worlds.slot_of(row)))
         row.traits = row.traits - marks | {placement.WITHDRAWN}
-        if is_there and known not in (None, state.card):
-            row.traits -= {t for t in row.traits if _IDS.match(t)}
-            del self.world.cards[row.uuid]
         row.generation += 1
+        if is_there and (is_elsewhere or known not in (None, state.card)):
+            self.accept(row)
         return True
+
+    def accept(self, row):
+        """Let a provider forget which card it was for, and where."""
+        row.traits -= {t for t in row.traits if _IDS.match(t)}
+        self.world.cards.pop(row.uuid, None)
+        row.generation += 1
 
     def remove(self, row):
         if self.world.placement.holders(row.uuid):

@@ -117,14 +117,17 @@ class Cleaning:
 
         An attempt that was killed may have left it with the partition.
         """
-        slot = node.host.system().slot(provider.drc_index)
-        if slot and slot.owner and slot.owner.uuid == host.CLEANER:
-            slot = dataclasses.replace(slot, owner=None)
+        found = [
+            dataclasses.replace(slot, owner=None)
+            if slot.owner and slot.owner.uuid == host.CLEANER
+            else slot
+            for slot in node.host.system().io_slots
+        ]
         try:
-            releasing.check_on_host(provider, [slot] if slot else [])
+            releasing.check_on_host(provider, found)
         except errors.DeviceUnchanged:
             return None
-        return slot
+        return next(s for s in found if s.drc_index == provider.drc_index)
 
     def begin(self, node, row):
         """Begin an attempt; say whether it was the last one before this."""
@@ -173,10 +176,11 @@ class Cleaning:
         """Check whether the device may be released."""
         provider = self._provider(attempt.row)
         attempt.generation = provider.generation
-        slot = attempt.node.host.system().slot(attempt.index)
+        system = attempt.node.host.system()
+        slot = system.slot(attempt.index)
         try:
             releasing.check_releasable(provider)
-            releasing.check_on_host(provider, [slot] if slot else [])
+            releasing.check_on_host(provider, system.io_slots)
         except errors.DeviceUnchanged:
             return False
         if _ids(slot) != _ids(attempt.before):
@@ -193,7 +197,10 @@ class Cleaning:
             and state.owner is None
             and state.card == attempt.before.vendor_id
             and state.card == self._world.card_of(row)
-            and not state.silent
+            and state.odd != 'twice'
+            and not self._world.hides_card(
+                attempt.node.host.system().slot(attempt.index), row
+            )
             and not self._world.placement.holders(row.uuid)
             and row.reserved
             and row.uuid not in self._world.quarantined

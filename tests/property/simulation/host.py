@@ -28,6 +28,10 @@ from tests.property.simulation import storage
 from tests.unit.devices.values import settings_of
 
 SLOTS = (0x21010020, 0x21010021, 0x21010022)
+#: How a host can report a slot so that nobody knows which card is in it: an
+#: id is missing, or cannot be read; it is that of another host; it is there
+#: twice, once with another card.
+ODD = ('silent', 'unreadable', 'elsewhere', 'twice')
 #: The slot that Cyborg manages, and what is in it; no file takes such cards.
 OF_CYBORG = 0x21010030
 FPGA = 0x10EE
@@ -54,8 +58,8 @@ class SlotState:
     reported: bool = True
     sriov: bool = False
     owner: str | slots.Owner | None = None
-    #: Whether the host does not report all ids of the card.
-    silent: bool = False
+    #: How the host reports it now; one of ODD, or empty.
+    odd: str = ''
 
     @property
     def usable(self):
@@ -73,6 +77,11 @@ class Lpar:
     settings: lpar_settings.Settings = _SIZES_OF_ARCHIVE
 
 
+def _place(index, odd=''):
+    """Return the location code of a slot."""
+    return f'{"U99" if odd == "elsewhere" else "U78"}-P1-C{index & 0xFF}'
+
+
 class Host:
     """A host.
 
@@ -86,8 +95,8 @@ class Host:
         self.uuid = f'system-{name}'
         self.slots = {index: SlotState() for index in SLOTS}
         self.slots[OF_CYBORG] = SlotState(FPGA)
-        # DRC index to all cards that the slot has shown.
-        self.shown = {index: {GPU} for index in SLOTS}
+        # DRC index to all cards that the slot has shown, each with its place.
+        self.shown = {index: {(_place(index), GPU)} for index in SLOTS}
         self.lpars = {
             ARCHIVE: Lpar(ARCHIVE, 'archive', 'running'),
             CLEANER: Lpar(CLEANER, 'cleaner', 'running'),
@@ -119,12 +128,20 @@ class Host:
             proc_units_free=8.0,
             min_units_per_vcpu=0.05,
             io_slots=tuple(
-                self._slot(index, state)
+                slot
                 for index, state in self.slots.items()
                 if state.reported
+                for slot in self._slots(index, state)
             ),
         )
         return self._system
+
+    def _slots(self, index, state):
+        slot = self._slot(index, state)
+        yield slot
+        if state.odd == 'twice':
+            other = CARD if state.card == GPU else GPU
+            yield dataclasses.replace(slot, vendor_id=other, owner=None)
 
     def _slot(self, index, state):
         empty = state.card is None
@@ -138,13 +155,16 @@ class Host:
             )
         return slots.Slot(
             index,
-            drc_name=f'U78-P1-C{index & 0xFF}',
+            drc_name=_place(index, state.odd),
             description='Empty slot' if empty else 'Adapter',
             vendor_id=slots.EMPTY_ID if empty else state.card,
             device_id=slots.EMPTY_ID
             if empty
-            else (None if state.silent else 0x1DB6),
-            pci_class=slots.EMPTY_ID if empty else 0x0302,
+            else (None if state.odd == 'silent' else 0x1DB6),
+            pci_class=slots.EMPTY_ID
+            if empty or state.odd == 'unreadable'
+            else 0x0302,
+            revision_id=0xFF if state.odd == 'unreadable' else 0xA1,
             owner=owner,
             sriov=state.sriov,
         )
@@ -178,7 +198,10 @@ class Host:
     def change(self, index, **changes):
         """Change a slot, whoever owns it."""
         self.slots[index] = dataclasses.replace(self.slots[index], **changes)
-        self.shown.setdefault(index, set()).add(self.slots[index].card)
+        state = self.slots[index]
+        if state.odd != 'twice':
+            shown = _place(index, state.odd), state.card
+            self.shown.setdefault(index, set()).add(shown)
         self.changed()
 
     def take(self, index, owner):

@@ -55,7 +55,7 @@ class RepairRules(base_machine.BaseMachine):
                 card=host.GPU,
                 reported=True,
                 sriov=False,
-                silent=False,
+                odd='',
             )
             if state.owner in (host.VIOS, host.ARCHIVE, host.CLEANER):
                 node.host.take(index, None)
@@ -65,6 +65,8 @@ class RepairRules(base_machine.BaseMachine):
         for row in self.world.rows(node):
             if worlds.REPLACED in self.world.quarantined.get(row.uuid, ()):
                 self.restore(node, row)
+            if self.world.is_elsewhere(node, row):
+                self.accept(row)
         self.wait(node, wait)
         self.done('repair')
 
@@ -353,8 +355,8 @@ class HostRules(base_machine.BaseMachine):
                 ('reported', True),
                 ('sriov', True),
                 ('sriov', False),
-                ('silent', True),
-                ('silent', False),
+                ('odd', ''),
+                *(('odd', how) for how in host.ODD),
             )
         ),
         wait=st.booleans(),
@@ -369,17 +371,19 @@ class HostRules(base_machine.BaseMachine):
     @stateful.rule(
         data=st.data(),
         card=st.sampled_from((host.GPU, host.CARD, None)),
+        odd=st.sampled_from(host.ODD),
         wait=st.booleans(),
     )
-    def replace_card(self, data, card, wait):
-        """Show another card where one is known, or lose an id of it.
+    def replace_card(self, data, card, odd, wait):
+        """Show another card where one is known, or report it oddly.
 
         A guest can let its card look like another one.
         """
         node, row = base_machine.pick(data, self.rows())
         index = worlds.slot_of(row)
         if card is None:
-            node.host.change(index, silent=not node.host.slots[index].silent)
+            was = node.host.slots[index].odd
+            node.host.change(index, odd='' if was else odd)
         else:
             node.host.change(index, card=card, reported=True)
         self.wait(node, wait)

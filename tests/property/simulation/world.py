@@ -16,6 +16,7 @@ import os_traits
 from nova.compute import task_states
 
 from nova_powervm.devices import names
+from nova_powervm.devices import slots
 from nova_powervm.virt import instance_records
 from tests.property.simulation import cleaning
 from tests.property.simulation import moves
@@ -25,12 +26,22 @@ from tests.property.simulation import storage
 ONCE = os_traits.HW_PCI_ONE_TIME_USE
 #: Of each card here, as long as the host reports it.
 _DEVICE_TRAIT = 'CUSTOM_POWERVM_IOSLOT_DEVICE_ID_1DB6'
+_CLASS_TRAIT = 'CUSTOM_POWERVM_IOSLOT_CLASS_0302'
+_PLACE = 'CUSTOM_POWERVM_IOSLOT_DRC_NAME_'
 REPLACED = 'CUSTOM_POWERVM_QUARANTINED_REPLACED'
 
 
 def slot_of(row):
     """Return the DRC index of a slot's provider, or None."""
     return names.slot_of_provider(row.name)
+
+
+def _is_at(row, place):
+    """Return whether a provider is for a slot at a place, or anywhere."""
+    trait = _PLACE + place.replace('-', '_')
+    return trait in row.traits or not any(
+        each.startswith(_PLACE) for each in row.traits
+    )
 
 
 def _is_settled(instance):
@@ -110,8 +121,29 @@ class World(moves.Moves):
             known is not None
             and slot is not None
             and not slot.is_empty
+            and not self._is_twice(node, slot)
+            and _is_at(row, slot.drc_name)
             and slot.vendor_id != known
         )
+
+    def is_elsewhere(self, node, row):
+        """Return whether a slot is at another place than its provider's."""
+        slot = node.host.system().slot(slot_of(row))
+        return slot is not None and not _is_at(row, slot.drc_name)
+
+    def hides_card(self, slot, row):
+        """Return whether a slot leaves open which card of a provider it is."""
+        return (
+            not _is_at(row, slot.drc_name)
+            or (slot.device_id is None and _DEVICE_TRAIT in row.traits)
+            or (slot.pci_class == slots.EMPTY_ID and _CLASS_TRAIT in row.traits)
+        )
+
+    def _is_twice(self, node, slot):
+        """Return whether the host reported a slot twice when it was read."""
+        system = node.compute.operations.host.last_or_read().system
+        indexes = [each.drc_index for each in system.io_slots]
+        return indexes.count(slot.drc_index) > 1
 
     def allocated(self, instance, node):
         """Return the DRC indexes that an instance was allocated on a node.
@@ -312,8 +344,8 @@ class World(moves.Moves):
         slot = self.view(node, index)
         if slot is None or slot.is_empty or slot.sriov:
             return None
-        if slot.device_id is None and any(
-            slot_of(row) == index and _DEVICE_TRAIT in row.traits
+        if self._is_twice(node, slot) or any(
+            slot_of(row) == index and self.hides_card(slot, row)
             for row in self.rows(node)
         ):
             # It may be another card.
@@ -365,7 +397,11 @@ class World(moves.Moves):
             if REPLACED in row.traits and REPLACED not in (
                 self.quarantined.get(row.uuid, ())
             ):
-                shown = node.host.shown[slot_of(row)] - {None, known}
+                shown = {
+                    card
+                    for place, card in node.host.shown[slot_of(row)]
+                    if _is_at(row, place)
+                } - {None, known}
                 self.require(shown, 'only another card is replaced', row)
                 self.note_replaced(row)
 
