@@ -136,7 +136,9 @@ class World(moves.Moves):
         return (
             not _is_at(row, slot.drc_name)
             or (slot.device_id is None and _DEVICE_TRAIT in row.traits)
-            or (slot.pci_class == slots.EMPTY_ID and _CLASS_TRAIT in row.traits)
+            or (
+                slot.pci_class == slots.EMPTY_ID and _CLASS_TRAIT in row.traits
+            )
         )
 
     def _is_twice(self, node, slot):

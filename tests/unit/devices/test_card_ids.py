@@ -122,12 +122,12 @@ class CardIdsTest(unittest.TestCase):
             )
             place = card_ids.select_place(TRAITS)
             self.assertFalse(card_ids.is_unknown(place, slot))
-        for slot, traits in (
+        for found, traits in (
             (values.slot(), TRAITS),
             (values.slot(drc_name=None), TRAITS),
             (slot, TRAITS - card_ids.select_place(TRAITS)),
         ):
-            self.assertFalse(card_ids.is_elsewhere(traits, slot))
+            self.assertFalse(card_ids.is_elsewhere(traits, found))
 
     def test_provider_without_ids_does_not_know_its_card(self):
         place = TRAITS - card_ids.select_traits(TRAITS)

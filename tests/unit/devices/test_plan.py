@@ -442,9 +442,7 @@ REPLACED = frozenset(
 CRYPTO = policy.Paragraph('crypto', {'device_id': '1EB8'}, 'CUSTOM_CRYPTO')
 
 
-def assess_and_plan(
-    providers, *paragraphs, consumers=(), also=(), **changes
-):
+def assess_and_plan(providers, *paragraphs, consumers=(), also=(), **changes):
     """Plan for the slot of a GPU as it is now.
 
     :param consumers: Those of all providers.
@@ -600,7 +598,8 @@ class ReplacementTest(unittest.TestCase):
                 (entry,) = entries
                 self.assertEqual(Action.WITHDRAW, entry.action)
                 self.assertEqual(bool(entry.inventory), entry.reserved)
-                self.assertEqual({*there['traits']}, entry.traits - {WITHDRAWN})
+                kept = entry.traits - {WITHDRAWN}
+                self.assertEqual({*there['traits']}, kept)
                 self.assertEqual('', entry.replacement)
                 self.assertIn('U78CB_001_WZS0JZB_P1_C2', entry.reason)
         # It comes back with the right host, as far as it was not burned.
