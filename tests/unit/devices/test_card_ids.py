@@ -77,7 +77,7 @@ class CardIdsTest(unittest.TestCase):
         ('vendor_id', 'vendor_id', 0),
         ('device_id', 'device_id', 0),
     )
-    def test_what_cannot_be_read_is_not_reported(self, case):
+    def test_unreadable_value_is_unreported(self, case):
         """A host that could not read a card for a moment lost it for good.
 
         It was in quarantine until an operator accepted what had not changed.
