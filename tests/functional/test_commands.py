@@ -31,6 +31,7 @@ from nova_powervm.tool import errors
 from nova_powervm.tool import status
 from nova_powervm.tool.inventory import app
 from nova_powervm.tool.inventory import clouds
+from nova_powervm.tool.inventory import device_changes
 from nova_powervm.tool.inventory import placement_client
 from tests.functional import base
 
@@ -543,6 +544,30 @@ class CommandsTest(CommandTestCase):
         code, rows = self.rows('release', slot, '--yes')
         self.assertEqual((0, 'released'), (code, rows[0]['State']))
         self.assertEqual(0, self.reserved(burned))
+
+    def story_release_looks_at_the_host_after_the_answer(self):
+        """A card that was changed during the question was released.
+
+        People take their time to answer whether a device has been cleaned.
+        """
+        index = min(self.slot_providers())
+        burned, slot = self.burn(index), f'{index:08X}'
+        agree = device_changes.DeviceCommand.is_agreed
+
+        def change_card(command, question):
+            self.control().pull(slot)
+            card = {'description': 'Crypto adapter', 'vendor_id': '1014'}
+            self.control().plug(slot, card)
+            return agree(command, question)
+
+        with mock.patch.object(
+            device_changes.DeviceCommand, 'is_agreed', change_card
+        ):
+            code, _, err = self.run_command('release', slot, answer='y\n')
+        self.assertEqual(2, code, err)
+        self.assertIn('and is 1014', err)
+        self.assertEqual(1, self.reserved(burned))
+        self.control().reset()
 
     def story_release_changes_nothing_without_answer_of_host(self):
         first = min(self.slot_providers())

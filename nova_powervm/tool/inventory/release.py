@@ -79,7 +79,7 @@ class Release(device_changes.DeviceCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> base.Listing:
         """List the devices that need cleaning, or release the named ones."""
         client, tree = placement_client.read_node(self.app, parsed_args)
-        io_slots = host_reader.read_host(self.app, parsed_args).system.io_slots
+        io_slots = self._read_slots(parsed_args)
         if not parsed_args.which:
             return self._list_waiting(tree, io_slots)
         check = functools.partial(_check, io_slots)
@@ -93,8 +93,12 @@ class Release(device_changes.DeviceCommand):
             f'Have the devices {indexes} been cleaned, and may the next '
             'instance have them?'
         )
-        if chosen and not parsed_args.yes and not self.is_agreed(question):
-            chosen = []
+        if chosen and not parsed_args.yes:
+            if not self.is_agreed(question):
+                chosen = []
+            else:
+                # A partition can get a device while the user makes sure.
+                io_slots = self._read_slots(parsed_args)
         return self.change_all(
             chosen,
             functools.partial(
@@ -102,6 +106,11 @@ class Release(device_changes.DeviceCommand):
             ),
             'released',
         )
+
+    def _read_slots(
+        self, parsed_args: argparse.Namespace
+    ) -> Collection[slots.Slot]:
+        return host_reader.read_host(self.app, parsed_args).system.io_slots
 
     def _list_waiting(
         self, tree: placement_tree.Tree, io_slots: Collection[slots.Slot]
