@@ -244,6 +244,58 @@ class ChangedCardTest(test_cleaning.CleaningTestCase):
         self.read_anew()
         self.assertEqual({'CUSTOM_GPU': 0}, self.provider()[0])
 
+    def story_card_without_a_class_does_not_begin_anew(self):
+        """Whoever wrote the firmware of a card gave it to anybody.
+
+        The slot of a card of class FFFF counted as empty.
+        """
+        self.begin_with_plain_device()
+        zeros = {'class': '0000', 'revision_id': 'FF'}
+        for unread in ({'class': 'FFFF'}, zeros):
+            self.show({**_GPU, **unread})
+            self.read_anew()
+            self.assertEqual({}, self.provider()[0])
+            self.show(_GPU)
+            self.read_anew()
+            self.assertEqual({'CUSTOM_GPU': 0}, self.provider()[0])
+        self.show({**_GPU, 'class': 'FFFF'})
+        self.read_anew()
+        self.show(_CRYPTO)
+        self.read_anew()
+        # It had no class that could stay.
+        self.assert_quarantined(class_name=CRYPTO)
+        self.boot_crypto('ERROR')
+
+    def story_slot_of_another_host_is_not_that_of_the_provider(self):
+        """One wrong "rest_url" put all cards of a host into quarantine."""
+        used = INDEX + 1
+        self.use(used)
+        before = self.provider(), self.provider(used)
+        places = {i: self.slot(i).drc_name for i in (INDEX, used)}
+        for index, place in places.items():
+            self.show(
+                {**_CRYPTO, 'drc_name': place.replace('U78', 'U79')}, index
+            )
+        self.read_anew()
+
+        self.assertEqual(({}, before[0][1]), self.provider())
+        self.assertEqual(before[1], self.provider(used))
+        self.assert_logged('no longer reports drc_name')
+        self.assertEqual(2, self.clean())
+
+        for index, place in places.items():
+            self.show({**_GPU, 'drc_name': place}, index)
+        self.read_anew()
+        self.assertEqual(before, (self.provider(), self.provider(used)))
+        # That an enclosure has another code for good can be accepted, too.
+        self.show({**_GPU, 'drc_name': 'U79-P1-C1'})
+        self.read_anew()
+        code, _, err = self.run_command('restore', SLOT, '--new-card')
+        self.assertEqual(0, code, err)
+        self.read_anew()
+        self.assertEqual({'CUSTOM_GPU': 0}, self.provider()[0])
+        self.show({'drc_name': places[INDEX]})
+
     def story_plain_slot_that_was_empty_in_between_begins_anew(self):
         """The page says so: nobody remembers which card it was."""
         self.begin_with_plain_device()
