@@ -48,7 +48,7 @@ class JudgeTest(unittest.TestCase):
         ['of an instance', {'owner': client()}, None],
         ['not identified', {'vendor_id': 0x1014}, 'unmatched'],
         ['vendor not reported', {'vendor_id': None}, 'unmatched'],
-        ['empty', {'pci_class': 0xFFFF}, 'empty'],
+        ['empty', {'vendor_id': 0xFFFF}, 'empty'],
         ['SR-IOV', {'sriov': True}, 'sriov'],
         ['of a VIOS', {'owner': client(kind=PartitionKind.VIOS)}, 'owned'],
         ['foreign', {'owner': client(OTHER_LPAR)}, 'owned'],
@@ -135,7 +135,7 @@ class DeniedTest(unittest.TestCase):
 class UnusedTest(unittest.TestCase):
     def test_paragraph_without_device_is_unused(self):
         disks = paragraph('disks', vendor_id='144D')
-        empty = slot(pci_class=0xFFFF)
+        empty = slot(vendor_id=0xFFFF)
         other = slot(drc_index=5, drc_name='U78-P1-C9')
         for expected, paragraphs, host_slots in (
             ([disks], (GPUS, disks), [slot()]),

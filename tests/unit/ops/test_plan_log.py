@@ -182,7 +182,7 @@ class PlanLogTest(unittest.TestCase):
         self.assertIn("paragraph 'all' (line 1) of /inv denies it", slot)
 
     def test_empty_slot_is_not_counted_as_device(self):
-        empty = (values.slot(pci_class=0xFFFF),)
+        empty = (values.slot(vendor_id=0xFFFF),)
         levels = [level for level, _ in self.tell(GPUS, slots=empty)]
         self.assertEqual([logging.WARNING, logging.INFO], levels)
         # Without paragraphs

@@ -122,7 +122,7 @@ class GenerateFileTest(base.ToolTestCase):
             values.slot(
                 drc_index=2, device_id=2, owner=values.client(name='db')
             ),
-            values.slot(drc_index=3, pci_class=0xFFFF),
+            values.slot(drc_index=3, vendor_id=0xFFFF),
         ]
         text = generate(*slots)
         self.assertEqual((), inventory_file.parse(text, 'x').paragraphs)

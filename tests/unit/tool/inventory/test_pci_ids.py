@@ -36,7 +36,7 @@ class DeviceNamesTest(unittest.TestCase):
             ({'vendor_id': None}, 'GPU (1EB8)'),
             ({'device_id': None}, 'GPU (10DE)'),
             (nothing, 'adapter'),
-            ({'pci_class': 0xFFFF}, 'empty slot'),
+            ({'vendor_id': 0xFFFF}, 'empty slot'),
             # The file has a subsystem 10de:0001 and a class 03 with 00 below.
             ({'device_id': 1}, 'GPU (10DE:0001)'),
             ({'vendor_id': 3, 'device_id': 0}, 'GPU (0003:0000)'),

@@ -134,7 +134,7 @@ class ReasonTest(base.ToolTestCase):
         )
         denying = policies.Policy((*POLICY.paragraphs, denied), 'inv.yaml')
         for changes, reason, policy in (
-            ({'pci_class': 0xFFFF}, 'the slot is empty', POLICY),
+            ({'vendor_id': 0xFFFF}, 'the slot is empty', POLICY),
             ({'sriov': True}, 'SR-IOV mode', POLICY),
             ({'vendor_id': 1}, 'no paragraph of inv.yaml identifies', POLICY),
             (DB, 'owned by partition db', POLICY),
