@@ -9,6 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
 """The devices of the management partition, on which nova-compute runs.
 
 There is no REST call for the bytes of a disk. Only a program on the management

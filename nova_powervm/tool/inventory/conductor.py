@@ -9,6 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
 """Asks Nova's conductor who burned devices.
 
 Nova's API does not show which devices a server has had, and a compute node
@@ -16,11 +17,13 @@ has no access to the database. So ask as nova-compute does, with the transport
 of its nova.conf.
 """
 
+import contextlib
 import functools
 import queue
 import threading
 from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 from typing import ClassVar
@@ -111,9 +114,8 @@ class Conductor:
         # Importing Nova takes a second, and most calls do not need it.
         from nova_powervm.virt import burn_records  # noqa: PLC0415
 
-        return burn_records.read_holders(
-            node, uuids, _connect(self._conf, self.timeout)
-        )
+        with _connect(self._conf, self.timeout) as read:
+            return burn_records.read_holders(node, uuids, read)
 
 
 def _try(question: Callable[[], _Result]) -> Callable[[], _Result]:
@@ -129,18 +131,33 @@ def _raise(reason: str) -> Any:
     raise errors.ConductorUnanswered(reason=' '.join(reason.split()))
 
 
-def _connect(conf: cfg.ConfigOpts, timeout: float) -> Callable[..., Any]:
-    """Return Nova's list of instances as its conductor reads it."""
+@contextlib.contextmanager
+def _connect(
+    conf: cfg.ConfigOpts, timeout: float
+) -> Iterator[Callable[..., Any]]:
+    """Yield Nova's list of instances as its conductor reads it.
+
+    A transport has a connection and a thread, which end with this block.
+    """
     from nova import objects  # noqa: PLC0415
-    from nova import rpc  # noqa: PLC0415
-    from nova.objects import base  # noqa: PLC0415
 
     objects.register_all()
     _complete(conf)
     oslo_messaging.set_transport_defaults(_EXCHANGE)
     transport = oslo_messaging.get_rpc_transport(conf)
-    if conf.transport_url == 'rabbit://':
-        raise ValueError('[DEFAULT]transport_url is not set')
+    try:
+        if conf.transport_url == 'rabbit://':
+            raise ValueError('[DEFAULT]transport_url is not set')
+        yield _make_reader(transport, timeout)
+    finally:
+        transport.cleanup()
+
+
+def _make_reader(transport: Any, timeout: float) -> Callable[..., Any]:
+    """Return a function that asks for a list of instances."""
+    from nova import rpc  # noqa: PLC0415
+    from nova.objects import base  # noqa: PLC0415
+
     client = oslo_messaging.get_rpc_client(
         transport,
         oslo_messaging.Target(topic=_TOPIC, version=_VERSION),

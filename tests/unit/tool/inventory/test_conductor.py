@@ -11,10 +11,12 @@
 # under the License.
 """Nova's conductor is asked by commands that must not wait for it."""
 
+import contextlib
 import threading
 import time
 from unittest import mock
 
+import oslo_messaging
 from oslo_config import cfg
 
 from nova_powervm.tool import errors
@@ -49,6 +51,30 @@ class ConductorTest(base.ToolTestCase):
             errors.ConductorUnanswered, 'transport_url is not set'
         ):
             self.name(DEVICE)
+
+    def test_no_connection_outlives_its_question(self):
+        """A daemon had one more connection and thread with each pass."""
+        transports = []
+        connect = oslo_messaging.get_rpc_transport
+
+        def note(conf):
+            transports.append(connect(conf, url='fake:/'))
+            conf.set_override('transport_url', 'fake:/')
+            transports[-1].cleanup = mock.Mock()
+            return transports[-1]
+
+        for reads in (lambda *_: {}, mock.Mock(side_effect=OSError('broken'))):
+            with (
+                mock.patch.object(oslo_messaging, 'get_rpc_transport', note),
+                mock.patch.multiple(burn_records, read_holders=reads),
+            ):
+                self.conductor.timeout = 60
+                with contextlib.suppress(errors.ConductorUnanswered):
+                    self.name(DEVICE)
+
+        self.assertEqual(2, len(transports))
+        for transport in transports:
+            transport.cleanup.assert_called_once_with()
 
     def test_blocked_question_is_not_asked_again(self):
         asked, release = [], threading.Event()
