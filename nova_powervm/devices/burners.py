@@ -17,7 +17,6 @@ A device has one holder at a time, so whoever had it last has burned it.
 import dataclasses
 from collections.abc import Collection
 from collections.abc import Iterable
-from collections.abc import Mapping
 
 #: In place of a project.
 UNKNOWN = 'unknown'
@@ -81,18 +80,3 @@ def name_project(
     if holder.until and reserved_at and reserved_at > holder.until + _SKEW:
         return UNKNOWN
     return holder.project
-
-
-def count_projects(
-    holders: Mapping[str, Holder], providers: Iterable[str]
-) -> Mapping[str, int]:
-    """Count burned devices by the project that has burned them.
-
-    :param holders: Provider uuid to its last holder.
-    :param providers: The uuids of the providers of the devices.
-    """
-    counts: dict[str, int] = {}
-    for uuid in providers:
-        project = name_project(holders.get(uuid))
-        counts[project] = counts.get(project, 0) + 1
-    return counts

@@ -12,8 +12,9 @@
 
 """The metrics that nova-compute writes at the end of each cycle."""
 
+import collections
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 
 from oslo_log import log as logging
 
@@ -28,21 +29,32 @@ LOG = logging.getLogger(__name__)
 class CycleMetrics:
     """Writes what a cycle knows, and which projects burned devices.
 
-    Only for the latter Nova's conductor is asked, while a device is burned.
+    Only for the latter others are asked, once another device is burned: Nova's
+    conductor with two requests, and Placement with one for each such device.
 
     :param path: ``[powervm]metrics_file``; None to write nothing.
     :param host: The name of this host.
+    :param read_written_at: Returns when the inventory of a provider was
+        written last, in seconds since 1970.
     """
 
-    def __init__(self, path: str | None, host: str) -> None:
+    def __init__(
+        self,
+        path: str | None,
+        host: str,
+        read_written_at: Callable[[str], float | None],
+    ) -> None:
         self._path = path
         self._host = host
+        self._read_written_at = read_written_at
         self._began: float | None = None
         self._has_failed = False
-        # Providers of the devices that were burned in the last cycle, and who
-        # had them.
+        # Providers of the devices that were burned in the last cycle, and the
+        # projects that burned them. Those are not asked for again: they cannot
+        # change while the devices stay burned. Both are replaced, not changed,
+        # because builds publish in other threads.
         self._burned: frozenset[str] = frozenset()
-        self._holders: Mapping[str, burners.Holder] = {}
+        self._projects: dict[str, str] = {}
 
     def expect_update(self, began: float) -> None:
         """Write the file when the host that was just read is published.
@@ -53,32 +65,45 @@ class CycleMetrics:
         :param began: When the cycle began, by ``time.monotonic``.
         """
         self._began = began
-        if self._path:
-            self._holders = self._read_holders()
+        if self._path and not self._burned <= self._projects.keys():
+            self._find_projects()
 
-    def _read_holders(self) -> Mapping[str, burners.Holder]:
-        """Read who had the burned devices, without failing the cycle."""
+    def _find_projects(self) -> None:
+        """Find who burned further devices, without failing the cycle."""
+        unknown = self._burned - self._projects.keys()
         try:
-            return burn_records.read_holders(self._host, self._burned)
+            holders = burn_records.read_holders(self._host, unknown)
+            found = {
+                uuid: burners.name_project(
+                    holders.get(uuid), self._read_written_at(uuid)
+                )
+                for uuid in unknown
+            }
         except Exception:
             LOG.exception(
                 'Which projects burned devices could not be read; the next '
                 'cycle tries again.'
             )
-            return {}
+        else:
+            self._projects = self._projects | found
 
     def write(self, plan: plans.Plan) -> None:
         """Write the file, at the end of a cycle; an error is a warning.
 
         Nova also publishes for each instance that it builds; those updates
-        tell nothing new.
+        tell nothing new, but which devices are no longer burned.
         """
-        began, self._began = self._began, None
-        if not self._path or began is None:
-            return
         self._burned = frozenset(
             entry.uuid for entry in plan.entries if entry.uuid and entry.burned
         )
+        self._projects = {
+            uuid: project
+            for uuid, project in self._projects.items()
+            if uuid in self._burned
+        }
+        began, self._began = self._began, None
+        if not self._path or began is None:
+            return
         values = {
             'powervm_service_cycle_seconds': (
                 'How long the last cycle of nova-compute took',
@@ -96,13 +121,10 @@ class CycleMetrics:
             metrics.make_burned_family(
                 'powervm_service_burned_devices',
                 self._host,
-                burners.count_projects(
-                    self._holders,
-                    [
-                        entry.uuid or ''
-                        for entry in plan.entries
-                        if entry.state is plans.State.BURNED
-                    ],
+                collections.Counter(
+                    self._projects.get(entry.uuid or '', burners.UNKNOWN)
+                    for entry in plan.entries
+                    if entry.state is plans.State.BURNED
                 ),
             ),
             *(

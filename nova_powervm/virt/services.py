@@ -233,7 +233,11 @@ class Services:
             self.startup,
             self.deferred_starts,
             listen,
-            cycle_metrics.CycleMetrics(metrics_file, node.name),
+            cycle_metrics.CycleMetrics(
+                metrics_file,
+                node.name,
+                placement.ReportClientPlacement(virtapi).read_written_at,
+            ),
         )
 
 

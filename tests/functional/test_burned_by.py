@@ -18,6 +18,7 @@ order of their slots, however many of them it had burned.
 import fixtures
 from nova import context as nova_context
 from nova.db.main import api as main_db
+from oslo_messaging._drivers import impl_fake
 
 from nova_powervm.tool.inventory import conductor
 from tests.functional import base
@@ -34,6 +35,10 @@ class BurnedByTest(test_cleaning.CleaningTestCase):
 
     def setUp(self):
         super().setUp()
+        # This would clear the queues of the services, too.
+        self.useFixture(
+            fixtures.MockPatchObject(impl_fake.FakeDriver, 'cleanup')
+        )
         # None for those of a compute node.
         self.messaging = None
         for index in MORE:
@@ -168,6 +173,26 @@ class BurnedByTest(test_cleaning.CleaningTestCase):
 
         self.assertEqual(0, code, err)
         self.assertEqual({index: 'unknown'}, self.shown())
+
+    def story_metrics_say_the_same_of_what_an_operator_reserved(self):
+        # They laid it to the project that had used the device before.
+        path = self.directory / 'powervm.prom'
+        self.restart_host(metrics_file=str(path))
+        index = self.use_mine()
+        self.release(index)
+        self.pass_time()
+        self._run_periodics()
+
+        self.reserve(self.slot_providers()[index]['uuid'], 'CUSTOM_GPU', 1)
+
+        for _ in range(3):
+            self._run_periodics()
+        self.assertEqual({index: 'unknown'}, self.shown())
+        self.assertEqual(
+            {'unknown': '1.0'},
+            self.metric(path.read_text(), 'powervm_service_burned_devices'),
+        )
+        self.restart_host(metrics_file=None)
 
     def story_commands_work_if_nobody_can_be_asked(self):
         index = self.use_mine()

@@ -15,6 +15,7 @@
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Mapping
+from email import utils
 from typing import Any
 
 import tenacity
@@ -128,6 +129,19 @@ class ReportClientPlacement:
         """
         path = _inventories(uuid)
         return _is_burned(path, ask(self._virtapi.reportclient, path), classes)
+
+    def read_written_at(self, uuid: str) -> float | None:
+        """Return when a provider's inventory was written last.
+
+        :returns: Seconds since 1970; None if Placement does not tell.
+        """
+        answer = self._virtapi.reportclient.get(
+            _inventories(uuid), version=_VERSION
+        )
+        header = answer.headers.get('Last-Modified')
+        return (
+            utils.parsedate_to_datetime(header).timestamp() if header else None
+        )
 
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(exception.PlacementUnanswered),

@@ -69,10 +69,3 @@ class NameTest(unittest.TestCase):
             'unknown',
             burners.name_project(holder(1, until=NOON), NOON + HOUR),
         )
-
-    def test_devices_are_counted_by_project(self):
-        holders = {'p1': holder(1), 'p2': holder(1), 'p3': holder(2)}
-        self.assertEqual(
-            {'project1': 2, 'project2': 1, 'unknown': 1},
-            burners.count_projects(holders, ['p1', 'p2', 'p3', 'p4']),
-        )
