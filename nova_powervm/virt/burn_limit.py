@@ -9,6 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
 """The limit of one-time-use devices that a project burns in an hour."""
 
 import contextlib
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nova.compute import task_states
+from oslo_concurrency import lockutils
 from oslo_utils import timeutils
 
 from nova_powervm import exception
@@ -32,8 +34,6 @@ from nova_powervm.virt import instance_records
 from nova_powervm.virt import nova_errors
 
 _WINDOW = datetime.timedelta(hours=1)
-#: Name of the event that tells the user why a build was refused.
-EVENT = 'powervm_burn_limit'
 
 
 class BurnLimit:
@@ -55,8 +55,9 @@ class BurnLimit:
         self._limit = limit
         self._claims = slot_claims
         self._host = host
+        # Instance uuid -> devices, and when it was admitted; replaced under
+        # the lock, so that whoever reads it needs none.
         self._lock = threading.Lock()
-        # Instance uuid -> devices, and when it was admitted.
         self._admitted: dict[str, tuple[int, datetime.datetime]] = {}
 
     @contextlib.contextmanager
@@ -85,29 +86,53 @@ class BurnLimit:
             yield
             return
         try:
-            with self._lock:
+            with self._lock_project(instance):
                 self._check(instance, asked, holds=True)
                 self._note(instance.uuid, asked)
         except exception.BurnLimitReached as error:
             action_events.record_failure(
-                context, instance, EVENT, nova_errors.to_nova(error)
+                context,
+                instance,
+                burn_records.REFUSED,
+                nova_errors.to_nova(error),
             )
             raise
         try:
             yield
         except BaseException:
             # Whether it has burned devices is in Placement.
-            self._admitted.pop(instance.uuid, None)
+            self._forget(instance.uuid)
             raise
+
+    @contextlib.contextmanager
+    def _lock_project(self, instance: Any) -> Iterator[None]:
+        """Let the builds of a project be admitted one after the other.
+
+        Those of others do not wait for what is read about it.
+        """
+        with lockutils.lock(
+            f'powervm-burns-{self._host}-{instance.project_id}'
+        ):
+            yield
 
     def _note(self, instance_uuid: str, devices: int) -> None:
         """Remember a build: Nova records that it has ended a little later."""
         now = timeutils.utcnow(with_timezone=True)
-        self._admitted = {
-            uuid: admitted
-            for uuid, admitted in self._admitted.items()
-            if admitted[1] > now - _WINDOW
-        } | {instance_uuid: (devices, now)}
+        with self._lock:
+            self._admitted = {
+                uuid: admitted
+                for uuid, admitted in self._admitted.items()
+                if admitted[1] > now - _WINDOW
+            } | {instance_uuid: (devices, now)}
+
+    def _forget(self, instance_uuid: str) -> None:
+        """Forget a build that has failed."""
+        with self._lock:
+            self._admitted = {
+                uuid: admitted
+                for uuid, admitted in self._admitted.items()
+                if uuid != instance_uuid
+            }
 
     def check_move(
         self, instance: Any, slots: Iterable[spec.WantedSlot]
@@ -124,7 +149,7 @@ class BurnLimit:
         )
         if self._limit is not None and asked:
             holds = bool(kept.keys() & self._one_time_providers())
-            with self._lock:
+            with self._lock_project(instance):
                 self._check(instance, asked, holds=holds)
 
     def _check(self, instance: Any, asked: int, *, holds: bool) -> None:
@@ -157,9 +182,12 @@ class BurnLimit:
         it for what is asked for now.
         """
         if instance.launched_at is not None:
-            # The present action is one of them.
-            gifts = burn_records.count_gifts(since, instance.uuid) - 1
-            yield _estimate(asked, gifts, holds=holds)
+            # The present action is one of them. What an unshelve that failed
+            # was to have is in no record any more.
+            times = burn_records.count_device_actions(
+                since, instance.uuid, burned=True
+            )
+            yield _estimate(asked, times - 1, holds=holds)
         project = instance.project_id
         others = {
             holder.instance_uuid: holder
@@ -175,8 +203,12 @@ class BurnLimit:
             devices = len(holder.providers & here)
             if not holder.has_run or not (devices or uuid in moved):
                 continue
-            gifts = burn_records.count_gifts(since, uuid)
-            yield _estimate(devices or asked, gifts, holds=bool(devices))
+            times = burn_records.count_device_actions(
+                since,
+                uuid,
+                burned=bool(holder.providers & self._claims.published.burned),
+            )
+            yield _estimate(devices or asked, times, holds=bool(devices))
 
     def _count_unfinished(
         self,
@@ -184,15 +216,16 @@ class BurnLimit:
         unfinished: Collection[burners.Holder],
     ) -> int:
         """Count what builds that run will burn, and failed ones have."""
+        admitted = self._admitted
         running = [
-            self._admitted[holder.instance_uuid][0]
+            admitted[holder.instance_uuid][0]
             for holder in unfinished
-            if holder.instance_uuid in self._admitted
+            if holder.instance_uuid in admitted
         ]
         failed = {
             holder.instance_uuid: holder
             for holder in unfinished
-            if holder.instance_uuid not in self._admitted
+            if holder.instance_uuid not in admitted
             and holder.since >= since.timestamp()
         }
         named = {uuid for h in failed.values() for uuid in h.providers}
@@ -221,11 +254,11 @@ def _count_burns(slots: Iterable[spec.WantedSlot]) -> int:
     return sum(bool(slot.burns) for slot in slots)
 
 
-def _estimate(devices: int, gifts: int, *, holds: bool) -> int:
+def _estimate(devices: int, times: int, *, holds: bool) -> int:
     """Return how many devices an instance has burned at most.
 
     :param devices: How many it had each time.
-    :param gifts: The actions in which it may have got devices.
+    :param times: How many actions may have given it devices.
     :param holds: Whether it did in the last of them.
     """
-    return devices * max(gifts if holds else gifts - 1, 0)
+    return devices * max(times if holds else times - 1, 0)

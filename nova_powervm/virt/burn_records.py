@@ -9,6 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
 """Nova's records of the instances that had devices.
 
 Nova keeps a deleted instance with its project and its devices until it is
@@ -17,10 +18,12 @@ move or an unshelve is in no record.
 """
 
 import datetime
+import itertools
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from nova import context as nova_context
@@ -35,16 +38,22 @@ from nova_powervm.virt import instance_records
 _MOST = 1000
 #: Instances of a project that are read at once, and how often at most.
 _PAGE, _PAGES = 200, 50
-#: The actions of users in which an instance gets devices.
-_GIVING = (
-    instance_actions.CREATE,
-    instance_actions.MIGRATE,
-    instance_actions.RESIZE,
-    instance_actions.UNSHELVE,
-)
+#: Name of the event that tells the user why a build was refused.
+REFUSED = 'powervm_burn_limit'
+#: The instance actions in which Nova gives an instance devices, and the event
+#: of an action that has come as far as that; None if it has for an instance
+#: that ever ran.
+_GIVE_DEVICES = {
+    instance_actions.CREATE: None,
+    instance_actions.MIGRATE: 'compute_finish_resize',
+    instance_actions.RESIZE: 'compute_finish_resize',
+    instance_actions.UNSHELVE: 'compute_unshelve_instance',
+}
 _MOVES = (fields.MigrationType.MIGRATION, fields.MigrationType.RESIZE)
-#: Nova's message of an action that has failed.
+#: Nova's result of an event that has failed.
 _FAILED = 'Error'
+#: The longest time that an action takes to give devices.
+_LONGEST = datetime.timedelta(hours=1)
 
 
 def read_holders(
@@ -104,9 +113,8 @@ def changed_since(
 
     :param filters: As for Nova's list of instances.
     """
-    marker = None
-    for _ in range(_PAGES):
-        page = objects.InstanceList.get_by_filters(
+    instances = _read_pages(
+        lambda marker: objects.InstanceList.get_by_filters(
             nova_context.get_admin_context(read_deleted='yes'),
             dict(filters),
             sort_key='updated_at',
@@ -114,14 +122,30 @@ def changed_since(
             limit=_PAGE,
             marker=marker,
             expected_attrs=['resources'],
-        )
-        for instance in page:
-            if (instance.updated_at or instance.created_at) < since:
-                return
-            yield to_holder(instance)
+        ),
+        'uuid',
+    )
+    for instance in itertools.islice(instances, _PAGE * _PAGES):
+        if (instance.updated_at or instance.created_at) < since:
+            return
+        yield to_holder(instance)
+
+
+def _read_pages(
+    read: Callable[[str | None], Sequence[Any]], marker: str
+) -> Iterator[Any]:
+    """Yield records, a page at a time.
+
+    :param read: Reads the page behind a marker, or the first one for None.
+    :param marker: The name of the field that marks a record.
+    """
+    last = None
+    while True:
+        page = read(last)
+        yield from page
         if len(page) < _PAGE:
             return
-        marker = page[-1].uuid
+        last = getattr(page[-1], marker)
 
 
 def moved_since(
@@ -143,20 +167,65 @@ def moved_since(
     )
 
 
-def count_gifts(since: datetime.datetime, instance_uuid: str) -> int:
-    """Count the actions in which an instance may have got devices.
+def count_device_actions(
+    since: datetime.datetime, instance_uuid: str, *, burned: bool
+) -> int:
+    """Count the instance actions that may have given an instance devices.
 
-    An action that has failed does not count: nearly all fail before a device
-    is burned.
+    The message of an action does not tell: it stays that of an error if one
+    host has refused and the next one has built. An action that failed before
+    it gave devices does not count. To see this costs a request for each, so
+    all count if they fill more than a page, which no ordinary use does.
+
+    :param since: What was over by then does not count.
+    :param instance_uuid: Of an instance that has run.
+    :param burned: Whether a device of its record is burned. An unshelve that
+        failed has burned none otherwise.
     """
-    actions = objects.InstanceActionList.get_by_instance_uuid(
-        nova_context.get_admin_context(read_deleted='yes'),
-        instance_uuid,
-        limit=_PAGE,
+    actions = [
+        action
+        for action in _actions_since(since - _LONGEST, instance_uuid)
+        if action.action in _GIVE_DEVICES
+        and (action.updated_at or action.start_time) >= since
+    ]
+    if len(actions) > _PAGE:
+        return len(actions)
+    return sum(_may_give_devices(action, burned=burned) for action in actions)
+
+
+def _actions_since(
+    since: datetime.datetime, instance_uuid: str
+) -> Iterator[Any]:
+    """Yield the actions of an instance, the last one first.
+
+    Nova's filter takes no time from its conductor. All are read: whoever may
+    lock a server can make as many as he likes.
+    """
+    actions = _read_pages(
+        lambda marker: objects.InstanceActionList.get_by_instance_uuid(
+            nova_context.get_admin_context(read_deleted='yes'),
+            instance_uuid,
+            limit=_PAGE,
+            marker=marker,
+        ),
+        'request_id',
     )
-    return sum(
-        action.action in _GIVING
-        and action.start_time >= since
-        and action.message != _FAILED
-        for action in actions
-    )
+    return itertools.takewhile(lambda a: a.start_time >= since, actions)
+
+
+def _may_give_devices(action: Any, *, burned: bool) -> bool:
+    """Return whether an action has given devices, or still may."""
+    event = _GIVE_DEVICES[action.action]
+    if event is None:
+        return True
+    results = {
+        found.event: found.result
+        for found in objects.InstanceActionEventList.get_by_action(
+            nova_context.get_admin_context(read_deleted='yes'), action.id
+        )
+    }
+    if _FAILED not in results.values():
+        return True
+    if action.action == instance_actions.UNSHELVE and not burned:
+        return False
+    return event in results and REFUSED not in results

@@ -29,7 +29,7 @@ INDEX = 0x21010020
 #: What Nova records about a server, and the columns with times.
 _TIMES = {
     'instances': ('created_at', 'launched_at', 'updated_at', 'deleted_at'),
-    'instance_actions': ('created_at', 'start_time'),
+    'instance_actions': ('created_at', 'start_time', 'updated_at'),
     'migrations': ('created_at',),
 }
 

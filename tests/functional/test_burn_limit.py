@@ -21,7 +21,6 @@ import fixtures
 from nova import context as nova_context
 from nova import objects
 
-from nova_powervm.virt import burn_limit
 from nova_powervm.virt import burn_records
 from tests.functional import base
 from tests.functional import local_hosts
@@ -130,7 +129,7 @@ class BurnLimitTest(BurnLimitTestCase):
         events = self.admin_api.get_instance_action_details(
             server['id'], action['request_id']
         )['events']
-        (event,) = (e for e in events if e['event'] == burn_limit.EVENT)
+        (event,) = (e for e in events if e['event'] == burn_records.REFUSED)
         self.assertEqual('Error', event['result'])
         self.assertIn(_WORDS, event['details'])
         self.assertEqual(
@@ -228,6 +227,67 @@ class BurnLimitTest(BurnLimitTestCase):
 
         self.assertEqual('ERROR', self.attack(1)[0]['status'])
 
+    def story_actions_that_cost_nothing_hide_none(self):
+        # Two hundred locks of a server hid that it was built: three cards
+        # were burned with a limit of two, and so on.
+        self.useFixture(fixtures.MockPatchObject(burn_records, '_PAGE', 3))
+        for _ in range(LIMIT):
+            server = self.boot(GPU)
+            for action in ('lock', 'unlock') * 2:
+                self.api.post_server_action(server['id'], {action: None})
+            self._delete_server(server)
+
+        self.assertEqual('ERROR', self.attack(1)[0]['status'])
+        self.assertEqual(LIMIT, len(self.burned()))
+
+    def story_unshelve_that_a_deletion_ends_counts(self):
+        # Nova's action had failed, and the card was burned.
+        servers = [self.boot(GPU, disk=1) for _ in range(LIMIT)]
+        for server in servers:
+            self.act(server, 'shelve')
+        for index in self.burned():
+            self.release(index)
+        self.pass_time()
+        self._run_periodics()
+        lpars = self.computes['host1'].manager.driver.services.builds._lpars
+        run = lpars.run
+
+        def run_and_delete(*args):
+            run(*args)
+            self.api.delete_server(server['id'])
+
+        with fixtures.MockPatchObject(lpars, 'run', run_and_delete):
+            for server in servers:
+                self.api.post_server_action(server['id'], {'unshelve': None})
+                self._wait_until_deleted(server)
+        self.assertEqual(LIMIT, len(self.burned()))
+
+        self.assertEqual('ERROR', self.attack(1)[0]['status'])
+        self.assertEqual(LIMIT, len(self.burned()))
+
+    def story_unshelve_that_burned_nothing_does_not_count(self):
+        servers = [self.boot(GPU, disk=1) for _ in range(LIMIT)]
+        for server in servers:
+            self.act(server, 'shelve')
+        for index in self.burned():
+            self.release(index)
+        self.pass_time()
+        self._run_periodics()
+        lpars = self.computes['host1'].manager.driver.services.builds._lpars
+        with fixtures.MockPatchObject(
+            lpars, 'run', side_effect=OSError('the host fails before the burn')
+        ):
+            for server in servers:
+                self.act(server, 'unshelve', 'Error')
+        self.assertEqual(set(), self.burned())
+
+        ends = self.attack(LIMIT + 1)
+
+        self.assertEqual(
+            ['ACTIVE'] * LIMIT + ['ERROR'],
+            [server['status'] for server in ends],
+        )
+
     def story_rebuild_burns_nothing_and_is_not_refused(self):
         servers = [self.boot(GPU) for _ in range(LIMIT)]
         self.pass_time()
@@ -255,7 +315,7 @@ class NoBurnLimitTest(BurnLimitTestCase):
     limit = None
 
     def test_attack_burns_every_card_without_a_limit(self):
-        for name in ('changed_since', 'moved_since', 'count_gifts'):
+        for name in ('changed_since', 'moved_since', 'count_device_actions'):
             self.useFixture(fixtures.MockPatchObject(burn_records, name, None))
 
         self.attack()
@@ -280,3 +340,30 @@ class EvacuatedBurnLimitTest(one_time_use.OneTimeUseTestCase):
         self._evacuate_server(server, expected_host='host2')
 
         self.assertEqual(2, len(self.burned('host2')))
+
+
+class RescheduledBurnLimitTest(one_time_use.OneTimeUseTestCase):
+    """Two hosts, the preferred one of which refuses first.
+
+    Nova's action then is that of an error, also if the other host builds. So
+    a project that had used up its limit at one host had none at the other.
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.flags(max_attempts=3, group='scheduler')
+        for host in ('host1', 'host2'):
+            self.start_host(host, max_burns_per_hour=1)
+        # Nova prefers the host with more free memory.
+        self.boot({}, request={'host': 'host2'}, memory_mb=2048)
+        self._run_periodics()
+
+    def test_build_that_one_host_refused_counts_at_the_next(self):
+        self._delete_server(self.boot(GPU, request={'host': 'host1'}))
+        self._delete_server(self.boot(GPU))
+        self.assertEqual(1, len(self.burned('host2')))
+        self.assertEqual(1, len(self.burned('host1')))
+
+        self.boot(GPU, expected='ERROR')
+
+        self.assertEqual(1, len(self.burned('host2')))

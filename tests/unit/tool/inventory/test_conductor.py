@@ -52,7 +52,7 @@ class ConductorTest(base.ToolTestCase):
         ):
             self.name(DEVICE)
 
-    def test_no_connection_outlives_its_question(self):
+    def test_connection_ends_with_its_question(self):
         """A daemon had one more connection and thread with each pass."""
         transports = []
         connect = oslo_messaging.get_rpc_transport
