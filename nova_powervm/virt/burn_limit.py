@@ -199,14 +199,18 @@ class BurnLimit:
         )
         moved = burn_records.moved_since(since, self._host, project)
         here = self._one_time_providers()
+        # Of those that name a burned device, the last that changed had it.
+        left = self._claims.published.burned
         for uuid, holder in others.items():
+            burned = holder.providers & left
+            left -= burned
             devices = len(holder.providers & here)
             if not holder.has_run or not (devices or uuid in moved):
                 continue
             times = burn_records.count_device_actions(
                 since,
                 uuid,
-                burned=bool(holder.providers & self._claims.published.burned),
+                burned=bool(burned),
             )
             yield _estimate(devices or asked, times, holds=bool(devices))
 
