@@ -300,7 +300,7 @@ class ManagementServerTest(HostRootTestCase, storage.StorageTestCase):
             self.assertEqual(DATA, file.read(len(DATA)))
         self.upload(self.file(disk.udid), b'other')
         with path.open('rb') as file:
-            self.assertEqual(b'other\0', file.read(6))
+            self.assertEqual(b'other' + DATA[5:], file.read(len(DATA)))
         self.assertEqual([], self.files.scans())
 
     def test_backing_device_goes_with_its_mapping(self):
