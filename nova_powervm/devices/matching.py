@@ -173,7 +173,7 @@ def _reason_of_host(
     reason = slots.reason_unavailable(slot, instance_lpars or (), duplicated)
     if (
         reason is not None
-        and reason.code == 'owned'
+        and reason.code == slots.OWNED
         and slot.owner is not None
         and slot.owner.kind is slots.PartitionKind.CLIENT
     ):
@@ -182,7 +182,7 @@ def _reason_of_host(
             if instance_lpars is None
             else 'which Nova does not run'
         )
-        return slots.Reason('owned', f'{reason}, {whose}')
+        return slots.Reason(slots.OWNED, f'{reason}, {whose}')
     return reason
 
 

@@ -20,6 +20,8 @@ from collections.abc import Iterable
 #: The PCI values that PowerVM reports for a slot without an adapter.
 EMPTY_ID = 0xFFFF
 _NO_DEVICE = (None, 0, EMPTY_ID)
+#: The code of the reason that a partition has a slot.
+OWNED = 'owned'
 
 
 class PartitionKind(enum.StrEnum):
@@ -183,7 +185,7 @@ def reason_unavailable(
     if slot.owner is not None and not _owned_by_instance(
         slot.owner, instance_lpars
     ):
-        return Reason('owned', f'it is owned by {slot.owner}')
+        return Reason(OWNED, f'it is owned by {slot.owner}')
     if not slot.assignable:
         return Reason(
             'unassignable', 'the host does not allow partitions to own it'

@@ -807,13 +807,19 @@ def assign(
         )
         raise refused(
             instance_uuid=wanted.instance_uuid,
-            # It may name the partition that has the slot.
             reason=exception.PrivateText(
                 f'{claim.origin} but it cannot be used: {reason}',
-                f'{claim.origin} but it cannot be used now',
+                f'{claim.origin} but it cannot be used: {_for_users(reason)}',
             ),
         )
     return partition.SlotAssignment(slot.drc_index, slot.bus_group_required)
+
+
+def _for_users(reason: slots.Reason | None) -> str:
+    """Return a reason that does not name the partition that has the slot."""
+    if reason is None or reason.code == slots.OWNED:
+        return 'it is owned by another partition'
+    return reason.text
 
 
 def _connect(

@@ -82,7 +82,7 @@ class RefusedAcceleratorTest(OddRequestTestCase):
     def story_spawn_refuses_unusable_handles_and_slots(self):
         # More of them are in tests/unit/devices/test_accelerators.py.
         for handle, words in (
-            (cyborg.slot(VIOS_SLOT), ['21010011', 'cannot be used now']),
+            (cyborg.slot(VIOS_SLOT), ['21010011', 'it is owned']),
             (cyborg.slot(0x21010020), ['21010020', 'Nova manages']),
         ):
             with self.subTest(handle=handle):
@@ -100,7 +100,7 @@ class RefusedAcceleratorTest(OddRequestTestCase):
     def story_spawn_refuses_accelerator_of_other_instance(self):
         holder = self.accelerated([cyborg.slot(NVME)])
 
-        self.refused([cyborg.slot(NVME)], words=['21010030', 'owned by'])
+        self.refused([cyborg.slot(NVME)], words=['21010030', 'it is owned'])
 
         self.assert_has(holder, NVME)
 
