@@ -138,7 +138,7 @@ class OpenTest(unittest.TestCase):
         reading = self.open(described(), source)
         self.begin(reading)
         with self.assertRaises(exception.ImageRefused):
-            reading()
+            next(reading())
 
     def test_closing_ends_the_transfer(self):
         source = Source(DATA)
