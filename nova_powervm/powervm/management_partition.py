@@ -293,7 +293,7 @@ class ManagementPartition:
         :param slot: The slot of the client adapter that it was on; None for
             any of the partition.
         """
-        devices = self._devices(slot, udid)
+        devices = self._disks_at(slot, {*self._links(udid).values()})
         for device in devices:
             try:
                 self._files.write(f'{device.directory}/delete', '1')
@@ -323,20 +323,19 @@ class ManagementPartition:
 
     def _device(self, slot: int, udid: str) -> _Device | None:
         """Return the device of a disk; None if it is not the only one."""
+        # Read once: a link that appears meanwhile must not count for one only.
         names = {*self._links(udid).values()}
-        devices = self._devices(slot, udid)
+        devices = self._disks_at(slot, names)
         return devices[0] if len(devices) == len(names) == 1 else None
 
-    def _devices(self, slot: int | None, udid: str) -> list[_Device]:
-        """Return the devices below an adapter that are said to be a disk."""
-        names = {*self._links(udid).values()}
-        return [
-            device for device in self._disks_at(slot) if device.name in names
-        ]
+    def _disks_at(
+        self, slot: int | None, names: set[str] | None = None
+    ) -> list[_Device]:
+        """Return the disks below an adapter, or below all of them.
 
-    def _disks_at(self, slot: int | None) -> list[_Device]:
-        """Return the disks below an adapter, or below all of them."""
-        return [
+        :param names: Those that are asked for; None for all.
+        """
+        disks = [
             _Device(
                 os.path.basename(path), os.path.dirname(os.path.dirname(path))
             )
@@ -344,6 +343,7 @@ class ManagementPartition:
                 f'{_address(slot)}/host*/target*/*:*/block/*'
             )
         ]
+        return [disk for disk in disks if names is None or disk.name in names]
 
     def _links(self, udid: str) -> dict[str, str]:
         """Return what says that it is a disk, by links from its identity.
