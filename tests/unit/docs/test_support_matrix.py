@@ -17,6 +17,7 @@ import dataclasses
 import inspect
 import re
 import unittest
+from importlib import metadata
 
 from nova.virt import driver as nova_driver
 
@@ -136,6 +137,7 @@ class Row:
     key: str
     support: str
     note: str
+    cli: str = ''
 
     @property
     def tests(self):
@@ -154,7 +156,12 @@ def rows():
     config = configparser.ConfigParser()
     config.read_string(FILE.read_text())
     return {
-        key: Row(key, section[_DRIVER], pages.words(section[_NOTE]))
+        key: Row(
+            key,
+            section[_DRIVER],
+            pages.words(section[_NOTE]),
+            section.get('cli', ''),
+        )
         for key, section in config.items()
         if key not in ('DEFAULT', _DRIVER)
     }
@@ -210,6 +217,26 @@ class SupportMatrixTest(unittest.TestCase):
             self.assertEqual(
                 is_supported(name), self.rows[key].support != 'missing', key
             )
+
+    def test_rows_of_devices_agree_with_commands(self):
+        """Compare the rows named after a subcommand, and those that name one.
+
+        The row of the metrics said that there were none.
+        """
+        commands = {
+            point.name.replace('_', ' ')
+            for point in metadata.entry_points(group='nova_powervm.inventory')
+        }
+        self.assertLessEqual({'metrics', 'quarantine', 'validate'}, commands)
+        for row in self.rows.values():
+            _, _, feature = row.key.partition('.')
+            program, _, rest = row.cli.partition(' ')
+            if program == 'nova-powervm-inventory':
+                self.assertIn(rest.partition(' ')[0], commands, row.key)
+            elif row.key.startswith('device.'):
+                self.assertNotIn(feature, commands, row.key)
+            if feature in commands:
+                self.assertNotEqual('missing', row.support, row.key)
 
     def test_nova_leaves_listed_methods_to_drivers(self):
         for key, name in METHODS.items():
