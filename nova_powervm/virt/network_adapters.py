@@ -27,13 +27,20 @@ from nova_powervm.ops import apply
 from nova_powervm.ops import attached_slots
 from nova_powervm.ops import host
 from nova_powervm.ops import interfaces
+from nova_powervm.virt import action_events
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import nova_errors
 from nova_powervm.virt import translation
 from nova_powervm.virt.unsupported import messages
 
 LOG = logging.getLogger(__name__)
+
+#: The events with the reasons, in place of which Nova says only that the
+#: attachment or detachment has failed; and what was tried.
+_ATTACH = 'powervm_attach_interface', 'attaching a port to'
+_DETACH = 'powervm_detach_interface', 'detaching a port from'
 
 
 class NetworkAdapters:
@@ -113,16 +120,20 @@ class NetworkAdapters:
         :raises nova.exception.AttachInterfaceNotSupported: The instance is
             running and cannot get an adapter in this state.
         """
-        if instance.vm_state == vm_states.ACTIVE:
-            obstacle = self._partitions.obstacle(translation.lpar_of(instance))
-            if obstacle:
-                raise nova_exception.AttachInterfaceNotSupported(
-                    messages.log_refusal(
-                        'attaching a port to this running server',
-                        instance,
-                        f'{obstacle.rstrip(".")}. Stop it first',
-                    )
-                )
+        refusal = self._refusal(_ATTACH[1], instance)
+        if refusal:
+            raise nova_exception.AttachInterfaceNotSupported(refusal)
+
+    def _refusal(self, change: str, instance: Any) -> str | None:
+        """Return, and log, why the ports of a running server cannot change."""
+        if instance.vm_state != vm_states.ACTIVE:
+            return None
+        obstacle = self._partitions.obstacle(translation.lpar_of(instance))
+        return obstacle and messages.log_refusal(
+            f'{change} this running server',
+            instance,
+            f'{obstacle.rstrip(".")}. Stop it first',
+        )
 
     def attach(self, context: Any, instance: Any, vif: Any) -> None:
         """Connect one more port; a running instance needs RMC for it.
@@ -138,6 +149,7 @@ class NetworkAdapters:
                 {'port': vif['id'], 'error': error},
                 instance=instance,
             )
+            self._tell_user(context, instance, _ATTACH, error)
             raise nova_exception.InterfaceAttachFailed(
                 instance_uuid=instance.uuid
             ) from error
@@ -168,6 +180,7 @@ class NetworkAdapters:
                 {'port': vif['id'], 'error': error},
                 instance=instance,
             )
+            self._tell_user(context, instance, _DETACH, error)
             raise nova_exception.InterfaceDetachFailed(
                 instance_uuid=instance.uuid
             ) from error
@@ -183,3 +196,21 @@ class NetworkAdapters:
                 vif['id'],
                 instance=instance,
             )
+
+    def _tell_user(
+        self,
+        context: Any,
+        instance: Any,
+        tried: tuple[str, str],
+        error: exception.PowerVMError,
+    ) -> None:
+        """Record why a port cannot be attached or detached."""
+        event, change = tried
+        try:
+            reason = self._refusal(change, instance)
+        except exception.PowerVMError:
+            reason = None
+        reason = reason or nova_errors.for_users(error)
+        action_events.record_failure(
+            context, instance, event, nova_exception.NovaException(reason)
+        )

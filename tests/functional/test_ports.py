@@ -183,6 +183,10 @@ class PortsOfServerTest(networks.NetworkTestCase):
         self._wait_for_action_fail_completion(
             self.server, 'detach_interface', 'compute_detach_interface'
         )
+        told = self._wait_for_instance_action_event(
+            self.server, 'detach_interface', 'powervm_detach_interface', 'error'
+        )
+        self.assertRegex(told['details'], 'RMC.*Stop it first')
         self.assert_exact(self.kept, self.lost)
         self.assertIn(self.lost['id'], self.ports_of_nova())
 

@@ -223,7 +223,9 @@ class DisksMixin:
     def test_rescue_is_refused_while_server_with_disks_is_down(self):
         self.set_server(base.OFF)
 
-        with self.assertRaises(exception.RestBusy):
+        with self.assertRaisesRegex(
+            exception.RestBusy, 'vios1, which serves its disks, does not run'
+        ):
             self.rescue()
 
         self.assertEqual(([], []), (self.changes(), self.jobs))

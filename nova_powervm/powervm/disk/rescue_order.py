@@ -35,10 +35,13 @@ def check(
     :raises exception.RestError: Some storage was not found.
     """
     action = f'connecting the disks of LPAR {lpar_uuid} anew'
-    if not all(map(mappings.is_running, elements)):
+    stopped = [*filter(None, map(mappings.name_of_stopped, elements))]
+    if stopped:
         raise exception.RestBusy(
             action=action,
-            reason='a Virtual I/O Server that has them is not running',
+            reason=f'{" and ".join(stopped)}, which serves its disks, does not '
+            'run. Start the Virtual I/O Server, and try again; the guest was '
+            'left as it was',
         )
     found = {
         storage.base_name(element.name)

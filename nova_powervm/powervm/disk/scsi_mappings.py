@@ -266,11 +266,13 @@ class ScsiMappings:
             return int(found[0].client_adapter.lpar_slot_num)
 
     @rest_errors.retried
-    def is_running(self, vios: str) -> bool:
-        """Return whether a server runs."""
+    def name_of_stopped(self, vios: str) -> str | None:
+        """Return the name of a server that does not run; None if it does."""
         with rest_errors.translated(f'reading the state of VIOS {vios}'):
             found = _VIOS.get(self._adapter, uuid=vios)
-        return bool(found.state == bp.LPARState.RUNNING)
+        if found.state == bp.LPARState.RUNNING:
+            return None
+        return str(found.name)
 
     def take_back(self, lpar_uuid: str) -> bool:
         """Unmap storage of an LPAR from the management partition.

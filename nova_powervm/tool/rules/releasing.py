@@ -41,6 +41,12 @@ def find_provider(
     :raises errors.DeviceUnchanged: The name matches no provider, several
         providers, or one that does not belong to a slot.
     """
+    if not which.strip():
+        raise errors.DeviceUnchanged(
+            which="''",
+            reason='an empty text names no device. Give the DRC index of a '
+            'slot, or the name or UUID of a provider',
+        )
     named = [o for o in tree.below if which in (o.uuid, o.name)]
     meant = named or [
         o for o in tree.slot_providers if o.drc_index == _index(which)
@@ -84,7 +90,10 @@ def check_releasable(provider: placement_tree.PlacementProvider) -> None:
     if provider.consumers:
         reason = (
             f'it is allocated to {", ".join(sorted(provider.consumers))}. '
-            'Delete the instance and clean the device first'
+            'If that is a server, delete it and clean the device first. If '
+            'it is a migration, which `openstack --os-compute-api-version '
+            '2.59 server migration list` tells, confirm or revert the resize '
+            'or migration of its server first'
         )
     elif names.quarantine_traits(provider.traits):
         reason = (

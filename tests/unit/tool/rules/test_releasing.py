@@ -74,7 +74,8 @@ class ReleasingTest(unittest.TestCase):
         for words, which, *below in (
             ('21010020', '21010029', burned()),
             ('21010020', 'nothing', burned()),
-            ('21010020', '', burned()),
+            ("'': an empty text names no device", '', burned()),
+            ("'': an empty text names no device", ' ', burned()),
             ('other', '21010020', burned(), short),
             ('did not create', UUID, burned(name='host1_gpu')),
             (
@@ -96,6 +97,11 @@ class ReleasingTest(unittest.TestCase):
             (
                 'it is allocated to one, two',
                 {'consumers': {'two': {}, 'one': {}}},
+            ),
+            (
+                'If it is a migration, which `openstack --os-compute-api-'
+                'version 2.59 server migration list` tells, confirm or revert',
+                {'consumers': {'one': {}}},
             ),
             ('the driver', {'traits': withdrawn}),
             (by_hand, {'traits': frozenset({'OWNER_NOVA'})}),
