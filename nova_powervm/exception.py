@@ -479,8 +479,7 @@ class SlotsDiffer(PowerVMError):
     )
     user_message = (
         'The server should have the slots [{wanted}] but has [{found}]. It '
-        'was neither started nor changed. A rebuild corrects that, but makes '
-        'the disks anew.'
+        'was not changed. A rebuild corrects that, but makes the disks anew.'
     )
 
 
@@ -581,8 +580,8 @@ class ImageDamaged(PowerVMError):
     code = 'powervm.image.damaged'
     elsewhere = False
     message = (
-        'Image {image} arrived damaged: {reason}. Compare it with its '
-        'os_hash_value in Glance and, if they differ, upload it again.'
+        'Image {image} arrived damaged: {reason}. If what Glance sends does '
+        'not match its os_hash_value, upload it again.'
     )
     user_message = message
 
@@ -813,8 +812,8 @@ class VolumeNotExtended(PowerVMError):
     code = 'powervm.volume.size'
     message = (
         'Volume {volume} has {wanted_gb:g} GB, but the Virtual I/O Servers '
-        'see {found_gb:g} GB of it. Restart the guest; if it does not see the '
-        'new size either, detach the volume and attach it again.'
+        'see {found_gb:g} GB of it. Restart the guest; if that does not help, '
+        'detach the volume and attach it again.'
     )
     user_message = message
 
@@ -838,9 +837,8 @@ class PortsUnknown(PowerVMError):
         '{reason}. No adapter was changed; try again when Neutron answers.'
     )
     user_message = (
-        "The adapters of the server do not match the ports in Nova's network "
-        'cache, and Neutron cannot be asked. No adapter was changed; try '
-        'again later.'
+        "The adapters of the server differ from Nova's network cache, and "
+        'Neutron cannot be asked. No adapter was changed; try again later.'
     )
 
 

@@ -189,8 +189,7 @@ def refuse_nova_devices(
         elif ours := by_slot.get(request.drc_index):
             conflicts.append(
                 f'{_name(request.uuid)} provides {_place(ours)}, but Nova '
-                "manages it, too. Remove it from Cyborg's configuration or "
-                'from the inventory file'
+                'manages it, too: an operator has to remove it from one'
             )
     if conflicts:
         raise exception.AcceleratorRefused(

@@ -648,9 +648,8 @@ class _Planner:
                 raise exception.DiskNotConnected(
                     name=name,
                     lpar_uuid=lpar.uuid,
-                    cure='Nova records that the server used another pool '
-                    'last, so the driver does not connect it: connect the '
-                    'disks that the server used with pvmctl'
+                    cure='Nova records that its disks are in another pool: '
+                    'connect them with pvmctl'
                     if maps
                     else 'Reboot the server hard: that connects its disks, or '
                     'says why not',
@@ -722,13 +721,12 @@ class _Planner:
                 raise exception.ClaimFailed(
                     instance_uuid=self._wanted.instance_uuid,
                     reason=f'slot {slot.claim} has a one-time-use device that '
-                    'is not allocated to it in Placement. '
+                    'Placement does not allocate to it. '
                     + (
                         'Build or evacuate it through the scheduler'
                         if self._operation.creates is operations.Creation.YES
-                        else 'Restore all its allocations, also those that '
-                        'are there, with `openstack resource provider '
-                        'allocation set`, and try again'
+                        else 'Restore all its allocations with `openstack '
+                        'resource provider allocation set`, and try again'
                     ),
                 )
         return tuple(claim for slot in burning for claim in slot.burns)

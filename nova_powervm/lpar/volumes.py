@@ -202,9 +202,8 @@ def fibre_channel(volume: Volume) -> FibreChannel:
     if not luns:
         raise exception.VolumeRefused(
             volume=volume.id,
-            reason='Cinder does not say at which ports of the array it is, in '
-            'a form that the driver knows: see target_wwn, target_lun and '
-            'initiator_target_map in its connection information',
+            reason='Cinder does not say at which ports of the array it is: '
+            'see target_wwn, target_lun and initiator_target_map',
         )
     return FibreChannel(luns, zones or None)
 

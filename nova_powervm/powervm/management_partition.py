@@ -205,16 +205,23 @@ class ManagementPartition:
         if not self._adapter.traits.local_api:
             raise exception.DiskUnreadable(
                 what=f'root disk of LPAR {lpar_uuid}',
-                reason='nova-compute logs on to the REST API with a password. '
-                'Only on the management partition (NovaLink) itself, without '
-                '[powervm]rest_username and rest_password, can it read disks',
+                reason=exception.PrivateText(
+                    'nova-compute logs on to the REST API with a password. '
+                    'Only on the management partition (NovaLink) itself, '
+                    'without [powervm]rest_username and rest_password, can it '
+                    'read disks',
+                    'this host is not set up to read disks',
+                ),
             )
         if not self.uuid:
             raise exception.DiskUnreadable(
                 what=f'root disk of LPAR {lpar_uuid}',
-                reason='the host does not report exactly one management '
-                'partition. Check with `pvmctl lpar list` and `pvmctl vios '
-                'list`',
+                reason=exception.PrivateText(
+                    'the host does not report exactly one management '
+                    'partition. Check with `pvmctl lpar list` and `pvmctl '
+                    'vios list`',
+                    'this host is not set up to read disks',
+                ),
             )
 
     @contextlib.contextmanager

@@ -54,10 +54,9 @@ class LocalTerminals:
         if port is None:
             raise exception.ConsoleUnavailable(
                 lpar_uuid=lpar_uuid,
-                reason='an administrator of the host has its terminal open, '
-                'of which there is only one. It is available when that one '
-                'is closed (rmvterm); [powervm]vnc_close_other_terminals '
-                'closes it for whoever asks for the console',
+                reason='an administrator of the host has its only terminal '
+                'open. Wait until it is closed (rmvterm), or set '
+                '[powervm]vnc_close_other_terminals, which closes it',
             )
         return port
 

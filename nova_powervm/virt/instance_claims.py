@@ -166,8 +166,7 @@ class InstanceClaims:
                 raise exception.ClaimFailed(
                     instance_uuid=instance.uuid,
                     reason='this host has not updated Placement since '
-                    'nova-compute was started, so it does not know which '
-                    'allocations are its own. Reboot the server hard again '
+                    'nova-compute was started. Reboot the server hard again '
                     'in a minute; if it fails again, the log of nova-compute '
                     'says why',
                 )

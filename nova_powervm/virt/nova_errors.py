@@ -57,15 +57,15 @@ def _find_instance_uuid(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 def for_users(error: Exception) -> str:
     """Return what users read of an error, and log what they do not.
 
-    If the log has more, the text ends in the id of the request, by which the
-    line can be found that has it all.
+    If the log has more, or Nova would cut the text, it ends in the id of the
+    request, by which the line can be found that has it all.
 
     :param error: The driver's exception, or Nova's, whose message is for
         users. Others may have any text in theirs; Nova says their class.
     """
     if not isinstance(error, exception.PowerVMError):
         return str(compute_utils.exception_to_dict(error)['message'])
-    if not error.withholds:
+    if not error.withholds and len(error.summary) <= _ROOM:
         return error.summary
     known = oslo_context.get_current()
     reference = f' (log: {known.request_id})' if known else ''

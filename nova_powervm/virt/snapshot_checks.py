@@ -104,9 +104,8 @@ class SnapshotChecks:
         if _is_too_large(instance, size / storage.GIB):
             raise exception.SnapshotRefused(
                 reason=f'the root disk has {size / storage.GIB:.10g} GB, more '
-                f'than the {instance.flavor.root_gb} GB of the flavor, with '
-                'which the server could not be unshelved. Resize it to a '
-                'flavor with a larger disk first'
+                f'than the {instance.flavor.root_gb} GB of the flavor, for '
+                'an unshelve. Resize it to a flavor with a larger disk first'
             )
 
     def check_beginning(
@@ -126,10 +125,9 @@ class SnapshotChecks:
         problem = images.problem_with_raw(beginning)
         if problem and shelves:
             raise exception.SnapshotRefused(
-                reason='the first bytes of its root disk are not those of a '
-                f'raw image ({problem}), so that it could not be unshelved. '
-                'Correct its partition table in the guest, or stop the '
-                'server instead'
+                reason='its root disk does not begin as a raw image does '
+                f'({problem}), for an unshelve. Correct its partition table '
+                'in the guest, or stop the server instead'
             )
         if problem:
             LOG.warning(

@@ -184,7 +184,10 @@ class PortsOfServerTest(networks.NetworkTestCase):
             self.server, 'detach_interface', 'compute_detach_interface'
         )
         told = self._wait_for_instance_action_event(
-            self.server, 'detach_interface', 'powervm_detach_interface', 'error'
+            self.server,
+            'detach_interface',
+            'powervm_detach_interface',
+            'error',
         )
         self.assertRegex(told['details'], 'RMC.*Stop it first')
         self.assert_exact(self.kept, self.lost)

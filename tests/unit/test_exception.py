@@ -168,7 +168,64 @@ def interpolated(node):
             yield from interpolated(child)
 
 
+#: What is left of the 255 characters that Nova keeps, beside its own words:
+#: "Build of instance <uuid> aborted: ".
+ROOM = 190
+#: What the id of the request takes of that, if the log has more.
+REFERENCE = len(f' (log: req-{36 * "x"})')
+
+
+def sample(node):
+    """Return a text of a usual length for what an expression puts in."""
+    name = ast.unparse(node)
+    if 'uuid' in name or name.endswith('.id'):
+        return 'x' * 36
+    return 'x' * (31 if 'name' in name else 8)
+
+
+def longest(node):
+    """Return the longest text that an expression can have; None if unknown."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return ''.join(
+            part.value if isinstance(part, ast.Constant) else sample(part)
+            for part in node.values
+        )
+    if isinstance(node, ast.IfExp):
+        texts = longest(node.body), longest(node.orelse)
+        return max((t or '' for t in texts), key=len)
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+        'PrivateText'
+    ):
+        return longest(node.args[1])
+    return None
+
+
 class RaisingTest(unittest.TestCase):
+    maxDiff = None
+
+    def test_nova_keeps_reason_and_cure_of_refusals(self):
+        found = []
+        for place, made, keywords, _ in calls():
+            texts = {
+                k.arg: longest(k.value) or sample(k.value) for k in keywords
+            }
+            shown = {
+                name: 1000.5 if name in numeric(made) else texts.get(name, '')
+                for name in fields(made.user_message)
+            }
+            text = made.user_message.format(**shown)
+            error = made(**dict.fromkeys(fields(made.message), 0))
+            is_private = error.withholds or any(
+                'PrivateText' in ast.unparse(k.value)
+                for k in keywords
+                if k.arg in shown
+            )
+            if len(text) > ROOM - REFERENCE * is_private:
+                found.append((place, made.__name__, len(text), text))
+        self.assertEqual([], found)
+
     def test_texts_for_users_name_nothing_private(self):
         found = []
         for place, made, keywords, caught in calls():

@@ -39,8 +39,8 @@ def check(
     if stopped:
         raise exception.RestBusy(
             action=action,
-            reason=f'{" and ".join(stopped)}, which serves its disks, does not '
-            'run. Start the Virtual I/O Server, and try again; the guest was '
+            reason=f'{" and ".join(stopped)}, which serves its disks, does not'
+            ' run. Start the Virtual I/O Server, and try again; the guest was '
             'left as it was',
         )
     found = {

@@ -363,7 +363,7 @@ class SharedStoragePool:
                 'which others can map nothing',
             )
         root = self._pool.root(lpar_uuid)
-        if not any(map(self._mappings.is_running, self._units.servers)):
+        if all(map(self._mappings.name_of_stopped, self._units.servers)):
             raise disk_reading.no_server(lpar_uuid)
         return root.disk.size_gb
 

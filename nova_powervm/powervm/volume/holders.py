@@ -175,9 +175,8 @@ def check_users(volume: Volume, server: Server, lpar_uuid: str) -> None:
                 'to the LPAR as this volume, but its place on the array leads '
                 f'to another disk, with {volume.udid}. {ANEW}; if Nova does '
                 'not show it as attached, reboot the server hard before',
-                'its place on the array leads to another disk now. '
-                f'{ANEW}; if Nova does not show it as attached, reboot the '
-                'server hard before',
+                'another disk took its place. Detach it or, if it is '
+                'unattached, reboot hard',
             ),
         )
     for one in server.mapped:

@@ -128,9 +128,8 @@ class VscsiVolumes:
             raise exception.VolumesImpossible(
                 where=f' to LPAR {lpar.name}',
                 reason=f'it has {len(free)} of {lpar.virtual_slots} virtual '
-                f'slots left for volumes, and one more volume needs {needed}. '
-                'Detach another volume. A new server gets as many slots as '
-                '[powervm]virtual_slots says',
+                f'slots left for volumes, and needs {needed}. Detach another '
+                'volume. New servers have [powervm]virtual_slots of them',
             )
 
     def check(self, volume: Volume) -> None:

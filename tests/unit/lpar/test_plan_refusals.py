@@ -197,8 +197,8 @@ class SlotRefusalTest(unittest.TestCase):
 
         self.assertEqual('!claim', words(made))
         self.assertIn(
-            'slot 21010021 has a one-time-use device that is not allocated '
-            f'to it in Placement. {advice}',
+            'slot 21010021 has a one-time-use device that Placement does not '
+            f'allocate to it. {advice}',
             refusal(made),
         )
 
@@ -287,7 +287,7 @@ class OtherRefusalTest(unittest.TestCase):
             mappings=(),
         )
 
-        self.assertIn('the server used another pool last', refusal(made))
+        self.assertIn('its disks are in another pool', refusal(made))
         self.assertNotIn('Reboot', refusal(made))
 
     @ddt.named_data(
