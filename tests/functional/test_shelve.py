@@ -209,7 +209,7 @@ class ShelveTest(
 
         event = self.act(server, 'shelve', 'Error')
 
-        self.assertIn('could not be unshelved', event['details'])
+        self.assertIn('does not begin as a raw image does', event['details'])
         self.assert_as_before(server)
         self.assertEqual({}, self.copies())
         # Whoever only wants a copy gets it.
