@@ -14,7 +14,8 @@
 
 Nova passes every extra spec and image property to every driver, although most
 are for libvirt, and does not report those that have no effect. The rules here
-decide about each: a request that the driver cannot fulfill is refused.
+decide about each: a request that the driver cannot fulfill is refused. The
+same holds for what Cinder says about a volume.
 """
 
 import dataclasses
@@ -34,7 +35,7 @@ _SHARED = (
 
 
 class Decision(enum.StrEnum):
-    """What happens to an extra spec or an image property."""
+    """What happens to a request, or to what Cinder says about a volume."""
 
     #: Nova, Placement, PowerVM or this driver acts on it.
     HEEDED = 'heeded'
@@ -52,6 +53,7 @@ class Rule:
     :param reason: The reason; for refused keys it follows "but".
     :param extra_specs: Extra specs of flavors; ``*`` and ``?`` are wildcards.
     :param properties: Image properties, under Nova's current names.
+    :param connection: Keys of the connection information of volumes.
     :param nothing: Values, in lower case, that ask for nothing or for what
         every LPAR has anyway.
     """
@@ -60,6 +62,7 @@ class Rule:
     reason: str
     extra_specs: tuple[str, ...] = ()
     properties: tuple[str, ...] = ()
+    connection: tuple[str, ...] = ()
     nothing: frozenset[str] = frozenset()
 
 
@@ -67,8 +70,8 @@ class Rule:
 class RefusedRequest:
     """A request that the driver cannot fulfill.
 
-    :param key: The extra spec or image property.
-    :param value: Its value.
+    :param key: The extra spec, image property or key of a volume.
+    :param value: Its value; empty for a long one.
     :param reason: Why it cannot be fulfilled.
     """
 
@@ -77,7 +80,8 @@ class RefusedRequest:
     reason: str
 
     def __str__(self) -> str:
-        return f'{self.key}={self.value}, but {self.reason}'
+        value = f'={self.value}' * bool(self.value)
+        return f'{self.key}{value}, but {self.reason}'
 
 
 def _refused(
@@ -85,32 +89,38 @@ def _refused(
     extra_specs: str = '',
     properties: str = '',
     nothing: frozenset[str] = frozenset(),
+    connection: str = '',
 ) -> Rule:
     return Rule(
         Decision.REFUSED,
         reason,
         tuple(extra_specs.split()),
         tuple(properties.split()),
+        tuple(connection.split()),
         nothing,
     )
 
 
 def _passed_over(
-    reason: str, extra_specs: str = '', properties: str = ''
+    reason: str,
+    extra_specs: str = '',
+    properties: str = '',
+    connection: str = '',
 ) -> Rule:
-    return Rule(
-        Decision.PASSED_OVER,
-        reason,
-        tuple(extra_specs.split()),
-        tuple(properties.split()),
+    return dataclasses.replace(
+        _refused(reason, extra_specs, properties, connection=connection),
+        decision=Decision.PASSED_OVER,
     )
 
 
 def _supported(
-    reason: str, extra_specs: str = '', properties: str = ''
+    reason: str,
+    extra_specs: str = '',
+    properties: str = '',
+    connection: str = '',
 ) -> Rule:
     return dataclasses.replace(
-        _passed_over(reason, extra_specs, properties),
+        _passed_over(reason, extra_specs, properties, connection),
         decision=Decision.HEEDED,
     )
 
@@ -324,6 +334,51 @@ RULES: tuple[Rule, ...] = (
         'hw_auto_disk_config hw_device_id img_bittorrent img_cache_in_nova '
         'img_compression_level img_use_agent img_version',
     ),
+    _refused(
+        'the host does not limit the requests to a volume; a back end can '
+        '(consumer=back-end)',
+        connection='qos_specs',
+    ),
+    _refused(
+        'the guest could write to the volume',
+        nothing=frozenset({'rw'}),
+        connection='access_mode',
+    ),
+    _refused(
+        'the host does not decrypt volumes',
+        nothing=FALSE,
+        connection='encrypted',
+    ),
+    _refused(
+        'the driver does not attach a volume to several servers',
+        nothing=FALSE,
+        connection='multiattach',
+    ),
+    _refused(
+        'only the modes of os-brick are known',
+        nothing=frozenset({'transparent', 'sam', 'sam2', 'sam3-flat'}),
+        connection='addressing_mode',
+    ),
+    _supported(
+        'the Virtual I/O Servers look for the volume there: at one port of '
+        'the array or several',
+        connection='target_wwn target_wwns target_lun target_luns '
+        'initiator_target_map',
+    ),
+    _passed_over(
+        'the Virtual I/O Servers always use all paths that they find',
+        connection='enforce_multipath',
+    ),
+    _passed_over(
+        'the guest sees what the Virtual I/O Servers make of the disk',
+        connection='discard logical_block_size physical_block_size',
+    ),
+    _passed_over('PowerVM hosts do not cache volumes', connection='cacheable'),
+    _passed_over(
+        'the volume is identified by its id and the UDID of its disk, and '
+        'looked for in any case',
+        connection='target_discovered volume_id wwn map_info',
+    ),
 )
 
 
@@ -362,6 +417,24 @@ def refused_properties(
     """
     for name, value in properties.items():
         yield from _refused_requests(rule_of_property(name), name, str(value))
+
+
+def rule_of_connection(key: str) -> Rule | None:
+    """Return the rule for what Cinder says, or None if it is unknown."""
+    return next((rule for rule in RULES if key in rule.connection), None)
+
+
+def refused_connection(
+    promises: Mapping[str, object],
+) -> Iterator[RefusedRequest]:
+    """Yield what keeps a volume from being connected.
+
+    :param promises: What Nova and Cinder say about the volume.
+    """
+    for key, value in promises.items():
+        if value:
+            shown = '' if isinstance(value, Mapping) else str(value)
+            yield from _refused_requests(rule_of_connection(key), key, shown)
 
 
 def _refused_requests(

@@ -26,6 +26,7 @@ from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import supported_features
 
 #: The ``driver_volume_type`` of volumes that are reached by Fibre Channel.
 FIBRE_CHANNEL = 'fibre_channel'
@@ -37,6 +38,11 @@ UDID_KEY = 'powervm_udid'
 _FIRST_SLOT = 64
 #: What the disks of an LPAR leave of its first slots.
 _LEFT_SLOTS = (63, 62)
+
+#: What flat space addressing adds to a unit number, by os-brick's rule
+#: (``LinuxSCSI.lun_for_addressing``), and from which number on in each mode.
+_FLAT = 0x4000
+_FLAT_FROM = {'SAM2': 256, 'SAM3-FLAT': 0}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,12 +94,13 @@ def parse(
 
     :param connection_info: As Nova passes it to its driver.
     :param is_boot: Whether its server boots from it.
-    :raises exception.VolumeRefused: No LPAR can have the volume as it is.
+    :raises exception.VolumeRefused: Nova does not tell which one it is.
     """
     found = identify(connection_info, is_boot=is_boot)
-    reason = _refusal(connection_info, found.data)
-    if reason:
-        raise exception.VolumeRefused(volume=found.id, reason=reason)
+    if not found.id:
+        raise exception.VolumeRefused(
+            volume='', reason='Nova does not tell its id'
+        )
     return found
 
 
@@ -115,22 +122,13 @@ def identify(
     )
 
 
-def _refusal(
-    connection_info: Mapping[str, Any], data: Mapping[str, Any]
-) -> str:
-    """Return why no LPAR can have a volume; empty if one can."""
-    if not connection_info.get('serial'):
-        return 'Nova does not tell its id'
-    if data.get('encrypted'):
-        return 'it is encrypted, and a PowerVM host does not decrypt it'
-    if connection_info.get('multiattach'):
-        return (
-            'it can be attached to several servers, which the driver does not '
-            'support'
-        )
-    if data.get('access_mode', 'rw') != 'rw':
-        return 'it is read-only, but a guest could write to it'
-    return ''
+def refusal(connection_info: Mapping[str, Any]) -> str:
+    """Return why no LPAR can get a volume; empty if one can.
+
+    :param connection_info: As for :func:`parse`.
+    """
+    promises = {**(connection_info.get('data') or {}), **connection_info}
+    return '; '.join(map(str, supported_features.refused_connection(promises)))
 
 
 def normal_wwpn(wwpn: str) -> str:
@@ -173,32 +171,17 @@ class FibreChannel:
 def fibre_channel(volume: Volume) -> FibreChannel:
     """Read where a volume is in a storage area network.
 
-    The forms are those that os-brick accepts: one port of the array or
-    several, with one unit number for all or one for each.
+    The forms are those that os-brick accepts, and lists for single values:
+    one port of the array or several, with one unit number for all or one for
+    each.
 
     :raises exception.VolumeRefused: What Cinder says has another form.
     """
     data = volume.data
-    targets = data.get('target_wwns') or data.get('target_wwn') or ()
-    if isinstance(targets, str):
-        targets = [targets]
-    units = data.get('target_luns')
-    if not units:
-        units = [data.get('target_lun', 0)]
-    if len(units) == 1:
-        units = [*units] * len(targets)
     try:
-        luns = {
-            normal_wwpn(target): int(unit)
-            for target, unit in zip(targets, units, strict=True)
-        }
-        mapped = data.get('initiator_target_map')
-        zones = mapped and {
-            normal_wwpn(initiator): frozenset(map(normal_wwpn, ports))
-            for initiator, ports in mapped.items()
-        }
+        luns, zones = _luns(data), _zones(data)
     except (AttributeError, TypeError, ValueError):
-        luns, zones = {}, None
+        luns, zones = {}, {}
     if not luns:
         raise exception.VolumeRefused(
             volume=volume.id,
@@ -206,6 +189,42 @@ def fibre_channel(volume: Volume) -> FibreChannel:
             'see target_wwn, target_lun and initiator_target_map',
         )
     return FibreChannel(luns, zones or None)
+
+
+def _luns(data: Mapping[str, Any]) -> dict[str, int]:
+    """Return the unit number at each port of the array."""
+    targets = _listed(data.get('target_wwns') or data.get('target_wwn'))
+    units = _listed(data.get('target_luns') or data.get('target_lun', 0))
+    if len(units) == 1:
+        units *= len(targets)
+    mode = data.get('addressing_mode')
+    return {
+        normal_wwpn(target): _address(int(unit), mode)
+        for target, unit in zip(targets, units, strict=True)
+    }
+
+
+def _zones(data: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    mapped = data.get('initiator_target_map') or {}
+    return {
+        normal_wwpn(initiator): frozenset(map(normal_wwpn, _listed(ports)))
+        for initiator, ports in mapped.items()
+    }
+
+
+def _listed(found: Any) -> list[Any]:
+    """Return a list, also of a single value or none."""
+    return [found] if isinstance(found, int | str) else [*(found or ())]
+
+
+def _address(lun: int, mode: Any) -> int:
+    """Return a unit number as it is addressed in a mode.
+
+    An unknown mode is refused for a new volume; one that is connected was
+    found by its plain number.
+    """
+    flat = _FLAT_FROM.get(str(mode).upper())
+    return lun if flat is None or lun < flat else lun + _FLAT
 
 
 def choose_slot(

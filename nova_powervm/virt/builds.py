@@ -216,7 +216,7 @@ class Builds:
             build.admin_password,
         )
         root = None
-        connected = volumes.parse_all(build.block_device_info)
+        connected = volumes.parse_all(instance, build.block_device_info)
         boots_from_volume = any(volume.is_boot for volume in connected)
         if build.image_meta is not None and not boots_from_volume:
             glance = glance_images.GlanceImage(

@@ -97,7 +97,7 @@ class MoveRepairs:
             ports=asked.ports,
             checks_swap=has_moved or held.has_failed,
             grow_root_gb=None if growth is None else int(growth),
-            volumes=volumes.parse_all(block_device_info),
+            volumes=volumes.parse_all(instance, block_device_info),
             known_volumes=volumes.recorded_ids(instance),
         )
 

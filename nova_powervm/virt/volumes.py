@@ -102,7 +102,7 @@ class InstanceVolumes:
         :raises exception.PowerVMError: The volume is refused, or is not
             found; nothing of it is left on this host.
         """
-        volume = volumes.parse(connection_info)
+        volume = _parse(connection_info, is_new=True)
         record_changes.save_connection(instance, connection_info)
         done = self._run(operations.ATTACH_VOLUME, instance, volume)
         _note(connection_info, done.udids)
@@ -148,8 +148,34 @@ class InstanceVolumes:
         :raises exception.VolumeNotExtended: It sees a smaller one.
         """
         self._volumes.resize(
-            volumes.parse(connection_info), translation.lpar_of(instance), size
+            _parse(connection_info, is_new=False),
+            translation.lpar_of(instance),
+            size,
         )
+
+
+def _parse(
+    connection_info: Any, *, is_new: bool, is_boot: bool = False
+) -> volumes.Volume:
+    """Describe a volume.
+
+    :param is_new: Whether its server has never had it.
+    :raises exception.VolumeRefused: No LPAR can get a new volume like it. One
+        that its server has already may be older than the rule: it stays.
+    """
+    found = volumes.parse(connection_info, is_boot=is_boot)
+    reason = volumes.refusal(connection_info)
+    if reason and is_new:
+        raise exception.VolumeRefused(
+            volume=found.id, reason=f'it has {reason}'
+        )
+    if reason:
+        LOG.warning(
+            '%(volume)s stays attached, but a new one would be refused: it '
+            'has %(reason)s.',
+            {'volume': found, 'reason': reason},
+        )
+    return found
 
 
 def _attached(block_device_info: Any) -> Iterator[tuple[Any, bool]]:
@@ -158,14 +184,18 @@ def _attached(block_device_info: Any) -> Iterator[tuple[Any, bool]]:
         yield disk, disk.get('boot_index') == 0
 
 
-def parse_all(block_device_info: Any) -> tuple[volumes.Volume, ...]:
+def parse_all(
+    instance: Any, block_device_info: Any
+) -> tuple[volumes.Volume, ...]:
     """Describe the volumes of an instance.
 
     :param block_device_info: As Nova passes it to the driver.
-    :raises exception.VolumeRefused: No LPAR can have one of them.
+    :raises exception.VolumeRefused: The instance is built for the first time,
+        and no LPAR can get one of them.
     """
+    is_new = instance.vm_state == vm_states.BUILDING
     return tuple(
-        volumes.parse(disk['connection_info'], is_boot=is_boot)
+        _parse(disk['connection_info'], is_new=is_new, is_boot=is_boot)
         for disk, is_boot in _attached(block_device_info)
     )
 

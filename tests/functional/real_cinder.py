@@ -100,6 +100,15 @@ class Array(fixtures.Fixture):
             self.find(made['id']).file.write_bytes(data)
         return made['id']
 
+    def create_type(self, name, **limits):
+        """Create a volume type whose limits hosts are to enforce."""
+        body = {'qos_specs': {'name': name, 'consumer': 'front-end', **limits}}
+        qos = self.request('POST', '/qos-specs', json=body)['qos_specs']['id']
+        body = {'volume_type': {'name': name}}
+        made = self.request('POST', '/types', json=body)['volume_type']['id']
+        self.request('GET', f'/qos-specs/{qos}/associate?vol_type_id={made}')
+        return name
+
     def create_bootable(self, data, size=1):
         """Create a volume that a server can boot from; return its id."""
         made = self.create(size, data)

@@ -19,7 +19,10 @@ begin in Cinder and end in the array.
 import base64
 import contextlib
 import itertools
+import json
 
+from nova import context as nova_context
+from nova import objects
 from pypowervm import const
 from pypowervm.tasks import hdisk
 from pypowervm.tasks import scsi_mapper
@@ -27,6 +30,8 @@ from pypowervm.wrappers import storage as pvm_storage
 from pypowervm.wrappers import virtual_io_server
 
 from demo import volume_world
+from nova_powervm.lpar import supported_features
+from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.powervm.volume import volume_mappings
 from tests.emulator import base as emulator_base
 from tests.functional import base
@@ -190,6 +195,7 @@ class CinderVolumesTest(CinderVolumesTestCase):
         volume = self.cinder.create(data=DATA)
         self.attach(server, other)
         self.attach(server, volume)
+        self.assert_words_are_known(server)
         found = self.assert_connected(server, volume)
         self.control().write_disk(
             found.udid, base64.b64encode(WRITTEN).decode(), len(DATA)
@@ -213,6 +219,31 @@ class CinderVolumesTest(CinderVolumesTestCase):
         self._delete_server(server)
         self.assert_nobody_has(successor)
         self.assert_nobody_has(other)
+
+    def assert_words_are_known(self, server):
+        """Assert that a rule decides about all that Cinder says."""
+        for disk in objects.BlockDeviceMappingList.get_by_instance_uuid(
+            nova_context.get_admin_context(), server['id']
+        ):
+            if disk.is_volume:
+                data = json.loads(disk.connection_info)['data']
+                for key in data.keys() - {lpar_volumes.UDID_KEY}:
+                    rule = supported_features.rule_of_connection(key)
+                    self.assertIsNotNone(rule, key)
+
+    def story_promises_that_the_host_cannot_keep_are_refused(self):
+        server = self.boot({})
+        kind = self.cinder.create_type('limited', total_iops_sec='100')
+        limited = self.cinder.create(volume_type=kind)
+        read_only = self.cinder.create()
+        self.cinder.act(read_only, 'os-update_readonly_flag', readonly=True)
+        for volume, key in (
+            (limited, 'qos_specs'),
+            (read_only, 'access_mode=ro'),
+        ):
+            event = self.attach(server, volume, 'error')
+            self.assertIn(f'it has {key}, but', event['details'])
+            self.assert_nobody_has(volume)
 
     def story_array_that_differs_by_a_digit_shows_no_disk(self):
         def change_initiators(array):

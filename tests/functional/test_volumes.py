@@ -106,6 +106,30 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assertEqual([], self.api.get_server_volumes(server['id']))
         self.assert_no_volumes()
 
+    def story_promises_hold_for_new_volumes_only(self):
+        volume = uuidutils.generate_uuid()
+        server = self.boot({})
+        self.cinder.promises = {'qos_specs': {'total_iops_sec': '100'}}
+        event = self.attach(server, volume, 'error')
+        self.assertIn('has qos_specs, but the host', event['details'])
+        self.assert_no_volumes()
+        refused = self.boot_from_volume(extra_specs={}, expected='ERROR')
+        self.assertIn('has qos_specs, but the host', self.fault(refused))
+        self._delete_server(refused)
+        self.assert_no_volumes()
+
+        # One that was attached before the rule stays.
+        self.cinder.promises = {}
+        self.attach(server, volume)
+        self.cinder.promises = {'qos_specs': {'total_iops_sec': '100'}}
+        self._rebuild_server(server, self.create_image(b'another' * 1000))
+        self.cinder.promises = {}
+        self.assertEqual([64, 65], self.slots(server))
+        self._reboot_server(server, hard=True)
+        self.assertEqual([64, 65], self.slots(server))
+        self.assertEqual([volume], self.cinder.mapped())
+        self.assertIn(f'volume {volume} stays attached', self.logged())
+
     def story_running_guest_without_rmc_is_refused_before_cinder_acts(self):
         server = self.boot({})
         name = server['OS-EXT-SRV-ATTR:instance_name']

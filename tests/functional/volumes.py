@@ -35,6 +35,7 @@ class ArrayFixture(nova_fixtures.CinderFixture):
     :param apply: Makes the array that is described the truth.
     :ivar sizes: Sizes of volumes in GB, by their ids; 1 for others.
     :ivar told: What Nova is told instead of the truth, by volume id.
+    :ivar promises: What Nova is told of all volumes besides.
     """
 
     def __init__(self, case, apply):
@@ -43,6 +44,7 @@ class ArrayFixture(nova_fixtures.CinderFixture):
         self._luns = {}
         self.sizes = {}
         self.told = {}
+        self.promises = {}
 
     def uid(self, volume_id):
         """Return the uid of a volume."""
@@ -102,7 +104,8 @@ class ArrayFixture(nova_fixtures.CinderFixture):
                 'initiator_target_map': {
                     wwpn: [*san.TARGETS] for wwpn in connector['wwpns']
                 },
-            },
+            }
+            | self.promises,
         }
         return copy.deepcopy(self.told.get(volume_id, told))
 

@@ -10,8 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Puts what flavors and images can ask for into the documentation."""
+"""Puts what flavors, images and volumes can ask for into the documentation."""
 
+from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,12 +27,23 @@ from nova_powervm.lpar import supported_features
 def rows(decision: supported_features.Decision) -> Iterator[str]:
     """Give the rows of one decision as reStructuredText, a rule each."""
     for rule in supported_features.RULES:
-        if rule.decision is decision:
-            keys = ', '.join(
-                f'``{key}``' for key in rule.extra_specs + rule.properties
-            )
-            yield f'   * - {keys}'
+        keys = rule.extra_specs + rule.properties
+        if keys and rule.decision is decision:
+            yield f'   * - {_literals(keys)}'
             yield f'     - {_sentence(rule)}'
+
+
+def volume_rows() -> Iterator[str]:
+    """Give the rows for what Cinder says about a volume, a rule each."""
+    for rule in supported_features.RULES:
+        if rule.connection:
+            yield f'   * - {_literals(rule.connection)}'
+            yield f'     - {rule.decision}'
+            yield f'     - {_sentence(rule)}'
+
+
+def _literals(values: Iterable[str]) -> str:
+    return ', '.join(f'``{value}``' for value in values)
 
 
 def _sentence(rule: supported_features.Rule) -> str:
@@ -40,8 +52,7 @@ def _sentence(rule: supported_features.Rule) -> str:
         return f'{reason}.'
     if rule.nothing >= supported_features.FALSE:
         return f'{reason}. False asks for nothing.'
-    values = ', '.join(f'``{value}``' for value in sorted(rule.nothing))
-    return f'{reason}. Not refused: {values}.'
+    return f'{reason}. Not refused: {_literals(sorted(rule.nothing))}.'
 
 
 class Promises(docutils.SphinxDirective):
@@ -53,25 +64,48 @@ class Promises(docutils.SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the nodes of the table."""
         decision = supported_features.Decision(self.arguments[0])
-        lines = statemachine.StringList(
+        return self.table(
+            '50 50',
+            ('Extra specs and image properties', 'Why'),
+            rows(decision),
+        )
+
+    def table(
+        self, widths: str, titles: Iterable[str], lines: Iterable[str]
+    ) -> list[nodes.Node]:
+        """Return the nodes of a table with some rows."""
+        first, *others = titles
+        found = statemachine.StringList(
             [
                 '.. list-table::',
                 '   :header-rows: 1',
-                '   :widths: 50 50',
+                f'   :widths: {widths}',
                 '',
-                '   * - Extra specs and image properties',
-                '     - Why',
-                *rows(decision),
+                f'   * - {first}',
+                *(f'     - {title}' for title in others),
+                *lines,
             ],
             source=supported_features.__file__,
         )
         section = nodes.section()
         section.document = self.state.document
-        self.state.nested_parse(lines, 0, section)
+        self.state.nested_parse(found, 0, section)
         return list(section.children)
+
+
+class VolumePromises(Promises):
+    """Puts the table of what Cinder says about volumes."""
+
+    required_arguments = 0
+
+    def run(self) -> list[nodes.Node]:
+        """Return the nodes of the table."""
+        titles = ('Key', 'Decision', 'Why')
+        return self.table('35 15 50', titles, volume_rows())
 
 
 def setup(app: application.Sphinx) -> dict[str, Any]:
     """Add the directive to Sphinx."""
     app.add_directive('promises', Promises)
+    app.add_directive('volume-promises', VolumePromises)
     return {'parallel_read_safe': True}

@@ -184,7 +184,7 @@ class Instance:
             self.requests,
             root=None if keeps_disks else _ROOT,
             blanks=descriptions.blank_disks(self.blank_disks()),
-            volumes=virt_volumes.parse_all(self.blank_disks()),
+            volumes=virt_volumes.parse_all(record, self.blank_disks()),
         )
 
 

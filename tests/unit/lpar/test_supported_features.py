@@ -156,4 +156,6 @@ class RulesTest(unittest.TestCase):
         for rule in supported_features.RULES:
             with self.subTest(rule.reason):
                 self.assertLess(len(rule.reason), 100)
-                self.assertTrue(rule.extra_specs or rule.properties)
+                self.assertTrue(
+                    rule.extra_specs or rule.properties or rule.connection
+                )

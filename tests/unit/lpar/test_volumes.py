@@ -10,7 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import itertools
 import unittest
+
+from os_brick import constants
+from os_brick.initiator import linuxscsi
 
 from nova_powervm import exception
 from nova_powervm.lpar import volumes
@@ -58,18 +62,36 @@ class ParseTest(unittest.TestCase):
         data = {'auth_password': 'secret'}
         self.assertNotIn('secret', repr(volumes.parse(INFO | {'data': data})))
 
-    def test_volume_that_no_lpar_can_have_is_refused(self):
+    def test_volume_without_id_is_refused(self):
+        with self.assertRaisesRegex(exception.VolumeRefused, 'tell its id'):
+            volumes.parse(INFO | {'serial': None})
+
+    def test_promise_that_no_lpar_can_keep_is_named(self):
         for change, words in (
-            ({'serial': None}, 'does not tell its id'),
-            ({'multiattach': True}, 'several servers'),
-            ({'data': {'encrypted': True}}, 'is encrypted'),
-            ({'data': {'access_mode': 'ro'}}, 'is read-only'),
+            ({'multiattach': True}, 'multiattach=True, but the driver'),
+            ({'encrypted': True}, 'encrypted=True, but the host'),
+            ({'access_mode': 'ro'}, 'access_mode=ro, but the guest'),
+            ({'qos_specs': {'total_iops_sec': 9}}, 'qos_specs, but the'),
+            ({'addressing_mode': 'SAM9'}, 'addressing_mode=SAM9, but only'),
         ):
-            with (
-                self.subTest(change),
-                self.assertRaisesRegex(exception.VolumeRefused, words),
-            ):
-                volumes.parse(INFO | change)
+            with self.subTest(change):
+                self.assertIn(words, volumes.refusal({'data': change}))
+                # Nova's words are beside those of Cinder.
+                self.assertIn(words, volumes.refusal(change))
+
+    def test_promises_that_cost_nothing_are_accepted(self):
+        for change in (
+            {},
+            {'qos_specs': None, 'encrypted': False, 'access_mode': 'rw'},
+            {'qos_specs': {}, 'multiattach': False, 'access_mode': ''},
+            {'discard': True, 'enforce_multipath': True, 'cacheable': True},
+            {'logical_block_size': '512', 'of_tomorrow': 'True'},
+            {'addressing_mode': 'SAM2'},
+            {'addressing_mode': None},
+        ):
+            with self.subTest(change):
+                info = INFO | {'data': INFO['data'] | change}
+                self.assertEqual('', volumes.refusal(info))
 
     def test_refused_volume_can_be_identified(self):
         found = volumes.identify({'serial': 'v1', 'data': None})
@@ -106,6 +128,41 @@ class FibreChannelTest(unittest.TestCase):
         self.assertEqual(
             [(PORT, TARGET, 1), (PORT, OTHER_TARGET, 2)], paths(found, PORT)
         )
+
+    def test_lists_and_single_values_say_the_same(self):
+        wanted = [(PORT, TARGET, 7)]
+        for data in (
+            {'target_wwn': TARGET, 'target_lun': 7},
+            {'target_wwn': [TARGET], 'target_lun': [7]},
+            {'target_wwns': TARGET, 'target_luns': 7},
+            {'target_wwns': (TARGET,), 'target_luns': ['7']},
+            {'target_wwn': [], 'target_wwns': [TARGET], 'target_lun': '7'},
+            {'target_wwn': TARGET, 'target_luns': [], 'target_lun': 7},
+        ):
+            for zones in (None, {}, {PORT: TARGET}, {PORT: [TARGET]}):
+                with self.subTest(data=data, zones=zones):
+                    found = volumes.fibre_channel(
+                        volume(**data, initiator_target_map=zones)
+                    )
+                    self.assertEqual(wanted, paths(found, PORT))
+
+    def test_unit_is_addressed_as_by_os_brick(self):
+        modes = (None, *constants.SCSI_ADDRESSING_MODES)
+        for mode, lun in itertools.product(modes, (0, 1, 255, 256, 300)):
+            with self.subTest(mode=mode, lun=lun):
+                found = volumes.fibre_channel(
+                    volume(
+                        target_wwn=TARGET, target_lun=lun, addressing_mode=mode
+                    )
+                )
+                expected = linuxscsi.LinuxSCSI.lun_for_addressing(lun, mode)
+                self.assertEqual({TARGET: expected}, found.luns)
+
+    def test_unknown_mode_leaves_the_unit_as_it_is(self):
+        found = volumes.fibre_channel(
+            volume(target_wwn=TARGET, target_lun=300, addressing_mode='SAM9')
+        )
+        self.assertEqual({TARGET: 300}, found.luns)
 
     def test_unknown_form_is_refused(self):
         for data in (
