@@ -89,8 +89,11 @@ class InstanceVolumes:
             'ip': CONF.my_ip,
             'multipath': True,
             'platform': fields.Architecture.PPC64LE,
-            'os_type': 'linux',
+            # That of a Virtual I/O Server, not the guest's.
+            'os_type': 'AIX',
             'do_local_attach': False,
+            # Some drivers of Cinder for Fibre Channel demand the key.
+            'initiator': None,
             **found,
         }
 

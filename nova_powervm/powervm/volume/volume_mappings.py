@@ -104,7 +104,8 @@ class Server:
     :param answers: Whether it runs and can be told to do something.
     :param is_off: Whether it is stopped. One that neither answers nor is off
         may serve guests.
-    :param wwpns: Its Fibre Channel ports, in upper case.
+    :param ports: Its Fibre Channel ports: worldwide port name -> worldwide
+        node name, in upper case.
     :param disks: Its physical volumes.
     :param mapped: Those that it maps.
     :param slots: Upper-case LPAR uuid -> the virtual slots of the LPAR whose
@@ -115,10 +116,15 @@ class Server:
     name: str
     answers: bool
     is_off: bool
-    wwpns: frozenset[str]
+    ports: dict[str, str]
     disks: tuple[Disk, ...]
     mapped: tuple[Mapped, ...]
     slots: dict[str, frozenset[int]]
+
+    @property
+    def wwpns(self) -> frozenset[str]:
+        """The names of its Fibre Channel ports, in upper case."""
+        return frozenset(self.ports)
 
     @property
     def is_blank(self) -> bool:
@@ -317,11 +323,13 @@ def _server(found: virtual_io_server.VIOS, *, answers: bool) -> Server:
         name=found.name,
         answers=answers,
         is_off=found.state == bp.LPARState.NOT_ACTIVATED,
-        wwpns=frozenset(
-            volumes.normal_wwpn(port.wwpn)
+        ports={
+            volumes.normal_wwpn(port.wwpn): volumes.normal_wwpn(
+                node_name(port)
+            )
             for port in found.pfc_ports
             if port.wwpn
-        ),
+        },
         disks=tuple(
             Disk(
                 name=volume.name,
@@ -336,6 +344,15 @@ def _server(found: virtual_io_server.VIOS, *, answers: bool) -> Server:
         mapped=tuple(mapped for _, mapped in _volumes(found)),
         slots={client: frozenset(of) for client, of in slots.items()},
     )
+
+
+def node_name(port: bp.PhysFCPort) -> str:
+    """Return the name of a port's node, or of the port if REST has none.
+
+    Most drivers of Cinder demand one for each port, and a few name their
+    initiators by it. PowerVC sends them that of the port, too.
+    """
+    return str(port.element.findtext('WWNN') or port.wwpn)
 
 
 def _volumes(

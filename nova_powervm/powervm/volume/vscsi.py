@@ -111,10 +111,12 @@ class VscsiVolumes:
                 if servers
                 else 'no Virtual I/O Server has a Fibre Channel port',
             )
+        ports = sorted(
+            port for server in servers for port in server.ports.items()
+        )
         return {
-            'wwpns': sorted(
-                wwpn.lower() for server in servers for wwpn in server.wwpns
-            )
+            'wwpns': [wwpn.lower() for wwpn, _ in ports],
+            'wwnns': [wwnn.lower() for _, wwnn in ports],
         }
 
     def check_room(self, lpar: partition.Partition) -> None:

@@ -11,16 +11,20 @@
 # under the License.
 
 
-"""Which disks a Virtual I/O Server may forget."""
+"""Ports of a Virtual I/O Server, and which disks it may forget."""
 
 import dataclasses
 import unittest
+
+from pypowervm.tests.test_utils import pvmhttp
+from pypowervm.wrappers import base_partition
+from pypowervm.wrappers import storage
 
 from nova_powervm.powervm.volume import volume_mappings
 
 DISK = volume_mappings.Disk('hdisk1', 'udid', 1, True, True, 'NoReserve')
 SERVER = volume_mappings.Server(
-    'uuid', 'vios1', True, False, frozenset(), (DISK,), (), {}
+    'uuid', 'vios1', True, False, {}, (DISK,), (), {}
 )
 
 
@@ -45,3 +49,23 @@ class UnusedTest(unittest.TestCase):
         ):
             with self.subTest(given):
                 self.assertEqual([], self.unused(**given))
+
+
+class NodeNameTest(unittest.TestCase):
+    def port(self):
+        """Return a recorded port, the only kind with the name of a node."""
+        feed = pvmhttp.load_pvm_resp('vfc_client_adapter_feed.txt').response
+        adapter = storage.VFCClientAdapter.wrap(feed)[0]
+        return base_partition.PhysFCPort.wrap(
+            adapter.element.find('ServerAdapter/PhysicalPort')
+        )
+
+    def test_node_has_the_name_that_rest_has(self):
+        self.assertEqual(
+            '20000024ff64eb60', volume_mappings.node_name(self.port())
+        )
+
+    def test_node_without_a_name_has_that_of_the_port(self):
+        port = self.port()
+        port.element.remove(port.element.find('WWNN'))
+        self.assertEqual('21000024ff64eb60', volume_mappings.node_name(port))

@@ -1,0 +1,194 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""What the drivers in Cinder's wheel and this one have to say to each other.
+
+They run in a process of their own, which this driver's connector is sent to.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import types
+
+from nova import objects
+from nova.compute import vm_states
+from os_brick.initiator import linuxscsi
+from os_brick.initiator.connectors import fibre_channel
+
+from nova_powervm.lpar import supported_features
+from nova_powervm.lpar import volumes as lpar_volumes
+from tests.ops import base
+from tests.ops import volumes
+
+objects.register_all()
+
+from nova_powervm.virt import volumes as virt_volumes  # noqa: E402
+
+_PROCESSES = pathlib.Path(__file__).parents[1] / 'processes'
+_REST = 'DriverTest.test_initialize_connection'
+#: Drivers with an array in Cinder's tests, and the test that has it.
+CONNECTING = {
+    'AlletraMP': 'hpe.test_alletramp.TestHPEAlletraMPFCDriver.'
+    'test_initialize_connection_with_multipath',
+    'DataCore': 'datacore.test_datacore_fc.FibreChannelVolumeDriverTestCase.'
+    'test_initialize_connection',
+    'DS8K': 'ibm.test_ds8k_proxy.DS8KProxyTest.'
+    'test_initialize_connection_when_no_existing_host',
+    'Hitachi': f'hitachi.test_hitachi_hbsd_rest_fc.HBSDRESTFC{_REST}_1_False',
+    'Huawei': 'huawei.test_huawei_drivers.HuaweiFCDriverTestCase.'
+    'test_initialize_connection_success',
+    'Infortrend': 'infortrend.test_infortrend_common.'
+    'InfortrendFCCommonTestCase.test_initialize_connection',
+    'InStorage': 'inspur.instorage.test_fc_driver.InStorageMCSFcDriverTestCase'
+    '.test_instorage_mcs_fc_multi_host_maps',
+    'Kaminario': 'test_kaminario.TestKaminarioFC.test_initialize_connection',
+    'MacroSAN': 'test_macrosan_drivers.MacroSANFCDriverTestCase.'
+    'test_initialize_connection',
+    'NEC M': 'nec.test_volume.ExportTest.test_fc_initialize_connection',
+    'NEC V': f'nec.v.test_internal_nec_rest_fc.VStorageRESTFC{_REST}',
+    'NetApp': 'netapp.dataontap.test_block_base.'
+    'NetAppBlockStorageLibraryTestCase.test_initialize_connection_fc',
+    'Nimble': 'hpe.test_nimble.NimbleDriverConnectionTestCase.'
+    'test_initialize_connection_fc_igroup_not_exist',
+    'Pure': 'test_pure.PureFCDriverTestCase.test_initialize_connection',
+    'SC': 'dell_emc.sc.test_fc.DellSCSanFCDriverTestCase.'
+    'test_initialize_connection',
+    'Storwize': 'ibm.test_storwize_svc.StorwizeSVCFcDriverTestCase.'
+    'test_storwize_svc_fc_multi_host_maps',
+    'ToYou': 'toyou.test_acs5000.Acs5000FCDriverTestCase.'
+    'test_initialize_connection',
+    'XP': f'hpe.xp.test_hpe_xp_rest_fc.HPEXPRESTFC{_REST}',
+    'XtremIO': 'dell_emc.test_xtremio.XtremIODriverFCTestCase.'
+    'test_initialize_connection',
+    '3PAR': 'hpe.test_hpe3par.TestHPE3PARFCDriver.'
+    'test_initialize_connection_1_volume',
+}
+#: Drivers that take a connector without an iSCSI initiator for one with.
+FAILING = {'InStorage': '-iscsiname', 'Kaminario': "'NoneType' object"}
+VALIDATING = {
+    'Acs5000FCDriver',
+    'DPLFCDriver',
+    'FJDXFCDriver',
+    'FibreChannelVolumeDriver',
+    'HBSDFCDriver',
+    'HPE3PARFCDriver',
+    'HPEAlletraMPFCDriver',
+    'HPEXPFCDriver',
+    'HPMSAFCDriver',
+    'HuaweiFCDriver',
+    'InStorageMCSFCDriver',
+    'InfiniboxVolumeDriver',
+    'InfortrendCLIFCDriver',
+    'KaminarioFCDriver',
+    'LenovoFCDriver',
+    'MStorageFCDriver',
+    'MacroSANFCDriver',
+    'NetAppCmodeFibreChannelDriver',
+    'NimbleFCDriver',
+    'PVMEFCDriver',
+    'PowerMaxFCDriver',
+    'PureFCDriver',
+    'SCFCDriver',
+    'STXFCDriver',
+    'StorwizeSVCFCDriver',
+    'TatlinFCVolumeDriver',
+    'VStorageFCDriver',
+    'XtremIOFCDriver',
+}
+
+
+class CinderDriversTest(volumes.VolumesTestCase):
+    maxDiff = None
+
+    def connector(self):
+        """Return what the driver tells Cinder of the host."""
+        connects = virt_volumes.InstanceVolumes(
+            None, self.volumes, self.partitions
+        )
+        instance = types.SimpleNamespace(
+            uuid=base.INSTANCE, vm_state=vm_states.BUILDING
+        )
+        return connects.connector(instance)
+
+    def ask(self, connector):
+        """Ask Cinder's drivers about a connector."""
+        tests = [*CONNECTING.values()]
+        done = subprocess.run(
+            [sys.executable, '-W', 'ignore', '-m', 'cinder_drivers'],
+            input=json.dumps({'connector': connector, 'tests': tests}),
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env=os.environ | {'PYTHONPATH': str(_PROCESSES)},
+        )
+        self.assertEqual(0, done.returncode, done.stderr[-4000:])
+        return json.loads(done.stdout)
+
+    def test_drivers_of_cinder_and_this_one_understand_each_other(self):
+        connector = self.connector()
+        answer = self.ask(connector)
+        with self.subTest('connector is valid'):
+            self.assertEqual(dict.fromkeys(VALIDATING, ''), answer['refused'])
+        with self.subTest('helpers find each port'):
+            self.assertEqual(made_of(connector['wwpns']), answer['made'])
+        last = {
+            name: (answer['connected'][test] or ['nothing'])[-1]
+            for name, test in CONNECTING.items()
+        }
+        failed = {name for name, one in last.items() if isinstance(one, str)}
+        with self.subTest('volume is connected'):
+            self.assertEqual(FAILING.keys(), failed)
+            for name, words in FAILING.items():
+                self.assertIn(words, last[name])
+        for name in last.keys() - failed:
+            with self.subTest(f'answer of {name}'):
+                self.check_answer(last[name])
+
+    def check_answer(self, data):
+        """Verify that the driver knows all words, and reads the paths."""
+        for key in data:
+            self.assertTrue(supported_features.rule_of_connection(key), key)
+        self.assertEqual('', lpar_volumes.refusal({'data': data}))
+        volume = lpar_volumes.parse({'serial': 'v1', 'data': data})
+        self.assertEqual(
+            luns_of_brick(data), lpar_volumes.fibre_channel(volume).luns
+        )
+
+
+def made_of(wwpns):
+    """Return what helpers of drivers should make of ports."""
+    ports = [
+        ':'.join(wwpn[at : at + 2] for at in range(0, 16, 2)) for wwpn in wwpns
+    ]
+    pairs = [f'{port}:{port}'.upper() for port in ports]
+    return {
+        'unity': pairs,
+        'vnx': pairs,
+        'powerstore': ports,
+        'ds8k': 'pSeries',
+    }
+
+
+def luns_of_brick(data):
+    """Return where os-brick looks for a volume."""
+    brick = fibre_channel.FibreChannelConnector('')
+    found = brick._add_targets_to_connection_properties(data)
+    mode = data.get('addressing_mode')
+    return {
+        target.upper(): linuxscsi.LinuxSCSI.lun_for_addressing(lun, mode)
+        for target, lun in found['targets']
+    }
