@@ -213,6 +213,8 @@ class ControlVerbsMixin:
             ("'7'", 'advance_jobs', '7'),
             ('COMPLETED_OK', 'plan_job', 'PowerOn', 'no', 'COMPLETED_OK'),
             ("'Explode'", 'plan_job', 'Explode', 'no'),
+            ("'Migrate'", 'plan_job', 'Migrate', '', 'COMPLETED_OK', 'error'),
+            ("'asleep'", 'plan_job', 'PowerOn', '', 'COMPLETED_OK', 'asleep'),
         ):
             with (
                 self.subTest(verb),

@@ -300,3 +300,14 @@ class ManualJobTest(base.EmulatorTestCase):
         self.control.set_job_mode('immediate')
         power.power_on(self.lpar, None)
         self.assertEqual('running', self.state())
+
+    def test_job_that_ends_well_can_leave_partition_in_error(self):
+        """An HMC answered so where the memory was not to be had."""
+        self.control.plan_job('PowerOn', '', 'COMPLETED_OK', 'error')
+        self.control.set_job_mode('immediate')
+
+        power.power_on(self.lpar, None)
+
+        lpar = self.read(self.lpar.uuid)
+        self.assertEqual('error', lpar.state)
+        self.assertEqual(f'B2001230 LP={lpar.id:05d}', lpar.ref_code)

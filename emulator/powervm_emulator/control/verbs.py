@@ -317,24 +317,33 @@ class Control(requests.Requests, terminals.Terminals):
         operation: str,
         message: str,
         status: str = jobs_module.Status.ERROR.value,
+        state: str | None = None,
     ) -> None:
         """Make the next job of an operation fail when it ends.
 
         :param operation: an operation of ``nouns.OPERATIONS``, such as
             ``PowerOn``.
         :param message: the message of the failed job.
-        :param status: the status of the failed job.
+        :param status: the status of the failed job; with a state it can be
+            ``COMPLETED_OK``, as of a start that fails only afterwards.
+        :param state: PartitionState then, for an operation of ``power``; None
+            for the one before the job.
         """
         finished = tuple(
             ending
             for ending in jobs_module.Status
             if ending not in jobs_module.UNFINISHED
-            and ending is not jobs_module.Status.OK
+            and (state or ending is not jobs_module.Status.OK)
         )
         arguments.check_choice('status', status, finished)
-        known = sorted({name for _, name in self._emulation.operations})
-        arguments.check_choice('operation', operation, tuple(known))
-        outcome = jobs_module.Outcome(jobs_module.Status(status), message)
+        arguments.check_choice('state', state, partition_module.STATES)
+        known = {name for _, name in self._emulation.operations}
+        if state:
+            known = set(power.BY_NAME)
+        arguments.check_choice('operation', operation, tuple(sorted(known)))
+        outcome = jobs_module.Outcome(
+            jobs_module.Status(status), message, state or ''
+        )
         with self._host.condition:
             self._emulation.jobs.plan(operation, outcome)
 

@@ -89,6 +89,10 @@ class Operation:
     def abort(self) -> None:
         """Go back to the state before :meth:`start`; the job failed."""
 
+    def leave(self, state: str) -> None:
+        """Leave the target in a state that the job does not tell of."""
+        raise NotImplementedError
+
 
 #: Resource kind and name to operation.
 Operations = Mapping[tuple[str, str], type[Operation]]
@@ -132,10 +136,14 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How the next job of an operation is to end instead of well."""
+    """How the next job of an operation is to end instead of well.
+
+    :ivar state: of the target afterwards; empty for the one before.
+    """
 
     status: Status
     message: str
+    state: str = ''
 
 
 class Jobs:
@@ -265,9 +273,7 @@ class Jobs:
     def _finish(self, job: Job) -> None:
         planned = self._planned.get(job.name)
         if planned:
-            outcome = planned.popleft()
-            job.operation.abort()
-            self._fail(job, outcome.status, outcome.message)
+            self._end_as_planned(job, planned.popleft())
             return
         try:
             job.results = job.operation.finish()
@@ -276,6 +282,16 @@ class Jobs:
             self._fail(job, Status.ERROR, str(error))
         else:
             self._end(job, Status.OK)
+
+    def _end_as_planned(self, job: Job, outcome: Outcome) -> None:
+        job.operation.abort()
+        if outcome.state:
+            job.operation.leave(outcome.state)
+        if outcome.status is Status.OK:
+            job.results = {'returnCode': '0'}
+            self._end(job, outcome.status)
+        else:
+            self._fail(job, outcome.status, outcome.message)
 
     def _end(self, job: Job, status: Status) -> None:
         job.status = status

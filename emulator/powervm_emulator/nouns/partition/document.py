@@ -31,6 +31,8 @@ REFERENCE_ON = {
     partition_module.VIOS_TYPE: '',
     partition_module.IBM_I: '00000000',
 }
+# Firmware without the memory or processors that a partition asks for.
+_REFERENCE_FAILED = 'B2001230'
 # The sections of a VIOS that belong to extended groups, and their groups.
 _VIOS_SECTIONS = {
     'MediaRepositories': 'ViosStorage',
@@ -117,8 +119,7 @@ def set_state(
     partition.put('ResourceMonitoringControlState', rmc_state)
     _set_address(partition)
     running = state == partition_module.RUNNING
-    reference = REFERENCE_ON.get(partition.type, '')
-    partition.put('ReferenceCode', reference if running else REFERENCE_OFF)
+    partition.put('ReferenceCode', _reference(partition, state))
     dlpar = running and partition.can_change_when_active
     for resource in _DLPAR:
         name = f'DynamicLogicalPartition{resource}Capable'
@@ -147,6 +148,15 @@ def _address(partition: Partition) -> str:
     """Return an address of a private network that no other partition has."""
     network = zlib.crc32(partition.system.uuid.encode()) & 0xFF
     return f'10.{network}.{partition.id >> 8}.{partition.id & 0xFF}'
+
+
+def _reference(partition: Partition, state: str) -> str:
+    if state == partition_module.ERROR:
+        number = content.integer(partition.element, 'PartitionID')
+        return f'{_REFERENCE_FAILED} LP={number:05d}'
+    if state == partition_module.RUNNING:
+        return REFERENCE_ON.get(partition.type, '')
+    return REFERENCE_OFF
 
 
 def set_current(partition: Partition, boots: bool = False) -> None:

@@ -30,6 +30,7 @@ NOT_ACTIVATED = 'not activated'
 RUNNING = 'running'
 STARTING = 'starting'
 SHUTTING_DOWN = 'shutting down'
+ERROR = 'error'
 STATES = (
     NOT_ACTIVATED,
     RUNNING,
@@ -37,7 +38,7 @@ STATES = (
     SHUTTING_DOWN,
     'not available',
     'open firmware',
-    'error',
+    ERROR,
     'migrating not active',
     'migrating running',
     'hardware discovery',

@@ -53,6 +53,10 @@ class _PowerOperation(jobs_module.Operation):
         if before is not None and self.target.state == self.during:
             set_state(self.host, self.target, *before)
 
+    def leave(self, state: str) -> None:
+        """See the base class."""
+        set_state(self.host, self.target, state, 'inactive')
+
     def check_during(self) -> None:
         """Refuse to finish what something else has overtaken.
 
