@@ -242,6 +242,13 @@ class RestError(PowerVMError):
         return super().summary + printable.printable(shown)
 
 
+class NotStarted(RestError):
+    """The job that was to start an LPAR ended well, but it does not run."""
+
+    code = 'powervm.partition.start'
+    user_message = 'The server did not start: its state is "{state}".'
+
+
 class RestBusy(RestError):
     """The server cannot serve the request at the moment."""
 

@@ -13,6 +13,7 @@
 """Stops and restarts LPARs: softly first, if there is time for it."""
 
 import contextlib
+from collections.abc import Collection
 from collections.abc import Iterator
 
 from oslo_log import log as logging
@@ -27,6 +28,10 @@ LOG = logging.getLogger(__name__)
 _CANNOT_SHUT_DOWN = frozenset(
     (partition.Power.FAILED, partition.Power.SUSPENDED)
 )
+#: States in which an LPAR was not started, whatever its job says.
+_NOT_STARTED = frozenset((partition.Power.FAILED, partition.Power.OFF))
+#: Likewise after a restart; it may still be off between the two parts.
+_NOT_RESTARTED = frozenset((partition.Power.FAILED,))
 
 
 def reference_code(partitions: interfaces.Partitions, uuid: str) -> str:
@@ -53,6 +58,25 @@ def start(
     """
     with _explained(partitions, lpar):
         partitions.power_on(lpar)
+        _check_state(partitions, lpar, _NOT_STARTED)
+
+
+def _check_state(
+    partitions: interfaces.Partitions,
+    lpar: partition.Partition,
+    refused: Collection[partition.Power],
+) -> None:
+    """Read whether an LPAR runs, which the end of its job does not tell.
+
+    :raises exception.NotStarted: Its state is one of those refused.
+    """
+    state = partitions.state(lpar.uuid)
+    if partition.power(state) in refused:
+        raise exception.NotStarted(
+            action=f'starting LPAR {lpar.name}',
+            reason=f'its job ended well, but it is in the state "{state}"',
+            state=state,
+        )
 
 
 @contextlib.contextmanager
@@ -135,6 +159,7 @@ def restart(
     if timeout:
         try:
             partitions.restart(lpar, hard=False, timeout=timeout)
+            _check_state(partitions, lpar, _NOT_RESTARTED)
         except exception.RestError as error:
             LOG.warning(
                 'LPAR %(name)s did not restart softly (%(error)s); it is '
@@ -150,3 +175,4 @@ def restart(
             return
     with _explained(partitions, lpar):
         partitions.restart(lpar, hard=True)
+        _check_state(partitions, lpar, _NOT_RESTARTED)

@@ -34,7 +34,8 @@ _NOT_COUNTED = (
     'LogicalPartition.feed',
     'LogicalPartition.job_template',
 )
-_STOP = _START = ['LogicalPartition.job', 'Job.delete']
+_STOP = ['LogicalPartition.job', 'Job.delete']
+_START = [*_STOP, 'LogicalPartition.quick']
 # Local disks: a reading of the root disk may have been interrupted.
 _LOCAL_START = ['VirtualIOServer.read', *_START]
 _HOST = 'ManagedSystem.read'
@@ -226,7 +227,7 @@ class PlainMigrationCostTest(MoveCostTestCase, pools.PoolTestCase):
 
         asked, sent = self.measure(self.migrate, server)
 
-        self.assertEqual(10, len(asked['host2']))
+        self.assertEqual(11, len(asked['host2']))
         self.assertEqual(18, sent)
         self.assertEqual(8, self.measure(self.confirm, self.moved)[1])
         self.assert_whole('host2')

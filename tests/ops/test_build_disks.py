@@ -803,7 +803,7 @@ class PoolCostTest(BuildTestCase):
         world['clusters'][0]['nodes'].pop()
         return world
 
-    def test_boot_from_cached_image_makes_eleven_requests(self):
+    def test_boot_from_cached_image_makes_twelve_requests(self):
         # Nova reads the power state afterwards, which makes twelve.
         self.build()
         self.removals.destroy(base.INSTANCE)
@@ -823,6 +823,7 @@ class PoolCostTest(BuildTestCase):
                 'POST VirtualIOServer.update',
                 'PowerOn',
                 'DELETE Job.delete',
+                'GET LogicalPartition.quick',
             ],
             self.trail(),
         )

@@ -115,6 +115,7 @@ class StateTest(RebootTestCase):
                 'GET VolumeGroup.read',
                 'PowerOff',
                 'DELETE Job.delete',
+                'GET LogicalPartition.quick',
             ],
             self.trail(),
         )
@@ -158,6 +159,14 @@ class SoftRebootTest(RebootTestCase):
 
     def test_guest_that_does_not_listen_is_restarted_hard(self):
         self.control.plan_job('PowerOff', 'the guest does not listen')
+
+        self.reboot(SOFT)
+
+        self.assertEqual([RESTART_SOFT, RESTART], self.jobs)
+        self.assert_right()
+
+    def test_soft_restart_that_ends_in_error_is_followed_by_hard_one(self):
+        self.control.plan_job('PowerOff', '', 'COMPLETED_OK', base.FAILED)
 
         self.reboot(SOFT)
 

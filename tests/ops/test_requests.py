@@ -48,6 +48,7 @@ FIRST_BOOT = [
     'GET LogicalPartition.job_template',
     'PUT LogicalPartition.job',
     'DELETE Job.delete',
+    'GET LogicalPartition.quick',
 ]
 #: Where those stand that later boots have no need of: switches and templates
 #: of jobs, which are remembered, what the volume group's last change left,
@@ -117,4 +118,4 @@ class KnownRequestsTest(base.HostTestCase):
         self.assertEqual(LATER_BOOT, self.requests_of(*boot))
         self.assertEqual(DELETE, self.requests_of(*delete))
         # One reading of the bridges less, since the VLAN is there.
-        self.assertEqual(16, len(self.requests_of(*boot)))
+        self.assertEqual(17, len(self.requests_of(*boot)))

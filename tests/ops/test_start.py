@@ -124,6 +124,26 @@ class ReferenceCodeTest(StartTestCase):
         self.assertIs(exception.RestError, type(error))
         self.assertEqual(base.OFF, self.lpar()['state'])
 
+    def test_job_that_ends_well_is_not_believed(self):
+        """A host can say COMPLETED_OK, and then leave it in ``error``."""
+        for state in (base.FAILED, base.OFF):
+            with self.subTest(state):
+                self.set_state(base.OFF)
+                self.control.plan_job('PowerOn', '', 'COMPLETED_OK', state)
+
+                error = self.failed(exception.NotStarted, START, self.wanted)
+
+                self.assertIn(f'its state is "{state}"', error.summary)
+                self.assertEqual(
+                    state == base.FAILED, 'code B2001230' in error.summary
+                )
+
+    def test_state_that_cannot_be_read_believes_no_start(self):
+        self.set_state(base.OFF)
+        self.control.add_fault(match='/quick/PartitionState', status=400)
+
+        self.failed(exception.RestError, START, self.wanted, 'the state of')
+
     def test_code_that_cannot_be_read_leaves_error_as_it_is(self):
         self.control.add_fault(
             match='LogicalPartition.read', status=500, nth=2
@@ -166,6 +186,16 @@ class ReferenceCodeTest(StartTestCase):
             operations.HARD_REBOOT,
             self.wanted,
             'reference code',
+        )
+
+    def test_restart_that_ends_in_error_is_not_believed(self):
+        self.control.plan_job('PowerOff', '', 'COMPLETED_OK', base.FAILED)
+
+        self.failed(
+            exception.NotStarted,
+            operations.HARD_REBOOT,
+            self.wanted,
+            'reference code B2001230',
         )
 
 
@@ -375,7 +405,7 @@ class AdapterTest(StartTestCase):
 
 
 class RequestTest(StartTestCase):
-    def test_start_with_device_sends_six_requests(self):
+    def test_start_with_device_sends_seven_requests(self):
         self.start()
 
         self.assertEqual(
@@ -388,6 +418,8 @@ class RequestTest(StartTestCase):
                 'GET VirtualIOServer.read',
                 'PowerOn',
                 'DELETE Job.delete',
+                # A job can end well, and the LPAR fail.
+                'GET LogicalPartition.quick',
             ],
             self.trail(),
         )

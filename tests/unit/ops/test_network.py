@@ -98,6 +98,9 @@ class Partitions:
     def power_on(self, lpar):
         pass
 
+    def state(self, uuid):
+        return 'running'
+
 
 def port(number=1, **changes):
     return network_ports.Port(
