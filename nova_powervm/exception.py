@@ -249,6 +249,13 @@ class NotStarted(RestError):
     user_message = 'The server did not start: its state is "{state}".'
 
 
+class RestRefused(RestError):
+    """The host refuses what a request asks for."""
+
+    code = 'powervm.rest.refused'
+    user_message = 'The host refuses this.'
+
+
 class RestBusy(RestError):
     """The server cannot serve the request at the moment."""
 

@@ -14,6 +14,7 @@
 
 import contextlib
 import functools
+import re
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import ParamSpec
@@ -36,6 +37,8 @@ _TRIES = 3
 BUSY_SECONDS = 5.0
 #: Tries of a change while others are faster; one of them succeeds each time.
 _CONFLICTS = 60
+#: Codes of what a host refuses; the status that goes with them is often 500.
+_REFUSAL = re.compile(r'\b(REST[0-9A-F]{4}|HSC[A-Z0-9]{5})\b')
 #: The server is busy or restarting.
 _PASSING = (408, 429, 502, 503, 504)
 
@@ -68,7 +71,7 @@ def translated(
             'refused; another logon is tried after a few minutes',
         ) from error
     except pvm.HttpError as error:
-        raise _class_of_status(error)(
+        raise class_of_status(error)(
             action=action, reason=_reason(error)
         ) from error
     except (pvm.Error, lpar_builder.LPARBuilderException) as error:
@@ -103,22 +106,35 @@ def class_of_unanswered(error: pvm.Error) -> type[exception.RestUnreachable]:
     return exception.RestUnreachable
 
 
-def _class_of_status(error: pvm.HttpError) -> type[exception.RestError]:
+def class_of_status(error: pvm.HttpError) -> type[exception.RestError]:
+    """Return the error class for the answer to a request.
+
+    A host answers 500 also to what it refuses, with a code in its words.
+    """
     status = error.response.status
     if status == _PRECONDITION_FAILED:
         return exception.RestConflict
     if error.her_wrap is not None and error.her_wrap.is_vios_busy():
         return exception.ViosBusy
-    return exception.RestBusy if status in _PASSING else exception.RestError
+    if status in _PASSING:
+        return exception.RestBusy
+    refuses = _REFUSAL.search(_words(error))
+    return exception.RestRefused if refuses else exception.RestError
+
+
+def _words(error: pvm.HttpError) -> str:
+    """Return the server's own words if it sent an HttpErrorResponse."""
+    return str(getattr(error.her_wrap, 'message', None) or '')
 
 
 def _reason(error: pvm.HttpError) -> str:
-    """Return the server's own words if it sent an HttpErrorResponse."""
     status = error.response.status
-    message = getattr(error.her_wrap, 'message', None)
-    return http_limits.shortened(
-        f'HTTP {status}: {message}' if message else error
-    )
+    words = _words(error)
+    if not words:
+        return http_limits.shortened(error)
+    is_refusal = class_of_status(error) is exception.RestRefused
+    refuses = 'the host refuses it, ' if is_refusal else ''
+    return http_limits.shortened(f'{refuses}HTTP {status}: {words}')
 
 
 def _can_retry_now(error: BaseException) -> bool:

@@ -56,7 +56,7 @@ class FailureTest(complete_servers.CompleteServerTestCase):
         self.assertEqual('ERROR', server['status'])
         fault = self.fault(server)
         self.assertRegex(
-            fault, r'The host could not do this\. \(log: req-[0-9a-f-]{36}\)'
+            fault, r'The host refuses this\. \(log: req-[0-9a-f-]{36}\)'
         )
         for private in ('payroll', 'http', 'vios1', 'HSCL', 'LPAR'):
             self.assertNotIn(private, fault)

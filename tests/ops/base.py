@@ -456,6 +456,21 @@ class HostTestCase(unittest.TestCase):
         """Set the state of the LPAR, as a guest or the host does."""
         self.control.set_partition(NAME, state, **changes)
 
+    def sicken(self, *names):
+        """Have Virtual I/O Servers deliver no storage data, as V11R2 does.
+
+        Their feed has none of any server then.
+        """
+        uuids = '|'.join(self.lpar(name)['uuid'] for name in names)
+        self.control.add_fault(
+            method='GET',
+            match=rf'(?i)/VirtualIOServer(/({uuids}))?\?group=Vios(Sto|SCSI)',
+            every=True,
+            status=500,
+            message='Error occurred while querying for ViosStorage: '
+            'Data cannot be retrieved from VIOS.',
+        )
+
     def make_adapter(self, name, port):
         """Create an adapter of a partition, as another tool does."""
         uuid = self.lpar(name)['uuid'].upper()

@@ -529,6 +529,23 @@ class TransferTest(BuildTestCase):
         self.fail_to_build(exception.RestError, 'No slot.')
 
 
+class SickServerTest(BuildTestCase):
+    """The storage of one of two Virtual I/O Servers cannot be read."""
+
+    disk_driver = 'ssp'
+
+    def test_server_is_built_and_deleted_by_the_other(self):
+        self.sicken('vios2')
+
+        with self.logged('WARNING') as logs:
+            self.build()
+
+        self.assertIn('vios2 does not report its storage', logs.output[0])
+        self.assertEqual({'vios1': ['r'], 'vios2': []}, self.mapped())
+        self.removals.destroy(base.INSTANCE)
+        self.assert_nothing_left()
+
+
 class PoolTest(BuildTestCase):
     """Disks in a pool are linked clones of cached images."""
 
@@ -804,7 +821,7 @@ class PoolCostTest(BuildTestCase):
         return world
 
     def test_boot_from_cached_image_makes_twelve_requests(self):
-        # Nova reads the power state afterwards, which makes twelve.
+        # Nova reads the power state afterwards, which makes thirteen.
         self.build()
         self.removals.destroy(base.INSTANCE)
 

@@ -186,10 +186,14 @@ class SpawnSweepTest(SweepTestCase):
         failed = self.sweep()
 
         # A job and an upload that were carried out need no tidying up. An
-        # upload and a feed that fail once may be tried again.
+        # upload, a feed and a server that fail once may be tried again.
         self.assertEqual(
             {r for r in self.requests if not _is_of_file(r)}
-            - {'DELETE Job.delete', 'GET VolumeGroup.feed'},
+            - {
+                'DELETE Job.delete',
+                'GET VirtualIOServer.read',
+                'GET VolumeGroup.feed',
+            },
             {r for r in failed[str(ERROR)] if not _is_of_file(r)}
             - {'GET VolumeGroup.feed'},
         )

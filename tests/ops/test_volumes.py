@@ -793,6 +793,65 @@ class ServerDownTest(volumes.VolumesTestCase):
         self.assert_no_volumes()
 
 
+class SickServerTest(volumes.VolumesTestCase):
+    """A server runs, but the host cannot read its storage."""
+
+    def setUp(self):
+        super().setUp()
+        self.spawn()
+
+    def test_volume_gets_path_of_the_other_server(self):
+        self.sicken('vios2')
+
+        with self.logged('WARNING') as logs:
+            self.attach(V1)
+
+        self.assertIn('vios2 does not report its storage', logs.output[0])
+        self.assertIn('Data cannot be retrieved', logs.output[0])
+        self.assertEqual({'vios1': {64: 'v1'}, 'vios2': {}}, self.connected())
+
+    def test_path_that_it_may_have_is_kept(self):
+        self.attach(V1)
+        self.sicken('vios2')
+
+        self.refused(
+            exception.VolumeHeld,
+            operations.DETACH_VOLUME,
+            self.describe(volumes=(V1,)),
+            'vios2 does not answer, and may connect it',
+        )
+        self.control.clear_faults()
+        self.detach(V1)
+        self.assert_no_volumes()
+
+    def test_volume_is_extended_where_its_path_may_be(self):
+        self.attach(V1)
+        self.sicken('vios2')
+        self.set_san('v1', size=2 * volumes.GB)
+        self.forget()
+
+        self.volumes.resize(V1, self.describe().lpar_uuid, 2 * volumes.GB)
+
+        self.assertEqual(['LUARecovery'] * 2, self.jobs)
+
+    def test_busy_server_is_waited_for(self):
+        self.control.add_fault(
+            match=r'/VirtualIOServer\?group=Vios',
+            status=500,
+            message='HSCL3205 The VIOS is busy.',
+        )
+
+        self.attach(V1)
+
+        self.assertEqual(BOTH, self.connected())
+
+    def test_host_without_a_healthy_server_answers_with_its_error(self):
+        self.sicken('vios1', 'vios2')
+
+        with self.assertRaisesRegex(exception.RestError, 'Data cannot be'):
+            self.removals.destroy(base.INSTANCE)
+
+
 class HiddenServerTest(volumes.VolumesTestCase):
     """A server that is off shows no disks, or nothing at all."""
 

@@ -40,10 +40,12 @@ from nova_powervm.lpar import storage
 from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import session
+from nova_powervm.powervm import virtual_io_servers
 
 LOG = logging.getLogger(__name__)
 
 _VIOS = virtual_io_server.VIOS
+_XAG = (const.XAG.VIO_SMAP,)
 #: A server, and a mapping that it had.
 _Removed = tuple[virtual_io_server.VIOS, virtual_io_server.VSCSIMapping]
 
@@ -159,7 +161,7 @@ class ScsiMappings:
         """
         action = f'reading the storage of LPAR {lpar_uuid}'
         with rest_errors.translated(action):
-            servers = _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP])
+            servers = virtual_io_servers.read_all(self._adapter, _XAG)
         found = {
             name
             for server in servers
@@ -343,7 +345,7 @@ class ScsiMappings:
         removed: list[_Removed],
     ) -> None:
         with self._changing, rest_errors.translated(action):
-            for server in _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP]):
+            for server in virtual_io_servers.read_all(self._adapter, _XAG):
                 doomed = list(filter(is_doomed, server.scsi_mappings))
                 for mapping in doomed:
                     server.scsi_mappings.remove(mapping)
@@ -373,7 +375,7 @@ class ScsiMappings:
         return bool(client.upper() == self._management.uuid.upper())
 
     def _read(self, vios: str) -> virtual_io_server.VIOS:
-        return _VIOS.get(self._adapter, uuid=vios, xag=[const.XAG.VIO_SMAP])
+        return virtual_io_servers.read(self._adapter, vios, _XAG)
 
 
 def _mapped_names(

@@ -41,6 +41,7 @@ from nova_powervm.lpar import volumes
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
+from nova_powervm.powervm import virtual_io_servers
 
 LOG = logging.getLogger(__name__)
 
@@ -175,7 +176,7 @@ class VolumeMappings:
     def read(self) -> list[Server]:
         """Read all servers of the host, in the order of their names."""
         with rest_errors.translated('reading the Virtual I/O Servers'):
-            found = _VIOS.get(self._adapter, xag=_XAG)
+            found = virtual_io_servers.read_all(self._adapter, _XAG)
         active = {
             server.uuid
             for server in partition_tasks.get_active_vioses(

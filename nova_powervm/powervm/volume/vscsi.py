@@ -556,6 +556,8 @@ class VscsiVolumes:
             server
             for server in self._mappings.read()
             if holders.mapping_of(server, volume, lpar_uuid)
+            # It may have the volume, and hide it.
+            or (server.is_blank and server.wwpns and not server.is_off)
         ]
         asked = [server for server in having if not server.is_off] or having
         paths = volumes.fibre_channel(volume)

@@ -11,9 +11,12 @@
 # under the License.
 
 import unittest
+import unittest.mock
 
 from nova_powervm import exception
+from nova_powervm.powervm import partitions
 from nova_powervm.powervm import rest_errors
+from tests.emulator import base
 
 BUSY = exception.RestBusy(action='it', reason='busy')
 RACE = exception.RestConflict(action='it', reason='HTTP 412')
@@ -64,3 +67,38 @@ class TriesTest(unittest.TestCase):
         self.assertEqual(3, ask())
         server.answers += [DOWN, DOWN]
         self.assertEqual(6, ask())
+
+
+class RefusalTest(base.EmulatorTestCase):
+    """What a host refuses it often answers with 500, as live ones do."""
+
+    def read(self, status, message):
+        """Read the LPARs; return the error and how often they were read."""
+        self.control.add_fault(status=status, message=message, every=True)
+        self.control.clear_journal()
+        found = partitions.RestPartitions(self.adapter, None)
+        with (
+            unittest.mock.patch('tenacity.nap.time.sleep'),
+            self.assertRaises(exception.RestError) as caught,
+        ):
+            found.names()
+        self.control.clear_faults()
+        return caught.exception, len(self.control.journal())
+
+    def test_code_of_a_refusal_decides_beside_the_status(self):
+        for status, message, kind, tries in (
+            (500, 'REST0126 HSCL05DE A name is used.', 'RestRefused', 1),
+            (500, ' REST0140 Invalid type', 'RestRefused', 1),
+            (400, 'REST029B No such partition', 'RestRefused', 1),
+            (500, 'Data cannot be retrieved from VIOS.', 'RestError', 1),
+            (500, 'REST0126 HSCL3205 The VIOS is busy', 'ViosBusy', 3),
+            (503, 'HSCL0001 It is starting', 'RestBusy', 3),
+        ):
+            with self.subTest(message):
+                error, asked = self.read(status, message)
+
+                self.assertEqual(kind, type(error).__name__)
+                self.assertEqual(tries, asked)
+                refuses = 'the host refuses it, ' in str(error)
+                self.assertEqual(kind == 'RestRefused', refuses)
+                self.assertIn(f'HTTP {status}: ', str(error))
