@@ -227,6 +227,17 @@ class RestRefusedLogin(ConfigurationError):
     )
 
 
+class ServerIsHmc(ConfigurationError):
+    """The REST server is an HMC, which the driver must not use."""
+
+    code = 'powervm.rest.hmc'
+    message = (
+        'The PowerVM REST server at {server} is an HMC. The driver needs a '
+        'NovaLink partition: on an HMC it would take the partitions of other '
+        'systems for its own. Point [powervm]rest_url at one.'
+    )
+
+
 class RestError(PowerVMError):
     """The PowerVM REST server answered a request with an error."""
 

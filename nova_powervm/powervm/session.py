@@ -31,6 +31,7 @@ from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
 from pypowervm import const
 from pypowervm import exceptions as pvm
+from pypowervm import traits
 from pypowervm.tasks import power
 from pypowervm.wrappers import job
 
@@ -100,6 +101,10 @@ _FORBIDDEN = (401, 403)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _EVENTS = '/rest/api/uom/Event'
 _JOBS = '/rest/api/uom/jobs/'
+#: The header by which a server says what it is.
+_KIND = 'X-MC-Type'
+_HMC = 'HMC'
+_NOVALINK = 'PVM'
 
 
 def _shorten(record: standard_logging.LogRecord) -> bool:
@@ -146,6 +151,7 @@ class Session(pvm_adapter.Session):
         self._read_timeout = read_timeout
         self._refused_at: float | None = None
         self._closed = False
+        self._kind: str | None = None
         super().__init__(certpath=None, timeout=ANSWER_SECONDS, **kwargs)
 
     def request(
@@ -178,7 +184,41 @@ class Session(pvm_adapter.Session):
             self._forgive()
         with _logged(method, path) as answer:
             answer.response = super().request(method, path, *args, **kwargs)
+        if self._kind is None:
+            self._learn_kind(answer.response, kwargs.get('login') is True)
         return answer.response
+
+    def _learn_kind(self, response: Any, is_logon: bool) -> None:
+        """Learn from an answer whether an HMC or a NovaLink partition answers.
+
+        A proxy can drop the header that says so. pypowervm takes a server for
+        an HMC then, so the first answer after the logon counts, too.
+        """
+        self._kind = response.headers.get(_KIND)
+        if is_logon:
+            # The token has still to be read.
+            return
+        if self._kind is None:
+            LOG.warning(
+                'The PowerVM REST server at %(host)s:%(port)s does not say '
+                'whether it is an HMC (header %(header)s), and is taken for '
+                'a NovaLink partition.',
+                {'host': self.host, 'port': self.port, 'header': _KIND},
+            )
+            self._kind = _NOVALINK
+        self._settle_kind()
+
+    def _settle_kind(self) -> None:
+        """Leave an HMC, and tell pypowervm what it is talking to.
+
+        :raises exception.ServerIsHmc: It is one.
+        """
+        if self._kind == _HMC:
+            self.close()
+            raise exception.ServerIsHmc(server=f'{self.host}:{self.port}')
+        if self._kind is not None:
+            self.mc_type = self._kind
+            self.traits = traits.APITraits(self)
 
     def _logon(self, *args: Any, **kwargs: Any) -> None:
         """Log on; an answer that has no session is an error of pypowervm's."""
@@ -191,6 +231,7 @@ class Session(pvm_adapter.Session):
                 'The answer to the logon has no session: '
                 f'{http_limits.shortened(error)}'
             ) from error
+        self._settle_kind()
 
     def _get_auth_tok_from_file(self, root: Any, resp: Any) -> str:
         """Read the token of a local session, as :mod:`.local_server` does."""

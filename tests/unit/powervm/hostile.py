@@ -91,9 +91,9 @@ class _Handler(socketserver.StreamRequestHandler):
             self.server.answer(self)
 
 
-def by_password(token):
+def by_password(token, **headers):
     """Answer a logon with a token."""
-    return whole(_SESSION.format('X-API-Session', token).encode())
+    return whole(_SESSION.format('X-API-Session', token).encode(), **headers)
 
 
 def by_file(path):
@@ -102,13 +102,15 @@ def by_file(path):
 
 
 def whole(body, status='200 OK', **headers):
-    """Return an answer with a body."""
+    """Return an answer with a body; a header that is None is left out."""
     lines = {
         'Content-Length': len(body),
         'X-MC-Type': 'PVM',
         'Content-Type': 'application/atom+xml',
     } | {name.replace('_', '-'): value for name, value in headers.items()}
-    text = ''.join(f'{name}: {value}\r\n' for name, value in lines.items())
+    text = ''.join(
+        f'{name}: {value}\r\n' for name, value in lines.items() if value
+    )
     return f'HTTP/1.1 {status}\r\n{text}\r\n'.encode() + body
 
 

@@ -22,6 +22,7 @@ import types
 import unittest
 from concurrent import futures
 
+import ddt
 import fixtures
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -32,8 +33,11 @@ from pypowervm import exceptions as pvm_exceptions
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
+from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import session
 from powervm_emulator import fixture
+from tests.emulator import base
+from tests.unit.powervm import hostile
 
 
 def server(url, **values):
@@ -123,6 +127,71 @@ class ConnectTest(unittest.TestCase):
             self.assertNotIn('logging on', logger.output)
             adapter.session.close()
             self.assertIn('logging off', logger.output)
+
+
+@ddt.ddt
+class KindTest(unittest.TestCase):
+    """What the header X-MC-Type tells of a server, or does not."""
+
+    def setUp(self):
+        super().setUp()
+        base.quieten(self)
+        self.hostile = self.enterContext(hostile.Server())
+        self.adapter = None
+
+    def say(self, logon, reading):
+        """Answer a logon and a reading with these kinds, None for none."""
+        self.hostile.logon = hostile.by_password('token', X_MC_Type=logon)
+        feed = b'<feed xmlns="http://www.w3.org/2005/Atom"><id>1</id></feed>'
+        self.hostile.answer = hostile.send(
+            hostile.whole(feed, X_MC_Type=reading)
+        )
+
+    def read(self):
+        """Log on, and read."""
+        self.adapter = session.connect(server(self.hostile.url))
+        self.addCleanup(base.forget, self.adapter.session)
+        with rest_errors.translated('reading'):
+            self.adapter.read('ManagedSystem')
+
+    @ddt.data(('HMC', 'PVM'), ('HMC', None), (None, 'HMC'))
+    @ddt.unpack
+    def test_hmc_is_refused_and_left(self, logon, reading):
+        """Before, LPARs would have been made there, among all its systems."""
+        self.say(logon, reading)
+
+        with self.assertRaisesRegex(
+            exception.ConfigurationError, '127.0.0.1:.* is an HMC'
+        ):
+            self.read()
+
+        *others, logoff = self.hostile.heads[1:]
+        self.assertTrue(logoff.startswith('DELETE /rest/api/web/Logon '))
+        self.assertEqual(logon is None, bool(others))
+
+    @ddt.data(('PVM', 'PVM'), ('PVM', None), (None, 'PVM'))
+    @ddt.unpack
+    def test_novalink_is_known_by_either_answer(self, logon, reading):
+        self.say(logon, reading)
+
+        self.read()
+
+        self.assertEqual('PVM', self.adapter.session.mc_type)
+        # pypowervm takes one without the header for an HMC.
+        self.assertTrue(self.adapter.traits.has_high_slot)
+
+    def test_server_without_header_is_warned_about_once(self):
+        """A proxy before a NovaLink partition can drop it."""
+        self.say(None, None)
+        logging.disable(logging.NOTSET)
+
+        with self.assertLogs('nova_powervm', 'WARNING') as logs:
+            self.read()
+            self.adapter.read('ManagedSystem')
+
+        (line,) = logs.output
+        self.assertIn('does not say whether it is an HMC', line)
+        self.assertTrue(self.adapter.traits.has_high_slot)
 
 
 class TlsTest(unittest.TestCase):
