@@ -56,6 +56,8 @@ class Rule:
     :param connection: Keys of the connection information of volumes.
     :param nothing: Values, in lower case, that ask for nothing or for what
         every LPAR has anyway.
+    :param only: The values, in lower case, that the decision is about; empty
+        for all others.
     """
 
     decision: Decision
@@ -64,6 +66,14 @@ class Rule:
     properties: tuple[str, ...] = ()
     connection: tuple[str, ...] = ()
     nothing: frozenset[str] = frozenset()
+    only: frozenset[str] = frozenset()
+
+    def refuses(self, value: str) -> bool:
+        """Return whether a value of one of the keys is refused."""
+        if self.decision is not Decision.REFUSED:
+            return False
+        asked = value.strip().lower()
+        return asked in self.only if self.only else asked not in self.nothing
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,6 +100,7 @@ def _refused(
     properties: str = '',
     nothing: frozenset[str] = frozenset(),
     connection: str = '',
+    only: frozenset[str] = frozenset(),
 ) -> Rule:
     return Rule(
         Decision.REFUSED,
@@ -98,6 +109,7 @@ def _refused(
         tuple(properties.split()),
         tuple(connection.split()),
         nothing,
+        only,
     )
 
 
@@ -327,9 +339,14 @@ RULES: tuple[Rule, ...] = (
         'img_signature_hash_method img_signature_certificate_uuid '
         'img_signature_key_type',
     ),
+    _refused(
+        'LPARs are made for AIX and Linux, and IBM i would not start',
+        properties='os_distro',
+        only=frozenset({'ibmi'}),
+    ),
     _passed_over(
         'describes the image, or was for drivers that Nova has removed',
-        properties='os_type os_distro os_admin_user os_command_line '
+        properties='os_type os_admin_user os_command_line '
         'os_skip_agent_inject_files_at_boot os_skip_agent_inject_ssh '
         'hw_auto_disk_config hw_device_id img_bittorrent img_cache_in_nova '
         'img_compression_level img_use_agent img_version',
@@ -440,9 +457,5 @@ def refused_connection(
 def _refused_requests(
     rule: Rule | None, key: str, value: str
 ) -> Iterator[RefusedRequest]:
-    if (
-        rule is not None
-        and rule.decision is Decision.REFUSED
-        and value.strip().lower() not in rule.nothing
-    ):
+    if rule is not None and rule.refuses(value):
         yield RefusedRequest(key, value, rule.reason)

@@ -48,6 +48,8 @@ def _literals(values: Iterable[str]) -> str:
 
 def _sentence(rule: supported_features.Rule) -> str:
     reason = rule.reason[0].upper() + rule.reason[1:]
+    if rule.only:
+        return f'{reason}. Only refused: {_literals(sorted(rule.only))}.'
     if not rule.nothing:
         return f'{reason}.'
     if rule.nothing >= supported_features.FALSE:

@@ -128,6 +128,8 @@ class UnsupportedImagePropertiesTest(unittest.TestCase):
             ('hw_mem_encryption', True),
             ('hw_tpm_model', 'tpm-crb'),
             ('os_secure_boot', 'required'),
+            ('os_distro', 'ibmi'),
+            ('os_distro', 'IBMi'),
         ):
             with self.subTest(name=name, value=value):
                 (broken,) = supported_features.refused_properties(
@@ -143,6 +145,7 @@ class UnsupportedImagePropertiesTest(unittest.TestCase):
             ('hw_firmware_stateless', False),
             ('hw_redirected_usb_ports', 0),
             ('os_secure_boot', 'optional'),
+            ('os_distro', 'aix'),
         ):
             with self.subTest(name=name, value=value):
                 self.assertEqual(
