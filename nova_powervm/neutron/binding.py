@@ -77,6 +77,9 @@ def why_not_port(port: Port) -> str | None:
     if port.get('trunk_details'):
         # The parent port would work, but its subports never would.
         return 'it is the parent of a trunk'
+    if port.get('resource_request'):
+        # PowerVM hosts offer none to Placement, so nothing would guarantee it.
+        return 'it has a guaranteed bandwidth or packet rate'
     return None
 
 

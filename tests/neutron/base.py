@@ -58,7 +58,7 @@ endpoint = {nova}
 type_drivers = vlan,flat,geneve
 project_network_types = vlan
 mechanism_drivers = {mechanism_drivers}
-extension_drivers = port_security
+extension_drivers = {extension_drivers}
 
 [ml2_type_vlan]
 network_vlan_ranges = datacenter:100:999,lab:100:999
@@ -138,6 +138,7 @@ class Server:
         options='',
         mechanism_drivers='pvm_sea',
         service_plugins='segments',
+        extension_drivers='port_security',
         agents=(),
     ):
         self._directory = tempfile.TemporaryDirectory()
@@ -150,6 +151,7 @@ class Server:
                 nova=self.nova.url,
                 mechanism_drivers=mechanism_drivers,
                 service_plugins=service_plugins,
+                extension_drivers=extension_drivers,
                 options=textwrap.dedent(options),
             )
         )

@@ -39,7 +39,8 @@ class MixedCloudTest(base.NeutronTestCase):
                 """,
             # pvm_sea is first, so it left the ports that openvswitch binds.
             mechanism_drivers='pvm_sea,openvswitch',
-            service_plugins='segments,trunk,router',
+            service_plugins='segments,trunk,router,qos',
+            extension_drivers='port_security,qos',
             agents=[OVS_AGENT],
         )
 
@@ -194,6 +195,38 @@ class MixedCloudTest(base.NeutronTestCase):
         )
 
         self.assertEqual('binding_failed', port['binding:vif_type'])
+
+    def policy(self, kind, **rule):
+        """Create a QoS policy with a rule; return its id."""
+        body = {'policy': {'name': kind}}
+        made = self.request('POST', 'qos/policies', body)['policy']['id']
+        self.request(
+            'POST',
+            f'qos/policies/{made}/{kind}_rules',
+            {f'{kind}_rule': {'direction': 'egress', **rule}},
+        )
+        return made
+
+    def test_port_with_guaranteed_bandwidth_is_not_bound(self):
+        """Neutron's QoS plugin says so, if Placement was asked or not."""
+        network = self.vlan_network(116)
+        guaranteed = self.policy('minimum_bandwidth', min_kbps=1000)
+        limited = self.policy('bandwidth_limit', max_kbps=1000)
+
+        port = self.port(network, 'power1', qos_policy_id=guaranteed)
+
+        self.assert_not_bound(
+            port, 'it has a guaranteed bandwidth or packet rate', 'WARNING'
+        )
+        # A limit costs nobody anything; it is not applied.
+        port = self.port(network, 'power1', qos_policy_id=limited)
+        self.assertEqual(116, self.details(port)['vlan'])
+        self.request(
+            'PUT',
+            f'ports/{port["id"]}',
+            {'port': {'qos_policy_id': guaranteed}},
+            expected=(400, 409),
+        )
 
     def test_parent_of_trunk_is_not_bound(self):
         network = self.vlan_network(111)

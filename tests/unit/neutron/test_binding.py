@@ -13,6 +13,7 @@
 import unittest
 
 from neutron_lib import constants
+from neutron_lib.api.definitions import port_resource_request
 from neutron_lib.api.definitions import portbindings
 from neutron_lib.api.definitions import provider_net
 from neutron_lib.plugins.ml2 import api
@@ -118,6 +119,18 @@ class PortRulesTest(unittest.TestCase):
             'it is the parent of a trunk', binding.why_not_port(port)
         )
 
+    def test_port_with_guarantee_is_not_bound(self):
+        for request, reason in (
+            (
+                {'request_groups': [{}], 'same_subtree': []},
+                'it has a guaranteed bandwidth or packet rate',
+            ),
+            # What neutron's QoS plugin says of a port without a guarantee.
+            (None, None),
+        ):
+            port = PORT | {'resource_request': request}
+            self.assertEqual(reason, binding.why_not_port(port))
+
 
 class VifDetailsTest(unittest.TestCase):
     def test_nova_reads_vlan_and_physical_network(self):
@@ -149,12 +162,19 @@ class NeutronConstantsTest(unittest.TestCase):
             },
         )
         self.assertEqual(
-            ('flat', 'vlan', 'binding:vnic_type', 'normal'),
+            (
+                'flat',
+                'vlan',
+                'binding:vnic_type',
+                'normal',
+                'resource_request',
+            ),
             (
                 constants.TYPE_FLAT,
                 constants.TYPE_VLAN,
                 portbindings.VNIC_TYPE,
                 portbindings.VNIC_NORMAL,
+                port_resource_request.RESOURCE_REQUEST,
             ),
         )
         self.assertEqual(
