@@ -46,6 +46,9 @@ _HASH_DIGITS = 16
 _MAX_REMEMBERED = 1000
 #: Glance also calls images with a partition table raw.
 _RAW_FORMATS = ('raw', 'gpt')
+#: Where the header of a qcow2 image says how its data is encrypted; 0 for not
+#: at all. The inspectors do not look.
+_CRYPT_METHOD = slice(32, 36)
 
 
 class ImageReader:
@@ -393,5 +396,11 @@ def _inspect_format(described: image.Image, beginning: bytes) -> Any:
             image=described.id,
             reason=f'Glance says its format is {declared}, but its bytes are '
             f'{found}. Correct its disk_format',
+        )
+    if found == image.QCOW2 and any(beginning[_CRYPT_METHOD]):
+        raise exception.ImageRefused(
+            image=described.id,
+            reason='it is encrypted, and no guest could read the disk. '
+            'Convert it to one that is not',
         )
     return inspector

@@ -28,13 +28,14 @@ _CHUNK = 1 << 20
 _ZEROS = bytes(_CHUNK)
 
 
-def qcow2(virtual_size, data=b'', *, features=0, backing=b''):
+def qcow2(virtual_size, data=b'', *, features=0, backing=b'', crypt=0):
     """Return a qcow2 image, version 3.
 
     :param virtual_size: Bytes of the disk that it describes.
     :param data: First bytes of the disk; at most a cluster.
     :param features: Incompatible features.
     :param backing: Name of a backing file.
+    :param crypt: How its disk is encrypted: 0 not, 1 by AES, 2 by LUKS.
     """
     tables = -(-virtual_size // _PER_TABLE)
     header = struct.pack(
@@ -46,7 +47,7 @@ def qcow2(virtual_size, data=b'', *, features=0, backing=b''):
         len(backing),
         16,
         virtual_size,
-        0,
+        crypt,
         tables,
         3 * _CLUSTER,
         _CLUSTER,

@@ -20,6 +20,7 @@ import unittest
 from concurrent import futures
 
 import ddt
+from oslo_utils.imageutils import format_inspector
 
 from nova_powervm import exception
 from nova_powervm.lpar import image
@@ -296,9 +297,21 @@ class FormatTest(unittest.TestCase):
         ],
         ['cut off', samples.qcow2(samples.GIB)[:100], 'its bytes are raw'],
         ['version 1', b'QFI\xfb\0\0\0\1' + bytes(1024), 'not safe'],
+        ['AES', samples.qcow2(samples.GIB, crypt=1), 'is encrypted'],
+        ['LUKS', samples.qcow2(samples.GIB, crypt=2), 'is encrypted'],
     )
     def test_qcow2_image_must_be_qcow2(self, data, reason):
         self.assertIn(reason, self.refused(data, 'qcow2'))
+
+    def test_inspector_of_nova_and_glance_takes_encrypted_image_for_safe(self):
+        """So nobody else has refused it before."""
+        for method in (1, 2):
+            data = samples.qcow2(samples.GIB, crypt=method)
+            inspected = format_inspector.InspectWrapper(iter([data]))
+            self.assertEqual(data, b''.join(inspected))
+
+            self.assertEqual('qcow2', str(inspected.format))
+            inspected.format.safety_check()
 
     def test_descriptions_are_compared_whole(self):
         one = described()
