@@ -81,6 +81,10 @@ function configure_powervm_neutron {
     # The name that nova-compute has by default.
     iniset "/$Q_PLUGIN_CONF_FILE" pvm_sea hosts "$(hostname)"
     iniset "/$Q_PLUGIN_CONF_FILE" pvm_sea physical_networks "$PHYSICAL_NETWORK"
+    if is_service_enabled neutron-dhcp q-dhcp; then
+        # The agent would leave networks with a router to that, which is OVN's.
+        iniset "$Q_DHCP_CONF_FILE" DEFAULT force_metadata True
+    fi
 }
 
 function start_powervm_emulator {

@@ -19,6 +19,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 NORMAL = 'normal'
+#: The types that need no device of their own; Neutron's driver for OVN serves
+#: the second one itself.
+BRIDGED = (NORMAL, 'baremetal')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ Segment = collections.abc.Mapping[str, Any]
 VIF_TYPE = 'pvm_sea'
 
 _NETWORK_TYPES = ('flat', 'vlan')
+#: Ports without a device of their own. OVN answers DHCP for a port on none of
+#: its hosts if its type is ``baremetal``, and not if it is ``normal``.
+_VNIC_TYPES = ('normal', 'baremetal')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def why_foreign(port: Port) -> str | None:
         # An agent plugs its own ports, even on a PowerVM host.
         return f'it belongs to {port["device_owner"]}'
     vnic_type = port.get('binding:vnic_type', 'normal')
-    if vnic_type != 'normal':
+    if vnic_type not in _VNIC_TYPES:
         return f'its vnic_type is {vnic_type}'
     return None
 

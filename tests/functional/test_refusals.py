@@ -160,6 +160,8 @@ class RefusedRequestTest(base.PowerVMTestCase):
         self.assertIn('Claim pci failed', message)
 
     def story_values_without_effect_are_accepted(self):
+        # Only to Neutron's driver for OVN this type is another.
+        port = self.make_port(**{'binding:vnic_type': 'baremetal'})
         server = self.boot(
             {
                 'hw:cpu_policy': 'shared',
@@ -170,6 +172,7 @@ class RefusedRequestTest(base.PowerVMTestCase):
             image=self.image_with(
                 hw_disk_bus='virtio', hw_vif_model='virtio', os_type='linux'
             ),
+            networks=[{'port': port['id']}],
         )
         self.control().clear_journal()
 

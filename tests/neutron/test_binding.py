@@ -12,6 +12,9 @@
 
 """Binding of ports in a cloud of PowerVM and libvirt hosts."""
 
+import json
+import subprocess
+import sys
 import uuid
 
 from tests.neutron import base
@@ -27,6 +30,14 @@ OVS_AGENT = {
         'datapath_type': 'system',
     },
 }
+
+
+#: Reads a port of the API, and prints what Neutron makes of it.
+_IS_EXTERNAL = """
+import json, sys
+from neutron.common.ovn import utils
+print(json.dumps(utils.is_port_external(json.load(sys.stdin))))
+"""
 
 
 class MixedCloudTest(base.NeutronTestCase):
@@ -127,13 +138,40 @@ class MixedCloudTest(base.NeutronTestCase):
     def test_ports_of_other_vnic_types_are_not_bound(self):
         network = self.vlan_network(105)
 
-        for vnic_type in ('direct', 'macvtap', 'baremetal'):
+        for vnic_type in ('direct', 'macvtap', 'virtio-forwarder'):
             port = self.port(
                 network, 'power1', **{'binding:vnic_type': vnic_type}
             )
             self.assert_not_bound(
                 port, f'its vnic_type is {vnic_type}', 'DEBUG'
             )
+
+    def test_port_that_ovn_serves_itself_is_bound(self):
+        """OVN answers DHCP for a port on no chassis only if it is external.
+
+        Nothing that a binding says makes a port external; its type does.
+        """
+        network = self.vlan_network(117)
+        found = {}
+        for vnic_type in ('normal', 'baremetal'):
+            port = self.port(
+                network, 'power1', **{'binding:vnic_type': vnic_type}
+            )
+            self.assertEqual(117, self.details(port)['vlan'])
+            found[vnic_type] = self.is_external(port)
+
+        self.assertEqual({'normal': False, 'baremetal': True}, found)
+
+    def is_external(self, port):
+        """Ask Neutron's driver for OVN about a port, in its own process."""
+        answer = subprocess.run(
+            [sys.executable, '-P', '-W', 'ignore', '-c', _IS_EXTERNAL],
+            input=json.dumps(port),
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        return json.loads(answer.stdout)
 
     def test_port_of_dhcp_agent_is_not_bound(self):
         port = self.port(

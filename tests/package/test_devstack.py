@@ -39,7 +39,7 @@ STUBS = textwrap.dedent("""
     define_plugin() { :; }
     echo_summary() { :; }
     trueorfalse() { local value=${!2:-$1}; echo "$value"; }
-    enable_service() { SERVICES="$SERVICES $1"; }
+    enable_service() { SERVICES="$SERVICES $*"; }
     is_service_enabled() {
         local name
         for name in "$@"; do
@@ -135,6 +135,22 @@ class DevstackTest(unittest.TestCase):
         self.assertIn('[pvm_sea]\nhosts = ', text)
         self.assertIn('[pvm_sea]\nphysical_networks = public\n', text)
 
+    def test_agents_answer_dhcp_and_metadata_beside_ovn_only(self):
+        printed = self.stack('echo "$SERVICES"')
+        self.assertEqual(
+            ['q-dhcp', 'q-meta'], printed.splitlines()[-1].split()[-2:]
+        )
+        text = (self.directory / 'dhcp_agent.ini').read_text()
+        self.assertEqual('[DEFAULT]\nforce_metadata = True\n', text)
+
+        for localrc in (
+            {'Q_ML2_PLUGIN_MECHANISM_DRIVERS': 'openvswitch'},
+            # A compute node.
+            {'SERVICES': 'n-cpu'},
+        ):
+            printed = self.stack('echo "$SERVICES"', **localrc)
+            self.assertNotIn('q-dhcp', printed)
+
     def test_scheduler_has_filter_once(self):
         before = '[filter_scheduler]\nenabled_filters = ComputeFilter\n'
         (self.directory / 'nova.conf').write_text(before)
@@ -173,7 +189,7 @@ class DevstackTest(unittest.TestCase):
         )
         self.assertIn('stop_process powervm-emulator', printed)
         self.assertEqual(
-            {'nova.conf', 'ml2_conf.ini'},
+            {'nova.conf', 'ml2_conf.ini', 'dhcp_agent.ini'},
             {path.name for path in self.directory.iterdir()},
         )
 
@@ -193,6 +209,7 @@ class DevstackTest(unittest.TestCase):
             'NOVA_FILTERS': 'ComputeFilter,SameHostFilter',
             'NOVA_POWERVM_DIR': ROOT,
             'PHYSICAL_NETWORK': 'public',
+            'Q_DHCP_CONF_FILE': self.directory / 'dhcp_agent.ini',
             'Q_PLUGIN_CONF_FILE': self.directory / 'ml2_conf.ini',
             'SERVICES': 'n-cpu n-sch q-svc',
         } | localrc

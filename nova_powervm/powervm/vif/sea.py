@@ -65,9 +65,9 @@ class SeaVifDriver:
     def check(self, port: network_ports.Port) -> None:
         """Verify that the VNIC type of a port is supported.
 
-        :raises exception.PortRefused: It is not ``normal``.
+        :raises exception.PortRefused: It needs a device of its own.
         """
-        if port.vnic_type != network_ports.NORMAL:
+        if port.vnic_type not in network_ports.BRIDGED:
             raise exception.PortRefused(
                 port=port.id,
                 reason=f'its vnic_type is {port.vnic_type}; only '

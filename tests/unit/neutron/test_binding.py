@@ -91,10 +91,10 @@ class PortRulesTest(unittest.TestCase):
             )
         self.assertIsNone(binding.why_not_port(PORT))
 
-    def test_normal_vnic_type_alone_is_bound(self):
+    def test_vnic_types_without_pci_device_are_bound(self):
         for vnic_type in portbindings.VNIC_TYPES:
             port = PORT | {'binding:vnic_type': vnic_type}
-            if vnic_type == 'normal':
+            if vnic_type in {'normal', 'baremetal'}:
                 self.assertIsNone(binding.why_foreign(port))
             else:
                 self.assertEqual(

@@ -40,11 +40,12 @@ class SeaVifDriverTest(unittest.TestCase):
         super().setUp()
         self.driver = sea.SeaVifDriver(Ethernet(), {}, None)
 
-    def test_check_accepts_normal_port(self):
+    def test_check_accepts_normal_port_and_one_that_ovn_serves(self):
         self.driver.check(port())
+        self.driver.check(port(vnic_type='baremetal'))
 
     def test_check_refuses_other_vnic_types(self):
-        for vnic_type in ('direct', 'macvtap', 'baremetal'):
+        for vnic_type in ('direct', 'macvtap', 'virtio-forwarder'):
             with self.subTest(vnic_type):
                 with self.assertRaises(exception.PortRefused) as caught:
                     self.driver.check(port(vnic_type=vnic_type))
