@@ -140,11 +140,12 @@ async def serve(port: int, password: str) -> None:
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    async with server:
-        while not ended.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ended.wait(), _EXPIRE_PERIOD)
-            queues.expire()
+    while not ended.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), _EXPIRE_PERIOD)
+        queues.expire()
+    # Since Python 3.12 "async with" would wait for all clients to hang up.
+    server.close()
 
 
 def main(argv: collections.abc.Sequence[str] | None = None) -> None:

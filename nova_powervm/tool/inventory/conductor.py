@@ -106,6 +106,8 @@ class Conductor:
             raise errors.ConductorUnanswered(
                 reason=f'no answer within {self.timeout} seconds'
             ) from None
+        # It has answered, although its thread may not have ended yet.
+        self._asking = None
         return answer()
 
     def _read(

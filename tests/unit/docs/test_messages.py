@@ -144,7 +144,7 @@ class DifferenceKindTest(unittest.TestCase):
     def test_help_and_page_explain_every_kind_of_difference(self):
         text = pages.documents()['admin/devices']
         for kind in differences.Kind:
-            self.assertRegex(diff.Diff.__doc__, rf'\n      {kind} +\S')
+            self.assertRegex(diff.Diff.__doc__, rf'\n +{kind} +\S')
             self.assertIn(f'``{kind}``', text)
 
 
