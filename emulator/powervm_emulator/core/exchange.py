@@ -118,7 +118,7 @@ class Call:
                 f'The {kind} is not in the namespace {namespace}.'
             )
         media.check_body(self.headers.get('Content-Type', ''), body)
-        schema.check(body)
+        schema.check(body, old)
         elements.check_values(body, old)
         elements.keep_marks(body, old)
         return body

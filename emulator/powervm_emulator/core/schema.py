@@ -12,6 +12,11 @@
 
 """Checking the documents of clients against the tables of elements."""
 
+import collections
+from collections.abc import Sequence
+
+from lxml import etree
+
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
 from powervm_emulator.core import errors
@@ -21,43 +26,96 @@ Element = content.Element
 _ANY = ('Metadata',)
 
 
-def check(element: Element) -> None:
+def check(element: Element, old: Element | None = None) -> None:
     """Refuse an element with unknown, misplaced or repeated ones in it.
 
+    :param old: what it is to replace. A host takes back what it has served,
+        and that of a newer host has elements that the tables do not have.
     :raises errors.BadRequest: it has one, at any depth.
     """
-    kind = content.local_name(element)
-    namespace = content.namespace_of(element)
-    seen: list[str] = []
-    place = 0
-    for child in element:
-        name = content.local_name(child)
-        if content.namespace_of(child) != namespace:
-            raise errors.BadRequest(
-                f'{kind} has no element {name} of the namespace '
-                f'{content.namespace_of(child) or "none"}.'
+    schema = _Schema()
+    try:
+        schema.check(element)
+    except errors.BadRequest:
+        if old is None:
+            raise
+    else:
+        return
+    schema.learn(old)
+    schema.check(element)
+
+
+class _Schema:
+    """The tables of elements, and what was learned of a document."""
+
+    def __init__(self) -> None:
+        self._orders: dict[str, list[str]] = {}
+        self._repeated: set[tuple[str, str]] = set()
+
+    def learn(self, element: Element) -> None:
+        """Add the places of all elements of a document."""
+        for parent in element.iter(etree.Element):
+            kind = content.local_name(parent)
+            names = [content.local_name(child) for child in parent]
+            self._learn_places(kind, names)
+            self._repeated.update(
+                (kind, name)
+                for name, count in collections.Counter(names).items()
+                if count > 1
             )
-        place = _place(kind, name, place, seen)
-        seen.append(name)
-        check(child)
+
+    def _learn_places(self, kind: str, names: Sequence[str]) -> None:
+        order = self._orders.setdefault(kind, list(_known(kind)))
+        place = 0
+        for name in names:
+            if name not in order[place:]:
+                order.insert(place + 1, name)
+            place = order.index(name, place)
+
+    def check(self, element: Element) -> None:
+        """Refuse what has no place.
+
+        :raises errors.BadRequest: it is not known, or not there.
+        """
+        kind = content.local_name(element)
+        namespace = content.namespace_of(element)
+        seen: list[str] = []
+        place = 0
+        for child in element:
+            name = content.local_name(child)
+            if content.namespace_of(child) != namespace:
+                raise errors.BadRequest(
+                    f'{kind} has no element {name} of the namespace '
+                    f'{content.namespace_of(child) or "none"}.'
+                )
+            place = self._place(kind, name, place, seen)
+            seen.append(name)
+            self.check(child)
+
+    def _place(self, kind: str, name: str, place: int, seen: list[str]) -> int:
+        """Return the place of a child in the order of its parent.
+
+        :param kind: the name of the parent.
+        :param place: of the child before it.
+        :param seen: the names of all before it.
+        :raises errors.BadRequest: it has none, or none from there on.
+        """
+        order = self._orders.get(kind) or _known(kind)
+        if name not in order:
+            raise errors.BadRequest(f'{kind} has no element {name}.')
+        if name in seen and not self._repeats(kind, name):
+            raise errors.BadRequest(f'{name} is in {kind} more than once.')
+        if name not in order[place:]:
+            raise errors.BadRequest(
+                f'{name} is in {kind} after {seen[-1]}, and must be before it.'
+            )
+        return order.index(name, place)
+
+    def _repeats(self, kind: str, name: str) -> bool:
+        child = elements.CHILDREN.get(kind, {}).get(name)
+        known = child is not None and child.repeats
+        return known or (kind, name) in self._repeated
 
 
-def _place(kind: str, name: str, place: int, seen: list[str]) -> int:
-    """Return the place of a child in the order of its parent.
-
-    :param kind: the name of the parent.
-    :param place: of the child before it.
-    :param seen: the names of all before it.
-    :raises errors.BadRequest: it has none, or none from there on.
-    """
-    order = elements.ORDERS.get(kind, _ANY)
-    if name not in order:
-        raise errors.BadRequest(f'{kind} has no element {name}.')
-    child = elements.CHILDREN.get(kind, {}).get(name)
-    if name in seen and not (child and child.repeats):
-        raise errors.BadRequest(f'{name} is in {kind} more than once.')
-    if name not in order[place:]:
-        raise errors.BadRequest(
-            f'{name} is in {kind} after {seen[-1]}, and must be before it.'
-        )
-    return order.index(name, place)
+def _known(kind: str) -> Sequence[str]:
+    return elements.ORDERS.get(kind, _ANY)
