@@ -66,6 +66,7 @@ def _ask(url: str, verb: str, partition: int) -> Any:
     request = urllib.request.Request(  # noqa: S310 - the emulator's own
         f'{url}/control/v1/{verb}',
         json.dumps({'partition': partition}).encode(),
+        {'Content-Type': 'application/json'},
         method='POST',
     )
     with urllib.request.urlopen(request) as answer:  # noqa: S310 - as above

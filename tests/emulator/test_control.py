@@ -14,6 +14,7 @@
 
 import io
 import json
+import socket
 import unittest
 import unittest.mock
 import urllib.error
@@ -289,11 +290,19 @@ class ControlOverHttpTest(ControlVerbsMixin, base.EmulatorTestCase):
         super().setUp()
         self.control = client.Client(self.emulator.url)
 
-    def request(self, path, body=None, method=None):
+    def request(self, path, body=None, method=None, **headers):
+        """Send a request; return the status and the value of its answer.
+
+        :param headers: by their names with ``_``.
+        """
+        sent = {'Content-Type': 'application/json'}
+        for name, value in headers.items():
+            sent[name.replace('_', '-')] = value
         request = urllib.request.Request(
             f'{self.emulator.url}/control/v1/{path}',
             data=body,
             method=method,
+            headers=sent,
         )
         try:
             with urllib.request.urlopen(request) as response:
@@ -332,6 +341,43 @@ class ControlOverHttpTest(ControlVerbsMixin, base.EmulatorTestCase):
                 status, answer = self.request(verb, text.encode())
                 self.assertEqual(400, status)
                 self.assertIn(message, answer['error'])
+
+    def test_page_of_other_site_changes_and_reads_nothing(self):
+        """What browsers send for a page, by fetch, a form or rebinding."""
+        body = b'{"password": "of the page"}'
+        page = 'http://page.example'
+        for status, headers in (
+            (403, {'Origin': page}),
+            (403, {'Origin': 'null'}),
+            (403, {'Origin': page, 'Content_Type': 'text/plain'}),
+            (403, {'Host': 'page.example'}),
+            (403, {'Host': 'page.example:80', 'Origin': page}),
+            (403, {'Host': '['}),
+            (415, {'Content_Type': 'text/plain'}),
+            (415, {'Content_Type': 'application/x-www-form-urlencoded'}),
+        ):
+            with self.subTest(**headers):
+                found, answer = self.request('set_password', body, **headers)
+                self.assertEqual((status, ['error']), (found, list(answer)))
+        base.forget(base.session_for(self.emulator))
+        for headers in ({'Origin': page}, {'Host': 'page.example'}):
+            self.assertEqual(403, self.request('journal', **headers)[0])
+
+    def test_own_addresses_and_origin_are_accepted(self):
+        port = self.emulator.port
+        for headers in (
+            {'Host': f'127.0.0.1:{port}'},
+            {'Host': '192.0.2.1'},
+            {'Host': f'[::1]:{port}'},
+            {'Host': f'LOCALHOST:{port}'},
+            {'Host': socket.gethostname()},
+            {'Origin': self.emulator.url},
+            {'Content_Type': 'application/json; charset=utf-8'},
+        ):
+            with self.subTest(**headers):
+                self.assertEqual(
+                    200, self.request('jobs', b'{}', **headers)[0]
+                )
 
     def test_server_error_is_reported_as_json(self):
         with unittest.mock.patch.object(

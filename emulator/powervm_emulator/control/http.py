@@ -15,15 +15,18 @@
 Clients send ``POST /control/v1/{verb}`` with the arguments as a JSON object,
 or ``GET`` for the verbs that only read. The answer is the verb's result as
 JSON (the bytes themselves for ``contents``), or ``{"error": ...}`` with status
-400, 404 for an unknown verb, 405 for the wrong method, or 500 for a defect of
-the emulator.
+400, 403 or 415 for what a web page could have sent, 404 for an unknown verb,
+405 for the wrong method, or 500 for a defect of the emulator.
 """
 
 import inspect
+import ipaddress
 import json
 import logging
+import socket
 import types
 import typing
+import urllib.parse
 from typing import Any
 
 from werkzeug import wrappers
@@ -42,6 +45,9 @@ def respond(
     control: verbs.Control, request: wrappers.Request
 ) -> wrappers.Response:
     """Answer a request to the control plane."""
+    refusal = _foreign(request)
+    if refusal is not None:
+        return refusal
     verb = request.path.removeprefix(PREFIX)
     if verb not in verbs.VERBS:
         return _response({'error': f'unknown verb {verb!r}'}, 404)
@@ -59,6 +65,48 @@ def respond(
         LOG.exception('%s failed', verb)
         problem = 'The emulator has a defect; see its log.'
         return _response({'error': problem}, 500)
+
+
+def _foreign(request: wrappers.Request) -> wrappers.Response | None:
+    """Refuse what a web page could have a user's browser send.
+
+    Verbs read and write files of the emulator's user. A browser sends a
+    request of a page to any server: with the page's Origin; under a name of
+    the page's that leads here; or, with neither, of a few content types.
+    """
+    host = request.headers.get('Host', '')
+    origin = request.headers.get('Origin')
+    if origin is not None and origin != f'{request.scheme}://{host}':
+        problem = f'{origin!r} is not where the emulator is'
+        return _response({'error': problem}, 403)
+    if not _is_own(host):
+        problem = (
+            f'the emulator is not {host!r}; send the request to its address'
+        )
+        return _response({'error': problem}, 403)
+    if request.method == 'POST' and not request.is_json:
+        problem = 'the Content-Type of the body has to be application/json'
+        return _response({'error': problem}, 415)
+    return None
+
+
+def _is_own(host: str) -> bool:
+    """Whether a Host is an address, or a name that leads nowhere else.
+
+    Browsers always send one.
+    """
+    try:
+        name = urllib.parse.urlsplit(f'//{host}').hostname
+    except ValueError:
+        return False
+    if name is None:
+        return not host
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        own = ('localhost', socket.gethostname(), socket.getfqdn())
+        return name in map(str.lower, own)
+    return True
 
 
 def _refuse_constant(name: str) -> None:
