@@ -91,7 +91,7 @@ function start_powervm_emulator {
     local command
     # Not on the command line, which all users can read.
     (umask 077 && echo "$POWERVM_REST_PASSWORD" > "$(_powervm_password_file)")
-    command="$(_powervm_python) -m powervm_emulator.main"
+    command="$(_powervm_python) -m powervm_emulator"
     command+=" --port $POWERVM_EMULATOR_PORT"
     command+=" --username $POWERVM_REST_USERNAME"
     command+=" --password-file $(_powervm_password_file)"

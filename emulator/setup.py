@@ -15,7 +15,19 @@
 import setuptools
 from pbr import packaging
 
-setuptools.setup(
-    # Beside a new release of Nova, change setup.cfg of the driver, too.
-    version=packaging.get_version('powervm-emulator', pre_version='34.0.0')
-)
+# Beside a new release of Nova, change setup.cfg of the driver, too.
+SERIES = '34.0.0'
+
+
+def version() -> str:
+    """Return the version; without git, that of a copy of unknown age."""
+    try:
+        found: str = packaging.get_version(
+            'powervm-emulator', pre_version=SERIES
+        )
+    except Exception:  # pbr has no class of its own.
+        return f'{SERIES}.dev0'
+    return found
+
+
+setuptools.setup(version=version())

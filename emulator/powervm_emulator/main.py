@@ -92,7 +92,3 @@ def _fail(message: str) -> int:
     """Print why nothing was done; return the exit status."""
     print(f'{options_module.PROGRAM}: {message}', file=sys.stderr)
     return 1
-
-
-if __name__ == '__main__':
-    sys.exit(main())

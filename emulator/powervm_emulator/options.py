@@ -101,6 +101,12 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _password(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError('the password is empty')
+    return text
+
+
 def _serve_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
@@ -215,6 +221,7 @@ def _add_logon_options(parser: argparse.ArgumentParser) -> None:
     )
     password.add_argument(
         '--password',
+        type=_password,
         default=_DEFAULT_PASSWORD,
         help='the password itself, which every user of this machine can see '
         'in the output of ps (default: %(default)s)',

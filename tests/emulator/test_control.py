@@ -331,6 +331,7 @@ class ControlOverHttpTest(ControlVerbsMixin, base.EmulatorTestCase):
             (wrong_type, 'add_fault', {'delay': '1'}),
             (wrong_type, 'load_world', {'world': 'default'}),
             (wrong_type, 'contents', {'udid': None}),
+            ('is empty', 'set_password', {'password': ''}),
             ('drc_index', 'plug', {}),
             ('nonsense', 'plug', {'drc_index': '21010020', 'nonsense': 1}),
             ('not JSON', 'plug', '{'),

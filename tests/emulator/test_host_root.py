@@ -346,7 +346,7 @@ class DirectoryTest(unittest.TestCase):
         for number in range(2):
             with subprocess.Popen(
                 [
-                    *(sys.executable, '-m', 'powervm_emulator.main'),
+                    *(sys.executable, '-m', 'powervm_emulator'),
                     *('--host-root', str(self.root)),
                 ],
                 stdout=subprocess.PIPE,
@@ -365,7 +365,7 @@ class DirectoryTest(unittest.TestCase):
     def test_command_refuses_directories_for_some_hosts_only(self):
         done = subprocess.run(
             [
-                *(sys.executable, '-m', 'powervm_emulator.main'),
+                *(sys.executable, '-m', 'powervm_emulator'),
                 *('--host-root', str(self.root), '--host-root', '/x'),
             ],
             capture_output=True,

@@ -39,7 +39,7 @@ from powervm_emulator.core import emulation
 from tests.emulator import base
 from tests.emulator import pools
 
-COMMAND = [sys.executable, '-m', 'powervm_emulator.main']
+COMMAND = [sys.executable, '-m', 'powervm_emulator']
 
 
 def run(*arguments, **options):
@@ -228,6 +228,15 @@ class CommandTest(CommandTestCase):
             ):
                 main.main([f'--event-wait={text}'])
             self.assertIn(f'{text!r} is not a time', stderr.getvalue())
+
+    def test_empty_password_is_refused(self):
+        stderr = io.StringIO()
+        with (
+            self.assertRaises(SystemExit),
+            contextlib.redirect_stderr(stderr),
+        ):
+            main.main(['--password='])
+        self.assertIn('the password is empty', stderr.getvalue())
 
     def test_unknown_option_is_refused(self):
         with (

@@ -338,6 +338,13 @@ class WheelTest(DistributionTestCase):
                     DATA[wheel.name.split('-')[0]], data_in(wheel)
                 )
 
+    def test_emulator_without_git_has_version_of_its_series(self):
+        copy = self.directory / 'emulator'
+        shutil.copytree(checkout() / 'emulator', copy)
+        self.assertEqual(
+            '34.0.0.dev0', built(copy, 'wheel').name.split('-')[1]
+        )
+
     @staticmethod
     def tracked(project, package):
         """Return the files of a package that git knows."""

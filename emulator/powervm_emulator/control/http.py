@@ -45,9 +45,12 @@ def respond(
     control: verbs.Control, request: wrappers.Request
 ) -> wrappers.Response:
     """Answer a request to the control plane."""
-    refusal = _foreign(request)
-    if refusal is not None:
-        return refusal
+    return _foreign(request) or _answer(control, request)
+
+
+def _answer(
+    control: verbs.Control, request: wrappers.Request
+) -> wrappers.Response:
     verb = request.path.removeprefix(PREFIX)
     if verb not in verbs.VERBS:
         return _response({'error': f'unknown verb {verb!r}'}, 404)

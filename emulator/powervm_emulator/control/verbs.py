@@ -357,6 +357,8 @@ class Control(requests.Requests, terminals.Terminals):
 
     def set_password(self, password: str) -> None:
         """Change the password; existing sessions remain valid."""
+        if not password:
+            raise errors.ControlError('the password is empty')
         with self._host.condition:
             self._host.sessions.password = password
 
