@@ -141,7 +141,7 @@ class Application:
             server.drop_connection(request.environ)
         call.arriving.forget()
         record.status = answer.status
-        return _response(answer)
+        return _response(answer, request.is_secure)
 
     def _match(
         self, request: wrappers.Request
@@ -359,6 +359,7 @@ def _call(
         query=request.query_string.decode(errors='replace'),
         parameters=request.args.to_dict(),
         headers={name.title(): value for name, value in request.headers},
+        cookies=request.cookies,
         body=body,
         base=request.host_url.rstrip('/'),
         now=now,
@@ -374,7 +375,12 @@ def _error_answer(
     return exchange.Answer(error.status, call.writer.entry(entry))
 
 
-def _response(answer: exchange.Answer) -> wrappers.Response:
+def _response(answer: exchange.Answer, secure: bool) -> wrappers.Response:
+    """Return an answer as Werkzeug sends it.
+
+    :param secure: whether the connection is encrypted. Hosts mark cookies as
+        secure; without encryption no client would send these back.
+    """
     response = wrappers.Response(
         answer.body if answer.chunks is None else answer.chunks,
         answer.status,
@@ -386,6 +392,8 @@ def _response(answer: exchange.Answer) -> wrappers.Response:
     if answer.etag:
         # Unquoted, as K2 sends it and clients compare it.
         response.headers['ETag'] = answer.etag
+    for name, value in answer.cookies.items():
+        response.set_cookie(name, value, httponly=True, secure=secure)
     if answer.status in (204, 304):
         response.headers.remove('Content-Type')
     return response

@@ -15,12 +15,28 @@
 import gc
 import os
 import pathlib
+import re
 import stat
 
+import requests
 from pypowervm import exceptions
 from pypowervm.wrappers import managed_system as ms
+from werkzeug import test
 
+from powervm_emulator import app
 from tests.emulator import base
+from tests.emulator import wire
+
+LOGON = (
+    f'<LogonRequest xmlns="{wire.WEB}" schemaVersion="V1_0">'
+    '<UserID>admin</UserID><Password>abc123</Password></LogonRequest>'
+)
+BY_FILE = (
+    f'<LogonRequest xmlns="{wire.WEB}" schemaVersion="V1_0">'
+    '<UserID>a</UserID>'
+    '<GenerateX-API-SessionFile>true</GenerateX-API-SessionFile>'
+    '</LogonRequest>'
+)
 
 
 class SessionTest(base.EmulatorTestCase):
@@ -106,3 +122,68 @@ class SessionTest(base.EmulatorTestCase):
             'application/atom+xml; charset=UTF-8',
             answer.headers['Content-Type'],
         )
+
+
+class CookieTest(base.EmulatorTestCase):
+    """Clients that keep cookies and know nothing of X-API-Session."""
+
+    def setUp(self):
+        super().setUp()
+        self.client = requests.Session()
+        self.addCleanup(self.client.close)
+        self.url = f'{self.emulator.url}/rest/api'
+
+    def log_on(self, document=LOGON):
+        return self.client.put(
+            f'{self.url}/web/Logon',
+            document,
+            headers={
+                'Content-Type': wire.media_type('LogonRequest', 'web'),
+                'Accept': wire.media_type('LogonResponse', 'web'),
+            },
+        )
+
+    def read(self, **headers):
+        path = f'{self.url}/uom/ManagedSystem'
+        return self.client.get(path, headers=headers)
+
+    def test_logon_sets_cookies_of_recorded_logon(self):
+        recorded = (wire.DATA.parent / 'test_session.py').read_text()
+        names = set(re.findall('([A-Z]+SESSION[A-Z]*)=', recorded))
+        self.log_on()
+        self.assertEqual(names, set(self.client.cookies.keys()))
+
+    def test_client_with_cookies_only_works_until_it_logs_off(self):
+        self.log_on()
+        self.assertEqual(200, self.read().status_code)
+        answer = self.client.delete(f'{self.url}/web/Logon')
+        self.assertEqual(204, answer.status_code)
+        refused = self.read()
+        self.assertEqual(401, refused.status_code)
+        self.assertNotIn(self.client.cookies['JSESSIONID'], refused.text)
+
+    def test_token_of_header_is_the_one_that_counts(self):
+        self.log_on()
+        answer = self.read(**{'X-API-Session': 'made up'})
+        self.assertEqual(401, answer.status_code)
+
+    def test_logon_by_file_sets_no_cookies(self):
+        """Only who can read the file has the session."""
+        self.assertEqual(200, self.log_on(BY_FILE).status_code)
+        self.assertEqual(401, self.read().status_code)
+
+    def test_cookies_are_for_encrypted_connections_where_there_are(self):
+        application = app.make_app()
+        self.addCleanup(application.close)
+        for scheme in ('http', 'https'):
+            answer = test.Client(application).put(
+                '/rest/api/web/Logon',
+                base_url=f'{scheme}://localhost',
+                data=LOGON,
+                content_type=wire.media_type('LogonRequest', 'web'),
+            )
+            cookies = answer.headers.getlist('Set-Cookie')
+            self.assertEqual(2, len(cookies))
+            for cookie in cookies:
+                self.assertIn('HttpOnly', cookie)
+                self.assertEqual(scheme == 'https', 'Secure' in cookie)

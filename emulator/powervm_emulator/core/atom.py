@@ -25,6 +25,7 @@ from powervm_emulator.core import errors
 
 ATOM_NS = 'http://www.w3.org/2005/Atom'
 CONTENT_TYPE = 'application/atom+xml; charset=UTF-8'
+_SECRET = ('X-Api-Session', 'Cookie')
 AUTHOR = 'IBM Power Systems Management Console'
 
 
@@ -126,7 +127,7 @@ def error_element(
 ) -> content.Element:
     """Return the HttpErrorResponse element of a refusal."""
     shown = ', '.join(
-        f'{name}={"*******" if name == "X-Api-Session" else value}'
+        f'{name}={"*******" if name in _SECRET else value}'
         for name, value in headers.items()
     )
     values = {

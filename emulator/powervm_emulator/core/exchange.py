@@ -29,6 +29,7 @@ from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import media
 from powervm_emulator.core import resource
 from powervm_emulator.core import schema
+from powervm_emulator.core import sessions
 
 Resource = resource.Resource
 Groups = groups_module.Groups
@@ -39,6 +40,7 @@ class Answer:
     """A response.
 
     :ivar etag: goes into the ETag header if it is not empty.
+    :ivar cookies: that the client is to keep, by name.
     :ivar chunks: the body, if it is too long to be held in memory.
     :ivar length: of the chunks, in bytes.
     """
@@ -47,6 +49,7 @@ class Answer:
     body: bytes = b''
     content_type: str = atom.CONTENT_TYPE
     etag: str = ''
+    cookies: Mapping[str, str] = dataclasses.field(default_factory=dict)
     chunks: Iterable[bytes] | None = None
     length: int = 0
 
@@ -63,6 +66,7 @@ class Call:
     :ivar query: as it was sent, without the question mark.
     :ivar parameters: the query's parameters.
     :ivar headers: by name as ``X-Api-Session``.
+    :ivar cookies: by name.
     :ivar body: as it was sent; empty if the route streams.
     :ivar arriving: what is still to come of the body.
     :ivar base: ``http://host:port`` as the client addressed the server.
@@ -74,6 +78,7 @@ class Call:
     query: str
     parameters: Mapping[str, str]
     headers: Mapping[str, str]
+    cookies: Mapping[str, str]
     body: bytes
     base: str
     now: float
@@ -91,8 +96,12 @@ class Call:
 
     @property
     def token(self) -> str | None:
-        """The session token, if the request has one."""
-        return self.headers.get('X-Api-Session')
+        """The session token, if the request has one.
+
+        Some clients only send the cookies of their logon.
+        """
+        cookie = self.cookies.get(sessions.COOKIE)
+        return self.headers.get('X-Api-Session', cookie)
 
     def content(
         self,

@@ -12,10 +12,14 @@
 
 """Who may talk to the host: credentials and session tokens."""
 
+import hashlib
 import hmac
 from collections.abc import Callable
 
 from powervm_emulator.core import errors
+
+#: The cookie that is as good as the token.
+COOKIE = 'JSESSIONID'
 
 
 class Sessions:
@@ -76,6 +80,12 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._tokens)
+
+
+def cookies(token: str) -> dict[str, str]:
+    """Return the cookies that go with the token of a logon."""
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    return {COOKIE: token, 'CCFWSESSION': digest[:32].upper()}
 
 
 def _same(given: str, expected: str) -> bool:

@@ -18,6 +18,7 @@ from powervm_emulator.core import emulation as emulation_module
 from powervm_emulator.core import exchange
 from powervm_emulator.core import noun
 from powervm_emulator.core import route
+from powervm_emulator.core import sessions as sessions_module
 
 Emulation = emulation_module.Emulation
 _PATH = '/rest/api/web/Logon'
@@ -35,12 +36,13 @@ def logon(emulation: Emulation, call: exchange.Call) -> exchange.Answer:
     if content.boolean(request, 'GenerateX-API-SessionFile'):
         path = emulation.token_files.write(sessions.open())
         body = atom.logon_response('X-API-SessionFile', path)
-    else:
-        token = sessions.logon(
-            content.text(request, 'UserID'), content.text(request, 'Password')
-        )
-        body = atom.logon_response('X-API-Session', token)
-    return exchange.Answer(200, body, _TYPE)
+        return exchange.Answer(200, body, _TYPE)
+    token = sessions.logon(
+        content.text(request, 'UserID'), content.text(request, 'Password')
+    )
+    body = atom.logon_response('X-API-Session', token)
+    cookies = sessions_module.cookies(token)
+    return exchange.Answer(200, body, _TYPE, cookies=cookies)
 
 
 def logoff(emulation: Emulation, call: exchange.Call) -> exchange.Answer:
