@@ -238,10 +238,13 @@ def _unknown(
         ': an HMC has it, NovaLink has not' if _HMC.match(call.path) else ''
     )
     if root and root[0] not in _ROOTS:
-        raise errors.BadRequest(
+        raise errors.BadUri(
             f'REST000E Unrecognized root REST type of {root["kind"]}{whose}'
         )
-    raise errors.NotFound(f'{call.path} is not a URI of this API{whose}.')
+    problem = f'{call.path} is not a URI of this API{whose}.'
+    if root:
+        raise errors.BadUri(problem)
+    raise errors.NotFound(problem)
 
 
 # Routes of requests that the table does not list.

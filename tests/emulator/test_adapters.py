@@ -162,7 +162,7 @@ class VirtualSlotTest(AdapterTestCase):
     def test_create_refuses_slot_in_use_until_delete_frees_it(self):
         made = self.plug(slot_num=5)
         message = 'slot 5 of the partition .vm1. is taken'
-        self.assert_refused(409, message, self.plug, slot_num=5)
+        self.assert_refused(500, message, self.plug, slot_num=5)
         made.delete()
         self.assertEqual(5, self.plug(slot_num=5).slot)
 
@@ -171,7 +171,7 @@ class VirtualSlotTest(AdapterTestCase):
         self.plug()
         self.plug()
         message = "'vm2' has no free virtual slot: MaximumVirtualIOSlots is 4"
-        self.assert_refused(409, message, self.plug)
+        self.assert_refused(500, message, self.plug)
 
 
 class RefusedAdapterTest(AdapterTestCase):
@@ -181,20 +181,22 @@ class RefusedAdapterTest(AdapterTestCase):
         super().tearDown()
 
     def test_create_refuses_invalid_values(self):
-        for message, name, values in (
-            ('1 to 4094', 'pvid', (0, 4095, -1, 'x', '')),
-            ('1 to 4094', 'addl_tagged_vlans', ([0], [4095], ['x'])),
-            ('more than once', 'addl_tagged_vlans', ([5, 5], [100])),
-            ('21 tagged VLANs', 'addl_tagged_vlans', [range(200, 221)]),
-            ('MAC', 'mac_addr', ('00', 'x' * 12, '01005E000001', '0' * 12)),
-            ('TrunkPriority', 'trunk_pri', (16, 'x')),
-            ('2 to 63', 'slot_num', (0, 1, 64)),
+        vlans = 'addl_tagged_vlans'
+        macs = ('00', 'x' * 12, '01005E000001', '0' * 12)
+        for status, message, name, values in (
+            (400, '1 to 4094', 'pvid', (0, 4095, -1, 'x', '')),
+            (500, '1 to 4094', vlans, ([0], [4095], ['x'])),
+            (500, 'more than once', vlans, ([5, 5], [100])),
+            (500, '21 tagged VLANs', vlans, [range(200, 221)]),
+            (500, 'MAC', 'mac_addr', macs),
+            (400, 'TrunkPriority', 'trunk_pri', (16, 'x')),
+            (500, '2 to 63', 'slot_num', (0, 1, 64)),
         ):
             for value in values:
                 options = {'pvid': 100, name: value}
                 with self.subTest(name, value=value):
                     planned = self.build_adapter(**options)
-                    self.assert_refused(400, message, self.put, planned)
+                    self.assert_refused(status, message, self.put, planned)
 
     def test_create_refuses_unknown_virtual_switch(self):
         uuid = '00000000-0000-4000-8000-000000000000'
@@ -202,13 +204,13 @@ class RefusedAdapterTest(AdapterTestCase):
         href = planned.vswitch_uri.rpartition('/')[0]
         planned.vswitch_uri = f'{href}/{uuid}'
         self.assert_refused(
-            409, f'no virtual switch with the uuid {uuid}', self.put, planned
+            500, f'no virtual switch with the uuid {uuid}', self.put, planned
         )
 
     def test_create_refuses_running_partition_without_rmc(self):
         self.control.set_partition('vm1', 'running', 'inactive')
         self.assert_refused(
-            409, "network adapters of the partition 'vm1'", self.plug
+            500, "network adapters of the partition 'vm1'", self.plug
         )
 
     def test_create_refuses_unknown_partition(self):
@@ -225,13 +227,13 @@ class MacAddressTest(AdapterTestCase):
         made = self.plug(mac_addr=MAC)
         self.vm = self.create('vm2')
         message = "MAC address FA163E000001 is in use .* partition 'vm1'"
-        self.assert_refused(409, message, self.plug, 200, mac_addr=MAC)
+        self.assert_refused(500, message, self.plug, 200, mac_addr=MAC)
         made.delete()
         self.plug(mac_addr=MAC)
 
     def test_create_refuses_mac_address_of_trunk_adapter(self):
         (trunk,) = self.partition('vios1')['adapters']
-        self.assert_refused(409, 'vios1', self.plug, mac_addr=trunk['mac'])
+        self.assert_refused(500, 'vios1', self.plug, mac_addr=trunk['mac'])
 
 
 class ActivePartitionTest(AdapterTestCase):
@@ -243,13 +245,13 @@ class ActivePartitionTest(AdapterTestCase):
     def test_running_partition_without_rmc_can_change_vlan_only(self):
         made = self.plug()
         self.control.set_partition('vm1', 'running', 'inactive')
-        self.assert_refused(409, 'no active RMC', made.delete)
+        self.assert_refused(500, 'no active RMC', made.delete)
         made.pvid = 300
         made.enabled = False
         changed = made.update()
         self.assertEqual((300, False), (changed.pvid, changed.enabled))
         changed.mac = MAC
-        self.assert_refused(409, 'no active RMC', changed.update)
+        self.assert_refused(500, 'no active RMC', changed.update)
         self.assertEqual(1, len(self.adapters()))
 
 
@@ -281,9 +283,9 @@ class UpdateAdapterTest(AdapterTestCase):
         self.plug(mac_addr=MAC)
         before = self.adapters()[0]
         for status, message, name, value in (
-            (409, 'in use', 'MACAddress', MAC.replace(':', '').upper()),
+            (500, 'in use', 'MACAddress', MAC.replace(':', '').upper()),
             (400, '1 to 4094', 'PortVLANID', 4095),
-            (400, 'cannot be changed', 'VirtualSlotNumber', 9),
+            (500, 'cannot be changed', 'VirtualSlotNumber', 9),
         ):
             with self.subTest(name):
                 planned = self.adapters()[0]
@@ -417,9 +419,9 @@ class TrunkAdapterTest(AdapterTestCase):
             60, trunk_pri=1, addl_tagged_vlans=[50, 51]
         )
         message = "VLAN 50 is on the trunk adapter .* 'novalink'"
-        self.assert_refused(409, message, self.put, planned)
+        self.assert_refused(500, message, self.put, planned)
         other = self.build_adapter(50, trunk_pri=2)
-        self.assert_refused(409, 'VLAN 50', other.create, parent=self.mgmt)
+        self.assert_refused(500, 'VLAN 50', other.create, parent=self.mgmt)
         self.put(self.build_adapter(50, trunk_pri=2))
 
     def test_device_name_is_unknown_outside_management_partition(self):

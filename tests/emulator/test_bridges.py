@@ -274,7 +274,7 @@ class FailoverBridgeTest(BridgeTestCase):
         self.ensure(100)
         bridge = self.bridge()
         bridge.seas[1].addl_adpts[0].tagged_vlans = [7]
-        self.assert_refused(400, 'the same VLANs', bridge.update)
+        self.assert_refused(500, 'the same VLANs', bridge.update)
 
     def test_delete_of_vios_removes_its_side_of_bridge(self):
         self.ensure(100)
@@ -306,10 +306,10 @@ class PeerBridgeTest(BridgeTestCase):
         bridge = self.bridge()
         bridge.seas[0].addl_adpts[0].tagged_vlans.append(200)
         message = "VLAN 200 is on the trunk adapter .* 'vios2'"
-        self.assert_refused(409, message, bridge.update)
+        self.assert_refused(500, message, bridge.update)
         bridge = self.bridge()
         bridge.seas[0].addl_adpts[0].pvid = 2
-        self.assert_refused(409, 'VLAN 2 is on the trunk', bridge.update)
+        self.assert_refused(500, 'VLAN 2 is on the trunk', bridge.update)
         self.assertEqual([100, 101], self.shown()['vlans'])
         self.assert_in_step()
 
@@ -340,19 +340,19 @@ class RefusedBridgeUpdateTest(BridgeTestCase):
             bridge.seas = []
 
         self.assert_each_refused(
-            (400, "'0' is not a VLAN", self.post, tag(0)),
-            (400, "'4095' is not a VLAN", self.post, tag(4095)),
-            (400, '21 tagged', self.post, tag(*range(200, 220))),
-            (409, 'VLAN 1 is on two trunk adapters', self.post, tag(1)),
-            (400, 'PVID of a network', self.post, lambda nb, _: nb._pvid(5)),
+            (500, "'0' is not a VLAN", self.post, tag(0)),
+            (500, "'4095' is not a VLAN", self.post, tag(4095)),
+            (500, '21 tagged', self.post, tag(*range(200, 220))),
+            (500, 'VLAN 1 is on two trunk adapters', self.post, tag(1)),
+            (500, 'PVID of a network', self.post, lambda nb, _: nb._pvid(5)),
             (
-                400,
+                500,
                 'No trunk adapter has the PVID 1',
                 self.post,
                 replace_primary,
             ),
-            (409, 'cannot be changed', self.post, remove_seas),
-            (409, 'slot 3 .* taken', self.post, self.add_trunk),
+            (500, 'cannot be changed', self.post, remove_seas),
+            (500, 'slot 3 .* taken', self.post, self.add_trunk),
         )
 
     def add_trunk(self, _, trunk):
@@ -365,9 +365,9 @@ class RefusedBridgeUpdateTest(BridgeTestCase):
 
     def test_trunk_adapter_of_bridge_refuses_direct_update_and_delete(self):
         (_, trunk) = self.trunk_adapters()
-        self.assert_refused(409, 'of the network bridge', trunk.delete)
+        self.assert_refused(500, 'of the network bridge', trunk.delete)
         trunk.pvid = 9
-        self.assert_refused(409, 'of the network bridge', trunk.update)
+        self.assert_refused(500, 'of the network bridge', trunk.update)
 
     def test_update_refuses_outdated_etag(self):
         old = self.bridge()
@@ -381,10 +381,10 @@ class UnreachableViosTest(BridgeTestCase):
     def test_update_and_delete_refuse_vios_without_rmc_or_off(self):
         self.control.set_partition('vios1', rmc_state='inactive')
         message = "of 'vios1' cannot be changed"
-        self.assert_refused(409, message, self.ensure, 5)
+        self.assert_refused(500, message, self.ensure, 5)
         self.control.set_partition('vios1', 'not activated')
-        self.assert_refused(409, "'not activated'", self.ensure, 5)
-        self.assert_refused(409, "'not activated'", self.bridge().delete)
+        self.assert_refused(500, "'not activated'", self.ensure, 5)
+        self.assert_refused(500, "'not activated'", self.bridge().delete)
 
 
 class CreateBridgeTest(BridgeTestCase):
@@ -429,13 +429,13 @@ class CreateBridgeTest(BridgeTestCase):
         href = unknown_vios.seas[0].vio_uri.rpartition('/')[0]
         unknown_vios.seas[0]._vio_uri(f'{href}/{self.system().uuid}')
         for status, message, planned in (
-            (409, 'VLAN 1 is on the trunk', self.plan(1)),
-            (409, 'VLAN 1 is on the trunk', another_priority),
-            (409, "ent0 of 'vios1' backs another", self.plan(device='ent0')),
-            (400, 'backing', self.plan(device='')),
-            (400, 'different Virtual', self.plan(servers=['vios1', 'vios1'])),
+            (500, 'VLAN 1 is on the trunk', self.plan(1)),
+            (500, 'VLAN 1 is on the trunk', another_priority),
+            (500, "ent0 of 'vios1' backs another", self.plan(device='ent0')),
+            (500, 'backing', self.plan(device='')),
+            (500, 'different Virtual', self.plan(servers=['vios1', 'vios1'])),
             (400, '1 to 4094', self.plan(4095)),
-            (409, 'no Virtual I/O Server', unknown_vios),
+            (500, 'no Virtual I/O Server', unknown_vios),
         ):
             with self.subTest(message):
                 self.assert_refused(
@@ -466,5 +466,5 @@ class CreateBridgeTest(BridgeTestCase):
         )
         before = self.control.state()
         message = "'vios1' has no free virtual slot"
-        self.assert_refused(409, message, self.create_bridge)
+        self.assert_refused(500, message, self.create_bridge)
         self.assertEqual(before, self.control.state())

@@ -43,13 +43,13 @@ class MissingValuesTest(base.EmulatorTestCase):
     def test_update_refuses_missing_memory_of_active_partition(self):
         free = self.system().memory_free
         self.remove(MEMORY, 'DesiredMemory')
-        self.assert_refused(400, '0 desired', self.lpar.update)
+        self.assert_refused(500, '0 desired', self.lpar.update)
         self.assertEqual(free, self.system().memory_free)
 
     def test_update_refuses_missing_processors_of_active_partition(self):
         self.remove(PROCESSORS, 'SharedProcessorConfiguration')
         self.assert_refused(
-            400, 'no SharedProcessorConfiguration', self.lpar.update
+            500, 'no SharedProcessorConfiguration', self.lpar.update
         )
 
     def test_update_refuses_memory_that_is_not_a_number(self):

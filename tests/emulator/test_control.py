@@ -107,7 +107,7 @@ class ControlVerbsMixin:
         }
         self.assertEqual({str(base.SRIOV), str(0x21010048)}, ids)
         self.assert_refused(
-            409, 'SR-IOV', self.build(slots=[0x21010048]).create
+            500, 'SR-IOV', self.build(slots=[0x21010048]).create
         )
 
     def test_plug_replaces_adapter_in_sriov_mode(self):
@@ -525,5 +525,5 @@ class UnreportedOwnersTest(base.EmulatorTestCase):
 
     def test_owned_slot_is_refused(self):
         self.assert_refused(
-            409, 'vios1', self.build(slots=[base.VIOS_SLOT]).create
+            500, 'vios1', self.build(slots=[base.VIOS_SLOT]).create
         )

@@ -59,7 +59,7 @@ class EmptyFeedTest(wire.WireTestCase):
         ):
             with self.subTest(path):
                 answer = self.ask('GET', f'{path}/{NOBODY}')
-                self.assert_refusal(answer, 'REST000B ', status=404)
+                self.assert_refusal(answer, 'REST029B ', status=404)
 
     def test_feed_of_unknown_partition_is_not_found(self):
         for kind in OF_PARTITION:
@@ -67,7 +67,7 @@ class EmptyFeedTest(wire.WireTestCase):
                 answer = self.ask(
                     'GET', f'uom/LogicalPartition/{NOBODY}/{kind}'
                 )
-                self.assert_refusal(answer, 'REST000B ', status=404)
+                self.assert_refusal(answer, 'REST029B ', status=404)
 
     def test_journal_labels_empty_feeds(self):
         self.control.clear_journal()

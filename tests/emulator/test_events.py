@@ -101,7 +101,7 @@ class EventFeedTest(base.EmulatorTestCase):
     def test_refused_request_emits_no_event(self):
         self.poll()
         self.assert_refused(
-            409, '.', self.build(slots=[base.VIOS_SLOT]).create
+            500, '.', self.build(slots=[base.VIOS_SLOT]).create
         )
         self.assertEqual([], self.poll())
 

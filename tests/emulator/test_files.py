@@ -250,14 +250,14 @@ class ExpectedContentsTest(storage.StorageTestCase):
         file = self.file(self.made.udid, f_size=10)
         for data in (b'123456789', b'12345678901', b''):
             self.assert_refused(
-                400, '10 were promised', self.upload, file, data
+                500, '10 were promised', self.upload, file, data
             )
         self.assert_unchanged()
 
     def test_upload_refuses_unexpected_hash(self):
         promised = storage.sha256(b'promised')
         file = self.file(self.made.udid, sha_chksum=promised.upper())
-        self.assert_refused(400, 'SHA-256', self.upload, file, b'Promised')
+        self.assert_refused(500, 'SHA-256', self.upload, file, b'Promised')
         self.assert_unchanged()
         self.upload(file, b'promised')
         self.assertEqual(b'promised', self.control.contents(self.made.udid))
@@ -333,7 +333,7 @@ class UploadFaultTest(storage.StorageTestCase):
             file = self.file(self.made.udid, f_size=len(LARGE))
             lose_session()
             message = '0 bytes of .* have arrived'
-            self.assert_refused(400, message, self.upload, file, LARGE)
+            self.assert_refused(500, message, self.upload, file, LARGE)
             self.assertIsNone(self.shown_disk()['sha256'])
 
     def test_fault_before_or_after_upload_decides_contents(self):
@@ -431,14 +431,14 @@ class RefusedFileTest(storage.StorageTestCase):
         vios = '00000000-0000-4000-8000-000000000000'
         iso = vios_file.FileType.MEDIA_ISO
         for status, message, options in (
-            (400, 'file name', {'name': 'x' * 80}),
-            (400, 'of the type', {'kind': 'BROKERED_NOTHING'}),
+            (500, 'file name', {'name': 'x' * 80}),
+            (500, 'of the type', {'kind': 'BROKERED_NOTHING'}),
             (400, 'not a number for ExpectedFileSize', {'f_size': '-1'}),
-            (400, 'no value of SHA256', {'sha_chksum': 'abc'}),
-            (400, 'needs a TargetDevice', {}),
-            (409, 'no VirtualIOServer', {'vios': vios, 'tdev_udid': '03x.1'}),
-            (409, 'UDID 03x.1', {'tdev_udid': '03x.1'}),
-            (409, 'no media repository', {'kind': iso}),
+            (500, 'no value of SHA256', {'sha_chksum': 'abc'}),
+            (500, 'needs a TargetDevice', {}),
+            (500, 'no VirtualIOServer', {'vios': vios, 'tdev_udid': '03x.1'}),
+            (500, 'UDID 03x.1', {'tdev_udid': '03x.1'}),
+            (500, 'no media repository', {'kind': iso}),
         ):
             with self.subTest(message):
                 self.assert_refused(
@@ -453,7 +453,7 @@ class RefusedFileTest(storage.StorageTestCase):
         disk = self.disk()
         file = self.file(disk.udid)
         tasks.rm_vg_storage(self.group(), vdisks=[disk])
-        self.assert_refused(409, disk.udid, self.upload, file, b'data')
+        self.assert_refused(500, disk.udid, self.upload, file, b'data')
         file.delete()
         self.assert_refused(404, file.uuid, self.upload, file, LARGE)
         self.assert_refused(404, file.uuid, file.delete)
@@ -462,13 +462,13 @@ class RefusedFileTest(storage.StorageTestCase):
         udid = self.disk(size=0.125).udid
         size = storage.GB // 8 + 1
         message = 'does not fit'
-        self.assert_refused(409, message, self.file, udid, f_size=size)
+        self.assert_refused(500, message, self.file, udid, f_size=size)
         element = self.file(udid).element
         zeros = (
             bytes(min(1 << 20, size - at)) for at in range(0, size, 1 << 20)
         )
         upload = self.adapter.upload_file
-        self.assert_refused(409, message, upload, element, zeros)
+        self.assert_refused(500, message, upload, element, zeros)
         self.assertIsNone(self.shown_group()['disks'][0]['sha256'])
 
     def test_upload_refuses_media_larger_than_free_space(self):
@@ -478,18 +478,18 @@ class RefusedFileTest(storage.StorageTestCase):
         )
         group.update()
         size = storage.GB // 1000
-        self.assert_refused(409, 'do not fit', self.media_file, f_size=size)
+        self.assert_refused(500, 'do not fit', self.media_file, f_size=size)
         file = self.media_file()
-        self.assert_refused(409, 'do not fit', self.upload, file, bytes(size))
+        self.assert_refused(500, 'do not fit', self.upload, file, bytes(size))
 
     def test_upload_refuses_media_names_in_use_or_invalid(self):
         self.repository()
         self.medium()
-        self.assert_refused(409, 'in use', self.media_file)
-        self.assert_refused(400, 'not the name', self.media_file, 'x' * 38)
+        self.assert_refused(500, 'in use', self.media_file)
+        self.assert_refused(500, 'not the name', self.media_file, 'x' * 38)
         first, second = self.media_file('twice'), self.media_file('twice')
         self.upload(first, b'first')
-        self.assert_refused(409, 'in use', self.upload, second, b'second')
+        self.assert_refused(500, 'in use', self.upload, second, b'second')
         self.assertEqual(b'first', self.control.contents('0etwice'))
 
     def test_upload_refuses_disk_of_running_partition(self):
@@ -499,15 +499,15 @@ class RefusedFileTest(storage.StorageTestCase):
         self.map(client_lpar, disk)
         self.upload(file, b'not running')
         power.power_on(self.read(client_lpar.uuid), None)
-        self.assert_refused(409, "'vm1', which is", self.file, disk.udid)
-        self.assert_refused(409, "'vm1', which is", self.upload, file, b'x')
+        self.assert_refused(500, "'vm1', which is", self.file, disk.udid)
+        self.assert_refused(500, "'vm1', which is", self.upload, file, b'x')
         self.assertEqual(b'not running', self.control.contents(disk.udid))
 
     def test_create_refuses_more_than_100_files(self):
         disk = self.disk()
         for _ in range(100):
             file = self.file(disk.udid)
-        self.assert_refused(409, '100 Files', self.file, disk.udid)
+        self.assert_refused(500, '100 Files', self.file, disk.udid)
         file.delete()
         self.file(disk.udid)
 

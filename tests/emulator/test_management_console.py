@@ -62,7 +62,7 @@ class ConsoleTest(wire.WireTestCase):
             with self.subTest(key):
                 found = self.read()
                 found.ssh_authorized_keys = [KEY, key]
-                self.assert_refused(400, 'not a key', found.update)
+                self.assert_refused(500, 'not a key', found.update)
         self.assertEqual((), tasks.get_authorized_keys(self.adapter))
 
     def test_console_cannot_be_created_or_deleted(self):

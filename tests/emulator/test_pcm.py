@@ -101,7 +101,7 @@ class PreferencesTest(wire.WireTestCase):
 
     def test_preferences_of_unknown_system_are_not_found(self):
         answer = self.ask('GET', self.path.replace(self.uuid, self.uuid[::-1]))
-        self.assert_refusal(answer, 'REST000B ', status=404)
+        self.assert_refusal(answer, 'REST029B ', status=404)
 
     def test_metrics_are_empty(self):
         self.assertEqual([], util.query_ltm_feed(self.adapter, self.uuid))

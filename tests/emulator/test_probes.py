@@ -66,7 +66,7 @@ class StrangeRequestTest(wire.WireTestCase):
 
     def test_partition_id_beyond_limit_is_refused(self):
         self.assert_refused(
-            400, '65536 is not a PartitionID', self.create, id=65536
+            500, '65536 is not a PartitionID', self.create, id=65536
         )
 
     def test_slots_can_be_added_to_partition_without_slots(self):

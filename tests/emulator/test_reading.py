@@ -150,7 +150,7 @@ class ReadPartitionTest(base.EmulatorTestCase):
         (found,) = vios.VIOS.search(self.adapter, id=2)
         self.assertEqual('vios1', found.name)
         self.assert_refused(
-            400,
+            500,
             'is not a search',
             self.adapter.read,
             'LogicalPartition',

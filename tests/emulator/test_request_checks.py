@@ -136,9 +136,12 @@ class JobRequestTest(wire.WireTestCase):
 
 class AcceptTest(wire.WireTestCase):
     def test_unknown_uri_is_not_found_whatever_is_accepted(self):
-        for path in ('uom/ManagedSystem/a/b', 'templates/PartitionTemplate'):
+        for status, path in (
+            (400, 'uom/ManagedSystem/a/b'),
+            (404, 'templates/PartitionTemplate'),
+        ):
             answer = self.ask('GET', path, Accept='text/html')
-            self.assertEqual(404, answer.status)
+            self.assertEqual(status, answer.status)
 
     def test_request_that_accepts_other_media_types_is_refused(self):
         for accepted in ('text/html', 'image/png, text/*', 'application/pdf'):
@@ -224,7 +227,7 @@ class RootTypeTest(wire.WireTestCase):
         for kind in ('LogicalPartition', 'VirtualIOServer', 'ManagedSystem'):
             with self.subTest(kind):
                 answer = self.ask('GET', f'uom/{kind}/{uuid}')
-                self.assert_refusal(answer, 'REST000B ', status=404)
+                self.assert_refusal(answer, 'REST029B ', status=404)
                 self.assertEqual(
                     'The supplied URI does not identify a known resource.',
                     wire.child(answer.content, 'ReasonCode').text,

@@ -469,7 +469,7 @@ class StaleTest(san.SanTestCase):
     def test_stale_disk_is_not_mapped(self):
         self.unmap_at_the_array()
         self.assert_refused(
-            409, 'hdisk0 of vios1 cannot be opened', self.map, self.client
+            500, 'hdisk0 of vios1 cannot be opened', self.map, self.client
         )
 
     def test_stale_disk_is_released_and_removed(self):
@@ -516,14 +516,14 @@ class MappingTest(san.SanTestCase):
 
     def test_second_client_and_unknown_disk_are_refused(self):
         self.map(self.client)
-        self.assert_refused(409, 'mapped to', self.map, self.other)
+        self.assert_refused(500, 'mapped to', self.map, self.other)
         self.assert_refused(
-            409, 'no PhysicalVolume', self.map, self.other, 'hdisk9'
+            500, 'no PhysicalVolume', self.map, self.other, 'hdisk9'
         )
 
     def test_running_client_needs_rmc(self):
         self.control.set_partition('vm1', state='running')
-        self.assert_refused(409, 'RMC', self.map, self.client)
+        self.assert_refused(500, 'RMC', self.map, self.client)
         self.control.set_partition('vm1', rmc_state='active')
         self.map(self.client)
 
@@ -532,9 +532,9 @@ class MappingTest(san.SanTestCase):
         for vios in ('vios1', 'vios2'):
             self.control.set_partition(vios, state='not activated')
         self.vios().update()
-        self.assert_refused(409, 'vios1 can neither', self.unmap, self.client)
+        self.assert_refused(500, 'vios1 can neither', self.unmap, self.client)
         self.assert_refused(
-            409, 'cannot be opened', self.map, self.client, vios='vios2'
+            500, 'cannot be opened', self.map, self.client, vios='vios2'
         )
         self.assertEqual(1, len(self.vios().scsi_mappings))
         self.control.set_partition(

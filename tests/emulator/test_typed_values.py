@@ -136,7 +136,8 @@ class PartitionValueTest(wire.WireTestCase):
                 )
                 wire.child(document, 'PartitionID').text = value
                 answer = self.ask('PUT', 'uom/LogicalPartition', document)
-                self.assert_refusal(answer, 'PartitionID')
+                status = 500 if value == '0' else 400
+                self.assert_refusal(answer, 'PartitionID', status)
 
     def test_blanks_around_value_are_accepted(self):
         document = etree.fromstring(

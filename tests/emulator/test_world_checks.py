@@ -319,7 +319,7 @@ class RangeTest(WorldTestCase):
         for size in (4352, 768):
             found = self.read(found.uuid)
             found.mem_config.desired = size
-            self.assert_refused(400, '(?i)memory', found.update)
+            self.assert_refused(500, '(?i)memory', found.update)
         found = self.read(found.uuid)
         found.mem_config.desired = 1024
         found.update()

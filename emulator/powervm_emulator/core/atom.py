@@ -134,7 +134,7 @@ def error_element(
         'HTTPStatus': str(error.status),
         'RequestURI': path,
         'ReasonCode': error.reason,
-        'Message': error.code + error.message,
+        'Message': error.text,
         'RequestBody': '',
         'RequestHeaders': f'{{{shown}}}',
     }

@@ -65,18 +65,18 @@ def parser() -> etree.XMLParser:
 def parse(document: bytes | str) -> Element:
     """Return the root of an XML document, namespaces normalised.
 
-    :raises errors.BadRequest: the document is not well-formed, or has a
+    :raises errors.BadDocument: the document is not well-formed, or has a
         document type.
     """
     data = document.encode() if isinstance(document, str) else document
     try:
         root = etree.fromstring(data, parser())
     except etree.XMLSyntaxError as error:
-        raise errors.BadRequest(
+        raise errors.BadDocument(
             f'The body is not well-formed XML: {error}'
         ) from error
     if root.getroottree().docinfo.doctype:
-        raise errors.BadRequest('The body has a document type.')
+        raise errors.BadDocument('The body has a document type.')
     return normalise(root)
 
 

@@ -192,13 +192,13 @@ def check_values(
     """Check that the values a client has posted are of their types.
 
     :param old: what the element is to replace; its values are not refused.
-    :raises errors.BadRequest: one is not, at any depth.
+    :raises errors.BadDocument: one is not, at any depth.
     """
     wrong = [value for value in _values(element) if not value.is_possible]
     present = set(_values(old)) if wrong and old is not None else set()
     for value in wrong:
         if value not in present:
-            raise errors.BadRequest(
+            raise errors.BadDocument(
                 f'{value.text!r} is not {value.child.what} for '
                 f'{value.child.name} of {value.parent}.'
             )

@@ -21,6 +21,7 @@ class RestError(Exception):
     """A refusal with an HTTP status and a message for the client.
 
     :param message: says what was refused and names the thing it is about.
+    :param code: in place of that of the class.
     :cvar code: what hosts begin such messages with.
     """
 
@@ -28,16 +29,46 @@ class RestError(Exception):
     reason = 'Unknown internal error.'
     code = ''
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, code: str | None = None) -> None:
         super().__init__(message)
         self.message = message
+        if code is not None:
+            self.code = code
+
+    @property
+    def text(self) -> str:
+        """The message with its code."""
+        return f'{self.code} {self.message}'.lstrip()
 
 
 class BadRequest(RestError):
-    """The request is malformed or asks for a value that is never legal."""
+    """The request is malformed, whatever the host is like."""
 
     status = 400
     reason = 'Bad request.'
+
+
+class BadDocument(BadRequest):
+    """The body is not of the schema."""
+
+    reason = 'The supplied XML request body did not pass XML validation.'
+    code = 'REST0001'
+
+
+class BadUri(BadRequest):
+    """The URI is not of this API."""
+
+    reason = 'INVALID_URL'
+    code = 'REST000B'
+
+
+class Refused(RestError):
+    """The host does not do what a well-formed request asks for.
+
+    This is no internal error, but hosts use its status.
+    """
+
+    code = 'REST0126'
 
 
 class Unauthorized(RestError):
@@ -52,7 +83,20 @@ class NotFound(RestError):
 
     status = 404
     reason = 'The supplied URI does not identify a known resource.'
-    code = 'REST000B The URI is not valid: '
+    code = 'REST029B'
+
+
+class NoJob(NotFound):
+    """There is no such job, or not any more."""
+
+    code = 'REST0005'
+
+
+class NoQuickProperty(NotFound):
+    """Resources of the kind do not have the quick property."""
+
+    reason = 'INVALID_URL'
+    code = 'REST0003'
 
 
 class MethodNotAllowed(RestError):
@@ -67,13 +111,6 @@ class NotAcceptable(RestError):
 
     status = 406
     reason = 'Not acceptable.'
-
-
-class Conflict(RestError):
-    """The request is well formed, the state of the host forbids it."""
-
-    status = 409
-    reason = 'Conflict with the state of the system.'
 
 
 class PreconditionFailed(RestError):

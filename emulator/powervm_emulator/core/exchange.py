@@ -121,9 +121,9 @@ class Call:
         body = content.parse(self.body)
         found = content.local_name(body)
         if found != kind:
-            raise errors.BadRequest(f'The body is a {found}, not a {kind}.')
+            raise errors.BadDocument(f'The body is a {found}, not a {kind}.')
         if content.namespace_of(body) != namespace:
-            raise errors.BadRequest(
+            raise errors.BadDocument(
                 f'The {kind} is not in the namespace {namespace}.'
             )
         media.check_body(self.headers.get('Content-Type', ''), body)

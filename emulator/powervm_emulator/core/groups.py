@@ -63,7 +63,7 @@ class Groups:
         for name in names:
             if name not in _KNOWN:
                 raise errors.BadRequest(
-                    f'REST0026 Unknown extended attribute group {name}'
+                    f'Unknown extended attribute group {name}', 'REST0026'
                 )
         return cls(None if 'All' in names else names)
 

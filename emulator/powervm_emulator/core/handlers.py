@@ -34,8 +34,10 @@ Call = exchange.Call
 Emulation = emulation_module.Emulation
 Resource = resource.Resource
 Route = route.Route
+# A value without quotes has no blanks.
 _SEARCH = re.compile(
-    r"^\((?P<name>\w+)(?P<operator>==|!=)'?(?P<value>.*?)'?\)$"
+    r'\((?P<name>\w+)(?P<operator>==|!=)'
+    r"('(?P<quoted>.*)'|(?P<plain>[^\s']*))\)"
 )
 
 
@@ -112,24 +114,25 @@ class _Handlers:
         self, emulation: Emulation, call: Call, expression: str
     ) -> Answer:
         """Answer a search: ``(PartitionName=='a')`` or ``!=``."""
-        parts = _SEARCH.match(expression)
+        parts = _SEARCH.fullmatch(expression)
         if parts is None:
-            raise errors.BadRequest(f'{expression!r} is not a search.')
+            raise errors.Refused(f'{expression!r} is not a search.', '')
         wanted = parts['operator'] == '=='
+        value = parts['quoted'] or parts['plain'] or ''
         found = [
             one
             for one in self._all(emulation, '')
-            if (one.text(parts['name']) == parts['value']) == wanted
+            if (one.text(parts['name']) == value) == wanted
         ]
         return call.feed(found, self._path(call))
 
     def quick(
-        self, _: Emulation, call: Call, found: Resource, name: str = 'All'
+        self, _: Emulation, call: Call, found: Resource, name: str = ''
     ) -> Answer:
         """Answer with one or all quick properties of a resource."""
         values = quick_module.Values(self.noun.quick, found, call.base)
         return exchange.json_answer(
-            values.every() if name == 'All' else values.one(name)
+            values.one(name) if name else values.every()
         )
 
     def quick_all(

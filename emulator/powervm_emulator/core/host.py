@@ -134,11 +134,11 @@ class Host:
 
         :param quiet: no event; for resources of a world being loaded.
         :param detail: what the event says of it.
-        :raises errors.Conflict: the host has one of this kind and uuid.
+        :raises errors.Refused: the host has one of this kind and uuid.
         """
         kind = self._table(resource).setdefault(resource.kind, {})
         if resource.uuid.upper() in kind:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'{resource.kind} {resource.uuid} is there more than once'
             )
         kind[resource.uuid.upper()] = resource
@@ -245,12 +245,12 @@ class Host:
         """Refuse to delete what another resource uses.
 
         :param name: of the resource, for the message.
-        :raises errors.Conflict: one does.
+        :raises errors.Refused: one does.
         """
         for other in self.of_type(Resource):
             use = other.use_of(resource)
             if use:
-                raise errors.Conflict(f'{name} {use}.')
+                raise errors.Refused(f'{name} {use}.')
 
     def new_uuid(self) -> str:
         """Return a fresh uuid in lower case with its top bit clear.

@@ -195,21 +195,27 @@ class Jobs:
     def get(self, job_id: str) -> Job:
         """Return a job.
 
-        :raises errors.NotFound: there is none, or it has been deleted.
+        :raises errors.NoJob: there is none, or it has been deleted.
+        :raises errors.BadUri: no job can have the id.
         """
+        if not job_id.isdecimal():
+            raise errors.BadUri(
+                f'{job_id} is not the JobID of a job. REST000E Unrecognized '
+                'root REST type of jobs'
+            )
         try:
             return self._jobs[job_id]
         except KeyError:
-            raise errors.NotFound(f'There is no job {job_id}.') from None
+            raise errors.NoJob(f'There is no job {job_id}.') from None
 
     def delete(self, job_id: str) -> None:
         """Forget a job that has ended.
 
-        :raises errors.Conflict: it is still running.
+        :raises errors.Refused: it is still running.
         """
         job = self.get(job_id)
         if job.status is Status.RUNNING:
-            raise errors.Conflict(f'The job {job_id} is running.')
+            raise errors.Refused(f'The job {job_id} is running.')
         del self._jobs[job_id]
 
     def cancel(self, job_id: str) -> Job:
@@ -303,4 +309,4 @@ class Jobs:
     def _fail(self, job: Job, status: Status, message: str) -> None:
         self._end(job, status)
         job.message = message
-        job.results = {'result': message}
+        job.results = {'returnCode': '1', 'result': message}

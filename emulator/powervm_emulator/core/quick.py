@@ -83,10 +83,10 @@ class Values:
     def one(self, name: str) -> JSON:
         """Return one of them.
 
-        :raises errors.NotFound: the kind has none with this name.
+        :raises errors.NoQuickProperty: the kind has none with this name.
         """
         if name not in self.readers:
-            raise errors.NotFound(
+            raise errors.NoQuickProperty(
                 f'{self.resource.kind} has no quick property {name!r}.'
             )
         value = self.readers[name](self.resource)

@@ -31,12 +31,12 @@ def check(element: Element, old: Element | None = None) -> None:
 
     :param old: what it is to replace. A host takes back what it has served,
         and that of a newer host has elements that the tables do not have.
-    :raises errors.BadRequest: it has one, at any depth.
+    :raises errors.BadDocument: it has one, at any depth.
     """
     schema = _Schema()
     try:
         schema.check(element)
-    except errors.BadRequest:
+    except errors.BadDocument:
         if old is None:
             raise
     else:
@@ -75,7 +75,7 @@ class _Schema:
     def check(self, element: Element) -> None:
         """Refuse what has no place.
 
-        :raises errors.BadRequest: it is not known, or not there.
+        :raises errors.BadDocument: it is not known, or not there.
         """
         kind = content.local_name(element)
         namespace = content.namespace_of(element)
@@ -84,7 +84,7 @@ class _Schema:
         for child in element:
             name = content.local_name(child)
             if content.namespace_of(child) != namespace:
-                raise errors.BadRequest(
+                raise errors.BadDocument(
                     f'{kind} has no element {name} of the namespace '
                     f'{content.namespace_of(child) or "none"}.'
                 )
@@ -98,15 +98,15 @@ class _Schema:
         :param kind: the name of the parent.
         :param place: of the child before it.
         :param seen: the names of all before it.
-        :raises errors.BadRequest: it has none, or none from there on.
+        :raises errors.BadDocument: it has none, or none from there on.
         """
         order = self._orders.get(kind) or _known(kind)
         if name not in order:
-            raise errors.BadRequest(f'{kind} has no element {name}.')
+            raise errors.BadDocument(f'{kind} has no element {name}.')
         if name in seen and not self._repeats(kind, name):
-            raise errors.BadRequest(f'{name} is in {kind} more than once.')
+            raise errors.BadDocument(f'{name} is in {kind} more than once.')
         if name not in order[place:]:
-            raise errors.BadRequest(
+            raise errors.BadDocument(
                 f'{name} is in {kind} after {seen[-1]}, and must be before it.'
             )
         return order.index(name, place)

@@ -40,12 +40,12 @@ def of_bytes(size: int) -> float:
 def read(element: content.Element, name: str) -> float:
     """Return the GB that a client has sent.
 
-    :raises errors.BadRequest: it is no number above 0, or too small.
+    :raises errors.Refused: it is no number above 0, or too small.
     """
     text = content.text(element, name)
     # Less than the last decimal that the API writes would be served as 0.
     if not _NUMBER.fullmatch(text) or gigabytes(float(text)) == '0':
-        raise errors.BadRequest(f'{text!r} is not a size in GB for {name}.')
+        raise errors.Refused(f'{text!r} is not a size in GB for {name}.')
     return float(text)
 
 

@@ -198,14 +198,14 @@ def _check_body(host: Host, body: Element) -> Partition:
     """Check what does not depend on disks; return the VIOS it is for."""
     _check_form(body)
     if sum(1 for _ in host.all(KIND)) >= MAX_FILES:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'There are {MAX_FILES} Files: delete those that have been '
             'uploaded.'
         )
     uuid = content.text(body, 'TargetVirtualIOServerUUID')
     vios = host.find(partition_module.VIOS, uuid)
     if not isinstance(vios, Partition):
-        raise errors.Conflict(
+        raise errors.Refused(
             f'There is no VirtualIOServer with the uuid {uuid}.'
         )
     return vios
@@ -220,12 +220,12 @@ def _check_disk(host: Host, file: File, size: int) -> None:
         return
     disk = volume_group.find_disk(host, file.vios, file.target)
     if disk is None:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'{file.vios.name} has no virtual disk with the UDID '
             f'{file.target}.'
         )
     if size > disk.size:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'An image of {size} bytes does not fit into the {disk.size} '
             f'bytes of the virtual disk {disk.name!r}.'
         )
@@ -236,11 +236,11 @@ def _check_repository(host: Host, file: File, size: int) -> None:
     group = volume_group.repository_group(host, file.vios)
     repository = group.repository if group else None
     if repository is None:
-        raise errors.Conflict(f'{file.vios.name} has no media repository.')
+        raise errors.Refused(f'{file.vios.name} has no media repository.')
     old = repository.find(file.made)
     free = repository.free + (old.size if old else 0)
     if units.of_bytes(size) > free:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'Media of {size} bytes do not fit into the '
             f'{units.to_bytes(free)} bytes that are free in the repository '
             f'{repository.name!r}.'
@@ -253,12 +253,12 @@ def _check_repository(host: Host, file: File, size: int) -> None:
 def _check_promises(file: File, arrived: Content) -> None:
     """What has arrived is what the client has promised, if it has."""
     if file.expected_size not in (None, arrived.size):
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'{arrived.size} bytes of {file.name!r} have arrived, and '
             f'{file.expected_size} were promised.'
         )
     if file.expected_sha256 not in ('', arrived.sha256):
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'The SHA-256 of {file.name!r} is {arrived.sha256}, and '
             f'{file.expected_sha256} was promised.'
         )
@@ -267,20 +267,20 @@ def _check_promises(file: File, arrived: Content) -> None:
 def _check_form(body: Element) -> None:
     name = content.text(body, 'Filename')
     if not 1 <= len(name) <= MAX_NAME:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'The file name {name!r} does not have 1 to {MAX_NAME} characters.'
         )
     type_ = content.text(body, 'FileEnumType')
     if type_ not in TYPES:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'This server takes no files of the type {type_!r}.'
         )
     digest = content.text(body, 'SHA256')
     if digest and not _SHA256.fullmatch(digest):
-        raise errors.BadRequest(f'{digest!r} is no value of SHA256.')
+        raise errors.Refused(f'{digest!r} is no value of SHA256.')
     target = content.text(body, 'TargetDeviceUniqueDeviceID')
     if type_ == DISK_IMAGE and not target:
-        raise errors.BadRequest(
+        raise errors.Refused(
             'A disk image needs a TargetDeviceUniqueDeviceID.'
         )
 

@@ -63,12 +63,12 @@ def update(
 ) -> None:
     """Give a console the authorized keys of a posted body, and nothing else.
 
-    :raises errors.BadRequest: one is no key.
+    :raises errors.Refused: one is no key.
     """
     for node in content.find_all(body, _KEY):
         text = str(node.text or '').strip()
         if len(text.split(maxsplit=2)) < 2 or not text.isprintable():
-            raise errors.BadRequest(f'{text!r} is not a key for {_KEYS}.')
+            raise errors.Refused(f'{text!r} is not a key for {_KEYS}.')
     names = {content.local_name(child) for child in (*body, *console.element)}
     content.keep(body, console.element, sorted(names - {_KEYS}))
     elements.sort(body)

@@ -28,7 +28,7 @@ Partition = partition_module.Partition
 def check(vios: Partition, body: content.Element) -> None:
     """Refuse mappings to ports that a server does not have.
 
-    :raises errors.Conflict: a mapping that is new names one.
+    :raises errors.Refused: a mapping that is new names one.
     """
     path = 'PhysicalFibreChannelPort'
     ports = {
@@ -38,7 +38,7 @@ def check(vios: Partition, body: content.Element) -> None:
     ports.update(_ports(vios.element))
     for port in _ports(body):
         if port not in ports:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'{vios.name} has no Fibre Channel port {port!r} to map.'
             )
 

@@ -84,7 +84,7 @@ def create(host: Host, system: System, body: Element) -> Network:
     text = content.text(body, 'NetworkVLANID')
     vlan = vlan_number(text, 'NetworkVLANID')
     if find(host, system, switch.id, vlan) is not None:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The virtual switch {switch.name} has a virtual network of the '
             f'VLAN {vlan} already.'
         )
@@ -109,12 +109,12 @@ def update(
 ) -> None:
     """Give a network the name of a posted body.
 
-    :raises errors.BadRequest: the body has another VLAN.
+    :raises errors.Refused: the body has another VLAN.
     """
     for name in _FIXED:
         text = content.text(body, name)
         if text and text != network.text(name):
-            raise errors.BadRequest(
+            raise errors.Refused(
                 f'{name} of a virtual network cannot be changed.'
             )
     content.keep(body, network.element, _READ_ONLY)
@@ -126,7 +126,7 @@ def update(
 def delete(host: Host, network: Network) -> None:
     """Delete a network whose VLAN no adapter has.
 
-    :raises errors.Conflict: one has it.
+    :raises errors.Refused: one has it.
     """
     host.check_unused(network, f'The VLAN {network.vlan}')
     _remove(host, network)
@@ -136,11 +136,11 @@ def vlan_number(text: str, what: str) -> int:
     """Return the VLAN that a text says: 1 to 4094.
 
     :param what: the element, for the message.
-    :raises errors.BadRequest: it is none.
+    :raises errors.Refused: it is none.
     """
     if content.is_whole(text) and 1 <= int(text) <= MAX_VLAN:
         return int(text)
-    raise errors.BadRequest(
+    raise errors.Refused(
         f'{text!r} is not a VLAN for {what}: these are 1 to {MAX_VLAN}.'
     )
 

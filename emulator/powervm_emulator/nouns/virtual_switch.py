@@ -70,7 +70,7 @@ def create(host: Host, system: System, body: Element) -> Switch:
     _check(host, system, body, None)
     used = {switch.id for switch in host.of_type(Switch, system)}
     if len(used) >= MAX_SWITCHES:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The system {system.name} has {MAX_SWITCHES} virtual switches '
             'already.'
         )
@@ -118,10 +118,10 @@ def update(
 def delete(host: Host, switch: Switch) -> None:
     """Delete a switch that nothing uses.
 
-    :raises errors.Conflict: it is the default one, or in use.
+    :raises errors.Refused: it is the default one, or in use.
     """
     if switch.id == 0:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The default virtual switch {switch.name} cannot be deleted.'
         )
     host.check_unused(switch, f'The virtual switch {switch.name}')
@@ -132,13 +132,13 @@ def of(host: Host, system: System, element: Element, path: str) -> Switch:
     """Return the switch that a body links to; the default one if to none.
 
     :param path: of the link in the body.
-    :raises errors.Conflict: the system has no such switch.
+    :raises errors.Refused: the system has no such switch.
     """
     wanted = content.target(element, path)
     for switch in host.of_type(Switch, system):
         if switch.uuid == wanted.lower() or (not wanted and switch.id == 0):
             return switch
-    raise errors.Conflict(
+    raise errors.Refused(
         f'The system {system.name} has no virtual switch with the uuid '
         f'{wanted}.'
     )
@@ -161,12 +161,12 @@ def name_of(host: Host, system: System, switch_id: int) -> str | None:
 def by_name(host: Host, system: System, name: str) -> Switch:
     """Return the switch with a name; ``ETHERNET0`` is the default one's.
 
-    :raises errors.Conflict: the system has no such switch.
+    :raises errors.Refused: the system has no such switch.
     """
     for switch in host.of_type(Switch, system):
         if name in (switch.name, switch.short_name):
             return switch
-    raise errors.Conflict(
+    raise errors.Refused(
         f'The system {system.name} has no virtual switch {name!r}.'
     )
 
@@ -176,12 +176,12 @@ def _check(
 ) -> None:
     name = content.text(body, 'SwitchName')
     if not name:
-        raise errors.BadRequest('A virtual switch needs a SwitchName.')
+        raise errors.Refused('A virtual switch needs a SwitchName.')
     for other in host.of_type(Switch, system):
         if other is not present and name.removesuffix('(Default)') == (
             other.short_name
         ):
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The system {system.name} has a virtual switch {name!r} '
                 'already.'
             )

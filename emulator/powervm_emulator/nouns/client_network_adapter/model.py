@@ -126,7 +126,7 @@ def settle_networks(host: Host, system: System) -> None:
 def vlans(element: Element) -> tuple[int, tuple[int, ...]]:
     """Return PortVLANID and TaggedVLANIDs of a posted adapter.
 
-    :raises errors.BadRequest: one is no VLAN or there twice, or there are
+    :raises errors.Refused: one is no VLAN or there twice, or there are
         more than an adapter can have.
     """
     pvid = virtual_network.vlan_number(
@@ -138,11 +138,9 @@ def vlans(element: Element) -> tuple[int, tuple[int, ...]]:
     ]
     for number in {pvid, *tagged}:
         if (pvid, *tagged).count(number) > 1:
-            raise errors.BadRequest(
-                f'The VLAN {number} is named more than once.'
-            )
+            raise errors.Refused(f'The VLAN {number} is named more than once.')
     if len(tagged) > MAX_TAGGED:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'{len(tagged)} tagged VLANs are more than the {MAX_TAGGED} that '
             'an adapter can have.'
         )
@@ -154,10 +152,10 @@ def check_mac(
 ) -> None:
     """MAC addresses are twelve digits, of one station, and unique."""
     if not _MAC.fullmatch(mac) or int(mac, 16) == 0 or int(mac[:2], 16) & 1:
-        raise errors.BadRequest(f'{mac!r} is not the MAC address of a port.')
+        raise errors.Refused(f'{mac!r} is not the MAC address of a port.')
     for other in every(host, system):
         if other.mac.upper() == mac and other is not present:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The MAC address {mac} is in use by the network adapter in '
                 f'the virtual slot {other.slot} of the partition '
                 f'{other.partition.name!r}.'
@@ -192,13 +190,13 @@ def check_trunk(
             or other.partition is partition
             or (bridge and other.bridge and bridge != other.bridge)
         ):
-            raise errors.Conflict(_trunk_message(min(shared), other))
+            raise errors.Refused(_trunk_message(min(shared), other))
 
 
 def check_not_bridged(adapter: Adapter) -> None:
     """A bridge's trunk adapters are changed by way of the bridge."""
     if adapter.bridge:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The adapter in the virtual slot {adapter.slot} of the '
             f'partition {adapter.partition.name!r} is a trunk adapter of '
             f'the network bridge {adapter.bridge}.'

@@ -104,7 +104,7 @@ def update(
 def delete(host: Host, adapter: Adapter) -> None:
     """Delete an adapter.
 
-    :raises errors.Conflict: the guest cannot let go of it, or it is a trunk
+    :raises errors.Refused: the guest cannot let go of it, or it is a trunk
         adapter of a bridge.
     """
     net_adapter.check_not_bridged(adapter)
@@ -220,7 +220,7 @@ def _settle_mac(host: Host, adapter: Adapter, body: Element) -> None:
 def _check_slot(adapter: Adapter, body: Element) -> None:
     wanted = content.text(body, virtual_slots.NUMBER)
     if wanted and wanted != str(adapter.slot):
-        raise errors.BadRequest(
+        raise errors.Refused(
             'The virtual slot of a network adapter cannot be changed.'
         )
 

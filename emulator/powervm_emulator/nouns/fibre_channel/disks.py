@@ -60,11 +60,11 @@ def stale(host: Host, vios: Partition) -> set[str]:
 def check_reached(host: Host, vios: Partition, disk: Element) -> None:
     """Refuse to map a disk that the server cannot read.
 
-    :raises errors.Conflict: its volume is not reached.
+    :raises errors.Refused: its volume is not reached.
     """
     name = content.text(disk, 'VolumeName')
     if name in stale(host, vios):
-        raise errors.Conflict(
+        raise errors.Refused(
             f'{name} of {vios.name} cannot be opened: no path leads to it.'
         )
 

@@ -204,7 +204,7 @@ def _check_twins(plans: Sequence[Plan]) -> None:
         for plan in plans
     ]
     if any(shape != shapes[0] for shape in shapes):
-        raise errors.BadRequest(
+        raise errors.Refused(
             'The Shared Ethernet Adapters of a network bridge do not have '
             'the same VLANs.'
         )
@@ -213,18 +213,18 @@ def _check_twins(plans: Sequence[Plan]) -> None:
 def _check_plan(host: Host, bridge: Bridge, plan: Plan) -> None:
     """Check the trunk adapters of one server against each other and others."""
     if not 1 <= len(plan.trunks) <= MAX_TRUNKS:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'A Shared Ethernet Adapter has 1 to {MAX_TRUNKS} trunk adapters.'
         )
     numbers = [number for trunk in plan.trunks for number in trunk.vlans]
     if bridge.pvid not in [trunk.pvid for trunk in plan.trunks]:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'No trunk adapter has the PVID {bridge.pvid} of the network '
             'bridge.'
         )
     for number in numbers:
         if numbers.count(number) > 1:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The VLAN {number} is on two trunk adapters of the network '
                 'bridge.'
             )
@@ -251,7 +251,7 @@ def servers(host: Host, system: System, body: Element) -> list[Partition]:
         for sea in content.find_all(body, trunk_adapter.SEA_PATH)
     ]
     if not 1 <= len(found) <= MAX_SEAS or len(set(found)) != len(found):
-        raise errors.BadRequest(
+        raise errors.Refused(
             'A network bridge has one Shared Ethernet Adapter, or two on '
             'different Virtual I/O Servers.'
         )
@@ -262,7 +262,7 @@ def check_reachable(vios: Partition) -> None:
     """A server changes its devices when it runs and can be talked to."""
     running = vios.state == partition_module.RUNNING
     if not running or vios.rmc_state != partition_module.RMC_ACTIVE:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The Shared Ethernet Adapters of {vios.name!r} cannot be '
             f'changed: its state is {vios.state!r} and its RMC connection '
             f'{vios.rmc_state!r}.'
@@ -278,12 +278,12 @@ def check_new(host: Host, bridge: Bridge) -> None:
     ):
         device = _backing(sea)
         if not device:
-            raise errors.BadRequest(
+            raise errors.Refused(
                 'A Shared Ethernet Adapter needs a backing device.'
             )
         for other in content.find_all(vios.element, trunk_adapter.SEA_PATH):
             if _backing(other) == device:
-                raise errors.Conflict(
+                raise errors.Refused(
                     f'The device {device} of {vios.name!r} backs another '
                     'Shared Ethernet Adapter.'
                 )
@@ -297,7 +297,7 @@ def check_same_servers(bridge: Bridge, body: Element) -> None:
         for seas in (posted, bridge.seas)
     )
     if wanted != present:
-        raise errors.Conflict(
+        raise errors.Refused(
             'The Shared Ethernet Adapters of a network bridge cannot be '
             'changed: delete the bridge and make another.'
         )
@@ -307,7 +307,7 @@ def _server(host: Host, system: System, sea: Element) -> Partition:
     uuid = content.target(sea, trunk_adapter.SEA_VIOS)
     found = host.find(partition_module.VIOS, uuid)
     if not isinstance(found, Partition) or found.system is not system:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The system {system.name} has no Virtual I/O Server with the '
             f'uuid {uuid}.'
         )

@@ -85,9 +85,7 @@ def update(
     """
     pvid = content.text(body, 'PortVLANID')
     if pvid and pvid != str(bridge.pvid):
-        raise errors.BadRequest(
-            'The PVID of a network bridge cannot be changed.'
-        )
+        raise errors.Refused('The PVID of a network bridge cannot be changed.')
     content.keep(body, bridge.element, _READ_ONLY)
     network_bridge.check_same_servers(bridge, body)
     for vios in network_bridge.servers(host, bridge.system, body):
@@ -104,7 +102,7 @@ def update(
 def delete(host: Host, bridge: Bridge) -> None:
     """Delete a bridge with its Shared Ethernet Adapters and trunks.
 
-    :raises errors.Conflict: a server cannot let go of them.
+    :raises errors.Refused: a server cannot let go of them.
     """
     servers = network_bridge.servers(host, bridge.system, bridge.element)
     for vios in servers:

@@ -171,7 +171,7 @@ def delete(host: Host, partition: Partition) -> None:
 
     Its mappings stay, as orphans.
 
-    :raises errors.Conflict: it is active.
+    :raises errors.Refused: it is active.
     """
     rules.check_not_active(partition)
     for child in host.of_type(resource.Resource, partition):
@@ -223,7 +223,7 @@ def _wanted_uuid(host: Host, body: Element) -> str:
     try:
         return str(uuid_module.UUID(wanted)).upper()
     except ValueError as error:
-        raise errors.BadRequest(f'{wanted!r} is not a uuid.') from error
+        raise errors.BadDocument(f'{wanted!r} is not a uuid.') from error
 
 
 def _fill_slots(

@@ -69,7 +69,7 @@ def _check_kind_stays(present: Partition, dedicated: bool) -> None:
     """Only a partition that is not active changes the kind."""
     had = partition_module.is_dedicated(present.element)
     if present.is_active and dedicated != had:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The partition {present.name!r} is active: it cannot change '
             'between shared and dedicated processors.'
         )
@@ -82,13 +82,13 @@ def _check_configurations(
     # There is a captured partition with both.
     had_both = present is not None and _has_both(present.element)
     if _has_both(element) and not had_both:
-        raise errors.BadRequest(
+        raise errors.Refused(
             'A partition has a SharedProcessorConfiguration or a '
             'DedicatedProcessorConfiguration, not both.'
         )
     wanted = _CONFIGURATIONS[dedicated]
     if content.find(element, wanted) is None:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'HasDedicatedProcessors is {content.as_text(dedicated)} and '
             f'there is no {wanted.rpartition("/")[2]}.'
         )
@@ -110,7 +110,7 @@ def _check_mode(element: Element, dedicated: bool) -> None:
     )
     if mode and mode not in modes:
         kind = 'dedicated' if dedicated else 'shared'
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'{mode!r} is not a sharing mode of {kind} processors: these are '
             f'{", ".join(modes)}.'
         )
@@ -130,7 +130,7 @@ def _check_amounts(system: System, element: Element, name: str) -> None:
         ('desired', 'maximum'), (desired, maximum), limits, strict=True
     ):
         if amount > limit > 0:
-            raise errors.BadRequest(
+            raise errors.Refused(
                 f'{amount:g} {bound} {_WORDS[name]} are more than the '
                 f'{limit} that a partition of the type {type_} can have on '
                 'this system.'
@@ -148,9 +148,10 @@ def _check_order(
     minimum = content.number(element, f'{section}/Minimum{name}', desired)
     maximum = content.number(element, f'{section}/Maximum{name}', desired)
     if not 0 < minimum <= desired <= maximum:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'{minimum:g} minimum, {desired:g} desired and {maximum:g} '
-            f'maximum {_WORDS[name]} are not in order.'
+            f'maximum {_WORDS[name]} are not in order.',
+            'REST0264',
         )
     return desired, maximum
 
@@ -162,7 +163,7 @@ def _check_units(system: System, element: Element) -> None:
     count = content.integer(element, f'{section}/DesiredVirtualProcessors')
     least = system.units_per_processor * count
     if not least - _EPSILON <= units <= count + _EPSILON:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'{units:g} processor units are not between {least:g} and '
             f'{count}, as {count} virtual processors need.'
         )

@@ -65,27 +65,27 @@ _RANGES = (
 def check_name(host: Host, system: System, name: str, uuid: str) -> None:
     """Names are not empty, not too long and unique on the system."""
     if not 1 <= len(name) <= MAX_NAME:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'The partition name {name!r} does not have 1 to {MAX_NAME} '
             'characters.'
         )
     for other in host.of_type(Partition, system):
         if other.name == name and other.uuid.upper() != uuid.upper():
-            raise errors.Conflict(
-                f'The partition name {name!r} is in use by the partition '
-                f'with the id {other.id}.'
+            raise errors.Refused(
+                f'[HSCL05DE The partition name {name!r} is in use by the '
+                f'partition with the id {other.id}.]'
             )
 
 
 def check_id(host: Host, system: System, partition_id: int) -> None:
     """Ids are 1 to 65535 and unique on the system."""
     if not 1 <= partition_id <= MAX_ID:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'{partition_id} is not a PartitionID: these are 1 to {MAX_ID}.'
         )
     for other in host.of_type(Partition, system):
         if other.id == partition_id:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The partition id {partition_id} is in use by {other.name!r}.'
             )
 
@@ -94,9 +94,9 @@ def check_uuid(host: Host, uuid: str) -> None:
     """Uuids are unique on the host and have their top bit clear."""
     for kind in partition_module.KINDS:
         if host.find(kind, uuid) is not None:
-            raise errors.Conflict(f'A partition with the uuid {uuid} exists.')
+            raise errors.Refused(f'A partition with the uuid {uuid} exists.')
     if uuid[:1].lower() in '89abcdef':
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'The partition uuid {uuid} has its most significant bit set.'
         )
 
@@ -104,11 +104,12 @@ def check_uuid(host: Host, uuid: str) -> None:
 def check_type(kind: str, type_: str) -> None:
     """A LogicalPartition is not a VIOS, and the type is a known one."""
     if type_ not in partition_module.TYPES:
-        raise errors.BadRequest(f'{type_!r} is not a partition type.')
+        raise errors.Refused(f'{type_!r} is not a partition type.')
     is_vios = type_ == partition_module.VIOS_TYPE
     if is_vios != (kind == partition_module.VIOS):
-        raise errors.BadRequest(
-            f'A {kind} cannot have the partition type {type_!r}.'
+        raise errors.Refused(
+            f'A {kind} cannot have the partition type {type_!r}.',
+            'REST0140',
         )
 
 
@@ -119,13 +120,14 @@ def check_memory(system: System, element: Element) -> None:
     minimum = content.integer(element, f'{section}MinimumMemory', desired)
     maximum = content.integer(element, f'{section}MaximumMemory', desired)
     if not 0 < minimum <= desired <= maximum:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'Memory of {minimum} minimum, {desired} desired and {maximum} '
-            'MB maximum is not in order.'
+            'MB maximum is not in order.',
+            'REST0264',
         )
     for value in (minimum, desired, maximum):
         if value % system.region_size:
-            raise errors.BadRequest(
+            raise errors.Refused(
                 f'{value} MB of memory is not a multiple of the memory '
                 f'region size, {system.region_size} MB.'
             )
@@ -136,7 +138,7 @@ def check_compatibility(system: System, element: Element) -> None:
     mode = content.text(element, partition_module.COMPATIBILITY)
     known = system.compatibility_modes
     if mode and known and mode not in known:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'The system does not support the processor compatibility mode '
             f'{mode}.'
         )
@@ -151,13 +153,13 @@ def check_remote_restart(
     """
     wanted = content.boolean(element, partition_module.REMOTE_RESTART)
     if wanted and not system.can_restart_remotely:
-        raise errors.BadRequest(
+        raise errors.Refused(
             'The system does not support the simplified remote restart of '
             'partitions.'
         )
     active = present is not None and present.is_active
     if active and not system.can_toggle_remote_restart:
-        raise errors.Conflict(
+        raise errors.Refused(
             'The system does not support a change of simplified remote '
             'restart of an active partition.'
         )
@@ -168,9 +170,9 @@ def check_secure_boot(system: System, element: Element) -> None:
     policy = content.integer(element, partition_module.SECURE_BOOT)
     type_ = content.text(element, 'PartitionType')
     if policy and not system.can_boot_securely:
-        raise errors.BadRequest('The system does not support secure boot.')
+        raise errors.Refused('The system does not support secure boot.')
     if policy and type_ == partition_module.IBM_I:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'A partition of the type {type_} does not support secure boot.'
         )
 
@@ -184,7 +186,7 @@ def check_current_range(partition: Partition, element: Element) -> None:
         low = partition.number(f'{where}/CurrentMinimum{name}', desired)
         high = partition.number(f'{where}/CurrentMaximum{name}', desired)
         if not low - _EPSILON <= desired <= high + _EPSILON:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'{desired:g} {what} are not between the {low:g} and '
                 f'{high:g} that the partition {partition.name!r} can have '
                 'until it is activated again.'
@@ -214,13 +216,13 @@ def check_capacity(
             free -= partition_module.amounts_of(system, other.element)
     wanted = partition_module.amounts_of(system, element)
     if wanted.total_memory > free.total_memory:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'{wanted.memory} MB of memory and {wanted.overhead} MB for the '
             f'hypervisor were asked for and {max(free.total_memory, 0)} MB '
             'are free.'
         )
     if wanted.units > free.units + _EPSILON:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'{wanted.units:g} processor units were asked for and '
             f'{max(free.units, 0):g} are free.'
         )
@@ -238,7 +240,7 @@ def check_slots(
     seen = set()
     for drc_index, _required in partition_module.profile_slots(element):
         if drc_index in seen:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The I/O slot {drc_index:08X} is named more than once.'
             )
         seen.add(drc_index)
@@ -249,7 +251,7 @@ def check_slots(
 def check_not_active(partition: Partition) -> None:
     """A partition that is to be deleted is not activated."""
     if partition.is_active:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The partition {partition.name!r} cannot be deleted in the '
             f'state {partition.state!r}.'
         )
@@ -258,7 +260,7 @@ def check_not_active(partition: Partition) -> None:
 def check_dynamic(partition: Partition, what: str) -> None:
     """An active partition can be changed only if its guest takes part."""
     if partition.is_active and not partition.can_change_when_active:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The {what} of the partition {partition.name!r} cannot be '
             'changed: it is active and has no active RMC connection.'
         )
@@ -269,18 +271,18 @@ def _check_new_slot(
 ) -> None:
     slot = system.find_slot(drc_index)
     if slot is None:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'There is no I/O slot with the DRC index {drc_index:08X}.'
         )
     if not slot.assignable:
-        raise errors.Conflict(f'The I/O slot {slot.name} is not assignable.')
+        raise errors.Refused(f'The I/O slot {slot.name} is not assignable.')
     if system.in_sriov_mode(slot):
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The adapter in the I/O slot {slot.name} is in SR-IOV mode.'
         )
     own = present is not None and slot.owner == present.owner
     if slot.owner is not None and not own:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The I/O slot {slot.name} is owned by the partition '
             f'{slot.owner.name!r} with the id {slot.owner.id}.'
         )

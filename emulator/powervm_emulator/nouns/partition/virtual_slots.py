@@ -100,12 +100,12 @@ def pick(
 def _explicit(partition: Partition, used: set[int], wanted: str) -> int:
     last = limit(partition) - 1
     if not content.is_whole(wanted) or not FIRST <= int(wanted) <= last:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'{wanted!r} is not a virtual slot of the partition '
             f'{partition.name!r}: these are {FIRST} to {last}.'
         )
     if int(wanted) in used:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The virtual slot {wanted} of the partition {partition.name!r} '
             'is taken.'
         )
@@ -118,7 +118,7 @@ def _next(partition: Partition, used: set[int], start: int) -> int:
     for slot in itertools.chain(range(start, end), range(FIRST, end)):
         if slot not in used:
             return slot
-    raise errors.Conflict(
+    raise errors.Refused(
         f'The partition {partition.name!r} has no free virtual slot: '
         f'MaximumVirtualIOSlots is {end}.'
     )

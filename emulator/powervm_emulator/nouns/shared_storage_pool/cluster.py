@@ -59,10 +59,10 @@ def is_up(vios: Partition) -> bool:
 def check_up(vios: Partition) -> None:
     """Refuse what only a running node can do.
 
-    :raises errors.Conflict: the server is not running.
+    :raises errors.Refused: the server is not running.
     """
     if not is_up(vios):
-        raise errors.Conflict(
+        raise errors.Refused(
             f'{vios.name} is no active node of its cluster: its state is '
             f'{vios.state}.'
         )

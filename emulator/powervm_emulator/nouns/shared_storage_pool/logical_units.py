@@ -75,7 +75,7 @@ def update(
     _check_name(wanted.name)
     capacity = units.read(body, 'UnitCapacity')
     if capacity < unit.capacity:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The logical unit {unit.name!r} of {unit.capacity:g} GB cannot '
             f'shrink to {capacity:g} GB.'
         )
@@ -91,7 +91,7 @@ def update(
 def delete(host: Host, unit: LogicalUnit) -> None:
     """Delete a logical unit with its contents, or refuse.
 
-    :raises errors.Conflict: a server maps it, or it has linked clones.
+    :raises errors.Refused: a server maps it, or it has linked clones.
     """
     check_removable(host, [unit])
     remove(host, unit)
@@ -114,19 +114,19 @@ def announce(host: Host, tier: Tier) -> None:
 def check_removable(host: Host, gone: Collection[LogicalUnit]) -> None:
     """Refuse to delete logical units that something needs.
 
-    :raises errors.Conflict: a running server maps one, or has a linked
+    :raises errors.Refused: a running server maps one, or has a linked
         clone that is to stay.
     """
     for unit in gone:
         server = usage.server_of(host.site, unit)
         if server is not None:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The logical unit {unit.name!r} cannot be deleted: '
                 f'{server.name} of {server.system.name} maps it.'
             )
         left = [one for one in unit.pool.clones(unit) if one not in gone]
         if left:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The logical unit {unit.name!r} cannot be deleted: '
                 f'{left[0].name!r} is a linked clone of it.'
             )
@@ -136,18 +136,18 @@ def check_upload(unit: LogicalUnit, size: int) -> None:
     """Refuse contents that a logical unit cannot take.
 
     :param size: in bytes, as far as it is known.
-    :raises errors.Conflict: it is in use, too small, or the tier is full.
+    :raises errors.Refused: it is in use, too small, or the tier is full.
     """
     if unit.in_use:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'{unit.name!r} is in use by a partition, which is active.'
         )
     if unit.pool.clones(unit):
-        raise errors.Conflict(
+        raise errors.Refused(
             f'{unit.name!r} has linked clones, which would change with it.'
         )
     if size > unit.size:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'An image of {size} bytes does not fit into the {unit.size} '
             f'bytes of the logical unit {unit.name!r}.'
         )
@@ -159,11 +159,11 @@ def check_space(unit: LogicalUnit, wanted: float, present: float) -> None:
 
     :param wanted: GB that the logical unit is to take.
     :param present: GB that it takes now.
-    :raises errors.Conflict: there is less.
+    :raises errors.Refused: there is less.
     """
     free = unit.tier.free
     if round(wanted - present - free, 9) > 0:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The logical unit {unit.name!r} needs {wanted - present:g} GB '
             f'more, and {free:g} GB are free on the tier {unit.tier.name!r} '
             f'of the pool {unit.pool.name!r}.'
@@ -187,16 +187,16 @@ def _image(unit: LogicalUnit) -> LogicalUnit | None:
         return None
     image = unit.pool.find(udid)
     if image is None or image.type != model.IMAGE:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The pool {unit.pool.name!r} has no image with the UDID {udid} '
             'to clone.'
         )
     if unit.type != model.DISK or not unit.is_thin:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'A linked clone is a thin {model.DISK} and nothing else.'
         )
     if unit.capacity < image.capacity:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'{unit.capacity:g} GB are too few for a clone of '
             f'{image.name!r}, which has {image.capacity:g} GB.'
         )
@@ -205,7 +205,7 @@ def _image(unit: LogicalUnit) -> LogicalUnit | None:
 
 def _check_name(name: str) -> None:
     if not 1 <= len(name) <= MAX_NAME:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'{name!r} is no name of a logical unit: it does not have 1 to '
             f'{MAX_NAME} characters.'
         )

@@ -51,12 +51,12 @@ def _kept(pool: Pool, section: Element) -> set[str]:
     for posted in content.find_all(section, model.UNIT):
         udid = content.text(posted, 'UniqueDeviceID')
         if not udid:
-            raise errors.BadRequest(
+            raise errors.Refused(
                 'This server makes logical units on a tier: PUT them to '
                 'Tier/{uuid}/LogicalUnit.'
             )
         if pool.find(udid) is None:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The pool {pool.name!r} has no logical unit with the UDID '
                 f'{udid}.'
             )
@@ -66,7 +66,7 @@ def _kept(pool: Pool, section: Element) -> set[str]:
 
 def _check_name(pool: Pool, body: Element) -> None:
     if content.text(body, 'StoragePoolName', pool.name) != pool.name:
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'This server does not rename the pool {pool.name!r}.'
         )
 
@@ -83,6 +83,6 @@ def _check_volumes(pool: Pool, body: Element) -> None:
         for element in (pool.element, body)
     ]
     if names[0] != names[1]:
-        raise errors.BadRequest(
+        raise errors.Refused(
             'This server does not change the physical volumes of a pool.'
         )

@@ -277,7 +277,7 @@ def check_unmapped(vios: Partition, udids: Collection[str]) -> None:
     for mapping in of(vios):
         if mapping.udid in udids:
             client = mapping.client_uuid or 'a partition that is gone'
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'{mapping.name!r} cannot be removed: {mapping.adapter_name} '
                 f'of {vios.name} maps it to {client}.'
             )
@@ -288,7 +288,7 @@ def check_not_running(host: Host, vios: Partition, udid: str) -> None:
     for mapping in using(vios, udid):
         client = client_of(host, mapping)
         if client is not None and client.is_active:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'{mapping.name!r} is in use by the partition '
                 f'{client.name!r}, which is active.'
             )

@@ -225,7 +225,7 @@ class _Plan:
     def _client(self, posted: Mapping) -> Partition:
         client = scsi_mapping.client_of(self._host, posted)
         if client is None or client.system is not self._vios.system:
-            raise errors.Conflict(
+            raise errors.Refused(
                 'A mapping is for the LogicalPartition '
                 f'{posted.client_uuid!r}, which is not there.'
             )
@@ -241,13 +241,13 @@ class _Plan:
         if posted.storage is None:
             return None
         if posted.kind not in _KINDS:
-            raise errors.BadRequest(
+            raise errors.Refused(
                 f'This server makes no mappings of a {posted.kind}.'
             )
         identity = _identity(posted.kind, posted.udid, posted.name)
         found = storages.get(identity)
         if found is None:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'{self._vios.name} has no {posted.kind} '
                 f'{posted.udid or posted.name!r} to map.'
             )
@@ -267,7 +267,7 @@ class _Plan:
         mapped = any(other.is_on(volume) for other in self._present)
         if not mapped and not physical_volume.is_free(volume):
             name = content.text(volume, 'VolumeName')
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'{name} of {self._vios.name} is in a volume group or a pool.'
             )
 
@@ -278,7 +278,7 @@ class _Plan:
             for of in (self._present, self._planned)
         ]
         if names[0] != names[1] and self._vios.state != _RUNNING:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'{self._vios.name} can neither map physical volumes nor '
                 f'release them: its state is {self._vios.state}.'
             )
@@ -299,7 +299,7 @@ class _Plan:
         ]
         if holder is not client and not any(managing):
             name = other.client_uuid or 'a partition that is gone'
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'{other.name!r} is mapped to {name} already, by '
                 f'{other.adapter_name} of {self._vios.name}.'
             )
@@ -365,7 +365,7 @@ class _Plan:
     def _lua(self, posted: Mapping, mapping: Mapping) -> str:
         used = self._addresses.get(mapping.server_slot, set())
         if posted.lua.lower() in used and posted.lua:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The logical unit address {posted.lua} is taken on '
                 f'{mapping.adapter_name}.'
             )
@@ -375,14 +375,14 @@ class _Plan:
             address = f'0x{number:02x}00000000000000'
             if address not in used:
                 return address
-        raise errors.Conflict(
+        raise errors.Refused(
             f'{mapping.adapter_name} has no free logical unit address.'
         )
 
     def _target_name(self, posted: Mapping, prefix: str) -> str:
         wanted = posted.target_name
         if wanted and wanted in self._names:
-            raise errors.Conflict(f'The target name {wanted!r} is taken.')
+            raise errors.Refused(f'The target name {wanted!r} is taken.')
         return wanted or self._next_name(prefix)
 
     def _next_name(self, prefix: str) -> str:

@@ -36,7 +36,7 @@ def create(host: Host, vios: Partition, body: content.Element) -> VolumeGroup:
     name = content.text(body, 'GroupName')
     rules.check_group_name(host, vios, name)
     if _has_contents(body):
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'The new volume group {name!r} has disks or a media repository; '
             'add them when it is there.'
         )
@@ -45,7 +45,7 @@ def create(host: Host, vios: Partition, body: content.Element) -> VolumeGroup:
     ]
     volumes = [_free(vios, one) for one in names]
     if not names or len(set(names)) < len(names):
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'The volume group {name!r} needs physical volumes, each one once.'
         )
     size = sum(content.integer(one, 'VolumeCapacity') for one in volumes)
@@ -62,11 +62,11 @@ def create(host: Host, vios: Partition, body: content.Element) -> VolumeGroup:
 def delete(host: Host, group: VolumeGroup) -> None:
     """Delete a group with nothing on it; its physical volumes are free then.
 
-    :raises errors.Conflict: it has something, or its server.
+    :raises errors.Refused: it has something, or its server.
     """
     if group.name == _SYSTEM or group.disks or group.repository is not None:
         what = 'its server' if group.name == _SYSTEM else 'disks or media'
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The volume group {group.name!r} has {what} on it.'
         )
     names = [
@@ -90,9 +90,9 @@ def _free(vios: Partition, name: str) -> content.Element:
     """Return a physical volume that nobody has."""
     volume = physical_volume.find_named(vios, name)
     if volume is None:
-        raise errors.Conflict(f'{vios.name} has no physical volume {name!r}.')
+        raise errors.Refused(f'{vios.name} has no physical volume {name!r}.')
     if not physical_volume.is_free(volume):
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The physical volume {name!r} of {vios.name} is in use.'
         )
     return volume

@@ -41,7 +41,7 @@ def name_pattern(longest: int) -> str:
 def check_name(name: str, longest: int, what: str) -> None:
     """Names have characters that are legal, and not too many."""
     if not re.fullmatch(name_pattern(longest), name):
-        raise errors.BadRequest(
+        raise errors.Refused(
             f'{name!r} is not the name of a {what}: it has 1 to {longest} '
             'letters, digits, dots, underscores and hyphens, does not begin '
             'with a hyphen, and is neither "." nor "..".'
@@ -54,7 +54,7 @@ def check_group_name(
     """Names of volume groups are unique on a VIOS."""
     check_name(name, MAX_DISK_NAME, 'volume group')
     if any(name == other.name for other in volume_group.of(host, vios)):
-        raise errors.Conflict(
+        raise errors.Refused(
             f'{vios.name} has a volume group {name!r} already.'
         )
 
@@ -66,7 +66,7 @@ def check_disk_name(name: str, used: Mapping[str, str]) -> None:
     """
     check_name(name, MAX_DISK_NAME, 'virtual disk')
     if name in used:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The name {name!r} is in use by a virtual disk in the volume '
             f'group {used[name]!r}.'
         )
@@ -81,7 +81,7 @@ def check_media_name(
     """
     check_name(name, MAX_MEDIA_NAME, 'virtual optical medium')
     if name in used:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The name {name!r} is in use by media in the repository '
             f'{repository.name!r}.'
         )
@@ -93,7 +93,7 @@ def check_space(group: volume_group.VolumeGroup, before: float) -> None:
     :param before: the free GB before the change.
     """
     if group.free < -_EPSILON:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The volume group {group.name!r} has {before:g} GB free and '
             f'{before - group.free:g} GB more were asked for.'
         )
@@ -103,7 +103,7 @@ def check_repository_space(repository: volume_group.Repository) -> None:
     """The media of a repository fit into it."""
     if repository.free < -_EPSILON:
         used = repository.size - repository.free
-        raise errors.Conflict(
+        raise errors.Refused(
             f'The media repository {repository.name!r} has '
             f'{repository.size:g} GB, and its media need {used:g} GB.'
         )
@@ -115,7 +115,7 @@ def check_only_repository(
     """A Virtual I/O Server has one media repository."""
     other = volume_group.repository_group(host, group.vios)
     if other is not None:
-        raise errors.Conflict(
+        raise errors.Refused(
             f'{group.vios.name} has a media repository in the volume group '
             f'{other.name!r} already.'
         )

@@ -97,12 +97,12 @@ class _Changes:
 
     def _resize(self, disk: Disk, posted: Disk) -> None:
         if posted.name != disk.name:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The virtual disk {disk.name!r} cannot be renamed.'
             )
         wanted = units.read(posted.element, 'DiskCapacity')
         if wanted < disk.capacity:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The virtual disk {disk.name!r} of {disk.capacity:g} GB '
                 f'cannot shrink to {wanted:g} GB.'
             )
@@ -120,7 +120,7 @@ class _Changes:
         self._names[disk.name] = self._group.name
         kind = content.text(element, 'VirtualDiskType', 'LogicalVolume')
         if kind != 'LogicalVolume':
-            raise errors.BadRequest(
+            raise errors.Refused(
                 f'A volume group has no virtual disks of the type {kind!r}.'
             )
         wanted = units.read(element, 'DiskCapacity')
@@ -146,11 +146,11 @@ class _Changes:
             return
         found = self._disks.get(image)
         if found is None:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'There is no virtual disk with the UDID {image} to copy.'
             )
         if found.size > disk.size:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The image {found.name!r} of {found.capacity:g} GB does not '
                 f'fit into the {disk.capacity:g} GB of {disk.name!r}.'
             )
@@ -190,7 +190,7 @@ class _Changes:
         path = f'{volume_group.MEDIA}/{volume_group.REPOSITORY}'
         posted = [Repository(node) for node in content.find_all(body, path)]
         if len(posted) > 1:
-            raise errors.Conflict('A volume group has one media repository.')
+            raise errors.Refused('A volume group has one media repository.')
         present = self.draft.repository
         if not posted:
             if present is not None:
@@ -217,7 +217,7 @@ class _Changes:
 
     def _remove_repository(self, present: Repository) -> None:
         if present.media:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The media repository {present.name!r} has media and cannot '
                 'be removed.'
             )
@@ -229,12 +229,12 @@ class _Changes:
         self, present: Repository, posted: Repository
     ) -> None:
         if posted.name != present.name:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The media repository {present.name!r} cannot be renamed.'
             )
         wanted = units.read(posted.element, 'RepositorySize')
         if wanted < present.size:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The media repository {present.name!r} cannot shrink.'
             )
         if wanted > present.size:
@@ -310,7 +310,7 @@ def _add_media(repository: Repository, posted: Iterable[Medium]) -> None:
     names = {medium.name for medium in repository.media}
     for medium in posted:
         if medium.udid:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The repository {repository.name!r} has no media with the '
                 f'UDID {medium.udid}.'
             )
@@ -328,12 +328,12 @@ def _check_known(
     """Refuse UDIDs that the group does not have, or that come twice."""
     for udid in named:
         if udid not in present:
-            raise errors.Conflict(
+            raise errors.Refused(
                 f'The volume group {group.name!r} has no virtual disk with '
                 f'the UDID {udid}.'
             )
     if len(set(named)) != len(named):
-        raise errors.BadRequest('A virtual disk is named more than once.')
+        raise errors.Refused('A virtual disk is named more than once.')
 
 
 def _check_volumes(group: VolumeGroup, body: Element) -> None:
@@ -349,7 +349,7 @@ def _check_volumes(group: VolumeGroup, body: Element) -> None:
     if content.find(body, 'PhysicalVolumes') is not None and (
         names[0] != names[1]
     ):
-        raise errors.BadRequest(
+        raise errors.Refused(
             'This server does not change the physical volumes of a group.'
         )
 
