@@ -213,8 +213,8 @@ class Application:
                     return None
                 if route.needs_session:
                     host.sessions.check(call.token)
-                if route.served:
-                    call.check(route.served)
+                if route.media_types:
+                    call.check(route.media_types)
                 if not route.streams:
                     return route.handler(self._emulation, call, **arguments)
             return route.handler(self._emulation, call, **arguments)

@@ -21,14 +21,25 @@ from powervm_emulator.core import atom
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
 
-#: What clients ask for when they want a document; all get Atom.
-DOCUMENT = (
-    'application/atom+xml',
-    'application/vnd.ibm.powervm.uom+xml',
-    'application/vnd.ibm.powervm.web+xml',
-)
+#: Clients who ask for the content of a document get Atom, too.
+ATOM = ('application/atom+xml',)
+UOM = (*ATOM, 'application/vnd.ibm.powervm.uom+xml')
+WEB = (*ATOM, 'application/vnd.ibm.powervm.web+xml')
 JSON = ('application/json',)
 OCTETS = ('application/octet-stream',)
+
+
+def of_answer(method: str, path: str) -> Sequence[str]:
+    """Return the media types of the answer to a request for a document.
+
+    Only who reads can ask for the content. A deletion has no document.
+    """
+    if method == 'DELETE':
+        return ()
+    if method != 'GET' or path.startswith('/rest/api/pcm/'):
+        return ATOM
+    jobs = path.startswith('/rest/api/uom/jobs/') or '/do/' in path
+    return WEB if jobs or path.startswith('/rest/api/web/') else UOM
 
 
 def check_accepted(header: str, served: Sequence[str]) -> None:
@@ -53,23 +64,22 @@ def check_accepted(header: str, served: Sequence[str]) -> None:
 def check_body(header: str, body: content.Element) -> None:
     """Refuse a body whose Content-Type is missing or of another document.
 
-    Clients may leave out its ``type``.
-
     :raises errors.BadRequest: it is missing.
     :raises errors.UnsupportedMediaType: it is of another document.
     """
     if not header:
         raise errors.BadRequest('The body has no Content-Type.')
-    found, parameters = http.parse_options_header(header)
     expected = atom.media_type(body)
-    kind = content.local_name(body)
-    if (
-        found.lower() != expected.partition(';')[0]
-        or parameters.get('type', kind) != kind
-    ):
+    if _parts(header) != _parts(expected):
         raise errors.UnsupportedMediaType(
             f'The body is {expected!r}, but its Content-Type is {header!r}.'
         )
+
+
+def _parts(header: str) -> tuple[str, str | None]:
+    """Return the media type of a Content-Type, and of which document."""
+    name, parameters = http.parse_options_header(header)
+    return name.lower(), parameters.get('type')
 
 
 def _is_in(type_: str, media_range: str) -> bool:

@@ -30,7 +30,7 @@ class Route:
     :ivar label: names the route in the journal and for faults.
     :ivar needs_session: False for the request that opens a session.
     :ivar served: the media types that the answer can have; empty if there is
-        none, whatever the client accepts.
+        none, whatever the client accepts; None for those of a document.
     :ivar streams: the handler reads the body itself, and takes the host's
         lock when it needs it.
     """
@@ -40,5 +40,12 @@ class Route:
     handler: Callable[..., exchange.Answer]
     label: str
     needs_session: bool = True
-    served: Sequence[str] = media.DOCUMENT
+    served: Sequence[str] | None = None
     streams: bool = False
+
+    @property
+    def media_types(self) -> Sequence[str]:
+        """The media types that the answer can have."""
+        if self.served is None:
+            return media.of_answer(self.method, self.rule)
+        return self.served

@@ -357,8 +357,17 @@ NOUN = noun.Noun(
             f'{KIND}.download',
             served=media.OCTETS,
         ),
-        route.Route('PUT', _CONTENTS, upload, _UPLOAD, streams=True),
-        route.Route('POST', _CONTENTS, upload, _UPLOAD, streams=True),
+        *(
+            route.Route(
+                method,
+                _CONTENTS,
+                upload,
+                _UPLOAD,
+                served=media.WEB,
+                streams=True,
+            )
+            for method in ('PUT', 'POST')
+        ),
     ),
     service=noun.WEB,
 )

@@ -16,6 +16,7 @@ from powervm_emulator.core import atom
 from powervm_emulator.core import content
 from powervm_emulator.core import emulation as emulation_module
 from powervm_emulator.core import exchange
+from powervm_emulator.core import media
 from powervm_emulator.core import noun
 from powervm_emulator.core import route
 from powervm_emulator.core import sessions as sessions_module
@@ -56,7 +57,14 @@ def logoff(emulation: Emulation, call: exchange.Call) -> exchange.Answer:
 NOUN = noun.Noun(
     'Logon',
     routes=(
-        route.Route('PUT', _PATH, logon, 'Logon.create', needs_session=False),
+        route.Route(
+            'PUT',
+            _PATH,
+            logon,
+            'Logon.create',
+            needs_session=False,
+            served=media.WEB,
+        ),
         route.Route('DELETE', _PATH, logoff, 'Logon.delete'),
     ),
 )
