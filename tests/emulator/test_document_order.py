@@ -105,6 +105,7 @@ class OrderTest(OrderTestCase):
         document = self.document(path)
         disks = wire.child(document, 'VirtualDisks')
         disk = add(disks, 'VirtualDisk')
+        disk.set('schemaVersion', 'V1_0')
         add(disk, 'DiskName', 'new')
         add(disk, 'DiskCapacity', '1')
         self.assert_refusal(self.ask('POST', path, document), 'Disk')
@@ -113,7 +114,7 @@ class OrderTest(OrderTestCase):
 
     def test_network_adapter_in_wrong_order_is_refused(self):
         document = etree.fromstring(
-            f'<ClientNetworkAdapter xmlns="{wire.UOM}">'
+            f'<ClientNetworkAdapter xmlns="{wire.UOM}" schemaVersion="V1_0">'
             '<PortVLANID>7</PortVLANID>'
             '<UseNextAvailableSlotID>true</UseNextAvailableSlotID>'
             '</ClientNetworkAdapter>'
@@ -170,7 +171,8 @@ class UnknownElementTest(OrderTestCase):
 
     def test_unknown_element_of_switch_is_refused(self):
         document = etree.fromstring(
-            f'<VirtualSwitch xmlns="{wire.UOM}"><Colour>green</Colour>'
+            f'<VirtualSwitch xmlns="{wire.UOM}" schemaVersion="V1_0">'
+            '<Colour>green</Colour>'
             '<SwitchMode>Veb</SwitchMode><SwitchName>blue</SwitchName>'
             '</VirtualSwitch>'
         )
@@ -207,7 +209,9 @@ class AcceptedDocumentTest(OrderTestCase):
     def test_prefixes_comments_and_marks_are_accepted(self):
         text = etree.tostring(self.document(), encoding='unicode')
         root = etree.fromstring(text)
-        prefixed = etree.Element(root.tag, nsmap={'x': wire.UOM})
+        prefixed = etree.Element(
+            root.tag, dict(root.attrib), nsmap={'x': wire.UOM}
+        )
         prefixed.extend(root)
         prefixed.insert(1, etree.Comment('a comment'))
         wire.child(prefixed, 'PartitionName').set('kb', 'CUR')

@@ -98,6 +98,7 @@ class LongRequestTest(wire.WireTestCase):
         self.assertIsNotNone(disks)
         for number in range(count):
             disk = etree.SubElement(disks, f'{{{wire.UOM}}}VirtualDisk')
+            disk.set('schemaVersion', 'V1_0')
             for name, text in (
                 ('DiskCapacity', '1'),
                 ('DiskName', f'disk{number}'),

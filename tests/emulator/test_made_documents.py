@@ -123,7 +123,7 @@ class CapturedOrderTest(storage.StorageTestCase, wire.WireTestCase):
         answer = self.ask(
             'PUT',
             f'{self.path_of("vios1")}/ClientNetworkAdapter',
-            f'<ClientNetworkAdapter xmlns="{wire.UOM}">'
+            f'<ClientNetworkAdapter xmlns="{wire.UOM}" schemaVersion="V1_0">'
             '<UseNextAvailableSlotID>true</UseNextAvailableSlotID>'
             '<PortVLANID>7</PortVLANID></ClientNetworkAdapter>',
         )

@@ -18,6 +18,8 @@ from lxml import etree
 from tests.emulator import test_limits
 from tests.emulator import wire
 
+VERSION = 'schemaVersion="V1_0"'
+
 
 class ManyMappingsTest(wire.WireTestCase):
     def setUp(self):
@@ -62,13 +64,13 @@ class ManyMappingsTest(wire.WireTestCase):
             slots = 10 + number % 4
             section.append(
                 etree.fromstring(
-                    f'<VirtualSCSIMapping xmlns="{wire.UOM}">'
+                    f'<VirtualSCSIMapping xmlns="{wire.UOM}" {VERSION}>'
                     f'<AssociatedLogicalPartition href="{client}"/>'
-                    f'<ClientAdapter><VirtualSlotNumber>{slots}'
+                    f'<ClientAdapter {VERSION}><VirtualSlotNumber>{slots}'
                     '</VirtualSlotNumber></ClientAdapter>'
-                    f'<ServerAdapter><VirtualSlotNumber>{slots}'
+                    f'<ServerAdapter {VERSION}><VirtualSlotNumber>{slots}'
                     '</VirtualSlotNumber></ServerAdapter>'
-                    '<Storage><VirtualDisk>'
+                    f'<Storage><VirtualDisk {VERSION}>'
                     f'<DiskName>disk{number}</DiskName>'
                     '</VirtualDisk></Storage></VirtualSCSIMapping>'
                 )

@@ -159,7 +159,7 @@ REFUSED = (
     ),
     (
         remove_shared,
-        'HasDedicatedProcessors is false and there is no SharedProcessorConf',
+        'there is no SharedProcessorConf|lacks the attributes min_procs',
     ),
     (
         attribute(proc_compat_mode='POWER8'),

@@ -24,6 +24,8 @@ INVALID = 'INVALID_URL'
 UNKNOWN = 'The supplied URI does not identify a known resource.'
 INTERNAL = 'Unknown internal error.'
 MEMORY = 'PartitionMemoryConfiguration'
+PROCESSORS = 'PartitionProcessorConfiguration'
+BOUNDS = ('Minimum', 'Desired', 'Maximum')
 
 
 class RecordedRefusalTest(wire.WireTestCase):
@@ -106,3 +108,60 @@ class RecordedRefusalTest(wire.WireTestCase):
         }
         self.assertEqual('1', found['returnCode'])
         self.assertRegex(found['result'], '^HSCL1558 ')
+
+
+class NewPartitionTest(wire.WireTestCase):
+    """What a document of a new partition must have, and what it need not."""
+
+    def new(self, remove=(), **options):
+        """Return a new partition's document without some elements."""
+        built = self.build('vm2', **options).entry.element.toxmlstring()
+        document = etree.fromstring(built)
+        for path in remove:
+            found = wire.child(document, path)
+            found.getparent().remove(found)
+        return document
+
+    def put(self, document):
+        return self.ask('PUT', 'uom/LogicalPartition', document)
+
+    def test_section_without_schema_version_is_refused(self):
+        document = self.new()
+        for name in (PROCESSORS, MEMORY):
+            section = wire.child(document, name)
+            version = section.attrib.pop('schemaVersion')
+            answer = self.put(document)
+            self.assert_refusal(answer, f'^REST0001 .*{name}.*schemaVersion')
+            section.set('schemaVersion', version)
+        self.assertEqual(200, self.put(document).status)
+
+    def test_missing_attributes_of_processors_are_named(self):
+        shared = f'{PROCESSORS}/SharedProcessorConfiguration'
+        for missing, path, options in (
+            ('sharing_mode', 'SharingMode', {'dedicated_proc': 'true'}),
+            ('proc_mode', 'HasDedicatedProcessors', {}),
+        ):
+            with self.subTest(missing):
+                document = self.new([f'{PROCESSORS}/{path}'], **options)
+                answer = self.put(document)
+                self.assert_refusal(answer, f'^REST0126 .* {missing}', 500)
+        units = [f'{shared}/{one}ProcessingUnits' for one in BOUNDS]
+        answer = self.put(
+            self.new([*units, f'{shared}/MinimumVirtualProcessors'])
+        )
+        self.assert_refusal(
+            answer,
+            'min_procs, min_proc_units, desired_proc_units, max_proc_units',
+            500,
+        )
+
+    def test_partition_without_processors_gets_one_dedicated(self):
+        answer = self.put(self.new([PROCESSORS]))
+        self.assertEqual(200, answer.status, answer.text[:2000])
+        found = self.read(self.partition('vm2')['uuid']).proc_config
+        self.assertTrue(found.has_dedicated)
+        self.assertEqual('sre idle proces', found.sharing_mode)
+        amounts = found.dedicated_proc_cfg
+        self.assertEqual(
+            (1, 1, 1), (amounts.min, amounts.desired, amounts.max)
+        )

@@ -13,6 +13,7 @@
 """Checking the documents of clients against the tables of elements."""
 
 import collections
+import functools
 from collections.abc import Sequence
 
 from lxml import etree
@@ -24,6 +25,20 @@ from powervm_emulator.core import errors
 Element = content.Element
 # What captures have below elements of which the tables know nothing.
 _ANY = ('Metadata',)
+# What has no version in captures, beside lists: links, and choices.
+_WITHOUT_VERSION = frozenset(
+    (
+        'AssociatedVirtualSwitch',
+        'BackingDeviceChoice',
+        'EncryptionAgent',
+        'IOAdapterChoice',
+        'PartitionProfiles',
+        'ProfileVirtualIOAdapterSubclass',
+        'RelatedIOAdapter',
+        'Storage',
+        'TargetDevice',
+    )
+)
 
 
 def check(element: Element, old: Element | None = None) -> None:
@@ -75,10 +90,20 @@ class _Schema:
     def check(self, element: Element) -> None:
         """Refuse what has no place.
 
-        :raises errors.BadDocument: it is not known, or not there.
+        :raises errors.BadDocument: it is not known, not there, or of no
+            version of the schema.
         """
         kind = content.local_name(element)
         namespace = content.namespace_of(element)
+        lacks_version = len(element) and not element.get('schemaVersion')
+        if (
+            lacks_version
+            and namespace == content.UOM_NS
+            and _has_version(kind)
+        ):
+            raise errors.BadDocument(
+                f'The element {kind} has no attribute schemaVersion.'
+            )
         seen: list[str] = []
         place = 0
         for child in element:
@@ -119,3 +144,15 @@ class _Schema:
 
 def _known(kind: str) -> Sequence[str]:
     return elements.ORDERS.get(kind, _ANY)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _has_version(kind: str) -> bool:
+    """Whether elements of a kind always say of which version they are.
+
+    pypowervm makes lists without one.
+    """
+    children = elements.CHILDREN.get(kind, {}).values()
+    if not children or any(child.repeats for child in children):
+        return False
+    return kind not in _WITHOUT_VERSION

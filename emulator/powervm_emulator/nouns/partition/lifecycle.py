@@ -84,6 +84,7 @@ def create(
     uuid = _wanted_uuid(host, body)
     rules.check_uuid(host, uuid)
     _restore(body, None)
+    processor_rules.complete(body)
     partition = build(host, system, kind, uuid, body)
     rules.check_type(kind, partition.type)
     rules.check_name(host, system, partition.name, uuid)

@@ -42,6 +42,63 @@ _WORDS = {
     'ProcessingUnits': 'processor units',
 }
 
+# What new partitions must say, as hosts call it.
+_OF_SHARED = {
+    f'{partition_module.SHARED}/{bound}{name}': f'{bound_}_{name_}'
+    for bound, bound_ in (
+        ('Minimum', 'min'),
+        ('Desired', 'desired'),
+        ('Maximum', 'max'),
+    )
+    for name, name_ in (
+        ('VirtualProcessors', 'procs'),
+        ('ProcessingUnits', 'proc_units'),
+    )
+}
+
+
+def complete(element: Element) -> None:
+    """Give a new partition the processors that its document leaves to us.
+
+    :param element: its content.
+    :raises errors.Refused: it says something of processors, but too little.
+    """
+    section = content.section(element, partition_module.PROCESSORS)
+    if all(content.local_name(child) == 'Metadata' for child in section):
+        _set_one_dedicated(element)
+        return
+    wanted = {
+        f'{partition_module.PROCESSORS}/HasDedicatedProcessors': 'proc_mode'
+    }
+    if partition_module.is_dedicated(element):
+        wanted[partition_module.SHARING_MODE] = 'sharing_mode'
+    else:
+        wanted |= _OF_SHARED
+    missing = [
+        name
+        for path, name in wanted.items()
+        if content.find(element, path) is None
+    ]
+    if missing:
+        raise errors.Refused(
+            f'The new partition lacks the attributes {", ".join(missing)}.'
+        )
+
+
+def _set_one_dedicated(element: Element) -> None:
+    content.put(
+        element, f'{partition_module.PROCESSORS}/HasDedicatedProcessors', True
+    )
+    for bound in ('Desired', 'Maximum', 'Minimum'):
+        content.put(
+            element, f'{partition_module.DEDICATED}/{bound}Processors', 1
+        )
+    content.put(
+        element,
+        partition_module.SHARING_MODE,
+        partition_module.DEDICATED_MODES[0],
+    )
+
 
 def check(
     system: System, element: Element, present: Partition | None = None
