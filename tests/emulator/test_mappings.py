@@ -601,9 +601,9 @@ class CapturedMappingTest(CapturedServerMixin, storage.StorageTestCase):
     def test_fibre_channel_mapping_to_unknown_port_is_refused(self):
         xag = [const.XAG.VIO_FMAP]
         vios = self.vios(xag)
-        vios.vfc_mappings.append(copy.deepcopy(vios.vfc_mappings[0]))
+        vios.vfc_mappings.append(self.twin(vios, 'C05076079CFF0E56'))
         vios = vios.update()
-        mapping = copy.deepcopy(vios.vfc_mappings[0])
+        mapping = self.twin(vios, 'C05076079CFF0E58')
         mapping.backing_port.set_parm_value('PortName', 'fcs99')
         vios.vfc_mappings.append(mapping)
         self.assert_refused(500, "port 'fcs99'", vios.update)
@@ -614,8 +614,28 @@ class CapturedMappingTest(CapturedServerMixin, storage.StorageTestCase):
         ):
             ports.getparent().remove(ports)
         vios = self.vios([const.XAG.VIO_FMAP])
-        vios.vfc_mappings.append(copy.deepcopy(vios.vfc_mappings[0]))
+        vios.vfc_mappings.append(self.twin(vios, 'C05076079CFF0E56'))
         self.assertLess(1, len(vios.update().vfc_mappings))
+
+    def test_worldwide_port_name_is_of_one_adapter(self):
+        vios = self.vios([const.XAG.VIO_FMAP])
+        name = self.whole(vios).client_adapter.wwpns[1]
+        vios.vfc_mappings.append(self.twin(vios, name))
+        self.assert_refused(500, f'port name {name} is', vios.update)
+
+    def whole(self, vios):
+        """Return a captured mapping that has a client."""
+        return next(one for one in vios.vfc_mappings if one.client_adapter)
+
+    def twin(self, vios, name):
+        """Return a copy of a mapping with a worldwide port name, and a next.
+
+        :param name: the first one.
+        """
+        made = copy.deepcopy(self.whole(vios))
+        names = f'{name} {int(name, 16) + 1:X}'
+        made.client_adapter.set_parm_value('WWPNs', names)
+        return made
 
     def server(self):
         """Return the captured server itself."""

@@ -114,11 +114,37 @@ class PowerTest(base.EmulatorTestCase):
 
     def test_os_shutdown_of_ibm_i_needs_no_rmc(self):
         created = self.create('ibmi', env='OS400')
+        with self.assertRaisesRegex(
+            exceptions.VMPowerOnFailure, 'no load source'
+        ):
+            power.power_on(created, None)
+        created = self.read(created.uuid)
+        created.io_config.tagged_io.load_src = 2
+        created = created.update()
         power.power_on(created, None)
         seen = self.read(created.uuid)
         self.assertTrue(seen.can_modify_io()[0])
         power.PowerOp.stop(seen, opts=power_opts.PowerOffOpts().os_normal())
         self.assertEqual('not activated', self.read(created.uuid).state)
+
+    def test_partition_stops_where_boot_mode_says(self):
+        for mode in ('sms', 'of', 'norm'):
+            with self.subTest(mode):
+                power.power_on(self.lpar, None, add_parms={'bootmode': mode})
+                state = 'running' if mode == 'norm' else 'open firmware'
+                self.assertEqual(state, self.refresh().state)
+                power.power_off(self.lpar, None, force_immediate=True)
+
+    def test_management_partition_is_not_shut_down(self):
+        partitions = self.control.state()['systems'][0]['partitions']
+        (uuid,) = (p['uuid'] for p in partitions if p['name'] == 'novalink')
+        found = self.read(uuid)
+        for options in (hard_off(), hard_off().restart()):
+            with self.assertRaisesRegex(
+                exceptions.VMPowerOffFailure, 'manages the host'
+            ):
+                power.PowerOp.stop(found, opts=options)
+        self.assertEqual('running', self.read(found.uuid).state)
 
     def test_unknown_operation_and_job_are_refused(self):
         with self.assertRaisesRegex(exceptions.JobRequestFailed, 'explode'):

@@ -15,21 +15,39 @@
 Those of captures are served, and whatever a client posts of them is kept.
 """
 
+import collections
 from collections.abc import Iterator
 
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
+from powervm_emulator.core import host as host_module
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 
 Partition = partition_module.Partition
 
 
-def check(vios: Partition, body: content.Element) -> None:
-    """Refuse mappings to ports that a server does not have.
+def check(
+    host: host_module.Host, vios: Partition, body: content.Element
+) -> None:
+    """Refuse new mappings to ports that a server does not have, and twins.
 
-    :raises errors.Refused: a mapping that is new names one.
+    :raises errors.Refused: one names such a port, or worldwide port names
+        that another one has.
     """
+    known = collections.Counter(_names(vios.element))
+    others = {
+        name
+        for server in scsi_mapping.servers(vios, host)
+        if server is not vios
+        for name in _names(server.element)
+    }
+    for name, count in collections.Counter(_names(body)).items():
+        if count > max(known[name], name not in others):
+            raise errors.Refused(
+                f'The worldwide port name {name} is that of another virtual '
+                'Fibre Channel adapter.'
+            )
     path = 'PhysicalFibreChannelPort'
     ports = {
         content.text(port, 'PortName')
@@ -41,6 +59,13 @@ def check(vios: Partition, body: content.Element) -> None:
             raise errors.Refused(
                 f'{vios.name} has no Fibre Channel port {port!r} to map.'
             )
+
+
+def _names(element: content.Element) -> Iterator[str]:
+    """Yield the worldwide port names of the clients of a server."""
+    path = f'{scsi_mapping.FIBRE_CHANNEL}/*/ClientAdapter/WWPNs'
+    for names in content.find_all(element, path):
+        yield from str(names.text or '').upper().split()
 
 
 def _ports(element: content.Element) -> Iterator[str]:

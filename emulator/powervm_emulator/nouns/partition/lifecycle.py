@@ -61,7 +61,10 @@ _CHECKED = (
     partition_module.COMPATIBILITY,
     partition_module.SECURE_BOOT,
     partition_module.REMOTE_RESTART,
+    partition_module.VIRTUAL_SLOTS,
 )
+# What a new partition has that does not say it.
+_VIRTUAL_SLOTS = 6
 _SECTIONS = (
     partition_module.IO,
     partition_module.MEMORY,
@@ -85,10 +88,12 @@ def create(
     rules.check_uuid(host, uuid)
     _restore(body, None)
     processor_rules.complete(body)
+    content.put_default(body, partition_module.VIRTUAL_SLOTS, _VIRTUAL_SLOTS)
     partition = build(host, system, kind, uuid, body)
     rules.check_type(kind, partition.type)
     rules.check_name(host, system, partition.name, uuid)
     rules.check_id(host, system, partition.id)
+    rules.check_virtual_slots(body)
     rules.check_memory(system, body)
     processor_rules.check(system, body)
     rules.check_compatibility(system, body)
@@ -144,9 +149,10 @@ def update(
     _restore(body, partition.element)
     system = partition.system
     name = content.text(body, 'PartitionName')
-    rules.check_name(host, system, name, partition.uuid)
+    if name != partition.name:
+        rules.check_name(host, system, name, partition.uuid)
     _check_changes(host, partition, body)
-    virtual_fibre_channel.check(partition, body)
+    virtual_fibre_channel.check(host, partition, body)
     _fill_slots(system, body, partition)
     with host.drafting():
         remapped = scsi_update.settle(host, partition, body)
@@ -172,9 +178,10 @@ def delete(host: Host, partition: Partition) -> None:
 
     Its mappings stay, as orphans.
 
-    :raises errors.Refused: it is active.
+    :raises errors.Refused: it is active, or has a disk of one that is.
     """
     rules.check_not_active(partition)
+    scsi_mapping.check_clients_are_off(host, partition)
     for child in host.of_type(resource.Resource, partition):
         host.remove(child)
     host.remove(partition)
@@ -282,6 +289,8 @@ def _check_changes(host: Host, partition: Partition, body: Element) -> None:
     ):
         rules.check_dynamic(partition, 'I/O slots')
         rules.check_slots(system, body, partition)
+    if partition_module.VIRTUAL_SLOTS in changed:
+        rules.check_virtual_slots(body)
     if partition_module.COMPATIBILITY in changed:
         rules.check_compatibility(system, body)
     if partition_module.SECURE_BOOT in changed:

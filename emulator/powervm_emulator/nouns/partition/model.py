@@ -71,6 +71,7 @@ SECURE_BOOT = 'PendingSecureBoot'
 REMOTE_RESTART = 'SimplifiedRemoteRestartCapable'
 CAPABILITIES = 'PartitionCapabilities'
 PROFILE_SLOTS = f'{IO}/ProfileIOSlots'
+VIRTUAL_SLOTS = f'{IO}/MaximumVirtualIOSlots'
 
 
 class Partition(resource.Resource):

@@ -25,6 +25,12 @@ Partition = partition_module.Partition
 JobError = jobs_module.JobError
 Host = host_module.Host
 OPERATIONS = ('shutdown', 'osshutdown', 'dumprestart')
+#: Values of ``bootmode`` that end before the operating system begins.
+STOPPING_MODES = ('sms', 'of')
+_RUNNING = partition_module.RUNNING
+_STOPPED = 'open firmware'
+# The values of TaggedIO that name no slot.
+_NO_SLOT = ('', 'NONE', '0')
 
 
 class _PowerOperation(jobs_module.Operation):
@@ -92,7 +98,8 @@ class PowerOn(_PowerOperation):
     def finish(self) -> dict[str, str]:
         """See the base class."""
         self.check_during()
-        _run(self.host, self.target)
+        stops = self.parameters.get('bootmode', '') in STOPPING_MODES
+        _run(self.host, self.target, _STOPPED if stops else _RUNNING)
         return {'returnCode': '0'}
 
 
@@ -122,6 +129,11 @@ class PowerOff(_PowerOperation):
             raise JobError(
                 f'HSCL1558 The partition {self.target.name} is already '
                 'powered off.'
+            )
+        if self.target.boolean(partition_module.MANAGEMENT):
+            raise JobError(
+                f'The partition {self.target.name} manages the host, and '
+                'would end this job with itself.'
             )
         reachable = self.target.can_change_when_active
         if operation == 'osshutdown' and not reachable:
@@ -169,12 +181,13 @@ def set_state(
         host.touch(partition.system)
 
 
-def _run(host: Host, partition: Partition) -> None:
+def _run(host: Host, partition: Partition, state: str = _RUNNING) -> None:
     rmc_state = host.behaviour.rmc_after_power_on
     if partition.kind == partition_module.VIOS:
         rmc_state = partition_module.RMC_ACTIVE
-    running = partition_module.RUNNING
-    set_state(host, partition, running, rmc_state, boots=True)
+    if state == _STOPPED:
+        rmc_state = 'inactive'
+    set_state(host, partition, state, rmc_state, boots=True)
 
 
 def _check_activation(partition: Partition) -> None:
@@ -191,6 +204,12 @@ def _check_activation(partition: Partition) -> None:
             f'The partition {partition.name} needs {partition.units:g} '
             f'processor units and {system.units_available:g} are available.'
         )
+    sources = ('LoadSource', 'AlternateLoadSource')
+    if partition.type == partition_module.IBM_I and all(
+        partition.text(f'{partition_module.IO}/TaggedIO/{name}') in _NO_SLOT
+        for name in sources
+    ):
+        raise JobError(f'The partition {partition.name} has no load source.')
     for drc_index, required in partition.profile_slots.items():
         problem = _slot_problem(partition, drc_index)
         if required and problem:

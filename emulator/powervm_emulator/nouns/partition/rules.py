@@ -16,6 +16,8 @@ Each check returns if the request is possible and raises otherwise, with a
 message that names the thing that is in the way.
 """
 
+import re
+
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
 from powervm_emulator.core import host as host_module
@@ -29,7 +31,12 @@ Host = host_module.Host
 
 
 MAX_NAME = 31
+#: The most partitions of a system that does not say it.
 MAX_ID = 65535
+MIN_SLOTS = 2
+MAX_SLOTS = 65534
+_NAME = re.compile(r"""[ -~]+""")
+_NOT_OF_NAMES = frozenset('()\\<>*$&?|[]\'"`')
 # Processor units are hundredths; comparing them needs no more than this.
 _EPSILON = 0.001
 # What an active partition can change within the range of its last boot: where
@@ -63,11 +70,19 @@ _RANGES = (
 
 
 def check_name(host: Host, system: System, name: str, uuid: str) -> None:
-    """Names are not empty, not too long and unique on the system."""
+    """Names are of legal characters, not too long and unique on the system.
+
+    The characters are those that pypowervm knows.
+    """
     if not 1 <= len(name) <= MAX_NAME:
         raise errors.Refused(
             f'The partition name {name!r} does not have 1 to {MAX_NAME} '
             'characters.'
+        )
+    if not _NAME.fullmatch(name) or _NOT_OF_NAMES.intersection(name):
+        raise errors.Refused(
+            f'The partition name {name!r} has characters other than those of '
+            f'ASCII, or one of {" ".join(sorted(_NOT_OF_NAMES))}'
         )
     for other in host.of_type(Partition, system):
         if other.name == name and other.uuid.upper() != uuid.upper():
@@ -78,10 +93,11 @@ def check_name(host: Host, system: System, name: str, uuid: str) -> None:
 
 
 def check_id(host: Host, system: System, partition_id: int) -> None:
-    """Ids are 1 to 65535 and unique on the system."""
-    if not 1 <= partition_id <= MAX_ID:
+    """Ids are within the partitions of the system and unique there."""
+    most = system.integer('MaximumPartitions', MAX_ID)
+    if not 1 <= partition_id <= most:
         raise errors.Refused(
-            f'{partition_id} is not a PartitionID: these are 1 to {MAX_ID}.'
+            f'{partition_id} is not a PartitionID: these are 1 to {most}.'
         )
     for other in host.of_type(Partition, system):
         if other.id == partition_id:
@@ -131,6 +147,16 @@ def check_memory(system: System, element: Element) -> None:
                 f'{value} MB of memory is not a multiple of the memory '
                 f'region size, {system.region_size} MB.'
             )
+
+
+def check_virtual_slots(element: Element) -> None:
+    """The number of virtual slots is one that pypowervm knows as legal."""
+    count = content.integer(element, partition_module.VIRTUAL_SLOTS, MIN_SLOTS)
+    if not MIN_SLOTS <= count <= MAX_SLOTS:
+        raise errors.Refused(
+            f'{count} are not MaximumVirtualIOSlots: these are {MIN_SLOTS} '
+            f'to {MAX_SLOTS}.'
+        )
 
 
 def check_compatibility(system: System, element: Element) -> None:

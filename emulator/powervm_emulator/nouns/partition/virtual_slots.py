@@ -52,8 +52,7 @@ def taken(host: Host, partition: Partition) -> set[int]:
 
 def limit(partition: Partition) -> int:
     """Return the first number that is beyond the partition's slots."""
-    path = f'{partition_module.IO}/MaximumVirtualIOSlots'
-    return partition.integer(path, 64)
+    return partition.integer(partition_module.VIRTUAL_SLOTS, 64)
 
 
 def location(partition: Partition, slot: int) -> str:

@@ -255,6 +255,17 @@ def orphan(host: Host, client: Partition) -> None:
             host.touch(vios, DETAIL)
 
 
+def check_clients_are_off(host: Host, vios: Partition) -> None:
+    """A server that goes away takes the disks of its clients with it."""
+    for mapping in of(vios):
+        client = client_of(host, mapping)
+        if client is not None and client.is_active:
+            raise errors.Refused(
+                f'The partition {client.name!r} is active and has '
+                f'{mapping.name!r} of {vios.name!r}.'
+            )
+
+
 def _slot(element: Element, adapter: str) -> int | None:
     text = content.text(element, f'{adapter}/{SLOT}')
     return int(text) if content.is_whole(text) else None

@@ -34,6 +34,7 @@ def create(host: Host, vios: Partition, body: content.Element) -> VolumeGroup:
     :raises errors.RestError: the server refuses; nothing changed.
     """
     name = content.text(body, 'GroupName')
+    rules.check_running(vios)
     rules.check_group_name(host, vios, name)
     if _has_contents(body):
         raise errors.Refused(

@@ -59,16 +59,29 @@ def check_group_name(
         )
 
 
-def check_disk_name(name: str, used: Mapping[str, str]) -> None:
-    """Names of disks are unique on a VIOS.
+def check_disk_name(
+    name: str, used: Mapping[str, str], devices: Container[str]
+) -> None:
+    """Names of disks are unique among all devices of a VIOS.
 
     :param used: the names of its disks, and the volume group of each.
+    :param devices: the names of its volume groups and physical volumes.
     """
     check_name(name, MAX_DISK_NAME, 'virtual disk')
     if name in used:
         raise errors.Refused(
             f'The name {name!r} is in use by a virtual disk in the volume '
             f'group {used[name]!r}.'
+        )
+    if name in devices:
+        raise errors.Refused(f'The name {name!r} is in use by a device.')
+
+
+def check_running(vios: partition_module.Partition) -> None:
+    """Only a server that is running makes something on its disks."""
+    if vios.state != partition_module.RUNNING:
+        raise errors.Refused(
+            f'{vios.name} is not running: its state is {vios.state}.'
         )
 
 

@@ -23,6 +23,7 @@ from powervm_emulator.core import units
 from powervm_emulator.nouns.partition import document
 from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 from powervm_emulator.nouns.volume_group import model as volume_group
+from powervm_emulator.nouns.volume_group import physical_volume
 from powervm_emulator.nouns.volume_group import rules as volume_group_rules
 
 Host = host_module.Host
@@ -55,7 +56,12 @@ class _Changes:
         # of many new disks must not search them for each one.
         self._disks: dict[str, Disk] = {}
         self._names: dict[str, str] = {}
+        self._devices = {
+            content.text(volume, 'VolumeName')
+            for volume in physical_volume.of(group.vios.element)
+        }
         for other in volume_group.of(host, group.vios):
+            self._devices.add(other.name)
             for disk in other.disks:
                 self._disks[disk.udid] = disk
                 self._names[disk.name] = other.name
@@ -116,7 +122,10 @@ class _Changes:
     def _add(self, posted: Disk) -> None:
         element = content.copy(posted.element)
         disk = Disk(element)
-        volume_group_rules.check_disk_name(disk.name, self._names)
+        volume_group_rules.check_running(self._group.vios)
+        volume_group_rules.check_disk_name(
+            disk.name, self._names, self._devices
+        )
         self._names[disk.name] = self._group.name
         kind = content.text(element, 'VirtualDiskType', 'LogicalVolume')
         if kind != 'LogicalVolume':
