@@ -16,6 +16,7 @@ from lxml import etree
 from pypowervm import const
 from pypowervm.wrappers import event
 
+from powervm_emulator.core import elements
 from tests.emulator import base
 from tests.emulator import wire
 
@@ -216,6 +217,39 @@ class AcceptTest(wire.WireTestCase):
                 200, self.ask('GET', path, Accept=accepted).status
             )
         answer = self.ask('GET', path, Accept='text/html')
+        self.assertEqual(406, answer.status)
+
+
+class AnchorTest(wire.WireTestCase):
+    """What hosts say of themselves, and clients ask for first."""
+
+    def test_anchors_list_what_can_be_asked_for(self):
+        for path, kind in (
+            ('LogicalPartition/quick', 'QuickPropertyCollection'),
+            ('LogicalPartition/search', 'SearchParameterSet'),
+            ('ManagedSystem/search', 'SearchParameterSet'),
+            ('VirtualIOServer/search', 'SearchParameterSet'),
+        ):
+            with self.subTest(path):
+                answer = self.get(f'uom/{path}', Accept='*/*')
+                self.assertEqual(
+                    [kind], [wire.name(one) for one in answer.contents]
+                )
+                self.assertIn('Name<', answer.text)
+
+    def test_schema_lists_elements_in_their_order(self):
+        path = 'web/schema/SharedProcessorConfiguration.xsd'
+        answer = self.get(path, Accept='*/*')
+        self.assertEqual('application/xml', answer.headers['content-type'])
+        names = [node.get('name') for node in answer.root.iter('{*}element')]
+        order = elements.ORDERS['SharedProcessorConfiguration']
+        self.assertEqual(list(order[1:]), names[1:])
+
+    def test_schema_of_unknown_type_is_empty(self):
+        for path in ('Colour.xsd', 'inc/Enumerations.xsd'):
+            answer = self.get(f'web/schema/{path}', Accept='*/*')
+            self.assertEqual('', answer.text)
+        answer = self.ask('GET', f'web/schema/{path}', Accept='text/xml')
         self.assertEqual(406, answer.status)
 
 

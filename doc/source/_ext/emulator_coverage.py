@@ -69,6 +69,8 @@ NOT_OF_PYPOWERVM = {
         'empty feeds that inventories ask for'
     ),
     r'.*/LogicalPartitionProfile(/<uuid>)?': 'what partitions of HMCs link to',
+    r'.*/(quick|search)': 'what can be asked for in this way',
+    r'.*/web/schema/.*': 'the schema, of which pypowervm has its own notion',
     r'.*/RawMetrics/ShortTermMonitor': 'samples, as those of LongTermMonitor',
     r'.*/(SRIOVAdapter|VirtualSCSIClientAdapter)(/<uuid>)?': (
         'what pypowervm reads of their system and of mappings'

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 
+from powervm_emulator.core import atom
 from powervm_emulator.core import content
 from powervm_emulator.core import emulation as emulation_module
 from powervm_emulator.core import errors
@@ -34,6 +35,9 @@ Call = exchange.Call
 Emulation = emulation_module.Emulation
 Resource = resource.Resource
 Route = route.Route
+_QUICK = 'QuickPropertyCollection'
+_SEARCHES = 'SearchParameterSet'
+_PARAMETER = 'ParameterName'
 # A value without quotes has no blanks.
 _SEARCH = re.compile(
     r'\((?P<name>\w+)(?P<operator>==|!=)'
@@ -61,6 +65,8 @@ class _Handlers:
         yield Route('GET', feed, self.feed, f'{kind}.feed')
         yield Route('GET', one, self._of(self.read), f'{kind}.read')
         if self.noun.quick:
+            if not self.parent_kind:
+                yield self._anchor(feed, 'quick', _QUICK)
             quick = self._of(self.quick)
             for rule, handler in (
                 (f'{feed}/quick/All', self.quick_all),
@@ -71,6 +77,7 @@ class _Handlers:
                 yield Route('GET', rule, handler, label, served=media.JSON)
         searched = self.noun.quick or self.noun.searchable
         if searched and not self.parent_kind:
+            yield self._anchor(feed, 'search', _SEARCHES)
             rule = f'{feed}/search/<path:expression>'
             yield Route('GET', rule, self.search, f'{kind}.search')
         if self.noun.create:
@@ -84,6 +91,26 @@ class _Handlers:
             template = self._of(self.job_template)
             yield Route('GET', rule, template, f'{kind}.job_template')
             yield Route('PUT', rule, self._of(self.job), f'{kind}.job')
+
+    def _anchor(self, feed: str, name: str, kind: str) -> Route:
+        """Return the route that tells what quick properties there are.
+
+        :param name: ``quick``, or ``search`` for those to search by.
+        :param kind: of the document.
+        """
+
+        def handle(_: Emulation, call: Call) -> Answer:
+            names = [
+                content.leaf(_PARAMETER, one, content.WEB_NS)
+                for one in self.noun.quick
+            ]
+            element = content.new(kind, *names, namespace=content.WEB_NS)
+            entry = atom.Entry(exchange.feed_id(call.path), element)
+            return exchange.documents(call, [entry], call.path)
+
+        rule = f'{feed}/{name}'
+        label = f'{self.noun.kind}.{name}'
+        return Route('GET', rule, handle, label, served=media.WEB)
 
     def _of(self, answer: Callable[..., Answer]) -> Callable[..., Answer]:
         """Return the handler that answers of the resource of a URI."""

@@ -27,6 +27,7 @@ from powervm_emulator.nouns import job
 from powervm_emulator.nouns import logon
 from powervm_emulator.nouns import management_console
 from powervm_emulator.nouns import pcm
+from powervm_emulator.nouns import schema_document
 from powervm_emulator.nouns import shared_processor_pool
 from powervm_emulator.nouns import sriov_adapter
 from powervm_emulator.nouns import virtual_network
@@ -62,6 +63,7 @@ NOUNS: tuple[noun.Noun, ...] = (
     *scsi_noun.NOUNS,
     *empty.NOUNS,
     physical_volume.NOUN,
+    schema_document.NOUN,
 )
 #: Every URI of the emulated REST API, and who answers it.
 ROUTES: tuple[route.Route, ...] = tuple(
