@@ -222,6 +222,17 @@ class ElementTest(unittest.TestCase):
         self.assertNotIn('payroll', text)
         self.assertEqual(3, text.count('masked-partition1'))
 
+    def test_elements_of_newer_hosts_keep_words_and_no_names(self):
+        text = self.masked(
+            '<DefaultProfileName>payroll</DefaultProfileName>'
+            '<LastActivatedProfile>payroll</LastActivatedProfile>'
+            '<OperatingSystemType>AIX/Linux</OperatingSystemType>'
+            '<VirtualSerialNumber>9ABCDEF</VirtualSerialNumber>'
+        )
+        self.assertEqual(2, text.count('>masked-profile1<'))
+        self.assertIn('>AIX/Linux<', text)
+        self.assertNotIn('9ABCDEF', text)
+
     def test_version_is_no_address(self):
         version = (
             '<OperatingSystemVersion>VIOS 2.2.4.10</OperatingSystemVersion>'

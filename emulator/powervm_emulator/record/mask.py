@@ -64,6 +64,7 @@ _NAMES = {
     'VolumeName': 'volume',
     'PortName': 'port',
     'MapPort': 'port',
+    'DefaultProfileName': 'profile',
     'LastActivatedProfile': 'profile',
     'ProfileName': 'profile',
     'UserDefinedSystemName': 'system',
