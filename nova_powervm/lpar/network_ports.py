@@ -54,12 +54,16 @@ class Adapter:
     adapter in log lines.
 
     :param mac: As Neutron writes it, ``fa:16:3e:00:00:01``.
+    :param slot: Its virtual slot; None if it is unknown, or the host's choice.
     """
 
     #: The VIF type of the VIF driver that reports the adapter.
     vif_type: ClassVar[str]
 
     mac: str
+    slot: int | None = dataclasses.field(
+        default=None, compare=False, kw_only=True
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,9 +71,12 @@ class Connection:
     """How a port is to be connected; each VIF driver has a subclass.
 
     :param port: The port.
+    :param slot: The virtual slot that its adapter is to have; None for one
+        that the host chooses.
     """
 
     port: Port
+    slot: int | None = dataclasses.field(default=None, kw_only=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,10 +85,12 @@ class Changes:
 
     :param surplus: Adapters to remove first.
     :param connections: Connections whose adapters to create afterwards.
+    :param present: The adapters that there are, with those to remove.
     """
 
     surplus: Sequence[Adapter] = ()
     connections: Sequence[Connection] = ()
+    present: Sequence[Adapter] = ()
 
     def __bool__(self) -> bool:
         return bool(self.surplus or self.connections)
@@ -96,6 +105,15 @@ class Changes:
         return tuple(
             each for each in self.connections if each.port.mac not in taken
         )
+
+
+def slots_of(adapters: Iterable[Adapter]) -> dict[str, int]:
+    """Return the known virtual slots of adapters, by their MAC addresses."""
+    return {
+        adapter.mac: adapter.slot
+        for adapter in adapters
+        if adapter.slot is not None
+    }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

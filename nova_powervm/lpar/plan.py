@@ -33,12 +33,14 @@ from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
+from nova_powervm.lpar import virtual_slots
 from nova_powervm.lpar import volumes as lpar_volumes
 
 Power = partition.Power
 
 #: What an operation does with disks that begins or ends a rescue.
 _OF_RESCUE = (operations.Disks.RESCUED, operations.Disks.RESTORED)
+_IF_LOST = operations.Creation.IF_LOST
 
 
 def decide(
@@ -113,7 +115,8 @@ class _Planner:
         """Make an LPAR; the cheapest checks come first."""
         wanted = self._wanted
         document = self._creation()
-        changes = self._actual.adapters
+        connections = self._actual.adapters.connections
+        self._refuse_lost_virtual_slots(connections)
         remains = self._remains()
         if self._operation.disks is operations.Disks.MADE:
             disks = self._made_disks()
@@ -127,10 +130,10 @@ class _Planner:
         return [
             *remains,
             *disks,
-            *_connect(changes.connections),
+            *self._connect_new(connections),
             document,
             *([steps.Map()] if disks or not wanted.boots_from_volume else ()),
-            *_connect_volumes(self._new_volumes()),
+            *self._connect_volumes(self._new_volumes()),
             *self._start_of_new(),
         ]
 
@@ -148,6 +151,84 @@ class _Planner:
         if self._operation.volumes is operations.Volumes.NO:
             return ()
         return self._wanted.volumes
+
+    def _refuse_lost_virtual_slots(
+        self, connections: Sequence[network_ports.Connection]
+    ) -> None:
+        """Refuse to make an LPAR whose guest would find devices elsewhere.
+
+        After the loss of the old one that is only worth a remark.
+
+        :raises exception.PortRefused: A new LPAR cannot have the slot of a
+            port.
+        :raises exception.VolumeRefused: It cannot have that of a volume.
+        """
+        wanted, is_lost = self._wanted, self._operation.creates is _IF_LOST
+        for loss in virtual_slots.losses(
+            wanted.virtual_slots,
+            [*(one.port for one in connections), *wanted.volumes],
+            self._actual.virtual_slots,
+            self._slots_of_disks(),
+        ):
+            if not (wanted.recovers or is_lost):
+                raise loss.refusal
+            self.remarks.append(str(loss))
+
+    def _slots_of_disks(self) -> Set[int]:
+        wanted = self._wanted
+        root = () if wanted.boots_from_volume else (storage.ROOT,)
+        return storage.slots_of_roles(
+            [*root, *(disk.role for disk in wanted.blanks)],
+            config_drive=wanted.config_drive,
+        )
+
+    def _connect_new(
+        self, connections: Sequence[network_ports.Connection]
+    ) -> list[steps.Step]:
+        """Connect the ports of a new LPAR, which the host numbers at first."""
+        wanted, limit = self._wanted, self._actual.virtual_slots
+        recorded = {
+            key: slot
+            for key, slot in wanted.virtual_slots.items()
+            if slot < limit
+        }
+        if not any(one.port.mac in recorded for one in connections):
+            return _connect(connections)
+        return _connect(
+            virtual_slots.place(connections, recorded, self._slots_of_disks())
+        )
+
+    def _connect_added(
+        self,
+        connections: Sequence[network_ports.Connection],
+        removed: Sequence[network_ports.Adapter] = (),
+    ) -> list[steps.Step]:
+        """Connect further ports of an LPAR.
+
+        :param removed: Adapters that are removed before.
+        """
+        if not connections:
+            return []
+        present = self._actual.adapters.present
+        slots_of = network_ports.slots_of(present)
+        kept = [adapter for adapter in present if adapter not in removed]
+        return _connect(
+            virtual_slots.place(
+                connections,
+                {**self._wanted.virtual_slots, **slots_of},
+                network_ports.slots_of(kept).values(),
+            )
+        )
+
+    def _connect_volumes(
+        self, missing: Sequence[lpar_volumes.Volume]
+    ) -> list[steps.Step]:
+        if not missing:
+            return []
+        placed = virtual_slots.place_volumes(
+            missing, self._wanted.virtual_slots
+        )
+        return [steps.FindVolumes(placed), steps.ConnectVolumes(placed)]
 
     def _making_lost(self) -> list[steps.Step]:
         """Make an LPAR around the disks that an instance has in the pool.
@@ -322,7 +403,7 @@ class _Planner:
                 ),
                 changes=changes,
             ),
-            *_connect(changes.connections),
+            *self._connect_added(changes.connections, changes.surplus),
             *(steps.RemoveAdapter(adapter) for adapter in changes.surplus),
             *growth,
             *swap,
@@ -467,10 +548,15 @@ class _Planner:
         if not wanted.volumes and known is None:
             return []
         connected = self._actual.volumes
-        missing = [v for v in wanted.volumes if not connected.get(v.id)]
+        missing = [
+            volume
+            for volume in wanted.volumes
+            if volume.id not in connected
+            or not connected[volume.id].is_complete
+        ]
         surplus = () if known is None else sorted({*connected} - known)
         return [
-            *_connect_volumes(missing),
+            *self._connect_volumes(missing),
             *_disconnect([lpar_volumes.Volume(one, '') for one in surplus]),
         ]
 
@@ -747,7 +833,7 @@ class _Planner:
                 reason=f'{lpar.obstacle.rstrip(".")}. Stop the server first',
             )
         if adds:
-            return _connect_volumes(wanted.volumes)
+            return self._connect_volumes(wanted.volumes)
         return _disconnect(wanted.volumes)
 
     def _ports_only(self) -> list[steps.Step]:
@@ -772,7 +858,7 @@ class _Planner:
             ]
         if changes.additions and self._actual.lpar is None:
             raise exception.PartitionNotFound(uuid=self._wanted.lpar_uuid)
-        return _connect(changes.additions)
+        return self._connect_added(changes.additions)
 
 
 def assign(
@@ -827,16 +913,6 @@ def _connect(
         return []
     made = tuple(connections)
     return [steps.PrepareHost(made), steps.CreateAdapters(made)]
-
-
-def _connect_volumes(
-    missing: Sequence[lpar_volumes.Volume],
-) -> list[steps.Step]:
-    if not missing:
-        return []
-    # A boot volume first.
-    found = tuple(sorted(missing, key=lambda volume: not volume.is_boot))
-    return [steps.FindVolumes(found), steps.ConnectVolumes(found)]
 
 
 def _disconnect(surplus: Sequence[lpar_volumes.Volume]) -> list[steps.Step]:

@@ -146,7 +146,9 @@ class Connection(network_ports.Connection):
     @property
     def adapter(self) -> Adapter:
         """The adapter of the connection."""
-        return Adapter(self.port.mac, self.vlan, self.bridge.switch)
+        return Adapter(
+            self.port.mac, self.vlan, self.bridge.switch, slot=self.slot
+        )
 
     @property
     def is_provisioned(self) -> bool:

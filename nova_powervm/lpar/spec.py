@@ -30,6 +30,7 @@ from nova_powervm.lpar import partition
 from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import stored_disks
+from nova_powervm.lpar import virtual_slots
 from nova_powervm.lpar import volumes as lpar_volumes
 
 
@@ -103,6 +104,10 @@ class Wanted:
         instance are the ones it uses, rather than some of years ago.
     :param allocated: Uuids of the providers that Placement has just named as
         its own; None to ask before a device is burned.
+    :param virtual_slots: The virtual slots of its ports and volumes that are
+        on record; see :mod:`.virtual_slots`.
+    :param recovers: Whether its old LPAR is lost, so that a virtual slot may
+        change rather than the server be lost, too.
     """
 
     instance_uuid: str
@@ -125,6 +130,8 @@ class Wanted:
     timeout: int = 0
     pool_is_current: bool = True
     allocated: frozenset[str] | None = None
+    virtual_slots: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    recovers: bool = False
 
     @property
     def lpar_uuid(self) -> str:
@@ -205,10 +212,12 @@ class Actual:
 
     :param has_pool: Whether the host's disks are in storage that other hosts
         see, too.
+    :param virtual_slots: How many virtual slots a new LPAR gets.
     :param parts: The parts that were read.
     """
 
     has_pool: bool = False
+    virtual_slots: int = 64
     parts: Mapping[Part | MemoryQuestion, Any] = dataclasses.field(
         default_factory=dict
     )
@@ -264,6 +273,15 @@ class Actual:
         return found
 
     @property
+    def known_slots(self) -> dict[str, int]:
+        """The virtual slots of ports and volumes in what was read."""
+        adapters = self.parts.get(Part.ADAPTERS, network_ports.Changes())
+        return {
+            **network_ports.slots_of(adapters.present),
+            **virtual_slots.of_connected(self.parts.get(Part.VOLUMES, {})),
+        }
+
+    @property
     def image(self) -> image.Contents:
         """What the image contains."""
         found: image.Contents = self._get(Part.IMAGE)
@@ -287,9 +305,9 @@ class Actual:
         return found
 
     @property
-    def volumes(self) -> Mapping[str, bool]:
-        """Id of each volume -> whether it is connected by all paths."""
-        found: Mapping[str, bool] = self._get(Part.VOLUMES)
+    def volumes(self) -> Mapping[str, lpar_volumes.Connected]:
+        """Id of each volume -> how it is connected."""
+        found: Mapping[str, lpar_volumes.Connected] = self._get(Part.VOLUMES)
         return found
 
     @property

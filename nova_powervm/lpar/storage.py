@@ -16,6 +16,7 @@ import dataclasses
 import math
 import re
 import uuid
+from collections.abc import Iterable
 from collections.abc import Sequence
 
 from nova_powervm import exception
@@ -273,12 +274,28 @@ def virtual_slot(
         return None
     if role == RESCUE:
         return reserved[0]
-    place = (
-        len(_IN_ORDER)
-        if role in (_MEDIUM, _RESCUE_MEDIUM)
-        else _IN_ORDER.index(ROOT if is_root(role) else role)
+    return reserved[_place_of(role) + rescued]
+
+
+def _place_of(role: str) -> int:
+    if role in (_MEDIUM, _RESCUE_MEDIUM):
+        return len(_IN_ORDER)
+    return _IN_ORDER.index(ROOT if is_root(role) else role)
+
+
+def slots_of_roles(
+    roles: Iterable[str], *, config_drive: bool = False
+) -> frozenset[int]:
+    """Return the virtual slots of disks, for any number of servers.
+
+    :param config_drive: Whether there is the medium of a config drive, too.
+    """
+    found = [*roles, *([_MEDIUM] if config_drive else ())]
+    return frozenset(
+        virtual_slots(server)[_place_of(role)]
+        for server in range(_SERVERS)
+        for role in found
     )
-    return reserved[place + rescued]
 
 
 def _role_of(name: str) -> str | None:

@@ -55,6 +55,10 @@ class Volume:
     :param is_boot: Whether its server boots from it.
     :param udid: The unique device id of its disk on Virtual I/O Servers, which
         is the same on all of them; empty if it is unknown.
+    :param device: The name that Nova has for it, such as ``/dev/sdb``.
+    :param slots: The virtual slots that it is to have, by the numbers of
+        Virtual I/O Servers; others are chosen when it is connected.
+    :param avoided: Virtual slots that other devices are to have.
     """
 
     id: str
@@ -64,6 +68,13 @@ class Volume:
     )
     is_boot: bool = False
     udid: str = ''
+    device: str = dataclasses.field(default='', compare=False)
+    slots: Mapping[int, int] = dataclasses.field(
+        default_factory=dict, compare=False
+    )
+    avoided: frozenset[int] = dataclasses.field(
+        default=frozenset(), compare=False
+    )
 
     def __str__(self) -> str:
         return f'{"boot " * self.is_boot}volume {self.id}'
@@ -71,6 +82,19 @@ class Volume:
     def with_udid(self, udid: str) -> 'Volume':
         """Return the same with the unique device id of its disk."""
         return dataclasses.replace(self, udid=udid)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Connected:
+    """How a volume is connected to an LPAR.
+
+    :param is_complete: Whether each server that runs and can connect it does
+        so.
+    :param slots: Its virtual slots, by the numbers of the servers.
+    """
+
+    is_complete: bool = True
+    slots: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,15 +112,19 @@ class Path:
 
 
 def parse(
-    connection_info: Mapping[str, Any], *, is_boot: bool = False
+    connection_info: Mapping[str, Any],
+    *,
+    is_boot: bool = False,
+    device: str = '',
 ) -> Volume:
     """Read what Cinder says about a volume.
 
     :param connection_info: As Nova passes it to its driver.
     :param is_boot: Whether its server boots from it.
+    :param device: The name that Nova has for it.
     :raises exception.VolumeRefused: Nova does not tell which one it is.
     """
-    found = identify(connection_info, is_boot=is_boot)
+    found = identify(connection_info, is_boot=is_boot, device=device)
     if not found.id:
         raise exception.VolumeRefused(
             volume='', reason='Nova does not tell its id'
@@ -105,7 +133,10 @@ def parse(
 
 
 def identify(
-    connection_info: Mapping[str, Any], *, is_boot: bool = False
+    connection_info: Mapping[str, Any],
+    *,
+    is_boot: bool = False,
+    device: str = '',
 ) -> Volume:
     """Read which volume it is, also of one that is refused.
 
@@ -119,6 +150,7 @@ def identify(
         data=data,
         is_boot=is_boot,
         udid=str(data.get(UDID_KEY) or ''),
+        device=device,
     )
 
 
@@ -232,8 +264,9 @@ def choose_slot(
 ) -> int | None:
     """Choose the virtual slot of an LPAR for a volume on one server.
 
-    A boot volume has the slots that a root disk would have, to which the
-    guest's list of boot devices leads, so on every host.
+    That is the one that it is to have, if it is free. Otherwise a boot volume
+    has the slots that a root disk would have, to which the guest's list of
+    boot devices leads, so on every host.
 
     :param volume: The volume.
     :param number: Which of the Virtual I/O Servers it is, counted from 0.
@@ -241,9 +274,11 @@ def choose_slot(
     :param taken: Those that have an adapter.
     :returns: The slot; None if none is free.
     """
-    chosen = free_slots(limit, taken)
+    chosen = free_slots(limit, {*taken, *volume.avoided})
     if volume.is_boot:
         chosen = [*storage.virtual_slots(number)[:1], *chosen]
+    if volume.slots.get(number, limit) < limit:
+        chosen = [volume.slots[number], *chosen]
     return next((slot for slot in chosen if slot not in taken), None)
 
 

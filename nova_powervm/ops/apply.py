@@ -22,6 +22,7 @@ import contextlib
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -29,12 +30,15 @@ from oslo_utils import timeutils
 
 from nova_powervm import exception
 from nova_powervm.devices import slots
+from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import plan as lpar_plan
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import stored_disks
+from nova_powervm.lpar import virtual_slots
+from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.ops import burn
 from nova_powervm.ops import power
 from nova_powervm.ops import removal
@@ -94,6 +98,24 @@ class LparOps:
                         wanted.lpar_uuid, wanted.volumes
                     )
             return planned
+
+    def read_virtual_slots(
+        self, lpar_uuid: str, volumes: Sequence[lpar_volumes.Volume]
+    ) -> dict[str, int]:
+        """Read the virtual slots of an LPAR's ports and volumes.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :param volumes: The volumes that it should have.
+        :returns: See :mod:`nova_powervm.lpar.virtual_slots`.
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+        found = network_ports.slots_of(
+            self.readers.networks.adapters(lpar_uuid)
+        )
+        if volumes:
+            connected = self.readers.volumes.connected(lpar_uuid, volumes)
+            found |= virtual_slots.of_connected(connected)
+        return found
 
     def _check_room(self, wanted: spec.Wanted, plan: steps.LparPlan) -> None:
         """Refuse a plan if there is not enough space for new disks.
@@ -168,11 +190,14 @@ class Outcome:
 
     :ivar has_grown: Whether the root disk has the wanted size.
     :ivar udids: Volume id -> unique device id, of volumes that were found.
+    :ivar slots: The virtual slots of ports and volumes, as far as they were
+        read or chosen; see :mod:`nova_powervm.lpar.virtual_slots`.
     """
 
     def __init__(self) -> None:
         self.has_grown = False
         self.udids: dict[str, str] = {}
+        self.slots: dict[str, int] = {}
 
 
 class _Execution:
@@ -207,6 +232,7 @@ class _Execution:
         self._stopped: partition.Partition | None = None
         self._is_reordered = False
         self._outcome = Outcome()
+        self._outcome.slots |= found.actual.known_slots
         self._do: dict[type[steps.Step], Callable[[Any], None]] = {
             steps.RemoveRemains: self._remove_remains,
             steps.PrepareHost: self._prepare_host,
@@ -461,12 +487,13 @@ class _Execution:
 
     def _remove_adapter(self, step: steps.RemoveAdapter) -> None:
         self._readers.networks.remove(self._lpar, step.adapter)
+        self._forget_slots(step.adapter.mac)
 
     def _remove_port(self, step: steps.RemovePort) -> None:
         self._readers.networks.detach(self._wanted.lpar_uuid, step.port)
 
     def _create_adapters(self, step: steps.CreateAdapters) -> None:
-        self._readers.networks.create(
+        self._outcome.slots |= self._readers.networks.create(
             self._lpar, step.connections, self._askers.metadata
         )
 
@@ -486,7 +513,10 @@ class _Execution:
 
     def _connect_volumes(self, step: steps.ConnectVolumes) -> None:
         for volume in step.volumes:
-            self._readers.volumes.connect(self._volumes[volume.id], self._lpar)
+            slots = self._readers.volumes.connect(
+                self._volumes[volume.id], self._lpar
+            )
+            self._outcome.slots |= virtual_slots.of_volume(volume.id, slots)
 
     def _disconnect_volumes(self, step: steps.DisconnectVolumes) -> None:
         """Disconnect volumes; a server runs with those of nobody, too."""
@@ -496,6 +526,7 @@ class _Execution:
                 self._readers.volumes.disconnect(
                     volume, self._wanted.lpar_uuid
                 )
+                self._forget_slots(volume.id)
             except exception.PowerVMError as error:
                 if not fits:
                     raise
@@ -505,6 +536,13 @@ class _Execution:
                     {'volume': volume, 'error': error},
                     instance_uuid=self._wanted.instance_uuid,
                 )
+
+    def _forget_slots(self, owner: str) -> None:
+        self._outcome.slots = {
+            name: slot
+            for name, slot in self._outcome.slots.items()
+            if virtual_slots.owner_of(name) != owner
+        }
 
     def _reconnect(self, step: steps.Reconnect) -> None:
         """Ask again whether a disk is in use: minutes may have passed."""

@@ -72,6 +72,10 @@ class Inventory(Protocol):
 class Partitions(Protocol):
     """The logical partitions of the host."""
 
+    @property
+    def virtual_slots(self) -> int:
+        """How many virtual slots a new LPAR gets, those from 0 on."""
+
     def names(self) -> Mapping[str, str]:
         """Map upper-case uuid to name for all partitions but the VIOSes."""
 

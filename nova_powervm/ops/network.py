@@ -141,14 +141,19 @@ class NetworkOps:
         lpar: partition.Partition,
         connections: Iterable[network_ports.Connection],
         metadata: InstanceMetadata,
-    ) -> None:
+    ) -> dict[str, int]:
         """Create the adapters of connections, for which the host is prepared.
 
         :param lpar: The LPAR; a running one needs RMC.
         :param metadata: The metadata of its instance.
+        :returns: MAC address -> virtual slot, where it is known.
         """
+        slots: dict[str, int] = {}
         for connection in connections:
-            self._drivers[connection.port.vif_type].plug(lpar, connection)
+            driver = self._drivers[connection.port.vif_type]
+            slot = driver.plug(lpar, connection)
+            if slot is not None:
+                slots[connection.port.mac] = slot
             LOG.info(
                 'LPAR %(lpar_name)s has a network adapter for port %(port)s '
                 '(%(mac)s, %(type)s).',
@@ -160,6 +165,7 @@ class NetworkOps:
                 },
                 instance_uuid=metadata.instance_uuid,
             )
+        return slots
 
     def remove(
         self, lpar: partition.Partition, adapter: network_ports.Adapter

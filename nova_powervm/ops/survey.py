@@ -116,7 +116,10 @@ class Survey:
         self._wanted = wanted
         self._askers = askers
         self._held = contextlib.ExitStack()
-        self._actual = spec.Actual(has_pool=readers.disks.pool is not None)
+        self._actual = spec.Actual(
+            has_pool=readers.disks.pool is not None,
+            virtual_slots=readers.partitions.virtual_slots,
+        )
         self._image: _ImageSource | None = None
         self.iso = b''
 
@@ -231,16 +234,14 @@ class Survey:
             return self._connect(
                 network_ports.Changes(), self._askers.bind_ports()
             )
-        adapters = networks.adapters(self._wanted.lpar_uuid)
-        found = networks.compare(wanted, adapters)
-        if self._operation.adapters is operations.Adapters.ADDED:
-            return self._connect(
-                network_ports.Changes(surplus=found.surplus), found.missing
-            )
-        if found:
-            found = networks.compare(self._askers.ports(), adapters)
+        present = networks.adapters(self._wanted.lpar_uuid)
+        found = networks.compare(wanted, present)
+        is_settled = self._operation.adapters is operations.Adapters.ADDED
+        if found and not is_settled:
+            found = networks.compare(self._askers.ports(), present)
         return self._connect(
-            network_ports.Changes(surplus=found.surplus), found.missing
+            network_ports.Changes(surplus=found.surplus, present=present),
+            found.missing,
         )
 
     def _connect(

@@ -81,8 +81,14 @@ class VifDriver(Protocol[_C, _A]):
         :param port: The port, which may have lost its binding and its type.
         """
 
-    def plug(self, lpar: partition.Partition, connection: _C) -> None:
-        """Create the adapter of a connection unless it exists."""
+    def plug(self, lpar: partition.Partition, connection: _C) -> int | None:
+        """Create the adapter of a connection unless it exists.
+
+        A guest names it by its virtual slot. Create it at the connection's
+        ``slot``, unless that is None.
+
+        :returns: Its virtual slot; None if that is unknown.
+        """
 
     def unplug(self, lpar_uuid: str, mac: str, only: _A | None = None) -> None:
         """Remove the adapter with a MAC address, if there is one.

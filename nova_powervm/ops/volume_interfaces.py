@@ -74,13 +74,13 @@ class VolumeDriver(Protocol):
 
     def connected(
         self, lpar_uuid: str, wanted: Sequence[volumes.Volume]
-    ) -> Mapping[str, bool]:
+    ) -> Mapping[str, volumes.Connected]:
         """Return the volumes of an LPAR.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
         :param wanted: The volumes that it should have.
-        :returns: Volume id -> whether each server that runs and can connect
-            it does so. What is not known to be a volume is left out.
+        :returns: Volume id -> how it is connected. What is not known to be a
+            volume is left out.
         """
 
     def find(self, volume: volumes.Volume, lpar_uuid: str) -> Found:
@@ -100,10 +100,14 @@ class VolumeDriver(Protocol):
         Where it is connected, it stays so. Errors are only logged.
         """
 
-    def connect(self, found: Found, lpar: partition.Partition) -> None:
+    def connect(
+        self, found: Found, lpar: partition.Partition
+    ) -> Mapping[int, int]:
         """Connect a volume to an LPAR, unless it is connected.
 
         :param lpar: The LPAR; a running one needs RMC.
+        :returns: The virtual slots that it has got, by the numbers of the
+            servers; see :func:`.volumes.choose_slot`.
         :raises exception.PowerVMError: The host refused; it is connected as
             before, and :meth:`forget` follows.
         """

@@ -88,12 +88,12 @@ class VolumeOps:
 
     def connected(
         self, lpar_uuid: str, wanted: Sequence[Volume]
-    ) -> dict[str, bool]:
+    ) -> dict[str, volumes.Connected]:
         """Return the volumes of an LPAR; see the protocol."""
         return {
-            volume_id: is_complete
+            volume_id: how
             for kind, driver in self._drivers.items()
-            for volume_id, is_complete in driver.connected(
+            for volume_id, how in driver.connected(
                 lpar_uuid, [one for one in wanted if one.kind == kind]
             ).items()
         }
@@ -108,13 +108,17 @@ class VolumeOps:
 
     def connect(
         self, found: volume_interfaces.Found, lpar: partition.Partition
-    ) -> None:
-        """Connect a volume that was found to an LPAR."""
-        self._drivers[found.volume.kind].connect(found, lpar)
+    ) -> Mapping[int, int]:
+        """Connect a volume that was found to an LPAR.
+
+        :returns: The virtual slots that it has got; see the protocol.
+        """
+        slots = self._drivers[found.volume.kind].connect(found, lpar)
         LOG.info(
             'Connected %(volume)s to LPAR %(name)s.',
             {'volume': found.volume, 'name': lpar.name},
         )
+        return slots
 
     def disconnect(self, volume: Volume, lpar_uuid: str) -> None:
         """Disconnect a volume from an LPAR, and have the host forget it.

@@ -64,7 +64,7 @@ class RestPartitions:
     ) -> None:
         self._adapter = adapter
         self._managed = managed
-        self._virtual_slots = virtual_slots
+        self.virtual_slots = virtual_slots
 
     def names(self) -> Mapping[str, str]:
         """Return the names of the LPARs, by upper-case uuid.
@@ -212,7 +212,7 @@ class RestPartitions:
             lpar_builder.VCPU: spec.settings.vcpus,
             lpar_builder.DED_PROCS: spec.settings.dedicated_proc,
             **_sharing(spec.settings),
-            lpar_builder.MAX_IO_SLOTS: self._virtual_slots,
+            lpar_builder.MAX_IO_SLOTS: self.virtual_slots,
             lpar_builder.PHYS_IO_SLOTS: self._required(spec.slots),
         }
         lpar = lpar_builder.LPARBuilder(

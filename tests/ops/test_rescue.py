@@ -139,6 +139,17 @@ class DisksMixin:
         )
         self.assertEqual(1, self.stored()['z']['capacity'])
 
+    def test_port_that_was_attached_is_not_in_the_way_of_a_rescue(self):
+        self.set_state(base.RUNNING, rmc_state='active')
+        ports = (base.PORT, base.PORT2)
+        self.run_plan(
+            operations.ATTACH_PORT,
+            dataclasses.replace(self.wanted, ports=ports[1:]),
+        )
+        self.rescue()
+
+        self.assert_lpar(slots=[base.GPU], ports=ports, disks='zr0sj')
+
     def test_unrescue_brings_back_what_was_there(self):
         self.rescue()
 

@@ -65,7 +65,8 @@ class AttachTest(volumes.VolumesTestCase):
         self.assertEqual('r', self.mapped()['vios1'][0])
         # No path is missing.
         found = self.volumes.connected(self.describe().lpar_uuid, [V1])
-        self.assertEqual({V1.id: True}, found)
+        connected = lpar_volumes.Connected(slots={0: 64, 1: 65})
+        self.assertEqual({V1.id: connected}, found)
 
     def test_attachment_tells_udid_and_makes_these_requests(self):
         udids = self.attach(V1)
@@ -142,6 +143,23 @@ class AttachTest(volumes.VolumesTestCase):
             },
             self.connected(),
         )
+
+    def test_port_and_volumes_take_no_slot_of_each_other(self):
+        # The host would put the port at 66, where the next volume belongs.
+        self.set_state(base.OFF)
+        self.attach(V1)
+        done = self.run_plan(
+            operations.ATTACH_PORT, self.describe(ports=(base.PORT2,))
+        )
+        self.attach(V2)
+
+        self.assertEqual({66: 'v2', 64: 'v1'}, self.connected()['vios1'])
+        self.assertEqual({base.PORT.mac: 2, base.PORT2.mac: 16}, done.slots)
+        self.assertEqual([2, 16], self.adapter_slots())
+
+    def adapter_slots(self):
+        """Return the virtual slots of the LPAR's adapters."""
+        return [adapter['slot'] for adapter in self.lpar()['adapters']]
 
     def test_running_guest_without_rmc_is_refused(self):
         self.set_state(base.RUNNING, rmc_state='inactive')
@@ -480,7 +498,8 @@ class OthersTest(volumes.VolumesTestCase):
         self.map_by_hand(base.NAME)
         known = V1.with_udid(san.UDID)
         found = self.volumes.connected(self.describe().lpar_uuid, [known])
-        self.assertEqual({V1.id: False}, found)
+        connected = lpar_volumes.Connected(False, {0: 48})
+        self.assertEqual({V1.id: connected}, found)
         self.detach(known)
         self.assert_no_volumes()
 
@@ -945,6 +964,41 @@ class LifeTest(volumes.VolumesTestCase):
             self.connected(),
         )
         self.assert_lpar(slots=[base.GPU], disks='')
+
+    def test_new_lpar_has_the_virtual_slots_on_record(self):
+        # One of an earlier version can have a port among the volumes.
+        record = {base.PORT.mac: 65, base.PORT2.mac: 3} | {
+            f'{volume.id}@{number}': slot
+            for number, slots in enumerate(((48, 67), (32, 69)))
+            for volume, slot in zip((BOOT, V2), slots, strict=True)
+        }
+        wanted = self.describe(
+            root=None,
+            ports=(base.PORT, base.PORT2),
+            volumes=(V3, V2, BOOT),
+            virtual_slots=record,
+        )
+        done = self.run_plan(operations.SPAWN, wanted)
+
+        self.assertEqual(
+            {
+                'vios1': {48: 'v1', 64: 'v3', 67: 'v2'},
+                'vios2': {32: 'v1', 66: 'v3', 69: 'v2'},
+            },
+            self.connected(),
+        )
+        self.assertEqual(
+            [(base.PORT2.mac, 3), (base.PORT.mac, 65)],
+            sorted(
+                ((a['mac'], a['slot']) for a in self.lpar()['adapters']),
+                key=lambda pair: pair[1],
+            ),
+        )
+        record |= {f'{V3.id}@0': 64, f'{V3.id}@1': 66}
+        self.assertEqual(record, done.slots)
+        self.assertEqual(
+            record, self.lpars.read_virtual_slots(wanted.lpar_uuid, [V2])
+        )
 
     def test_server_without_a_root_disk_starts_from_its_volume(self):
         self.spawn(root=None, volumes=(BOOT,))

@@ -128,9 +128,9 @@ class SeaVifDriver:
 
     def plug(
         self, lpar: partition.Partition, connection: shared_ethernet.Connection
-    ) -> None:
+    ) -> int | None:
         """Create the adapter of a connection, unless it exists."""
-        self._ethernet.plug(lpar, connection.adapter)
+        return self._ethernet.plug(lpar, connection.adapter)
 
     def unplug(
         self,

@@ -189,26 +189,31 @@ class VirtualEthernet:
             mac=_with_colons(adapter.mac),
             vlan=adapter.pvid,
             switch=self._switch(adapter.vswitch_id).name,
+            slot=adapter.slot,
         )
 
     def plug(
         self, lpar: partition.Partition, adapter: shared_ethernet.Adapter
-    ) -> None:
-        """Create an adapter of an LPAR, once even if the answer is lost."""
+    ) -> int | None:
+        """Create an adapter of an LPAR, once even if the answer is lost.
+
+        :returns: Its virtual slot; None if the host does not say.
+        """
         try:
-            self._create(lpar, adapter)
+            return self._create(lpar, adapter)
         except exception.RestUnreachable as error:
             # It may exist although the answer was lost.
-            if adapter in self.adapters(lpar.uuid):
-                return
+            for found in self.adapters(lpar.uuid):
+                if found == adapter:
+                    return found.slot
             if isinstance(error, exception.RestSilent):
                 # The host may still be creating it.
                 raise
-            self._create(lpar, adapter)
+            return self._create(lpar, adapter)
 
     def _create(
         self, lpar: partition.Partition, adapter: shared_ethernet.Adapter
-    ) -> None:
+    ) -> int | None:
         action = f'creating the adapter {adapter.mac} of LPAR {lpar.name}'
         with rest_errors.translated(action):
             switch = self._switch_named(adapter.switch)
@@ -216,11 +221,13 @@ class VirtualEthernet:
                 self._adapter,
                 adapter.vlan,
                 switch.related_href,
+                slot_num=adapter.slot,
                 mac_addr=adapter.mac,
             )
             if self._fixed_macs:
                 made.set_parm_value(_ALLOWED_MACS, _NO_MACS)
-            made.create(parent=lpar.handle)
+            slot: int | None = made.create(parent=lpar.handle).slot
+            return slot
 
     @rest_errors.retried
     def unplug(

@@ -80,12 +80,15 @@ class Mapped:
     :param name: The name of the disk.
     :param tag: What it was tagged with when it was mapped; empty for nothing.
         A server may lose it.
+    :param slot: The virtual slot of the partition; None for a partition that
+        is gone.
     """
 
     lpar_uuid: str
     udid: str
     name: str
     tag: str
+    slot: int | None = None
 
     @property
     def is_tagged_volume(self) -> bool:
@@ -370,6 +373,8 @@ def _volumes(
                     udid=disk.udid or '',
                     name=disk.name or '',
                     tag=disk.tag or '',
+                    slot=mapping.client_adapter
+                    and mapping.client_adapter.lpar_slot_num,
                 ),
             )
 

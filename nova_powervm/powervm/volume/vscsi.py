@@ -140,11 +140,13 @@ class VscsiVolumes:
 
     def connected(
         self, lpar_uuid: str, wanted: Sequence[Volume]
-    ) -> dict[str, bool]:
-        """Return the volumes of an LPAR, and whether by all paths."""
+    ) -> dict[str, volumes.Connected]:
+        """Return the volumes of an LPAR, whether by all paths, and where."""
         servers = self._mappings.read()
         found = {
-            one.tag: True
+            one.tag: volumes.Connected(
+                slots=_slots(servers, Volume(one.tag, ''), lpar_uuid)
+            )
             for server in servers
             for one in server.mapped
             if one.lpar_uuid == lpar_uuid and one.is_tagged_volume
@@ -165,7 +167,9 @@ class VscsiVolumes:
             ]
             found.pop(volume.id, None)
             if having:
-                found[volume.id] = not lacking
+                found[volume.id] = volumes.Connected(
+                    not lacking, _slots(servers, volume, lpar_uuid)
+                )
         return found
 
     def find(self, volume: Volume, lpar_uuid: str) -> volume_interfaces.Found:
@@ -319,16 +323,17 @@ class VscsiVolumes:
 
     def connect(
         self, found: volume_interfaces.Found, lpar: partition.Partition
-    ) -> None:
+    ) -> dict[int, int]:
         """Map the disks that were found to an LPAR, by each server."""
         volume = found.volume
         taken = _taken(self._mappings.read(), lpar.uuid)
         new: list[_Place] = []
+        slots: dict[int, int] = {}
         try:
             for place in found.handle:
                 if not holders.mapping_of(place.server, volume, lpar.uuid):
                     new.append(place)
-                    self._map(place, volume, lpar, taken)
+                    slots[place.number] = self._map(place, volume, lpar, taken)
         except Exception as error:
             # What was not answered may still be carried out.
             is_open = isinstance(error, exception.RestUnreachable)
@@ -336,6 +341,7 @@ class VscsiVolumes:
                 late = error if is_open and place is new[-1] else None
                 self._take_back(place.server, volume, lpar, late)
             raise
+        return slots
 
     def _take_back(
         self,
@@ -377,7 +383,7 @@ class VscsiVolumes:
         volume: Volume,
         lpar: partition.Partition,
         taken: set[int],
-    ) -> None:
+    ) -> int:
         """Map a disk at a slot that is not taken, and take it."""
 
         # What a partition that was deleted outside of Nova has left.
@@ -400,6 +406,7 @@ class VscsiVolumes:
         self._mappings.map(
             place.server, lpar.uuid, place.disk, volume.id, slot
         )
+        return slot
 
     def disconnect(self, volume: Volume, lpar_uuid: str) -> None:
         """Unmap a volume on all servers, and have them forget its disks."""
@@ -595,6 +602,18 @@ def _reaching(servers: Sequence[Server]) -> list[Server]:
     So the place of a server among them does not depend on which ones run.
     """
     return [one for one in servers if one.wwpns or one.is_blank]
+
+
+def _slots(
+    servers: Sequence[Server], volume: Volume, lpar_uuid: str
+) -> dict[int, int]:
+    """Return the virtual slots of a volume, by the numbers of servers."""
+    return {
+        number: one.slot
+        for number, server in enumerate(_reaching(servers))
+        if (one := holders.mapping_of(server, volume, lpar_uuid))
+        and one.slot is not None
+    }
 
 
 def _taken(servers: Sequence[Server], lpar_uuid: str) -> set[int]:

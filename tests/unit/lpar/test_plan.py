@@ -613,8 +613,8 @@ class AdaptersTest(unittest.TestCase):
         )
 
         self.assertEqual(
-            (values.changes(missing=[3]).connections,) * 2,
-            tuple(step.connections for step in made.steps),
+            [[values.port(3)]] * 2,
+            [[one.port for one in step.connections] for step in made.steps],
         )
 
     def test_attachment_leaves_adapters_of_other_ports(self):

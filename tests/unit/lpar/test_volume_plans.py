@@ -28,6 +28,7 @@ from tests.unit.lpar.plan_values import words
 
 DATA = volumes.Volume('data', 'any')
 BOOT = volumes.Volume('boot', 'any', is_boot=True)
+CONNECTED = volumes.Connected()
 BOTH = frozenset({'data', 'boot'})
 
 
@@ -97,7 +98,7 @@ class VolumePlanTest(unittest.TestCase):
         made, asked = values.survey(
             operations.HARD_REBOOT,
             wanted(volumes=(BOOT,), root=None, pool_is_current=True),
-            values.parts(lpar(), disks=(), volumes={'boot': True}),
+            values.parts(lpar(), disks=(), volumes={'boot': CONNECTED}),
         )
         self.assertEqual('start', words(made))
         self.assertNotIn(spec.Part.MAPPINGS, asked)
@@ -112,11 +113,16 @@ class VolumePlanTest(unittest.TestCase):
                 operations.HARD_REBOOT,
                 {'volumes': (DATA,)},
                 lpar(values.RUNNING),
-                volumes={'data': is_complete},
+                volumes={'data': volumes.Connected(is_complete)},
             )
 
     def test_hard_reboot_disconnects_what_nova_does_not_know(self):
-        host = {'volumes': {'data': True, 'other': True}}
+        host = {
+            'volumes': {
+                'data': CONNECTED,
+                'other': CONNECTED,
+            }
+        }
         for known, expected in (
             (None, 'restart'),
             (frozenset({'data', 'other'}), 'restart'),

@@ -92,6 +92,8 @@ class Records:
 class Partitions:
     """The LPAR of a host, in memory."""
 
+    virtual_slots = 64
+
     def find(self, uuid):
         return FOUND
 

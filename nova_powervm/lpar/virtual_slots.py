@@ -1,0 +1,210 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Which virtual slots the network adapters and volumes of an LPAR have.
+
+A guest names its devices by them. Therefore an LPAR that is made anew gets
+those that are on record: by the MAC address of a port, or by the id of a
+volume and the number of the Virtual I/O Server that connects it. Disks are
+not on record: their slots follow from their roles, see :mod:`.storage`.
+"""
+
+import dataclasses
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import TypeVar
+
+from nova_powervm import exception
+from nova_powervm.lpar import network_ports
+from nova_powervm.lpar import volumes
+
+#: The slots of network adapters that come after the first ones. Those are at
+#: the lowest slots, where the host also puts what nobody numbers, and disks
+#: and volumes are above.
+_LATER = range(16, 32)
+
+_C = TypeVar('_C', bound=network_ports.Connection)
+
+
+def volume_key(volume_id: str, server: int) -> str:
+    """Return what the slot of a volume is recorded by.
+
+    :param server: Which Virtual I/O Server connects it, counted from 0.
+    """
+    return f'{volume_id}@{server}'
+
+
+def owner_of(key: str) -> str:
+    """Return the MAC address or the volume id in a key."""
+    return key.partition('@')[0]
+
+
+def of_volume(volume_id: str, slots: Mapping[int, int]) -> dict[str, int]:
+    """Return the slots of a volume by the keys of a record.
+
+    :param slots: Number of the server -> slot.
+    """
+    return {
+        volume_key(volume_id, server): slot for server, slot in slots.items()
+    }
+
+
+def of_connected(
+    connected: Mapping[str, volumes.Connected],
+) -> dict[str, int]:
+    """Return the slots of volumes that are connected, in the same way."""
+    found: dict[str, int] = {}
+    for volume_id, how in connected.items():
+        found |= of_volume(volume_id, how.slots)
+    return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loss:
+    """A slot on record that a new LPAR cannot have.
+
+    :param device: Whose slot it is.
+    :param slot: The slot.
+    :param reason: Why.
+    """
+
+    device: network_ports.Port | volumes.Volume
+    slot: int
+    reason: str
+
+    @property
+    def refusal(self) -> exception.PowerVMError:
+        """The refusal to make the LPAR with another slot."""
+        # Nova truncates faults, so the remedy comes first.
+        known = (
+            'detach it, and attach it again. Its guest knows it by virtual '
+            f'slot {self.slot}, which it cannot keep'
+        )
+        reason = exception.PrivateText(f'{known}: {self.reason}', known)
+        if isinstance(self.device, network_ports.Port):
+            return exception.PortRefused(port=self.device.id, reason=reason)
+        return exception.VolumeRefused(volume=self.device.id, reason=reason)
+
+    def __str__(self) -> str:
+        name = (
+            f'port {self.device.id}'
+            if isinstance(self.device, network_ports.Port)
+            else f'{self.device}'
+        )
+        return (
+            f'{name} had virtual slot {self.slot}, and gets another one: '
+            f'{self.reason}. Its guest may know it by another name.'
+        )
+
+
+def losses(
+    recorded: Mapping[str, int],
+    devices: Sequence[network_ports.Port | volumes.Volume],
+    limit: int,
+    taken: Collection[int],
+) -> Iterator[Loss]:
+    """Yield the slots on record that a new LPAR cannot have.
+
+    :param recorded: The slots on record.
+    :param devices: The ports and volumes of the LPAR.
+    :param limit: How many virtual slots it has, those from 0 on.
+    :param taken: Those that its disks have.
+    """
+    used = dict.fromkeys(taken, 'a disk of the server has it')
+    for device in devices:
+        for slot in _slots_of(device, recorded):
+            reason = used.get(slot, '')
+            if slot >= limit:
+                reason = (
+                    f'a new LPAR has {limit} virtual slots '
+                    '([powervm]virtual_slots)'
+                )
+            if reason:
+                yield Loss(device, slot, reason)
+            used[slot] = 'it is on record for another device, too'
+
+
+def _slots_of(
+    device: network_ports.Port | volumes.Volume, recorded: Mapping[str, int]
+) -> list[int]:
+    name = device.mac if isinstance(device, network_ports.Port) else device.id
+    return [slot for key, slot in recorded.items() if owner_of(key) == name]
+
+
+def place(
+    connections: Sequence[_C],
+    recorded: Mapping[str, int],
+    taken: Collection[int],
+) -> tuple[_C, ...]:
+    """Give connections the slots on record, or else free ones.
+
+    :param recorded: The slots on record.
+    :param taken: Slots that they cannot have.
+    :returns: The connections; those that the host is to choose the slot of
+        come last.
+    """
+    used = {*taken}
+    placed = []
+    # No other must take what is on record.
+    for one in sorted(connections, key=lambda c: c.port.mac not in recorded):
+        slot = recorded.get(one.port.mac)
+        if slot is None or slot in used:
+            slot = _free_slot(used | {*recorded.values()})
+        placed.append(dataclasses.replace(one, slot=slot))
+        if slot is not None:
+            used.add(slot)
+    return tuple(sorted(placed, key=lambda c: c.slot is None))
+
+
+def _free_slot(used: Collection[int]) -> int | None:
+    """Return a slot above those that adapters have had, if there is one.
+
+    A guest may remember the name of an adapter that is gone by its slot.
+    """
+    highest = max((slot for slot in used if slot in _LATER), default=0)
+    free = [slot for slot in _LATER if slot not in used]
+    return next(
+        (slot for slot in free if slot > highest), free[0] if free else None
+    )
+
+
+def place_volumes(
+    wanted: Sequence[volumes.Volume], recorded: Mapping[str, int]
+) -> tuple[volumes.Volume, ...]:
+    """Give volumes the slots on record, and keep others from them.
+
+    :returns: The boot volume first, then in the order of the names that Nova
+        gives to devices.
+    """
+    return tuple(
+        dataclasses.replace(
+            one,
+            slots=(own := _by_server(one.id, recorded)),
+            avoided=frozenset(recorded.values()) - {*own.values()},
+        )
+        for one in sorted(wanted, key=_order)
+    )
+
+
+def _order(volume: volumes.Volume) -> tuple[bool, int, str]:
+    # sdb comes before sdaa.
+    return not volume.is_boot, len(volume.device), volume.device
+
+
+def _by_server(volume_id: str, recorded: Mapping[str, int]) -> dict[int, int]:
+    return {
+        int(key.rpartition('@')[2]): slot
+        for key, slot in recorded.items()
+        if '@' in key and owner_of(key) == volume_id
+    }

@@ -1,0 +1,316 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The virtual slots of ports and volumes: kept, chosen, or refused."""
+
+import dataclasses
+import unittest
+
+import ddt
+
+from nova_powervm.lpar import network_ports
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import spec
+from nova_powervm.lpar import steps
+from nova_powervm.lpar import virtual_slots
+from nova_powervm.lpar import volumes
+from tests.unit.lpar import plan_values as values
+
+MACS = {number: values.port(number).mac for number in range(1, 5)}
+#: Two volumes that are connected by two servers.
+A, B = volumes.Volume('a', 'any'), volumes.Volume('b', 'any')
+RECORD = {
+    MACS[1]: 2,
+    MACS[2]: 49,
+    'a@0': 66,
+    'a@1': 67,
+    'b@0': 64,
+    'b@1': 65,
+}
+
+
+def ports(*numbers):
+    """Return ports of an instance."""
+    return tuple(map(values.port, numbers))
+
+
+def adapter(number, slot):
+    """Return an adapter that an LPAR has."""
+    return values.Adapter(MACS[number], slot=slot)
+
+
+def made_slots(made):
+    """Return number of the port -> slot, of the adapters that are made."""
+    return {
+        int(one.port.id.removeprefix('port')): one.slot
+        for step in made.steps
+        if isinstance(step, steps.CreateAdapters)
+        for one in step.connections
+    }
+
+
+def connected(made):
+    """Return the volumes that a plan connects."""
+    (found,) = (
+        step.volumes
+        for step in made.steps
+        if isinstance(step, steps.ConnectVolumes)
+    )
+    return found
+
+
+def decide(operation, found=None, *, missing=(), limit=128, **given):
+    """Plan an operation whose LPAR has recorded slots.
+
+    :param missing: Numbers of the ports without an adapter.
+    :param limit: How many virtual slots a new LPAR gets.
+    """
+    present = given.pop('present', ())
+    surplus = given.pop('surplus', ())
+    host = values.parts(
+        found,
+        adapters=network_ports.Changes(
+            surplus, values.changes(missing=missing).connections, present
+        ),
+    )
+    actual = spec.Actual(has_pool=True, virtual_slots=limit)
+    described = values.wanted(
+        **{
+            'virtual_slots': RECORD,
+            'ports': ports(*missing),
+            'pool_is_current': True,
+            **given,
+        }
+    )
+    while True:
+        made = values.plan.decide(operation, described, actual)
+        if isinstance(made, steps.LparPlan):
+            return made
+        actual = actual.with_part(made, host[made])
+
+
+@ddt.ddt
+class NewLparTest(unittest.TestCase):
+    """An LPAR that is made anew."""
+
+    @ddt.named_data(
+        ['unshelve_or_rebuild', operations.SPAWN],
+        ['move', operations.ARRIVAL],
+        ['loss', operations.HARD_REBOOT],
+        ['revert', operations.RETURN],
+    )
+    def test_devices_have_the_slots_on_record_after(self, operation):
+        made = decide(operation, missing=(2, 1), volumes=(A, B))
+
+        self.assertEqual({1: 2, 2: 49}, made_slots(made))
+        if operation is not operations.RETURN:
+            self.assertEqual(
+                {'a': {0: 66, 1: 67}, 'b': {0: 64, 1: 65}},
+                {one.id: one.slots for one in connected(made)},
+            )
+
+    def test_host_numbers_the_first_adapters(self):
+        made = decide(operations.SPAWN, missing=(1, 2), virtual_slots={})
+
+        self.assertEqual({1: None, 2: None}, made_slots(made))
+
+    def test_port_that_is_not_on_record_takes_no_slot_of_others(self):
+        record = {MACS[1]: 16, MACS[4]: 20}
+        made = decide(operations.ARRIVAL, missing=(2, 1), virtual_slots=record)
+
+        self.assertEqual({1: 16, 2: 21}, made_slots(made))
+
+    def test_volumes_that_are_not_on_record_have_the_order_of_nova(self):
+        names = ('/dev/sdaa', '/dev/sdc', '/dev/sdb', '/dev/sdz')
+        data = [volumes.Volume(name, 'any', device=name) for name in names]
+        boot = volumes.Volume('v', 'any', is_boot=True, device='/dev/sdzz')
+        made = decide(operations.SPAWN, volumes=(*data, boot), root=None)
+
+        self.assertEqual(
+            ['v', '/dev/sdb', '/dev/sdc', '/dev/sdz', '/dev/sdaa'],
+            [one.id for one in connected(made)],
+        )
+        (first, *_) = connected(made)
+        self.assertEqual({*RECORD.values()}, first.avoided)
+
+    @ddt.named_data(
+        ['port_beyond_the_end', {'missing': (2,), 'limit': 49}, '49 virtual'],
+        ['volume_beyond_the_end', {'volumes': (A,), 'limit': 64}, '64 virt'],
+        [
+            'disk_at_the_place',
+            {'missing': (2,), 'blanks': (values.EPHEMERAL,)},
+            'a disk of the server has it',
+        ],
+        [
+            'config_drive_at_the_place',
+            {
+                'missing': (1,),
+                'virtual_slots': {MACS[1]: 60},
+                'config_drive': True,
+            },
+            'a disk of the server has it',
+        ],
+        [
+            'two_devices_at_one_place',
+            {
+                'missing': (1, 2),
+                'virtual_slots': dict.fromkeys((MACS[1], MACS[2]), 5),
+            },
+            'for another device, too',
+        ],
+    )
+    def test_slot_that_cannot_be_had_is_refused_with(self, given, words):
+        for operation in (
+            operations.SPAWN,
+            operations.SPAWN.as_check(),
+            operations.ARRIVAL,
+            operations.ARRIVAL.as_check(),
+        ):
+            with self.subTest(operation.name):
+                text = values.refusal(decide(operation, **given))
+                self.assertIn(words, text)
+                self.assertIn('attach it again', text)
+
+    @ddt.named_data(
+        ['evacuation', operations.ARRIVAL, True],
+        ['loss', operations.HARD_REBOOT, False],
+    )
+    def test_slot_changes_with_a_remark_after(self, operation, recovers):
+        made = decide(operation, missing=(1, 2), limit=49, recovers=recovers)
+
+        self.assertEqual({1: 2, 2: 16}, made_slots(made))
+        self.assertIn('port port2 had virtual slot 49', str(made.remarks))
+
+    def test_evacuation_gives_a_port_no_slot_of_a_disk(self):
+        made = decide(
+            operations.ARRIVAL,
+            missing=(1,),
+            virtual_slots={MACS[1]: 59},
+            blanks=(values.SWAP,),
+            recovers=True,
+        )
+
+        self.assertEqual({1: 16}, made_slots(made))
+
+    def test_boot_volume_may_have_the_slot_of_a_root_disk(self):
+        boot = dataclasses.replace(A, is_boot=True)
+        made = decide(
+            operations.SPAWN,
+            volumes=(boot,),
+            root=None,
+            virtual_slots={'a@0': 48, 'a@1': 32},
+        )
+
+        self.assertEqual({0: 48, 1: 32}, connected(made)[0].slots)
+
+    def test_users_are_told_neither_options_nor_hosts(self):
+        for given in ({'missing': (2,)}, {'volumes': (A,)}):
+            made = decide(operations.SPAWN, limit=10, **given)
+            text = made.refusal.summary
+            self.assertNotIn('powervm]', text)
+            self.assertIn('attach it again', text)
+            self.assertLess(len(text), 255)
+
+
+class PresentLparTest(unittest.TestCase):
+    """An LPAR that gets further devices."""
+
+    def test_port_is_attached_below_the_disks(self):
+        for present, expected in (
+            ((), 16),
+            ((adapter(1, 2), adapter(2, 17)), 18),
+            ((adapter(1, 31), adapter(2, 16)), 17),
+        ):
+            with self.subTest(present):
+                made = decide(
+                    operations.ATTACH_PORT,
+                    values.lpar(),
+                    missing=(3,),
+                    surplus=present,
+                    present=present,
+                    virtual_slots={},
+                )
+                self.assertEqual({3: expected}, made_slots(made))
+
+    def test_port_gets_no_slot_that_is_on_record_for_another(self):
+        made = decide(
+            operations.ATTACH_PORT,
+            values.lpar(),
+            missing=(3,),
+            virtual_slots={MACS[4]: 16},
+        )
+
+        self.assertEqual({3: 17}, made_slots(made))
+
+    def test_host_chooses_when_all_others_are_taken(self):
+        present = tuple(
+            values.Adapter(f'mac{slot}', slot=slot) for slot in range(16, 32)
+        )
+        made = decide(
+            operations.ATTACH_PORT,
+            values.lpar(),
+            missing=(3,),
+            present=present,
+        )
+
+        self.assertEqual({3: None}, made_slots(made))
+
+    def test_lost_adapter_comes_back_to_its_slot(self):
+        for present, expected in (((), 49), ((adapter(1, 49),), 16)):
+            made = decide(
+                operations.START,
+                values.lpar(),
+                missing=(2,),
+                present=present,
+            )
+            self.assertEqual({2: expected}, made_slots(made))
+
+    def test_adapter_on_another_network_comes_to_the_slot_of_the_old(self):
+        old = adapter(3, 7)
+        made = decide(
+            operations.START,
+            values.lpar(),
+            missing=(3,),
+            surplus=(old,),
+            present=(old,),
+        )
+
+        self.assertEqual({3: 7}, made_slots(made))
+
+    def test_volume_is_attached_where_no_adapter_is(self):
+        made = decide(
+            operations.ATTACH_VOLUME,
+            values.lpar(),
+            volumes=(A,),
+            virtual_slots={MACS[1]: 65, 'a@0': 64},
+        )
+        (volume,) = connected(made)
+
+        self.assertEqual(
+            (64, 66),
+            (
+                volumes.choose_slot(volume, 0, 128, ()),
+                volumes.choose_slot(volume, 1, 128, {64}),
+            ),
+        )
+        # It was attached elsewhere meanwhile.
+        self.assertEqual(66, volumes.choose_slot(volume, 0, 128, {64}))
+
+
+class KeysTest(unittest.TestCase):
+    def test_keys_fit_into_a_column_of_nova(self):
+        slots = virtual_slots.of_volume(values.INSTANCE, {0: 64, 1: 65})
+
+        self.assertEqual([64, 65], [*slots.values()])
+        for key in slots:
+            self.assertEqual(values.INSTANCE, virtual_slots.owner_of(key))
+        self.assertEqual(MACS[1], virtual_slots.owner_of(MACS[1]))
