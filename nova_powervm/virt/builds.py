@@ -38,6 +38,7 @@ from nova_powervm.virt import rebuild
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import system_metadata
 from nova_powervm.virt import vifs
+from nova_powervm.virt import virtual_slots
 from nova_powervm.virt import volumes
 from nova_powervm.virt.unsupported import build_requests
 
@@ -127,6 +128,7 @@ class Builds:
                 error, instance.uuid
             ) from error
         volumes.record(build.block_device_info, done.udids)
+        virtual_slots.note_all(instance, done.slots)
         # What an older host has written of a server that was shelved there.
         system_metadata.rename(instance.system_metadata)
         rebuild.record_image(instance)
@@ -135,7 +137,8 @@ class Builds:
 
     def arrive(self, build: BuildRequest) -> None:
         """Create an LPAR for an instance that moves here with its disks."""
-        self._lpars.run(operations.ARRIVAL, *self._describe(build))
+        done = self._lpars.run(operations.ARRIVAL, *self._describe(build))
+        virtual_slots.note_all(build.instance, done.slots)
         self._storage.record_pool(build.instance)
 
     def check_rebuild(
@@ -179,6 +182,12 @@ class Builds:
             self._host,
             owned=lambda: self._slots_beside_allocated(build.instance),
         )
+        # Nova disconnects volumes before it has the LPAR removed.
+        virtual_slots.save_present(
+            self._lpars,
+            build.instance,
+            volumes.identify_all(build.block_device_info),
+        )
         self._lpars.check(operations.SPAWN, *self._describe(build, requests))
 
     def _keeps_disks(self, instance: Any) -> bool:
@@ -188,11 +197,15 @@ class Builds:
         evacuated from. Nova passes an image in any case, and records the new
         host of an evacuated instance when its build has succeeded.
         """
-        is_evacuated = (
+        return self._is_evacuated(instance) and bool(
+            self._storage.kept_disks(instance)
+        )
+
+    def _is_evacuated(self, instance: Any) -> bool:
+        return bool(
             instance.task_state in task_states.rebuild_states
             and instance.host != self._host
         )
-        return is_evacuated and bool(self._storage.kept_disks(instance))
 
     def _slots_beside_allocated(self, instance: Any) -> set[int]:
         """Return the LPAR's slots that Nova did not allocate."""
@@ -233,6 +246,7 @@ class Builds:
             ports=asked.ports,
             volumes=connected,
             power_on=build.power_on,
+            recovers=self._is_evacuated(instance),
         )
         return wanted, asked.askers
 

@@ -40,6 +40,7 @@ from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import port_records
 from nova_powervm.virt import vifs
+from nova_powervm.virt import virtual_slots
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -210,6 +211,7 @@ class Descriptions:
             ),
             slots=self._claims.wanted_slots(instance.uuid, found, requests),
             config_drive=configdrive.required_by(instance),
+            virtual_slots=virtual_slots.recorded(instance),
             **rest,
         )
 

@@ -41,6 +41,7 @@ from nova_powervm.virt import rebuild
 from nova_powervm.virt import rescues
 from nova_powervm.virt import snapshot_checks
 from nova_powervm.virt import translation
+from nova_powervm.virt import virtual_slots
 from nova_powervm.virt import volumes
 from nova_powervm.virt.unsupported import guest_stops
 
@@ -221,7 +222,7 @@ class GuestPower:
     ) -> None:
         """Start or restart an instance with its slots and ports."""
         asked = self._descriptions.askers(instance, network_info)
-        self._lpars.run(
+        done = self._lpars.run(
             operation,
             self._descriptions.recorded(
                 instance,
@@ -233,6 +234,7 @@ class GuestPower:
             ),
             asked.askers,
         )
+        virtual_slots.note(instance, done.slots)
 
     def start_at_boot(self, context: Any, instance: Any) -> None:
         """Start an instance that Nova expects to be running.

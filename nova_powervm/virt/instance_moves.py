@@ -55,7 +55,12 @@ def read_moving(uuid: str) -> Any:
     return objects.Instance.get_by_uuid(
         nova_context.get_admin_context(),
         uuid,
-        expected_attrs=['flavor', 'migration_context', 'resources'],
+        expected_attrs=[
+            'flavor',
+            'migration_context',
+            'resources',
+            'system_metadata',
+        ],
     )
 
 

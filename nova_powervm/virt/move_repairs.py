@@ -31,6 +31,7 @@ from nova_powervm.virt import record_changes
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import system_metadata
 from nova_powervm.virt import translation
+from nova_powervm.virt import virtual_slots
 from nova_powervm.virt import volumes
 
 LOG = logging.getLogger(__name__)
@@ -110,6 +111,7 @@ class MoveRepairs:
             operations.HARD_REBOOT, wanted, asked.askers, before=settle
         )
         volumes.record(block_device_info, done.udids)
+        virtual_slots.note(instance, done.slots)
         if done.has_grown:
             _ROOT_GB.remove(instance.system_metadata)
         if has_moved:

@@ -46,12 +46,14 @@ from nova_powervm.virt import nova_errors
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import removals
 from nova_powervm.virt import translation
+from nova_powervm.virt import virtual_slots
 from nova_powervm.virt import volumes
 
 LOG = logging.getLogger(__name__)
 
 #: The status of a migration that its user has yet to confirm or revert.
 _AWAITS_USER = 'finished'
+_SHELVING = (task_states.SHELVING, task_states.SHELVING_OFFLOADING)
 _TRY_AGAIN = 'Reboot the server hard to try again'
 _NOT_CLEANED = 'Reboot the server hard: it stays on the host that it moved to'
 _NOT_REVERTED = (
@@ -128,6 +130,13 @@ class Moves:
         ):
             volumes.refuse_move(instance)
             move = instance_moves.move_of(instance)
+
+            def check() -> None:
+                if not instance_moves.is_within_host(move):
+                    # The destination reads them, to answer.
+                    virtual_slots.save_present(self._lpars, instance)
+                self._checks.check_move(context, instance, move, flavor)
+
             source = self._descriptions.recorded(
                 instance,
                 held=self._claims.find(instance),
@@ -139,9 +148,7 @@ class Moves:
             self._lpars.run(
                 operations.DEPARTURE,
                 source,
-                before=lambda: self._checks.check_move(
-                    context, instance, move, flavor
-                ),
+                before=check,
             )
         self._consoles.forget(instance)
 
@@ -216,7 +223,7 @@ class Moves:
         power_on: bool,
     ) -> None:
         asked = self._descriptions.askers(instance, network_info)
-        self._lpars.run(
+        done = self._lpars.run(
             operations.RESIZE,
             self._descriptions.allocated(
                 instance,
@@ -229,6 +236,7 @@ class Moves:
             ),
             asked.askers,
         )
+        virtual_slots.note(instance, done.slots)
 
     def _build_moved(
         self,
@@ -311,11 +319,29 @@ class Moves:
         is_reverting = instance.task_state == task_states.RESIZE_REVERTING
         if is_reverting:
             _refuse_earlier(instance)
+        if instance.task_state in _SHELVING:
+            self._record_virtual_slots(instance, block_device_info)
         if not is_reverting or instance.host != self._host:
             self._removals.destroy(instance, destroy_disks, block_device_info)
             return
         with errors_out(_NOT_REVERTED), instance_locks.unchanged(instance):
             self._leave_destination(context, instance)
+
+    def _record_virtual_slots(
+        self, instance: Any, block_device_info: Any
+    ) -> None:
+        """Record the virtual slots of an LPAR that a shelve removes."""
+        try:
+            virtual_slots.save_present(
+                self._lpars, instance, volumes.identify_all(block_device_info)
+            )
+        except exception.PowerVMError as error:
+            LOG.warning(
+                'The virtual slots of the instance are not read again before '
+                'its LPAR is removed: %s',
+                error,
+                instance=instance,
+            )
 
     def _leave_destination(self, context: Any, instance: Any) -> None:
         """Stop an instance whose move is reverted, and remove a second LPAR.
@@ -380,7 +406,7 @@ class Moves:
         )
         asked = self._descriptions.askers(instance, network_info)
         with errors_out(), instance_locks.unchanged(instance):
-            self._lpars.run(
+            done = self._lpars.run(
                 operations.RESIZE if is_within else operations.RETURN,
                 self._repairs.describe_recorded(
                     instance,
@@ -392,6 +418,7 @@ class Moves:
                 ),
                 asked.askers,
             )
+            virtual_slots.note(instance, done.slots)
 
 
 def _refuse_earlier(instance: Any) -> None:

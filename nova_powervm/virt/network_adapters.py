@@ -33,6 +33,7 @@ from nova_powervm.virt import device_tags
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import nova_errors
 from nova_powervm.virt import translation
+from nova_powervm.virt import virtual_slots
 from nova_powervm.virt.unsupported import messages
 
 LOG = logging.getLogger(__name__)
@@ -79,7 +80,10 @@ class NetworkAdapters:
         try:
             if network_info is not None:
                 with self._limit_waits():
-                    self._run(operations.PLUG_PORTS, instance, network_info)
+                    done = self._run(
+                        operations.PLUG_PORTS, instance, network_info
+                    )
+                virtual_slots.try_to_save(instance, done.slots, only_idle=True)
             attached_slots.log_missing(
                 instance.uuid,
                 instance_records.stored_slots(instance.resources),
@@ -103,12 +107,16 @@ class NetworkAdapters:
 
     def _run(
         self, operation: operations.Operation, instance: Any, vifs: Any
-    ) -> None:
+    ) -> apply.Outcome:
         """Carry out an operation on some ports of an instance."""
         asked = self._descriptions.askers(instance, vifs)
-        self._lpars.run(
+        return self._lpars.run(
             operation,
-            spec.Wanted(instance.uuid, ports=asked.ports),
+            spec.Wanted(
+                instance.uuid,
+                ports=asked.ports,
+                virtual_slots=virtual_slots.recorded(instance),
+            ),
             asked.askers,
         )
 
@@ -142,7 +150,7 @@ class NetworkAdapters:
             Nova cannot record the port's tag.
         """
         try:
-            self._run(operations.ATTACH_PORT, instance, [vif])
+            done = self._run(operations.ATTACH_PORT, instance, [vif])
         except exception.PowerVMError as error:
             LOG.error(
                 'Port %(port)s cannot be attached: %(error)s',
@@ -153,6 +161,7 @@ class NetworkAdapters:
             raise nova_exception.InterfaceAttachFailed(
                 instance_uuid=instance.uuid
             ) from error
+        virtual_slots.try_to_save(instance, done.slots)
         try:
             ports = [*instance.get_network_info(), vif]
             device_tags.record(context, instance, ports)
@@ -184,6 +193,7 @@ class NetworkAdapters:
             raise nova_exception.InterfaceDetachFailed(
                 instance_uuid=instance.uuid
             ) from error
+        virtual_slots.try_to_forget(instance, vif['address'].lower())
         try:
             ports = instance.get_network_info()
             device_tags.record(

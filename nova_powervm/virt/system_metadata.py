@@ -45,6 +45,7 @@ _PREFIX = 'os_glance_powervm_'
 # them; the second one can do without this, Key.old, rename and rename_old.
 _OLD_PREFIX = 'powervm_'
 _CONSOLE = 'console@'
+_VIRTUAL_SLOT = 'slot@'
 # The column of Nova's database takes 255 characters, and a host's name may
 # have as many.
 _HOST_LIMIT = 128
@@ -116,6 +117,24 @@ def console(host: str) -> Key:
 def of_host(item: str, host: str) -> Key:
     """Return the key of an item that an instance can have on several hosts."""
     return Key(f'{item}@{_fit(host)}')
+
+
+def virtual_slot(name: str) -> Key:
+    """Return the key of a virtual slot.
+
+    :param name: Whose; see :mod:`nova_powervm.lpar.virtual_slots`.
+    """
+    return Key(f'{_VIRTUAL_SLOT}{name}')
+
+
+def virtual_slots(metadata: Mapping[str, str]) -> dict[str, int]:
+    """Return the virtual slots on record."""
+    prefix = virtual_slot('').name
+    return {
+        name.removeprefix(prefix): int(value)
+        for name, value in metadata.items()
+        if name.startswith(prefix) and value.isdecimal()
+    }
 
 
 def items_of_host(

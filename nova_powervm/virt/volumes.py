@@ -19,6 +19,7 @@ from typing import Any
 import nova.conf
 from nova import context as nova_context
 from nova import objects
+from nova.compute import task_states
 from nova.compute import utils as compute_utils
 from nova.compute import vm_states
 from nova.objects import fields
@@ -35,6 +36,7 @@ from nova_powervm.ops import volumes as volume_ops
 from nova_powervm.virt import device_tags
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import translation
+from nova_powervm.virt import virtual_slots
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -109,6 +111,7 @@ class InstanceVolumes:
         record_changes.save_connection(instance, connection_info)
         done = self._run(operations.ATTACH_VOLUME, instance, volume)
         _note(connection_info, done.udids)
+        virtual_slots.try_to_save(instance, done.slots)
         try:
             device_tags.record(context, instance, instance.get_network_info())
         except Exception:
@@ -128,11 +131,10 @@ class InstanceVolumes:
         if not connection_info:
             LOG.info('The volume was never connected.', instance=instance)
             return
-        self._run(
-            operations.DETACH_VOLUME,
-            instance,
-            volumes.identify(connection_info),
-        )
+        volume = volumes.identify(connection_info)
+        self._run(operations.DETACH_VOLUME, instance, volume)
+        if instance.task_state not in task_states.rebuild_states:
+            virtual_slots.try_to_forget(instance, volume.id)
 
     def _run(
         self,
@@ -141,7 +143,12 @@ class InstanceVolumes:
         volume: volumes.Volume,
     ) -> apply.Outcome:
         return self._lpars.run(
-            operation, spec.Wanted(instance.uuid, volumes=(volume,))
+            operation,
+            spec.Wanted(
+                instance.uuid,
+                volumes=(volume,),
+                virtual_slots=virtual_slots.recorded(instance),
+            ),
         )
 
     def extend(self, instance: Any, connection_info: Any, size: int) -> None:
@@ -158,15 +165,16 @@ class InstanceVolumes:
 
 
 def _parse(
-    connection_info: Any, *, is_new: bool, is_boot: bool = False
+    connection_info: Any, *, is_new: bool, **rest: Any
 ) -> volumes.Volume:
     """Describe a volume.
 
     :param is_new: Whether its server has never had it.
+    :param rest: As for :func:`nova_powervm.lpar.volumes.parse`.
     :raises exception.VolumeRefused: No LPAR can get a new volume like it. One
         that its server has already may be older than the rule: it stays.
     """
-    found = volumes.parse(connection_info, is_boot=is_boot)
+    found = volumes.parse(connection_info, **rest)
     reason = volumes.refusal(connection_info)
     if reason and is_new:
         raise exception.VolumeRefused(
@@ -198,7 +206,12 @@ def parse_all(
     """
     is_new = instance.vm_state == vm_states.BUILDING
     return tuple(
-        _parse(disk['connection_info'], is_new=is_new, is_boot=is_boot)
+        _parse(
+            disk['connection_info'],
+            is_new=is_new,
+            is_boot=is_boot,
+            device=disk.get('mount_device') or '',
+        )
         for disk, is_boot in _attached(block_device_info)
     )
 

@@ -43,6 +43,7 @@ from testtools import content
 import nova_powervm.virt.driver  # noqa: F401  registers the options
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import system_metadata
+from nova_powervm.virt import virtual_slots
 from powervm_emulator import fixture
 from tests import plain_rest
 from tests.functional import killed_threads
@@ -825,6 +826,14 @@ class PowerVMTestCase(
         ):
             if key.read(instance.system_metadata) is None:
                 key.write(instance.system_metadata, 'kept by the driver')
+        instance.save()
+
+    def forget_virtual_slots(self, server):
+        """Have a server be one of a driver that did not record its slots."""
+        instance = self.instance(server)
+        for name in virtual_slots.recorded(instance):
+            key = system_metadata.virtual_slot(name)
+            key.remove(instance.system_metadata)
         instance.save()
 
     def assert_has_no_keys(self, image):

@@ -13,6 +13,7 @@
 """Hosts that share a storage pool."""
 
 import hashlib
+import operator
 
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import pool_images
@@ -128,6 +129,27 @@ class PoolTestCase(base.PowerVMTestCase):
         """Return the first bytes of a server's root disk."""
         udid = self.disks_of(server, host)['root']['udid']
         return self.control(host).contents(udid)[: len(WRITTEN)]
+
+    def ports_of(self, server, host):
+        """Return MAC address, virtual slot and VLAN, in the order of slots."""
+        return sorted(
+            (
+                (adapter['mac'], adapter['slot'], adapter['vlan'])
+                for adapter in self.adapters(server, host)
+            ),
+            key=operator.itemgetter(1),
+        )
+
+    def exchange_port(self, server, lost):
+        """Detach a port of a running server, and attach another one."""
+        self.control().set_partition(
+            server['OS-EXT-SRV-ATTR:instance_name'], rmc_state='active'
+        )
+        self.notifier.reset()
+        self._detach_interface(server, lost['id'])
+        self.notifier.reset()
+        self._attach_interface(server, self.make_port()['id'])
+        self.notifier.reset()
 
     def mapped_to(self, server, host):
         """Return name, client slot and address of the disks of an LPAR."""

@@ -75,7 +75,7 @@ IN_PLACE_REVERT_WITH_DEVICE = [
 ]
 IN_PLACE_REVERT = [_LPAR, *_STOP, _LPAR, _ADAPTERS, *_CHANGE, *_LOCAL_START]
 #: Requests of a cold migration with a device, to each host.
-LEAVE = [_LPAR, _UNITS, _UNITS, *_STOP]
+LEAVE = [_LPAR, _UNITS, _ADAPTERS, _UNITS, *_STOP]
 ARRIVE = [
     # Asked before the guest is stopped.
     _HOST,

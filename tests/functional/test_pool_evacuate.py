@@ -61,7 +61,14 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         self.assertEqual({'root', 'eph0', 'swap'}, set(before))
         mapped = self.mapped_to(server, 'host1')
         self.assertEqual(4, len(mapped))
+        self.exchange_port(server, ports[1])
         adapters = self.ports_of(server, 'host1')
+        self.assertEqual([2, 4, 5, 16], [slot for _, slot, _ in adapters])
+        self.forget_virtual_slots(server)
+        # As each start of nova-compute does.
+        driver = self.computes['host1'].manager.driver
+        instance = self.instance(server)
+        driver.plug_vifs(instance, instance.get_network_info())
         self.lose_host()
 
         server = self.evacuate(server)
@@ -546,13 +553,6 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
             for group in self.vios(host)['volume_groups']
             for medium in (group['media_repository'] or {'media': ()})['media']
         }
-
-    def ports_of(self, server, host):
-        """Return MAC address, virtual slot and VLAN of each adapter."""
-        return [
-            (adapter['mac'], adapter['slot'], adapter['vlan'])
-            for adapter in self.adapters(server, host)
-        ]
 
     def binding(self, port):
         """Return the host that a port is bound to."""

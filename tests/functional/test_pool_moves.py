@@ -13,6 +13,7 @@
 
 import base64
 import contextlib
+from unittest import mock
 
 import fixtures
 from nova import context as nova_context
@@ -55,13 +56,6 @@ class PoolMoveTestCase(
         )
         return server
 
-    def ports_of(self, server, host):
-        """Return MAC address, virtual slot and VLAN of each adapter."""
-        return [
-            (adapter['mac'], adapter['slot'], adapter['vlan'])
-            for adapter in self.adapters(server, host)
-        ]
-
 
 class PoolMoveTest(PoolMoveTestCase):
     def test_server_moves_between_hosts(self):
@@ -76,8 +70,12 @@ class PoolMoveTest(PoolMoveTestCase):
             request={'config_drive': True},
         )
         mapped = self.mapped_to(server, 'host1')
+        self.exchange_port(server, ports[0])
         adapters = self.ports_of(server, 'host1')
+        self.assertEqual([3, 16], [slot for _, slot, _ in adapters])
+        self.forget_virtual_slots(server)
         (old,) = self.owned(server)
+        self.refuse_fewer_virtual_slots(server)
 
         server = self.migrate(server)
 
@@ -106,6 +104,17 @@ class PoolMoveTest(PoolMoveTestCase):
         self._run_periodics()
         self.assert_burned(old, host='host1')
         self.assert_burned(new, host='host2')
+
+    def refuse_fewer_virtual_slots(self, server):
+        """Assert that a host refuses a server with a slot beyond its last."""
+        driver = self.computes['host2'].manager.driver
+        lpars = driver.services.operations.partitions
+        with mock.patch.object(lpars, 'virtual_slots', 16):
+            reason = self.refuse_move(server, 'migrate')
+        self.assertIn('the other host cannot run it: Port', reason)
+        self.assertIn('attach it again', reason)
+        self.assertEqual('running', self.lpar(server).state)
+        self._run_periodics()
 
     def story_resize_between_hosts_is_reverted(self):
         server = self.boot_on_first(swap=512, request={'config_drive': True})

@@ -209,14 +209,41 @@ class VolumesTest(volumes.VolumesTestCase):
             )
 
     def story_rebuilt_servers_keep_their_volumes(self):
-        volume = uuidutils.generate_uuid()
         server = self.boot({})
-        self.attach(server, volume)
+        mapped, before = self.exchange_volumes(server)
         image = self.create_image(b'another' * 1000)
         self._rebuild_server(server, image)
 
-        self.assertEqual([64, 65], self.slots(server))
-        self.assertEqual([volume], self.cinder.mapped())
+        self.assertEqual(before, self.connected(server))
+        self.assertEqual(mapped, self.cinder.mapped())
+
+    def exchange_volumes(self, server):
+        """Attach volumes so that their order is not that of their slots.
+
+        :returns: What Cinder and the host have mapped then.
+        """
+        lost, first, second = (uuidutils.generate_uuid() for _ in range(3))
+        self.attach(server, lost)
+        self.attach_more(server, first)
+        self.detach(server, lost)
+        self.attach_more(server, second, device='/dev/sdz')
+        before = self.connected(server)
+        self.assertLess({64, 66}, {48, *before['vios1']})
+        # As a server of an earlier version.
+        self.forget_virtual_slots(server)
+        return self.cinder.mapped(), before
+
+    def attach_more(self, server, volume_id, **options):
+        """Attach another volume by two paths, and wait for them."""
+        paths = len(self.slots(server)) + 2
+        self.attach(server, volume_id, **options)
+        self.await_found(
+            lambda: len(self.slots(server)) == paths,
+            f'volume {volume_id} is not attached',
+        )
+        self._wait_for_server_parameter(
+            server, {'OS-EXT-STS:task_state': None}
+        )
 
     def story_boot_volume_is_written_anew(self):
         server = self.boot_from_volume()
@@ -254,6 +281,7 @@ class VolumesTest(volumes.VolumesTestCase):
 
     def story_server_with_a_boot_volume_is_shelved_without_an_image(self):
         server = self.boot_from_volume(extra_specs={})
+        mapped, before = self.exchange_volumes(server)
         self.api.post_server_action(server['id'], {'shelve': None})
         self._wait_for_state_change(server, 'SHELVED_OFFLOADED')
         self.assert_no_volumes()
@@ -261,7 +289,8 @@ class VolumesTest(volumes.VolumesTestCase):
 
         self.api.post_server_action(server['id'], {'unshelve': None})
         self._wait_for_state_change(server, 'ACTIVE')
-        self.assertEqual([32, 48], self.slots(server))
+        self.assertEqual(before, self.connected(server))
+        self.assertEqual(mapped, self.cinder.mapped())
 
     def story_image_of_volumes_has_nothing_that_the_driver_keeps(self):
         # The driver is not asked, and could not remove it.

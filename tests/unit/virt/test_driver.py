@@ -111,7 +111,7 @@ class DriverTest(test.NoDBTestCase):
         silent = exception.RestSilent(server='it', reason='no answer')
         running.lpars.run.side_effect = silent
         running.partitions.state.side_effect = silent
-        instance = objects.Instance(uuid=uuids.instance)
+        instance = objects.Instance(uuid=uuids.instance, system_metadata={})
         instance.power_state = power_state.RUNNING
         for _ in range(9):
             asked.plug_vifs(instance, [])

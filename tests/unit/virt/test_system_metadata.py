@@ -40,6 +40,7 @@ _OWN = {
     'remove',
     'rename',
     'items_of_host',
+    'virtual_slots',
 }
 
 
@@ -53,6 +54,8 @@ def all_keys(host='host1'):
         ),
         system_metadata.console(host),
         system_metadata.of_host(_VLAN, host),
+        system_metadata.virtual_slot('fa:16:3e:00:00:01'),
+        system_metadata.virtual_slot(f'{uuids.volume}@15'),
     ]
 
 
@@ -79,7 +82,7 @@ class ImagesTest(nova_test.NoDBTestCase):
         metadata = {'image_hw_machine_type': 'mine'}
         for key in all_keys():
             key.write(metadata, 'secret')
-        self.assertEqual(7, len(metadata))
+        self.assertEqual(9, len(metadata))
 
         for excluded in (None, [], ['bittorrent']):
             if excluded is not None:
@@ -99,7 +102,7 @@ class ImagesTest(nova_test.NoDBTestCase):
         metadata = utils.get_system_metadata_from_image(
             {'properties': {key.name: 'mine' for key in all_keys()}}
         )
-        self.assertEqual(6, len(metadata))
+        self.assertEqual(8, len(metadata))
         self.assertEqual({}, self.properties(metadata))
 
 
@@ -123,6 +126,7 @@ class InheritedTest(nova_test.NoDBTestCase):
         for key in all_keys():
             self.assertIsNone(key.read(metadata))
         self.assertEqual({}, system_metadata.items_of_host(metadata, 'host1'))
+        self.assertEqual({}, system_metadata.virtual_slots(metadata))
         system_metadata.rename(metadata)
         self.assertEqual(before, metadata)
 
