@@ -298,7 +298,7 @@ def refuse_move(instance: Any) -> None:
     ids = sorted(recorded_ids(instance))
     if ids:
         raise exception.MoveRefused(
-            reason='the driver does not move volumes yet. Detach them first, '
-            'or delete a server that boots from one, without it, and build '
-            f'it elsewhere. It has {", ".join(ids)}'
+            reason='the driver does not move volumes yet. Detach '
+            f'{", ".join(ids)} first. A server that boots from a volume can '
+            'be deleted without it, and built again elsewhere'
         )
