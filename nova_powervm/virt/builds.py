@@ -12,6 +12,7 @@
 
 """Builds instances, and checks what cannot be rebuilt."""
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -32,9 +33,11 @@ from nova_powervm.virt import burn_limit
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
 from nova_powervm.virt import glance_images
+from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import nova_errors
 from nova_powervm.virt import rebuild
+from nova_powervm.virt import record_changes
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import system_metadata
 from nova_powervm.virt import vifs
@@ -117,11 +120,17 @@ class Builds:
             if keeps_disks:
                 build = dataclasses.replace(build, image_meta=None)
             wanted, askers = self._describe(build, requests)
-            with self._burn_limit.admit(build.context, instance, wanted.slots):
+            with (
+                self._burn_limit.admit(build.context, instance, wanted.slots),
+                contextlib.ExitStack() as recorded,
+            ):
                 done = self._lpars.run(
                     operations.ARRIVAL if keeps_disks else operations.SPAWN,
                     wanted,
                     askers,
+                    lambda: recorded.enter_context(
+                        self._slots_recorded(build, wanted)
+                    ),
                 )
         except exception.PowerVMError as error:
             raise nova_errors.build_error_to_nova(
@@ -134,6 +143,18 @@ class Builds:
         rebuild.record_image(instance)
         self._storage.record_pool(instance)
         accelerator_requests.record_slots(instance, requests)
+
+    def _slots_recorded(
+        self, build: BuildRequest, wanted: spec.Wanted
+    ) -> contextlib.AbstractContextManager[None]:
+        """Have Nova record the slots of a build before anything is made."""
+        return record_changes.resources_recorded(
+            build.instance,
+            instance_claims.resources_of(
+                build.instance, build.allocations, wanted.slots
+            ),
+            self._host,
+        )
 
     def arrive(self, build: BuildRequest) -> None:
         """Create an LPAR for an instance that moves here with its disks."""

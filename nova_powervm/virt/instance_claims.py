@@ -200,15 +200,10 @@ class InstanceClaims:
             record_changes.take_allocations_home(
                 self._virtapi.reportclient, instance, held.migration.uuid
             )
-        slots = _slots(held, found)
+        resources = resources_of(instance, held.allocations, found)
         recorded = instance_records.stored_slots(instance.resources)
-        if recorded.keys() != {slot.provider_uuid for slot in slots}:
-            others = itertools.filterfalse(
-                instance_records.is_slot, instance.resources or ()
-            )
-            record_changes.record_resources(
-                instance, objects.ResourceList(objects=[*others, *slots])
-            )
+        if recorded.keys() != instance_records.stored_slots(resources).keys():
+            record_changes.record_resources(instance, resources)
 
 
 def _migrations(instance: Any) -> Sequence[Any]:
@@ -277,16 +272,30 @@ def _begun_here(
             return
 
 
-def _slots(held: Held, found: Sequence[spec.WantedSlot]) -> list[Any]:
-    """Return what Nova records of the slots that it has allocated."""
+def resources_of(
+    instance: Any,
+    allocations: Mapping[str, Mapping[str, Any]],
+    found: Sequence[spec.WantedSlot],
+) -> Any:
+    """Return what Nova records of an instance that has these slots.
+
+    :param instance: nova.objects.Instance.
+    :param allocations: Its allocations on this host.
+    :param found: Its slots.
+    :returns: nova.objects.ResourceList, with what it has of others' kinds.
+    """
     claimed = {
         wanted.claim.provider_uuid: wanted.drc_index
         for wanted in found
         if wanted.claim.source is claims.Source.COMPUTE
     }
-    return [
+    others = itertools.filterfalse(
+        instance_records.is_slot, instance.resources or ()
+    )
+    slots = [
         writing.resource(uuid, resource_class, claimed[uuid])
-        for uuid, record in held.allocations.items()
+        for uuid, record in allocations.items()
         if uuid in claimed
         for resource_class in record['resources']
     ]
+    return objects.ResourceList(objects=[*others, *slots])

@@ -20,6 +20,8 @@ that forces the change. (A hard reboot that ends a move also has Neutron bind
 the ports: :func:`nova_powervm.virt.instance_ports.bind_ports`.)
 """
 
+import contextlib
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
@@ -137,6 +139,50 @@ def record_resources(instance: Any, resources: Any) -> None:
     """
     instance.resources = resources
     instance.save()
+
+
+@contextlib.contextmanager
+def resources_recorded(
+    instance: Any, resources: Any, host: str
+) -> Iterator[None]:
+    """Record the resources of an instance before it is built on its host.
+
+    ``ComputeManager._unshelve_instance`` saves what it has claimed once the
+    instance is built, and ``ComputeManager._rebuild_default_impl`` claims
+    nothing. A cycle meanwhile, and a kill, would find an LPAR with slots that
+    Nova does not record. Where an evacuation or a move goes on, the source is
+    recorded as the host, and the migration context has the resources.
+
+    :param instance: nova.objects.Instance, which is not saved: it has other
+        changes, as the image of an instance that is unshelved.
+    :param resources: nova.objects.ResourceList.
+    :param host: This host.
+    """
+    record = objects.Instance.get_by_uuid(
+        nova_context.get_admin_context(),
+        instance.uuid,
+        expected_attrs=['resources'],
+    )
+    before = record.resources
+    is_known = {*(before or ())} == {*resources}
+    if record.host != host or is_known:
+        yield
+        return
+    unshelves = instance.vm_state == vm_states.SHELVED_OFFLOADED
+    record.resources = resources
+    record.save()
+    # Nova would save them again after a failure.
+    resources.obj_reset_changes(recursive=True)
+    instance.resources = resources
+    instance.obj_reset_changes(['resources'])
+    try:
+        yield
+    except Exception:
+        if unshelves:
+            record.resources = before
+            with contextlib.suppress(nova_exception.InstanceNotFound):
+                record.save()
+        raise
 
 
 def put_back_image(

@@ -136,6 +136,27 @@ class ShelveTest(
             self.image, self.api.get_server(server['id'])['image']['id']
         )
 
+    def story_failed_unshelve_keeps_record_of_devices(self):
+        server = self.boot_written()
+        recorded = self.slots_recorded(server)
+        self.act(server, 'shelve')
+        self.assertEqual(recorded, self.slots_recorded(server))
+        self.control().add_fault(
+            method='PUT', match='/LogicalPartition$', status=500
+        )
+
+        self.act(server, 'unshelve', 'Error')
+
+        self.assertEqual(recorded, self.slots_recorded(server))
+        self.control().clear_faults()
+        self.act(server, 'unshelve')
+        self.assertNotEqual(recorded, self.slots_recorded(server))
+
+    def slots_recorded(self, server):
+        """Return the identifiers of the slots that Nova records."""
+        record = self.instance(server)
+        return {found.identifier for found in record.resources}
+
     def story_shelved_server_keeps_slots_until_it_is_offloaded(self):
         self.flags(shelved_offload_time=-1)
         server = self.boot_written()

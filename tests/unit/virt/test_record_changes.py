@@ -16,10 +16,13 @@ import inspect
 import pathlib
 import re
 import unittest
+import unittest.mock
 
+from nova import objects
 from nova.compute import api
 from nova.compute import manager
 from nova.compute import resource_tracker
+from nova.compute import vm_states
 from nova.virt import block_device
 
 import nova_powervm
@@ -71,6 +74,30 @@ NOVA = {
 }
 
 
+UUID = '4b1c2d3e-0000-4000-8000-000000000001'
+
+objects.register_all()
+
+
+def resources(*identifiers):
+    """Return what Nova records of devices."""
+    return objects.ResourceList(
+        objects=[
+            objects.Resource(
+                provider_uuid=UUID,
+                resource_class='CUSTOM_GPU',
+                identifier=identifier,
+            )
+            for identifier in identifiers
+        ]
+    )
+
+
+def identifiers(instance):
+    """Return the devices that Nova records with an instance."""
+    return [resource.identifier for resource in instance.resources]
+
+
 def changes(source):
     """Return the lines that change a record, with the name of what they do.
 
@@ -97,6 +124,78 @@ def changes(source):
 
 def _is(node, name):
     return isinstance(node, ast.Name) and node.id == name
+
+
+class ResourcesRecordedTest(unittest.TestCase):
+    """What is saved, and when it is put back."""
+
+    def setUp(self):
+        self.saved = []
+        self.record = self.instance_with(resources('old'))
+        self.instance = self.instance_with(resources('old'))
+        for name, new in (
+            ('get_by_uuid', lambda *_, **__: self.record),
+            ('save', self.save),
+        ):
+            self.enterContext(
+                unittest.mock.patch.object(objects.Instance, name, new)
+            )
+
+    def instance_with(self, found):
+        instance = objects.Instance(
+            uuid=UUID, host='host1', vm_state=vm_states.ACTIVE
+        )
+        instance.obj_reset_changes()
+        instance.resources = found
+        return instance
+
+    def save(self):
+        """Save the record; whoever saves anything else is seen."""
+        self.assertEqual({'resources'}, self.record.obj_what_changed())
+        self.saved.append(identifiers(self.record))
+        self.record.obj_reset_changes()
+
+    def build(self, *wanted, error=None):
+        """Build the instance; return what was saved before that."""
+        with record_changes.resources_recorded(
+            self.instance, resources(*wanted), 'host1'
+        ):
+            before = [*self.saved]
+            if error:
+                raise error
+        self.assertEqual(before, self.saved)
+        return before
+
+    def test_slots_are_saved_before_build(self):
+        self.assertEqual([['new']], self.build('new'))
+        self.assertEqual(['new'], identifiers(self.instance))
+
+    def test_record_that_is_right_is_not_saved(self):
+        self.assertEqual([], self.build('old'))
+        self.record.resources = None
+        self.assertEqual([], self.build())
+
+    def test_instance_of_another_host_is_not_saved(self):
+        self.record.host = 'host2'
+
+        self.assertEqual([], self.build('new'))
+        self.assertEqual(['old'], identifiers(self.instance))
+
+    def test_failed_unshelve_puts_back_what_was_recorded(self):
+        self.instance = self.instance_with(resources('new'))
+        self.instance.vm_state = vm_states.SHELVED_OFFLOADED
+
+        self.assertRaises(ValueError, self.build, 'new', error=ValueError())
+
+        self.assertEqual([['new'], ['old']], self.saved)
+        # Nova's tracker releases what it has claimed, and saves nothing of it.
+        self.assertEqual(['new'], identifiers(self.instance))
+        self.assertNotIn('resources', self.instance.obj_what_changed())
+
+    def test_failed_rebuild_keeps_what_placement_says(self):
+        self.assertRaises(ValueError, self.build, 'new', error=ValueError())
+
+        self.assertEqual([['new']], self.saved)
 
 
 class RecordChangesTest(unittest.TestCase):
