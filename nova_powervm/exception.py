@@ -508,6 +508,22 @@ class SlotsDiffer(PowerVMError):
     )
 
 
+class RecordOutdated(PowerVMError):
+    """An LPAR owns what Placement has allocated, and Nova records others."""
+
+    code = 'powervm.device.record'
+    message = (
+        'LPAR {name} of instance {instance_uuid} has the slots [{found}], '
+        'which Placement has allocated to it, but Nova records [{wanted}]. '
+        'Nothing was changed. Reboot the server hard, which corrects the '
+        'record.'
+    )
+    user_message = (
+        "Nova's record of the devices of the server is out of date. Nothing "
+        'was changed. Reboot the server hard, which corrects the record.'
+    )
+
+
 class SlotsMissing(PowerVMError):
     """A running LPAR lacks slots of its instance."""
 

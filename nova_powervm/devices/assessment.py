@@ -18,6 +18,7 @@ answers to its questions :func:`nova_powervm.devices.plan.make_plan`.
 """
 
 import dataclasses
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -133,6 +134,34 @@ def assess(facts: Facts) -> Assessment:
         pairing=slot_providers.pair(matching.devices(verdicts), candidates),
         held=ownership.find_owned_slots(facts.io_slots, facts.holdings or ()),
     )
+
+
+def believe_placement(
+    found: Assessment,
+    allocations: slot_providers.Allocations,
+    lpar_of: Callable[[str], str],
+) -> Assessment:
+    """Assess anew if Placement has allocated to LPARs what Nova lacks.
+
+    Nova's record of the devices of an instance is out of date if nova-compute
+    was killed in an unshelve. The instance has what Placement says.
+
+    :param found: The assessment by Nova's record.
+    :param allocations: Placement's answers to ``found.questions``.
+    :param lpar_of: Returns the LPAR of an instance; both by uuid.
+    """
+    recorded = {
+        lpar_uuid: frozenset(uuids)
+        for lpar_uuid, uuids in (found.facts.holdings or {}).items()
+    }
+    holdings = dict(recorded)
+    for provider in found.questions:
+        for lpar_uuid in map(lpar_of, allocations.consumers_of(provider)):
+            if lpar_uuid in holdings:
+                holdings[lpar_uuid] |= {provider.uuid}
+    if holdings == recorded:
+        return found
+    return assess(dataclasses.replace(found.facts, holdings=holdings))
 
 
 def _withhold_unreported(

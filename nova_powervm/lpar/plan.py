@@ -368,6 +368,7 @@ class _Planner:
         :raises exception.PartitionNotStartable: It is not known whether it
             runs, or starting it would cost its guest's memory.
         :raises exception.SlotsDiffer: It has a slot that no move gave it.
+        :raises exception.RecordOutdated: Placement has allocated that slot.
         """
         power = lpar.power
         if self._operation.stops is operations.Stop.NEVER_RUNNING and (
@@ -451,8 +452,14 @@ class _Planner:
         known = self._wanted.drc_indexes
         if self._operation.frees_slots:
             known |= self._wanted.moved_slots.keys()
-        if set(lpar.slots) - known:
-            raise exception.SlotsDiffer(
+        additional = set(lpar.slots) - known
+        if additional:
+            refused = (
+                exception.RecordOutdated
+                if self._are_allocated(additional)
+                else exception.SlotsDiffer
+            )
+            raise refused(
                 instance_uuid=self._wanted.instance_uuid,
                 name=lpar.name,
                 wanted=slots.format_drc_indexes(self._wanted.drc_indexes),
@@ -463,6 +470,28 @@ class _Planner:
                     )
                 ),
             )
+
+    def _are_allocated(self, additional: Set[int]) -> bool:
+        """Return whether slots that Nova does not record are allocated.
+
+        Before the first update of Placement, the providers of this host are
+        not known; then tell by those that Nova records.
+        """
+        wanted = self._wanted
+        if wanted.allocated is not None:
+            return False
+        allocated = self._actual.allocated
+        if wanted.providers:
+            return additional <= {
+                index
+                for uuid, index in wanted.providers.items()
+                if uuid in allocated
+            }
+        return any(
+            slot.claim.provider_uuid not in allocated
+            for slot in wanted.slots
+            if slot.claim.source is claims.Source.COMPUTE
+        )
 
     def _departure(self, power: Power) -> list[steps.Step]:
         """Stop the guest, and give up a swap disk whose size will change.

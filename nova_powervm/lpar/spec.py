@@ -108,6 +108,8 @@ class Wanted:
         on record; see :mod:`.virtual_slots`.
     :param recovers: Whether its old LPAR is lost, so that a virtual slot may
         change rather than the server be lost, too.
+    :param providers: Uuid of each slot provider of the host to its slot; empty
+        before the first update of Placement.
     """
 
     instance_uuid: str
@@ -132,6 +134,7 @@ class Wanted:
     allocated: frozenset[str] | None = None
     virtual_slots: Mapping[str, int] = dataclasses.field(default_factory=dict)
     recovers: bool = False
+    providers: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def lpar_uuid(self) -> str:

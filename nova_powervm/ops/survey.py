@@ -214,8 +214,8 @@ class Survey:
             raise exception.ClaimFailed(
                 instance_uuid=self._wanted.instance_uuid,
                 reason=exception.PrivateText(
-                    f'its one-time-use devices cannot be reserved. {error}',
-                    'its one-time-use devices cannot be reserved. '
+                    f'it is unknown which devices belong to it. {error}',
+                    'it is unknown which devices belong to it. '
                     f'{error.summary}',
                 ),
             ) from error

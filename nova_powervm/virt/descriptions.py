@@ -212,6 +212,10 @@ class Descriptions:
             slots=self._claims.wanted_slots(instance.uuid, found, requests),
             config_drive=configdrive.required_by(instance),
             virtual_slots=virtual_slots.recorded(instance),
+            providers={
+                uuid: provider.drc_index
+                for uuid, provider in self._claims.published.providers.items()
+            },
             **rest,
         )
 

@@ -136,12 +136,45 @@ class StuckImagesTest(local_hosts.LocalHostTestCase):
 
     def story_killed_while_unshelving(self):
         server = self.boot_written()
+        slots, resources = self.owned(server), self.instance(server).resources
         self.act(server, 'shelve')
+        # The server gets another device than it has had.
+        other = self.boot(base.gpu_groups(1), disk=1)
+        self.assertEqual(slots, self.owned(other))
 
-        self.kill_in(
-            server, _DRIVER, 'spawn', 'unshelve', after=lambda found: True
-        )
+        with self.threads.killed(_DRIVER, 'spawn', lambda found: True):
+            self.api.post_server_action(server['id'], {'unshelve': None})
+        # As in the middle of a slow one.
+        self._run_periodics()
+        self.assert_recorded(server)
+        self._delete_server(other)
+        # As an earlier version has left it.
+        record = self.instance(server)
+        record.resources = resources
+        record.save()
+        self.restart_host()
 
         self.assertEqual('ERROR', self.api.get_server(server['id'])['status'])
         self.rebuild_from_copy(server)
         self.assert_whole(server)
+        self.assert_recorded(server)
+        self.api.post_server_action(server['id'], {'reboot': {'type': 'SOFT'}})
+        self.assert_whole(server)
+        self.assertNotIn('[withdrawn]', self.logged())
+        # All others can be used, also the one that it has had before.
+        self._run_periodics()
+        others = self.slot_providers().keys() - self.owned(server)
+        groups = {'group_policy': 'none'}
+        for number in range(len(others)):
+            groups |= base.gpu_groups(number + 1)
+        self.assertEqual(others, self.owned(self.boot(groups)))
+
+    def assert_recorded(self, server):
+        """Verify that Nova records the slots that a server's LPAR owns."""
+        self.assertEqual(
+            self.owned(server),
+            {
+                int(found.identifier, 16)
+                for found in self.instance(server).resources
+            },
+        )

@@ -22,6 +22,7 @@ from nova_powervm.devices import assessment as assessments
 from nova_powervm.devices import claims
 from nova_powervm.devices import plan as plans
 from nova_powervm.devices import slot_providers
+from nova_powervm.lpar import partition
 from nova_powervm.ops import claiming as claim_ops
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import interfaces
@@ -78,11 +79,11 @@ class ProviderTreeUpdater:
             has changed.
         """
         assessment = self._assess(tree, nodename, snapshot)
-        plan = plans.make_plan(
-            assessment,
-            self._placement.get_allocations(assessment.questions),
-            self._name_of,
+        allocations = self._placement.get_allocations(assessment.questions)
+        assessment = assessments.believe_placement(
+            assessment, allocations, partition.lpar_uuid
         )
+        plan = plans.make_plan(assessment, allocations, self._name_of)
         self._log.log(assessment.facts.policy, plan)
         self._refuse_two_owners(plan)
         providers = writing.apply_plan(tree, nodename, plan)

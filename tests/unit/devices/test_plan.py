@@ -434,6 +434,43 @@ class QuarantineTest(unittest.TestCase):
             self.assertEqual(names.QUARANTINE_REASONS[code], entry.reason)
 
 
+class BelievedPlacementTest(unittest.TestCase):
+    """Nova's record lacks what Placement has allocated to an instance."""
+
+    def plan(self, consumer):
+        """Plan for a slot that an LPAR owns, and a consumer has."""
+        own = provider()
+        assessed = assessment.assess(
+            assessment.Facts(
+                policy.Policy((values.paragraph(device_id='1EB8'),), '/inv'),
+                (values.slot(owner=values.client()),),
+                {values.LPAR: frozenset()},
+                (own,),
+            )
+        )
+        held = slot_providers.Allocations(
+            {own.uuid: {consumer: {'CUSTOM_GPU'}}}
+        )
+        (entry,) = plans.make_plan(
+            assessment.believe_placement(assessed, held, str.upper),
+            held,
+            name_of,
+        ).entries
+        return entry
+
+    def test_device_of_same_instance_is_not_withdrawn(self):
+        entry = self.plan(values.LPAR.lower())
+
+        self.assertIs(plans.State.ATTACHED, entry.state)
+        self.assertEqual('', entry.reason)
+
+    def test_device_of_another_instance_is_withdrawn(self):
+        entry = self.plan(values.OTHER_LPAR.lower())
+
+        self.assertIs(plans.State.WITHDRAWN, entry.state)
+        self.assertIn('has no allocation for it', entry.reason)
+
+
 OLD = names.generated_traits(values.slot(device_id=0x1DB6))
 NEW = names.generated_traits(values.slot())
 REPLACED = frozenset(

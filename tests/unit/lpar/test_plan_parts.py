@@ -112,7 +112,7 @@ class PartsTest(unittest.TestCase):
             """
             resize, running: lpar rules adapters
             hard reboot, running: lpar rules adapters has_rescue
-            start, running: lpar
+            start, running: lpar allocated
             """,
         ],
         [

@@ -97,6 +97,24 @@ class SlotRefusalTest(unittest.TestCase):
         )
 
     @ddt.named_data(
+        ['unknown', {}, (FOREIGN,)],
+        ['known', {values.provider_of(FOREIGN): FOREIGN}, (FOREIGN,)],
+    )
+    def test_slot_that_placement_allocated_is_not_to_be_removed(
+        self, providers, held
+    ):
+        made = decide(
+            operations.SOFT_REBOOT,
+            wanted(GPU, providers=providers),
+            lpar(RUNNING, (FOREIGN,)),
+            allocated=tuple(map(values.provider_of, held)),
+        )
+
+        self.assertIsInstance(made.refusal, exception.RecordOutdated)
+        self.assertIn('Reboot the server hard', refusal(made))
+        self.assertNotIn('pvmctl', refusal(made))
+
+    @ddt.named_data(
         ['missing', {'io_slots': ()}, 'the host does not report it'],
         [
             'of another LPAR',
