@@ -162,12 +162,15 @@ class Disks(Protocol):
     def capacity(self) -> host_values.DiskCapacity:
         """Return the size of the storage and how much of it is used."""
 
-    def unmap_deleted(self) -> None:
+    def unmap_deleted(self, lpar_uuids: Collection[str] = ()) -> None:
         """Unmap our storage from where nobody needs it.
 
         This is from LPARs that do not exist any more, and from where an
         interrupted reading left it. Call this only while no LPAR is being
         removed and no disk is being read.
+
+        :param lpar_uuids: Only what these LPARs had, which are gone; then it
+            does not matter what is done to others.
         """
 
     def forget_uploads(self) -> None:

@@ -180,6 +180,8 @@ def remove_pool_disks(this: Pass) -> None:
                 'Nova has deleted their instances, or they are on no host.',
                 {'names': ', '.join(sorted(removed))},
             )
+        # The rescue of a server that was just being deleted leaves these.
+        this.means.disks.unmap_deleted(gone)
         pool.delete(doomed)
     unknown = lpar_uuids - this.means.records.instances_of(lpar_uuids).keys()
     names = {each.stored.name for each in found if each.lpar_uuid in unknown}
@@ -279,7 +281,8 @@ TABLE = (
         ours=_NAME,
         unwanted='Nova has deleted its instance, or has it on no host and '
         'without a task.',
-        done='Deleted, unless an LPAR of any host uses it.',
+        done='Unmapped from where no LPAR is any more, and deleted, unless '
+        'an LPAR of any host uses it.',
         when=(When.FIRST_CYCLE, When.IMAGE_CACHE),
         why='The whole pool is read for this, and Nova is asked about each '
         'of its disks.',

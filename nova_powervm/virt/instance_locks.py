@@ -10,10 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Keeps a step of a move and a hard reboot of the same instance apart.
+"""Keeps steps apart that change the LPAR of the same instance.
 
 While a server moves, an administrator can set its state, and its user can
-then reboot it hard. Nova has no lock that covers both.
+then reboot it hard. While it is rescued or rebooted, its user can delete it.
+Nova has no lock that covers both.
 """
 
 import contextlib
@@ -28,6 +29,16 @@ from nova_powervm import exception
 
 
 @contextlib.contextmanager
+def alone(instance: Any) -> Iterator[None]:
+    """Hold the lock of an instance, whatever Nova records of it by now.
+
+    :param instance: nova.objects.Instance.
+    """
+    with lockutils.lock(f'powervm-{instance.uuid}'):
+        yield
+
+
+@contextlib.contextmanager
 def unchanged(instance: Any) -> Iterator[None]:
     """Hold the lock of an instance that is still what Nova has handed over.
 
@@ -36,7 +47,7 @@ def unchanged(instance: Any) -> Iterator[None]:
         another host or in another move.
     :raises nova.exception.InstanceNotFound: It was deleted.
     """
-    with lockutils.lock(f'powervm-{instance.uuid}'):
+    with alone(instance):
         record = objects.Instance.get_by_uuid(
             nova_context.get_admin_context(),
             instance.uuid,

@@ -25,6 +25,7 @@ from nova_powervm.ops import power
 from nova_powervm.ops import removal
 from nova_powervm.virt import consoles
 from nova_powervm.virt import deferred_starts
+from nova_powervm.virt import instance_locks
 from nova_powervm.virt import port_records
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import startup
@@ -84,12 +85,14 @@ class Removals:
         if self._is_doubtful(instance):
             self._keep_stopped(instance)
             return
-        self.remove(
-            instance,
-            delete_disks=destroy_disks
-            and self._storage.may_delete_disks(instance),
-            block_device_info=block_device_info,
-        )
+        # A rescue or reboot of the instance may be connecting its disks.
+        with instance_locks.alone(instance):
+            self.remove(
+                instance,
+                delete_disks=destroy_disks
+                and self._storage.may_delete_disks(instance),
+                block_device_info=block_device_info,
+            )
 
     def _is_doubtful(self, instance: Any) -> bool:
         """Return whether an instance may have nothing but its LPAR here.

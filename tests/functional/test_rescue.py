@@ -17,10 +17,13 @@ Where the disks are, and what each request that fails leaves, is in
 """
 
 import hashlib
+import threading
 
+import fixtures
 from nova.tests.functional.api import client
 
 from nova_powervm.lpar import storage
+from nova_powervm.powervm.disk import scsi_mappings
 from tests.functional import base
 from tests.functional import pools
 from tests.functional import test_config_drives
@@ -352,6 +355,61 @@ class RescueTest(StoriesMixin, base.PowerVMTestCase):
 
         self.assertEqual({}, self.found())
         self.assertIsNone(self.lpar(self.server))
+        self._booted.clear()
+        self.server = first
+
+    def delete_while(self, action):
+        """Delete a server between the steps of an action, if that can be.
+
+        The storage was unmapped from the LPAR by then, and the action maps it
+        before the deletion removes it.
+        """
+        unmapped, mapped = threading.Event(), threading.Event()
+        attach = scsi_mappings.ScsiMappings.attach
+        detach = scsi_mappings.ScsiMappings.detach
+
+        def attach_late(mappings, *args):
+            self.api.delete_server(self.server['id'])
+            unmapped.wait(1)
+            try:
+                return attach(mappings, *args)
+            finally:
+                mapped.set()
+
+        def detach_early(mappings, lpar_uuid, **options):
+            found = detach(mappings, lpar_uuid, **options)
+            if not options:
+                unmapped.set()
+                mapped.wait(60)
+            return found
+
+        with (
+            fixtures.MockPatchObject(
+                scsi_mappings.ScsiMappings, 'attach', attach_late
+            ),
+            fixtures.MockPatchObject(
+                scsi_mappings.ScsiMappings, 'detach', detach_early
+            ),
+        ):
+            self.act(action)
+            self._wait_until_deleted(self.server)
+
+    def story_server_deleted_in_rescue_or_unrescue_leaves_nothing(self):
+        first = self.server
+        for action in ('rescue', 'unrescue'):
+            self.server = self.boot_server()
+            if action == 'unrescue':
+                self.rescue()
+
+            self.delete_while(action)
+
+            self.assertEqual({}, self.found())
+            self.assertIsNone(self.lpar(self.server))
+            self.assertEqual(
+                set(),
+                {mapping['client'] for mapping in self.mappings()}
+                - {self.instance(first).name},
+            )
         self._booted.clear()
         self.server = first
 

@@ -210,6 +210,21 @@ class PoolSweepTest(SweepTestCase):
 
         self.assertEqual([], self.units())
 
+    def test_disk_that_is_mapped_to_nobody_goes_with_its_instance(self):
+        others = self.maps()
+        self.spawn()
+        self.delete_lpar()
+        self.assertIn(None, self.maps())
+        self.run_at(IMAGE_CACHE)
+        self.assertEqual(['r'], list(self.stored()))
+        self.assertIn(None, self.maps())
+        self.nova.deleted = {LPAR}
+
+        self.run_at(IMAGE_CACHE)
+
+        self.assertEqual(others, self.maps())
+        self.assertEqual([], list(self.stored()))
+
     def test_disk_that_an_lpar_uses_stays_and_is_named_once(self):
         self.spawn()
         self.nova.deleted = {LPAR}

@@ -211,19 +211,26 @@ class ScsiMappings:
         )
         return {server.uuid for server, _ in removed}
 
-    def detach_unneeded(self) -> None:
+    def detach_unneeded(self, lpar_uuids: Collection[str] = ()) -> None:
         """Unmap the driver's storage from where nobody needs it.
 
         Whoever deletes an LPAR outside of Nova leaves its mappings, without a
         client, and the storage cannot be deleted as long as they exist. So
         does an interrupted reading. Call this only while no LPAR is being
         removed, and no disk is being read.
+
+        :param lpar_uuids: Only what these deleted LPARs had.
         """
 
         def is_unneeded(mapping: virtual_io_server.VSCSIMapping) -> bool:
-            return _is_ours(mapping) and (
-                not mapping.client_lpar_href or self._is_lent(mapping)
-            )
+            if not _is_ours(mapping):
+                return False
+            if lpar_uuids:
+                return not mapping.client_lpar_href and any(
+                    storage.belongs_to(mapping.backing_storage.name, uuid)
+                    for uuid in lpar_uuids
+                )
+            return not mapping.client_lpar_href or self._is_lent(mapping)
 
         for server, mapping in self._remove(
             'unmapping storage that nobody needs', is_unneeded

@@ -49,6 +49,10 @@ class Cloud:
     def delete(self, disks):
         self.deleted.append(list(disks))
 
+    def unmap(self, lpar_uuids):
+        """Be called only for what is deleted afterwards."""
+        assert lpar_uuids == {GONE}, lpar_uuids
+
     def gone(self, lpar_uuids):
         self.asked.append(set(lpar_uuids))
         return frozenset({GONE} & set(lpar_uuids))
@@ -63,7 +67,9 @@ class Cloud:
 class PoolDisksTest(unittest.TestCase):
     def remove(self, cloud, named=None, **driver):
         means = types.SimpleNamespace(
-            disks=types.SimpleNamespace(**{'pool': cloud, **driver}),
+            disks=types.SimpleNamespace(
+                **{'pool': cloud, 'unmap_deleted': cloud.unmap, **driver}
+            ),
             records=cloud,
         )
         named = set() if named is None else named
