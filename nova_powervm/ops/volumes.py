@@ -141,9 +141,18 @@ class VolumeOps:
         :raises exception.VolumeHeld: They cannot be disconnected now.
         :raises exception.VolumesImpossible: They cannot be connected again.
         """
+        self.check_removal(lpar_uuid, wanted)
+        self.connector()
+
+    def check_removal(
+        self, lpar_uuid: str, wanted: Collection[Volume]
+    ) -> None:
+        """Verify that the volumes of an LPAR can be disconnected.
+
+        :raises exception.VolumeHeld: They cannot be now.
+        """
         for driver in self._drivers.values():
             driver.check_removal(lpar_uuid, wanted)
-        self.connector()
 
     def remove(self, lpar_uuid: str, wanted: Collection[Volume] = ()) -> None:
         """Disconnect all volumes of an LPAR, and have the host forget them."""

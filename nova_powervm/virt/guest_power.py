@@ -119,11 +119,7 @@ class GuestPower:
         guest_stops.check_supported(instance)
         if instance.task_state == task_states.RESCUING:
             return
-        if (
-            instance.task_state == task_states.SHELVING
-            and not volumes.is_volume_backed(instance)
-        ):
-            self._snapshots.check_shelving(instance)
+        self._snapshots.check_stop(instance)
         self.deferred_starts.forget(instance)
         with (
             rebuild.refused_if_stop_fails(instance),

@@ -142,7 +142,7 @@ class Services:
             node.name,
         )
         checks = snapshot_checks.SnapshotChecks(
-            operations.disks, operations.partitions
+            operations.disks, operations.partitions, operations.volumes
         )
         self.power = guest_power.GuestPower(
             lpars,

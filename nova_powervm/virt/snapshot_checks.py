@@ -15,6 +15,7 @@
 from typing import Any
 
 import nova.conf
+from nova.compute import task_states
 from oslo_log import log as logging
 
 from nova_powervm import exception
@@ -23,10 +24,14 @@ from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
+from nova_powervm.ops import volumes as volume_ops
 from nova_powervm.virt import translation
+from nova_powervm.virt import volumes
 
 LOG = logging.getLogger(__name__)
 CONF = nova.conf.CONF
+
+_SHELVES = (task_states.SHELVING, task_states.SHELVING_OFFLOADING)
 
 
 class SnapshotChecks:
@@ -34,15 +39,18 @@ class SnapshotChecks:
 
     :param disks: The disk driver.
     :param partitions: The host's LPARs.
+    :param connects: Connects volumes to LPARs.
     """
 
     def __init__(
         self,
         disks: disk_interfaces.Disks,
         partitions: interfaces.Partitions,
+        connects: volume_ops.VolumeOps,
     ) -> None:
         self._disks = disks
         self._partitions = partitions
+        self._volumes = connects
 
     def check(self, instance: Any) -> None:
         """Refuse an image of an instance as it is now, running or not.
@@ -77,13 +85,37 @@ class SnapshotChecks:
             instance=instance,
         )
 
-    def check_shelving(self, instance: Any) -> None:
-        """Refuse to shelve an instance that could not come back.
+    def check_stop(self, instance: Any) -> None:
+        """Refuse a stop that is the first step of a shelve that would fail.
+
+        Nova makes no image of a server that boots from a volume, but removes
+        its LPAR at once.
 
         :param instance: nova.objects.Instance; it need not be off yet.
         :raises exception.PowerVMError: No image can be made of it, or no
-            server from the image.
+            server from the image; or the LPAR could not be removed.
         """
+        if instance.task_state not in _SHELVES:
+            return
+        leaves = instance.task_state == task_states.SHELVING_OFFLOADING
+        makes_image = not leaves and not volumes.is_volume_backed(instance)
+        if not makes_image or CONF.shelved_offload_time == 0:
+            self._check_removal(instance)
+        if makes_image:
+            self._check_shelving(instance)
+
+    def _check_removal(self, instance: Any) -> None:
+        """Refuse to remove an LPAR whose volumes cannot be disconnected.
+
+        By the time that Nova has the driver remove it, it has unbound its
+        ports.
+        """
+        wanted = volumes.recorded(instance)
+        if wanted:
+            self._volumes.check_removal(translation.lpar_of(instance), wanted)
+
+    def _check_shelving(self, instance: Any) -> None:
+        """Refuse to shelve an instance that could not come back."""
         size_gb = self._disks.check_read(
             translation.lpar_of(instance), is_off=True
         )

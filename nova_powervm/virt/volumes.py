@@ -25,6 +25,7 @@ from nova.compute import vm_states
 from nova.objects import fields
 from nova.virt import driver
 from oslo_log import log as logging
+from oslo_serialization import jsonutils
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
@@ -250,6 +251,18 @@ def recorded_ids(instance: Any) -> frozenset[str]:
         nova_context.get_admin_context(), instance.uuid
     )
     return frozenset(disk.volume_id for disk in disks if disk.is_volume)
+
+
+def recorded(instance: Any) -> tuple[volumes.Volume, ...]:
+    """Tell which volumes Nova has recorded for an instance."""
+    disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
+        nova_context.get_admin_context(), instance.uuid
+    )
+    return tuple(
+        volumes.identify(jsonutils.loads(disk.connection_info))
+        for disk in disks
+        if disk.is_volume and disk.connection_info
+    )
 
 
 def recorded_boot_volume(instance: Any) -> tuple[volumes.Volume, ...]:

@@ -292,6 +292,23 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assertEqual(before, self.connected(server))
         self.assertEqual(mapped, self.cinder.mapped())
 
+    def story_shelve_is_refused_while_a_server_with_a_path_is_down(self):
+        self.flags(shelved_offload_time=0)
+        volume = uuidutils.generate_uuid()
+        server = self.boot({})
+        self.attach(server, volume)
+        for case in (server, self.boot_from_volume(extra_specs={})):
+            self.control().clear_journal()
+            with self.vios2_down():
+                self.api.post_server_action(case['id'], {'shelve': None})
+                self._wait_for_server_parameter(
+                    case, {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None}
+                )
+            self.assertEqual('running', self.lpar(case).state)
+            self.assertEqual([], self.jobs())
+            self.assertIn('vios2 does not answer', self.logged())
+        self.assertEqual([64, 65], self.slots(server))
+
     def story_image_of_volumes_has_nothing_that_the_driver_keeps(self):
         # The driver is not asked, and could not remove it.
         server = self.boot_from_volume(extra_specs={})
