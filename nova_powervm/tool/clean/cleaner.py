@@ -110,7 +110,7 @@ class Cleaner:
         tree = self._services.placement.tree(self._node)
         found = releasing.find_used_devices(tree)
         if not done:
-            self._services.attempts.keep({each.uuid for each in found})
+            self._services.attempts.keep({*map(_counted_as, found)})
         return [each for each in found if each.uuid not in done]
 
     def _find_projects(
@@ -141,12 +141,12 @@ class Cleaner:
                 },
             )
             return False
-        number = self._services.attempts.of(uuid) + 1
+        number = self._services.attempts.of(_counted_as(provider)) + 1
         if number > self._settings.attempts:
-            # A quarantine, or this process, ended before it was complete.
+            # This process ended before the quarantine was begun.
             self._give_up(uuid, slot)
             return False
-        return self._attempt(uuid, slot, number)
+        return self._attempt(provider, slot, number)
 
     def _find_slot(
         self, provider: placement_tree.PlacementProvider
@@ -159,33 +159,38 @@ class Cleaner:
         except errors.DeviceUnchanged as error:
             return None, error.fields['reason']
 
-    def _attempt(self, uuid: str, slot: slots.Slot, number: int) -> bool:
+    def _attempt(
+        self,
+        provider: placement_tree.PlacementProvider,
+        slot: slots.Slot,
+        number: int,
+    ) -> bool:
         """Run the program, and release the device if it is clean.
 
         :param number: Of the attempt. Its start counts: if nobody is left to
             see the end, it has failed.
         """
-        attempts = self._services.attempts
-        attempts.put(uuid, number)
+        attempts, device = self._services.attempts, _counted_as(provider)
+        attempts.put(device, number)
         outcome = self._run(slot, number)
         failure = outcome.failure
         if not failure:
             try:
-                failure = self._release(uuid, slot)
+                failure = self._release(provider.uuid, slot)
             except exception.PowerVMError:
                 # That is not the fault of the device.
-                attempts.put(uuid, number - 1)
+                attempts.put(device, number - 1)
                 raise
         if outcome.interrupted:
-            attempts.put(uuid, number - 1)
+            attempts.put(device, number - 1)
             LOG.info(
                 'Slot %(slot)s stays reserved: %(reason)s.',
                 {'slot': slot.drc_hex, 'reason': failure},
             )
         elif failure:
-            self._note_failure(uuid, slot, number, failure)
+            self._note_failure(provider.uuid, slot, number, failure)
         else:
-            attempts.put(uuid, 0)
+            attempts.put(device, 0)
             LOG.info('Slot %s is clean, and was released.', slot.drc_hex)
         return not failure
 
@@ -246,7 +251,6 @@ class Cleaner:
         if provider is None or not provider.needs_cleaning:
             return
         device_changes.quarantine(self._services.placement, provider, _REASON)
-        self._services.attempts.put(uuid, 0)
         LOG.error(
             'Slot %(slot)s is in quarantine: %(attempts)d attempts to clean '
             'it have failed. Look at the device, then run '
@@ -254,3 +258,13 @@ class Cleaner:
             'again.',
             {'slot': slot.drc_hex, 'attempts': self._settings.attempts},
         )
+
+
+def _counted_as(provider: placement_tree.PlacementProvider) -> str:
+    """Return what the attempts to clean a device are counted for.
+
+    A quarantine and its end are writes to the provider: whoever restores a
+    device wants it to be tried anew, even if nobody was left to forget the
+    attempts.
+    """
+    return f'{provider.uuid} {provider.generation}'

@@ -56,7 +56,7 @@ def lock(directory: str, node: str) -> Iterator[int]:
 
 
 class Attempts:
-    """Counts attempts to clean devices, by the uuids of their providers.
+    """Counts attempts to clean devices.
 
     An attempt counts from its start: if nobody was left to see its end, it has
     failed. Only who holds the lock may use this.
@@ -68,22 +68,22 @@ class Attempts:
     def __init__(self, directory: str, node: str) -> None:
         self._path = _path(directory, node, 'json')
 
-    def of(self, uuid: str) -> int:
+    def of(self, device: str) -> int:
         """Return how many attempts a device has behind it.
 
         :raises exception.ConfigurationError: The file is damaged.
         """
-        return self._read().get(uuid, 0)
+        return self._read().get(device, 0)
 
-    def put(self, uuid: str, number: int) -> None:
+    def put(self, device: str, number: int) -> None:
         """Set the number of attempts of a device; 0 forgets it."""
-        self._write({**self._read(), uuid: number})
+        self._write({**self._read(), device: number})
 
-    def keep(self, uuids: Collection[str]) -> None:
+    def keep(self, devices: Collection[str]) -> None:
         """Forget all devices but some: the others do not wait any more."""
         counts = self._read()
-        if not counts.keys() <= set(uuids):
-            self._write({u: n for u, n in counts.items() if u in uuids})
+        if not counts.keys() <= set(devices):
+            self._write({d: n for d, n in counts.items() if d in devices})
 
     def _read(self) -> dict[str, int]:
         try:
@@ -105,7 +105,7 @@ class Attempts:
             'w', dir=self._path.parent, delete=False
         ) as file:
             try:
-                json.dump({u: n for u, n in counts.items() if n}, file)
+                json.dump({d: n for d, n in counts.items() if n}, file)
                 file.flush()
                 os.fsync(file.fileno())
                 os.replace(file.name, self._path)
