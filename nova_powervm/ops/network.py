@@ -32,6 +32,7 @@ from nova_powervm.ops import vif_interfaces
 LOG = logging.getLogger(__name__)
 
 _BINDING_FAILED = 'binding_failed'
+_UNBOUND = 'unbound'
 
 InstanceMetadata = vif_interfaces.InstanceMetadata
 #: A VIF driver, with any kind of connections and adapters.
@@ -229,6 +230,14 @@ class NetworkOps:
             return (
                 'Neutron could not bind it to this host; see the log of '
                 'Neutron for the reason'
+            )
+        if port.vif_type == _UNBOUND:
+            command = f'openstack port set --host <host> {port.id}'
+            return exception.PrivateText(
+                f'it is bound to no host. Run `{command}` with the host of '
+                'its server, and try again',
+                'it is bound to no host, which an administrator can change. '
+                'Then try again',
             )
         return (
             f"its VIF type is '{port.vif_type}', and this host has VIF "

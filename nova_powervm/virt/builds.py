@@ -34,6 +34,7 @@ from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
 from nova_powervm.virt import glance_images
 from nova_powervm.virt import instance_claims
+from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import nova_errors
 from nova_powervm.virt import rebuild
@@ -119,6 +120,11 @@ class Builds:
             )
             if keeps_disks:
                 build = dataclasses.replace(build, image_meta=None)
+            if self._is_rebuilt_here(instance):
+                # The check has refreshed it, but not what Nova passes.
+                build = dataclasses.replace(
+                    build, network_info=instance.get_network_info()
+                )
             wanted, askers = self._describe(build, requests)
             with (
                 self._burn_limit.admit(build.context, instance, wanted.slots),
@@ -194,8 +200,19 @@ class Builds:
             elif not keeps_disks:
                 _warn_of_new_disks(instance)
 
+    def _is_rebuilt_here(self, instance: Any) -> bool:
+        """Return whether a build is that of a rebuild, not an evacuation."""
+        is_rebuilt = instance.task_state in task_states.rebuild_states
+        return is_rebuilt and bool(instance.host == self._host)
+
     def _check_anew(self, build: BuildRequest) -> None:
         """Verify that an instance can be built again on this host."""
+        if build.network_info:
+            # Nova passes its cache, even after it has unbound the ports.
+            instance_ports.fetch_ports(build.instance, self._host)
+            build = dataclasses.replace(
+                build, network_info=build.instance.get_network_info()
+            )
         requests = accelerator_requests.fetch_requests(
             # Nova fetches them only after destroying the instance.
             build.context,

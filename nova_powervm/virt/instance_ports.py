@@ -34,6 +34,11 @@ def fetch_ports(instance: Any, host: str) -> tuple[network_ports.Port, ...]:
     necessary role. Therefore trust an empty list only if Neutron shows
     bindings of ports.
 
+    Nova unbinds the ports of an instance before it has its LPAR removed
+    (``ComputeManager._shelve_offload_instance``), and binds them only where
+    it is unshelved. If nova-compute was killed between, have them bound again
+    to the host that Nova records.
+
     :param instance: nova.objects.Instance.
     :param host: Nova's name of this host.
     :raises exception.PortsUnknown: Neutron gave no reliable answer.
@@ -49,6 +54,9 @@ def fetch_ports(instance: Any, host: str) -> tuple[network_ports.Port, ...]:
             raise exception.PortsDoubtful(
                 instance_uuid=instance.uuid, host=host
             )
+        is_unbound = any(port.vif_type == vifs.UNBOUND for port in found)
+        if is_unbound and instance.host == host:
+            return vifs.ports(bind_ports(instance, host))
         return found
     except exception.PortsUnknown:
         raise

@@ -15,12 +15,16 @@
 Each story is a row of the page on stuck servers.
 """
 
+from nova import context
+from nova.network import neutron
+
 from nova_powervm.virt import driver
 from nova_powervm.virt import snapshots
 from tests.functional import base
 from tests.functional import killed_threads
 from tests.functional import local_hosts
 from tests.functional import pools
+from tests.functional import real_neutron
 
 _DRIVER = driver.PowerVMDriver
 
@@ -31,14 +35,23 @@ class StuckImagesTest(local_hosts.LocalHostTestCase):
     def setUp(self):
         super().setUp()
         self.threads = self.useFixture(killed_threads.Threads())
+        self.ports = self.useFixture(real_neutron.RealNeutron())
         self.flags(rpc_response_timeout=10, shelved_offload_time=0)
-        self.start_local('host1', pools.world(), disk_driver='ssp')
+        self.start_local(
+            'host1',
+            pools.world(),
+            disk_driver='ssp',
+            bridge_mappings=real_neutron.BRIDGES,
+        )
 
     def test_images_end_as_the_page_says(self):
         self.tell_stories()
 
     def boot_written(self):
-        server = self.boot(base.gpu_groups(1), disk=1)
+        self.port = self.ports.make_port()['id']
+        server = self.boot(
+            base.gpu_groups(1), disk=1, networks=[{'port': self.port}]
+        )
         self.write(server)
         return server
 
@@ -73,6 +86,12 @@ class StuckImagesTest(local_hosts.LocalHostTestCase):
                 )
                 self.glance.delete(None, image_id)
         self.assertEqual('running', self.lpar(server).state)
+        port = self.ports.show_port(self.port)
+        self.assertEqual(
+            ('host1', 'pvm_sea'),
+            (port['binding:host_id'], port['binding:vif_type']),
+        )
+        self.assertEqual(1, len(self.adapters(server)))
         self.assert_returned(server)
         self.assertEqual(pools.WRITTEN, self.written(server))
         slots = self.owned(server)
@@ -130,9 +149,29 @@ class StuckImagesTest(local_hosts.LocalHostTestCase):
 
         self.assert_task(server, 'shelving_offloading')
         self.assertIsNone(self.lpar(server))
-        self.set_state(server)
+        self.set_state_unbound(server)
         self.rebuild_from_copy(server)
         self.assert_whole(server)
+
+    def story_killed_before_the_server_is_offloaded(self):
+        server = self.boot_written()
+
+        self.kill_in(server, _DRIVER, 'destroy', 'shelve')
+
+        self.assert_task(server, 'shelving_offloading')
+        self.set_state_unbound(server)
+        self.reboot_hard(server)
+        self.assert_whole(server)
+
+    def set_state_unbound(self, server):
+        """Set the state of a server whose port Nova has unbound."""
+        port = self.ports.show_port(self.port)
+        self.assertEqual('unbound', port['binding:vif_type'])
+        # Nova refreshes its cache of ports from time to time.
+        neutron.API().get_instance_nw_info(
+            context.get_admin_context(), self.instance(server)
+        )
+        self.set_state(server)
 
     def story_killed_while_unshelving(self):
         server = self.boot_written()

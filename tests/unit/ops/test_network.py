@@ -255,6 +255,17 @@ class SeveralTypesTest(unittest.TestCase):
         self.assertIn("its VIF type is 'hw_veb'", text)
         self.assertIn('example, pvm_sea', text)
 
+    def test_port_without_host_is_refused_with_command(self):
+        with self.assertRaises(exception.PortRefused) as caught:
+            self.ops.check([port(vif_type='unbound')])
+
+        self.assertIn(
+            'Port port-1 cannot be connected: it is bound to no host. Run '
+            '`openstack port set --host <host> port-1`',
+            str(caught.exception),
+        )
+        self.assertNotIn('openstack', caught.exception.summary)
+
     def test_failed_binding_is_refused_with_neutrons_log(self):
         with self.assertRaises(exception.PortRefused) as caught:
             self.ops.check([port(vif_type='binding_failed')])
