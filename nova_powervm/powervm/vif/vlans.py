@@ -144,12 +144,13 @@ class ProvisionedVlans:
         """Remove the unused VLANs that the driver added; never raise an error.
 
         :returns: Whether all were removed; False if another thread is doing
-            this.
+            this, or if one may be about to be used: whoever uses it may be
+            late, for an instance that was deleted meanwhile.
         """
         if not self._tidying.acquire(blocking=False):
             return False
         try:
-            self._remove_idle()
+            return self._remove_idle()
         except exception.PowerVMError as error:
             LOG.warning(
                 'Unused VLANs remain on their bridges for now: %s',
@@ -162,7 +163,6 @@ class ProvisionedVlans:
             return False
         finally:
             self._tidying.release()
-        return True
 
     def _add(
         self,
@@ -201,16 +201,20 @@ class ProvisionedVlans:
         with self._changed:
             return frozenset(self._added)
 
-    def _remove_idle(self) -> None:
+    def _remove_idle(self) -> bool:
+        """Return whether no VLAN was left out because of a running step."""
         ours = self._added_vlans()
         if not ours or self._records is None:
-            return
+            return True
         try:
             with self._changed:
                 self._removing = frozenset(
                     vlan.number
                     for vlan in ours
                     if self._in_use[vlan.number] <= 0
+                )
+                is_complete = len(self._removing) == len(
+                    {vlan.number for vlan in ours}
                 )
             # From here on, no build starts to use one of them.
             self._keep(
@@ -227,6 +231,7 @@ class ProvisionedVlans:
                 self._remove(idle, self._records)
         finally:
             self._keep(self._removing)
+        return is_complete
 
     def _keep(self, numbers: Collection[int]) -> None:
         with self._changed:

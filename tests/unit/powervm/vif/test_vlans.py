@@ -305,6 +305,19 @@ class ProvisionedVlansTest(unittest.TestCase):
         self.service.ops.tidy()
         self.assertNotIn(100, self.world.bridge.vlans)
 
+    def test_vlan_of_attachment_goes_however_long_that_takes(self):
+        self.service.build(('a', 100))
+
+        # The host answers after several cycles that it has the adapter.
+        with self.service.ops.using([port_on(100)]):
+            self.service.delete(('a', 100))
+            for _ in range(4):
+                self.service.ops.tidy()
+                self.assertIn(100, self.world.bridge.vlans)
+
+        self.service.ops.tidy()
+        self.assertNotIn(100, self.world.bridge.vlans)
+
     def test_build_waits_for_running_removal(self):
         self.service.build(('a', 100))
         reading, go_on = threading.Event(), threading.Event()
