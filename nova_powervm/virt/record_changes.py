@@ -17,7 +17,8 @@ of Nova's, sets a state, a status or a host, or moves allocations. What an
 interrupted operation leaves is ended by Nova's own start, a hard reboot or the
 commands of the page on stuck servers. Each function names the code of Nova
 that forces the change. (A hard reboot that ends a move also has Neutron bind
-the ports: :func:`nova_powervm.virt.instance_ports.bind_ports`.)
+the ports, and so has whatever finds ports of an instance of this host unbound:
+:mod:`nova_powervm.virt.instance_ports`.)
 """
 
 import contextlib

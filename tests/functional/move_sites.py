@@ -34,6 +34,7 @@ from tests.functional import killed_threads
 from tests.functional import moving
 from tests.functional import other_tool
 from tests.functional import pools
+from tests.functional import real_neutron
 
 GPU, SCRATCH = 'CUSTOM_GPU', 'CUSTOM_SCRATCH'
 CLASSES = {'g': GPU, 'o': SCRATCH}
@@ -92,11 +93,13 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
 
     :cvar has_pool: Whether the disks are in a shared pool.
     :cvar host_names: The hosts.
+    :cvar has_neutron: Whether a neutron server has the port.
     """
 
     inventory = INVENTORY
     has_pool = True
     host_names: tuple[str, ...] = ('host1', 'host2')
+    has_neutron = False
 
     def setUp(self):
         super().setUp()
@@ -105,9 +108,13 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
         # Events that nobody finishes, because nova-compute was killed.
         self._dead_events = set()
         self.givings = self.useFixture(Givings())
+        options = {}
+        if self.has_neutron:
+            self.ports = self.useFixture(real_neutron.RealNeutron())
+            options['bridge_mappings'] = real_neutron.BRIDGES
         self.port = self.make_port()['id']
         if self.has_pool:
-            self.start_site(self.host_names)
+            self.start_site(self.host_names, **options)
         else:
             self.start_host('host1')
         self.roots = {
@@ -119,6 +126,18 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
             key: next(iter(self._get_provider_inventory(uuid)))
             for key, uuid in self.providers().items()
         }
+
+    def make_port(self, *args, **options):
+        """Create a port in the neutron server, if there is one."""
+        if self.has_neutron:
+            return self.ports.make_port()
+        return super().make_port(*args, **options)
+
+    def show_port(self):
+        """Return the port of the server, as Neutron has it."""
+        if self.has_neutron:
+            return self.ports.show_port(self.port)
+        return self.neutron.show_port(self.port)['port']
 
     # What users do
 

@@ -188,17 +188,21 @@ class StuckImagesTest(local_hosts.LocalHostTestCase):
         self.assert_recorded(server)
         self._delete_server(other)
         # As an earlier version has left it.
-        record = self.instance(server)
-        record.resources = resources
-        record.save()
+        self.record(server, resources)
         self.restart_host()
 
         self.assertEqual('ERROR', self.api.get_server(server['id'])['status'])
         self.rebuild_from_copy(server)
         self.assert_whole(server)
         self.assert_recorded(server)
-        self.api.post_server_action(server['id'], {'reboot': {'type': 'SOFT'}})
+        self.act(server, 'reboot', type='SOFT')
         self.assert_whole(server)
+        self.record(server, resources)
+        event = self.act(server, 'reboot', 'Error', type='SOFT')
+        self.assertIn('is out of date', event['details'])
+        self.reboot_hard(server)
+        self.assert_whole(server)
+        self.assert_recorded(server)
         self.assertNotIn('[withdrawn]', self.logged())
         # All others can be used, also the one that it has had before.
         self._run_periodics()
@@ -207,6 +211,12 @@ class StuckImagesTest(local_hosts.LocalHostTestCase):
         for number in range(len(others)):
             groups |= base.gpu_groups(number + 1)
         self.assertEqual(others, self.owned(self.boot(groups)))
+
+    def record(self, server, resources):
+        """Let Nova have recorded other devices than Placement."""
+        record = self.instance(server)
+        record.resources = resources
+        record.save()
 
     def assert_recorded(self, server):
         """Verify that Nova records the slots that a server's LPAR owns."""

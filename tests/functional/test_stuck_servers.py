@@ -153,9 +153,10 @@ class StuckServersTestCase(move_sites.MoveSiteTestCase):
             {one: [100] if one == host else [] for one in self.host_names},
             {one: self.vlans(one) for one in self.host_names},
         )
+        port = self.show_port()
         self.assertEqual(
-            host,
-            self.neutron.show_port(self.port)['port']['binding:host_id'],
+            (host, 'pvm_sea'),
+            (port['binding:host_id'], port['binding:vif_type']),
         )
         self.assert_burns()
         self.assertNotIn(
@@ -339,6 +340,8 @@ class StuckOnOneHostTest(StuckServersTestCase):
 
 class StuckMovesTest(StuckServersTestCase):
     """Cold migrations that nova-compute was killed in, or a message lost."""
+
+    has_neutron = True
 
     def test_stuck_moves_end_with_the_commands_of_the_page(self):
         self.tell_stories()
@@ -675,6 +678,8 @@ class StuckEvacuationsTestCase(StuckServersTestCase):
 
 class StuckEvacuationsTest(StuckEvacuationsTestCase):
     """One host starts after the other."""
+
+    has_neutron = True
 
     def test_stuck_evacuations_end_with_the_commands_of_the_page(self):
         self.tell_stories()
