@@ -135,8 +135,8 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
         made_up = {provider: {'resources': {'CUSTOM_GPU': 1}}}
         for given, words in (
             (allocations, '0 of its allocations'),
-            (allocations | made_up, 'not allocated to it'),
-            (made_up, 'not allocated to it'),
+            (allocations | made_up, 'does not allocate to it'),
+            (made_up, 'does not allocate to it'),
             ({}, 'no allocations'),
             (None, 'no allocations'),
         ):

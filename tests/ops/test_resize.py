@@ -203,7 +203,9 @@ class ResizeTest(MoveTestCase):
     def test_slot_that_is_not_allocated_is_refused(self):
         self.placement.allocated = [base.provider(base.GPU)]
 
-        self.refused(exception.ClaimFailed, RESIZE, self.new, 'not allocated')
+        self.refused(
+            exception.ClaimFailed, RESIZE, self.new, 'does not allocate'
+        )
 
     def test_slot_that_the_lpar_has_need_not_be_free(self):
         self.resize(slots=(*self.old.slots, *self.new.slots))

@@ -189,8 +189,8 @@ class RefusedSpawnTest(base.HostTestCase):
 
         self.refuse(
             exception.ClaimFailed,
-            'slot 21010020 has a one-time-use device that is not allocated '
-            'to it',
+            'slot 21010020 has a one-time-use device that Placement does not '
+            'allocate to it',
             slots=(base.slot(base.GPU, one_time_use=True),),
         )
         self.assertEqual(set(), self.burned())
