@@ -181,15 +181,15 @@ def refuse_nova_devices(
         if ours := by_uuid.get(request.provider_uuid):
             # Nova truncates faults, so the remedy comes first.
             conflicts.append(
-                'without "trait:CUSTOM_<marker>=required" its device profile '
-                f"takes Nova's devices: {_name(request.uuid)} is bound to "
-                f"{_place(ours)}. The marker is a trait that only Cyborg's "
-                'devices bear'
+                'its device profile lacks "trait:CUSTOM_<marker>=required" of '
+                f"Cyborg's devices, and took {_place(ours)}, which is Nova's: "
+                f'{_name(request.uuid)}, {ours.uuid}'
             )
         elif ours := by_slot.get(request.drc_index):
             conflicts.append(
-                f'{_name(request.uuid)} provides {_place(ours)}, but Nova '
-                'manages it, too: an operator has to remove it from one'
+                f'{_place(ours)} is from Cyborg, but Nova manages it, too: an '
+                'operator has to remove it from one: '
+                f'{_name(request.uuid)}, {ours.uuid}'
             )
     if conflicts:
         raise exception.AcceleratorRefused(
@@ -202,8 +202,7 @@ def _name(request: object) -> str:
 
 
 def _place(provider: claims.SlotProvider) -> str:
-    index = slots.format_drc_index(provider.drc_index)
-    return f'slot {index} (provider {provider.uuid})'
+    return f'slot {slots.format_drc_index(provider.drc_index)}'
 
 
 def _label(item: object) -> str:

@@ -125,7 +125,7 @@ fpga:
         self.refused(
             [cyborg.slot(NVME)],
             mark=None,
-            words=['trait:CUSTOM_<marker>=required', 'bound to slot 21010021'],
+            words=['trait:CUSTOM_<marker>=required', 'took slot 21010021'],
         )
 
         self.forget_tree()
