@@ -296,7 +296,8 @@ class GroupSnapshotTest(SnapshotTestCase):
             rest_username=emulator.username, rest_password=emulator.password
         )
         self.prepare()
-        self.assertIn('with a password', self.take(server, result='Error'))
+        self.assertIn('not set up', self.take(server, result='Error'))
+        self.assertIn('with a password', self.logged())
         self.assert_runs(server)
 
 

@@ -152,7 +152,8 @@ class FirstReleaseTest(UpgradeTestCase):
                     {
                         f'os_glance_{key}': value
                         for key, value in kept[name].items()
-                    },
+                    }
+                    | self.slots_of_ports(server),
                     self.kept(server),
                 )
         with self.subTest('console has another path'):
@@ -165,6 +166,13 @@ class FirstReleaseTest(UpgradeTestCase):
         ):
             with self.subTest(step.__name__):
                 step()
+
+    def slots_of_ports(self, server):
+        """Return the record of virtual slots, which the first start makes."""
+        return {
+            f'os_glance_powervm_slot@{adapter["mac"]}': str(adapter['slot'])
+            for adapter in self.adapters(server)
+        }
 
     def check_cards(self, cards):
         """Check that the state had what it is said to have."""
