@@ -89,7 +89,7 @@ class DevstackTest(unittest.TestCase):
             POWERVM_EMULATOR='True', POWERVM_EMULATOR_WORLD='world.yaml'
         )
         (command,) = re.findall('run_process powervm-emulator (.*)', printed)
-        self.assertIn(main.__name__, command.split())
+        self.assertIn(main.__package__, command.split())
         page = ROOT / 'doc' / 'source' / 'cli' / 'powervm-emulator.rst'
         documented = set(re.findall('``(--[a-z-]+)', page.read_text()))
         used = set(re.findall('--[a-z-]+', command))
@@ -244,7 +244,7 @@ class EmulatorPageTest(unittest.TestCase):
         page = ROOT / 'doc' / 'source' / 'cli' / 'powervm-emulator.rst'
         documented = set(re.findall('``(--?[a-z-]+)', page.read_text()))
         with subprocess.Popen(
-            [sys.executable, '-m', main.__name__, '--help'],
+            [sys.executable, '-m', main.__package__, '--help'],
             cwd=ROOT,
             # No option is divided among lines.
             env={**os.environ, 'COLUMNS': '1000'},

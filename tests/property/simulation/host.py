@@ -238,6 +238,9 @@ class RestServer(storage.DiskServer):
     :param process: Process of nova-compute; may be killed or have a fault.
     """
 
+    #: ``[powervm]virtual_slots``, for the readers of the host.
+    virtual_slots = 128
+
     def __init__(self, machine, process):
         self._host = machine
         self._process = process
