@@ -17,6 +17,7 @@ says, and knows no I/O. It names the parts of the host that it needs one after
 another, so that no operation asks for more.
 """
 
+from collections.abc import Mapping
 from collections.abc import Sequence
 from collections.abc import Set
 
@@ -40,7 +41,6 @@ Power = partition.Power
 
 #: What an operation does with disks that begins or ends a rescue.
 _OF_RESCUE = (operations.Disks.RESCUED, operations.Disks.RESTORED)
-_IF_LOST = operations.Creation.IF_LOST
 
 
 def decide(
@@ -116,7 +116,7 @@ class _Planner:
         wanted = self._wanted
         document = self._creation()
         connections = self._actual.adapters.connections
-        self._refuse_lost_virtual_slots(connections)
+        kept = self._keep_slots(connections)
         remains = self._remains()
         if self._operation.disks is operations.Disks.MADE:
             disks = self._made_disks()
@@ -130,10 +130,10 @@ class _Planner:
         return [
             *remains,
             *disks,
-            *self._connect_new(connections),
+            *self._connect_new(connections, kept),
             document,
             *([steps.Map()] if disks or not wanted.boots_from_volume else ()),
-            *self._connect_volumes(self._new_volumes()),
+            *_connect_volumes(self._new_volumes(), kept),
             *self._start_of_new(),
         ]
 
@@ -152,54 +152,56 @@ class _Planner:
             return ()
         return self._wanted.volumes
 
-    def _refuse_lost_virtual_slots(
+    def _keep_slots(
         self, connections: Sequence[network_ports.Connection]
-    ) -> None:
-        """Refuse to make an LPAR whose guest would find devices elsewhere.
+    ) -> Mapping[str, int]:
+        """Return the slots on record that the devices of a new LPAR can have.
 
-        After the loss of the old one that is only worth a remark.
+        Only a check refuses to lose one: later, the guest is gone, or Nova
+        lets nobody detach the device.
 
         :raises exception.PortRefused: A new LPAR cannot have the slot of a
             port.
         :raises exception.VolumeRefused: It cannot have that of a volume.
         """
-        wanted, is_lost = self._wanted, self._operation.creates is _IF_LOST
-        for loss in virtual_slots.losses(
-            wanted.virtual_slots,
-            [*(one.port for one in connections), *wanted.volumes],
+        kept, lost = virtual_slots.keep(
+            self._wanted.virtual_slots,
+            [*(one.port for one in connections), *self._wanted.volumes],
             self._actual.virtual_slots,
             self._slots_of_disks(),
-        ):
-            if not (wanted.recovers or is_lost):
-                raise loss.refusal
-            self.remarks.append(str(loss))
+        )
+        if lost and self._operation.is_check:
+            raise lost[0].refusal
+        self.remarks += map(str, lost)
+        return kept
 
     def _slots_of_disks(self) -> Set[int]:
         wanted = self._wanted
-        root = () if wanted.boots_from_volume else (storage.ROOT,)
-        return storage.slots_of_roles(
-            [*root, *(disk.role for disk in wanted.blanks)],
-            config_drive=wanted.config_drive,
-        )
+        roles = [disk.role for disk in wanted.blanks]
+        if not wanted.boots_from_volume:
+            roles.append(storage.ROOT)
+        uuid = wanted.lpar_uuid
+        names = [storage.disk_name(uuid, role) for role in roles]
+        if wanted.config_drive:
+            names.append(storage.config_drive_name(uuid))
+        return storage.slots_of(names)
 
     def _connect_new(
-        self, connections: Sequence[network_ports.Connection]
+        self,
+        connections: Sequence[network_ports.Connection],
+        kept: Mapping[str, int],
     ) -> list[steps.Step]:
         """Connect the ports of a new LPAR, which the host numbers at first."""
-        wanted, limit = self._wanted, self._actual.virtual_slots
-        recorded = {
-            key: slot
-            for key, slot in wanted.virtual_slots.items()
-            if slot < limit
-        }
-        if not any(one.port.mac in recorded for one in connections):
+        if not any(one.port.mac in kept for one in connections):
             return _connect(connections)
+        used = {*self._wanted.virtual_slots.values(), *self._slots_of_disks()}
         return _connect(
-            virtual_slots.place(connections, recorded, self._slots_of_disks())
+            virtual_slots.place(connections, kept, used, virtual_slots.ALL)
         )
 
     def _connect_added(
         self,
+        lpar: partition.Partition,
         connections: Sequence[network_ports.Connection],
         removed: Sequence[network_ports.Adapter] = (),
     ) -> list[steps.Step]:
@@ -210,25 +212,36 @@ class _Planner:
         if not connections:
             return []
         present = self._actual.adapters.present
-        slots_of = network_ports.slots_of(present)
-        kept = [adapter for adapter in present if adapter not in removed]
+        recorded = {
+            **self._wanted.virtual_slots,
+            **network_ports.slots_of(present),
+        }
+        ports = [one.port for one in connections]
+        kept, lost = virtual_slots.keep(
+            recorded,
+            ports,
+            lpar.virtual_slots,
+            [
+                *network_ports.slots_of(
+                    adapter for adapter in present if adapter not in removed
+                ).values(),
+                *self._slots_of_storage(recorded, ports),
+            ],
+        )
+        self.remarks += map(str, lost)
         return _connect(
-            virtual_slots.place(
-                connections,
-                {**self._wanted.virtual_slots, **slots_of},
-                network_ports.slots_of(kept).values(),
-            )
+            virtual_slots.place(connections, kept, recorded.values())
         )
 
-    def _connect_volumes(
-        self, missing: Sequence[lpar_volumes.Volume]
-    ) -> list[steps.Step]:
-        if not missing:
-            return []
-        placed = virtual_slots.place_volumes(
-            missing, self._wanted.virtual_slots
-        )
-        return [steps.FindVolumes(placed), steps.ConnectVolumes(placed)]
+    def _slots_of_storage(
+        self, recorded: Mapping[str, int], ports: Sequence[network_ports.Port]
+    ) -> Set[int]:
+        """Return the slots of storage if a port may have had such a one."""
+        slots_of_ports = {recorded.get(port.mac, 0) for port in ports}
+        if max(slots_of_ports) < virtual_slots.LATER.stop:
+            return set()
+        connected = virtual_slots.of_connected(self._actual.volumes)
+        return storage.slots_of(self._actual.mappings) | {*connected.values()}
 
     def _making_lost(self) -> list[steps.Step]:
         """Make an LPAR around the disks that an instance has in the pool.
@@ -404,7 +417,7 @@ class _Planner:
                 ),
                 changes=changes,
             ),
-            *self._connect_added(changes.connections, changes.surplus),
+            *self._connect_added(lpar, changes.connections, changes.surplus),
             *(steps.RemoveAdapter(adapter) for adapter in changes.surplus),
             *growth,
             *swap,
@@ -585,7 +598,7 @@ class _Planner:
         ]
         surplus = () if known is None else sorted({*connected} - known)
         return [
-            *self._connect_volumes(missing),
+            *_connect_volumes(missing, wanted.virtual_slots),
             *_disconnect([lpar_volumes.Volume(one, '') for one in surplus]),
         ]
 
@@ -862,7 +875,7 @@ class _Planner:
                 reason=f'{lpar.obstacle.rstrip(".")}. Stop the server first',
             )
         if adds:
-            return self._connect_volumes(wanted.volumes)
+            return _connect_volumes(wanted.volumes, wanted.virtual_slots)
         return _disconnect(wanted.volumes)
 
     def _ports_only(self) -> list[steps.Step]:
@@ -885,9 +898,11 @@ class _Planner:
                 'rebooted or started.'
                 for adapter in changes.surplus
             ]
-        if changes.additions and self._actual.lpar is None:
+        if not changes.additions:
+            return []
+        if self._actual.lpar is None:
             raise exception.PartitionNotFound(uuid=self._wanted.lpar_uuid)
-        return self._connect_added(changes.additions)
+        return self._connect_added(self._actual.lpar, changes.additions)
 
 
 def assign(
@@ -942,6 +957,15 @@ def _connect(
         return []
     made = tuple(connections)
     return [steps.PrepareHost(made), steps.CreateAdapters(made)]
+
+
+def _connect_volumes(
+    missing: Sequence[lpar_volumes.Volume], kept: Mapping[str, int]
+) -> list[steps.Step]:
+    if not missing:
+        return []
+    placed = virtual_slots.place_volumes(missing, kept)
+    return [steps.FindVolumes(placed), steps.ConnectVolumes(placed)]
 
 
 def _disconnect(surplus: Sequence[lpar_volumes.Volume]) -> list[steps.Step]:

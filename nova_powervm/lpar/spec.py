@@ -106,8 +106,6 @@ class Wanted:
         its own; None to ask before a device is burned.
     :param virtual_slots: The virtual slots of its ports and volumes that are
         on record; see :mod:`.virtual_slots`.
-    :param recovers: Whether its old LPAR is lost, so that a virtual slot may
-        change rather than the server be lost, too.
     :param providers: Uuid of each slot provider of the host to its slot; empty
         before the first update of Placement.
     """
@@ -133,7 +131,6 @@ class Wanted:
     pool_is_current: bool = True
     allocated: frozenset[str] | None = None
     virtual_slots: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    recovers: bool = False
     providers: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property

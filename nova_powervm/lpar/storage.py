@@ -283,19 +283,18 @@ def _place_of(role: str) -> int:
     return _IN_ORDER.index(ROOT if is_root(role) else role)
 
 
-def slots_of_roles(
-    roles: Iterable[str], *, config_drive: bool = False
-) -> frozenset[int]:
-    """Return the virtual slots of disks, for any number of servers.
+def slots_of(names: Iterable[str], *, rescued: bool = False) -> frozenset[int]:
+    """Return the virtual slots of disks and media, on whichever servers.
 
-    :param config_drive: Whether there is the medium of a config drive, too.
+    :param names: As for :func:`virtual_slot`, which also chooses the slots of
+        a rescue.
     """
-    found = [*roles, *([_MEDIUM] if config_drive else ())]
-    return frozenset(
-        virtual_slots(server)[_place_of(role)]
+    found = {
+        virtual_slot(name, server, rescued=rescued)
+        for name in names
         for server in range(_SERVERS)
-        for role in found
-    )
+    }
+    return frozenset(slot for slot in found if slot is not None)
 
 
 def _role_of(name: str) -> str | None:

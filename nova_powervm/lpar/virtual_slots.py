@@ -20,7 +20,7 @@ not on record: their slots follow from their roles, see :mod:`.storage`.
 
 import dataclasses
 from collections.abc import Collection
-from collections.abc import Iterator
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import TypeVar
@@ -32,7 +32,11 @@ from nova_powervm.lpar import volumes
 #: The slots of network adapters that come after the first ones. Those are at
 #: the lowest slots, where the host also puts what nobody numbers, and disks
 #: and volumes are above.
-_LATER = range(16, 32)
+LATER = range(16, 32)
+#: All slots of network adapters, for an LPAR that has nothing else yet.
+ALL = (*LATER, *range(2, LATER.start))
+
+_TAKEN = 'another device of the server has it'
 
 _C = TypeVar('_C', bound=network_ports.Connection)
 
@@ -72,7 +76,7 @@ def of_connected(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Loss:
-    """A slot on record that a new LPAR cannot have.
+    """A slot on record that a device cannot have.
 
     :param device: Whose slot it is.
     :param slot: The slot.
@@ -108,103 +112,103 @@ class Loss:
         )
 
 
-def losses(
+def keep(
     recorded: Mapping[str, int],
-    devices: Sequence[network_ports.Port | volumes.Volume],
+    devices: Iterable[network_ports.Port | volumes.Volume],
     limit: int,
-    taken: Collection[int],
-) -> Iterator[Loss]:
-    """Yield the slots on record that a new LPAR cannot have.
+    taken: Iterable[int],
+) -> tuple[dict[str, int], list[Loss]]:
+    """Return the slots on record that devices can have, and what they lose.
+
+    A volume that keeps one of its slots loses nothing: its guest finds it, and
+    a new LPAR may have fewer paths.
 
     :param recorded: The slots on record.
-    :param devices: The ports and volumes of the LPAR.
-    :param limit: How many virtual slots it has, those from 0 on.
-    :param taken: Those that its disks have.
+    :param devices: The ports and volumes that get slots.
+    :param limit: How many virtual slots their LPAR has, those from 0 on.
+    :param taken: Those that something else has.
     """
-    used = dict.fromkeys(taken, 'a disk of the server has it')
+    beyond = f'its LPAR has {limit} virtual slots ([powervm]virtual_slots)'
+    used = dict.fromkeys(taken, _TAKEN)
+    used |= {slot: beyond for slot in recorded.values() if slot >= limit}
+    kept: dict[str, int] = {}
+    lost = []
     for device in devices:
-        for slot in _slots_of(device, recorded):
-            reason = used.get(slot, '')
-            if slot >= limit:
-                reason = (
-                    f'a new LPAR has {limit} virtual slots '
-                    '([powervm]virtual_slots)'
-                )
-            if reason:
-                yield Loss(device, slot, reason)
-            used[slot] = 'it is on record for another device, too'
+        own = _of_device(device, recorded)
+        found = {key: slot for key, slot in own.items() if slot not in used}
+        if own and not found:
+            slot = min(own.values())
+            lost.append(Loss(device, slot, used[slot]))
+        used |= dict.fromkeys(found.values(), _TAKEN)
+        kept |= found
+    return kept, lost
 
 
-def _slots_of(
+def _of_device(
     device: network_ports.Port | volumes.Volume, recorded: Mapping[str, int]
-) -> list[int]:
+) -> dict[str, int]:
     name = device.mac if isinstance(device, network_ports.Port) else device.id
-    return [slot for key, slot in recorded.items() if owner_of(key) == name]
+    return {
+        key: slot for key, slot in recorded.items() if owner_of(key) == name
+    }
 
 
 def place(
     connections: Sequence[_C],
-    recorded: Mapping[str, int],
-    taken: Collection[int],
+    kept: Mapping[str, int],
+    used: Iterable[int],
+    others: Sequence[int] = LATER,
 ) -> tuple[_C, ...]:
-    """Give connections the slots on record, or else free ones.
+    """Give connections the slots that they keep, or else free ones.
 
-    :param recorded: The slots on record.
-    :param taken: Slots that they cannot have.
+    :param kept: See :func:`keep`.
+    :param used: Slots that other devices have, or had.
+    :param others: The free ones, in their order.
     :returns: The connections; those that the host is to choose the slot of
         come last.
     """
-    used = {*taken}
+    used = {*used, *kept.values()}
     placed = []
-    # No other must take what is on record.
-    for one in sorted(connections, key=lambda c: c.port.mac not in recorded):
-        slot = recorded.get(one.port.mac)
-        if slot is None or slot in used:
-            slot = _free_slot(used | {*recorded.values()})
-        placed.append(dataclasses.replace(one, slot=slot))
+    for one in connections:
+        slot = kept.get(one.port.mac)
+        if slot is None:
+            slot = _free_slot(used, others)
         if slot is not None:
             used.add(slot)
+        placed.append(dataclasses.replace(one, slot=slot))
     return tuple(sorted(placed, key=lambda c: c.slot is None))
 
 
-def _free_slot(used: Collection[int]) -> int | None:
+def _free_slot(used: Collection[int], others: Sequence[int]) -> int | None:
     """Return a slot above those that adapters have had, if there is one.
 
     A guest may remember the name of an adapter that is gone by its slot.
     """
-    highest = max((slot for slot in used if slot in _LATER), default=0)
-    free = [slot for slot in _LATER if slot not in used]
+    highest = max((slot for slot in LATER if slot in used), default=0)
+    free = [slot for slot in others if slot not in used]
     return next(
         (slot for slot in free if slot > highest), free[0] if free else None
     )
 
 
 def place_volumes(
-    wanted: Sequence[volumes.Volume], recorded: Mapping[str, int]
+    wanted: Iterable[volumes.Volume], kept: Mapping[str, int]
 ) -> tuple[volumes.Volume, ...]:
-    """Give volumes the slots on record, and keep others from them.
+    """Give volumes the slots that they keep, and no others those if possible.
 
+    :param kept: See :func:`keep`.
     :returns: The boot volume first, then in the order of the names that Nova
         gives to devices.
     """
-    return tuple(
-        dataclasses.replace(
-            one,
-            slots=(own := _by_server(one.id, recorded)),
-            avoided=frozenset(recorded.values()) - {*own.values()},
-        )
-        for one in sorted(wanted, key=_order)
-    )
+    placed = []
+    for one in sorted(wanted, key=_order):
+        own = _of_device(one, kept)
+        slots = {int(key.rpartition('@')[2]): own[key] for key in own}
+        avoided = frozenset(kept.values()) - {*own.values()}
+        placed.append(dataclasses.replace(one, slots=slots, avoided=avoided))
+    return tuple(placed)
 
 
 def _order(volume: volumes.Volume) -> tuple[bool, int, str]:
     # sdb comes before sdaa.
     return not volume.is_boot, len(volume.device), volume.device
-
-
-def _by_server(volume_id: str, recorded: Mapping[str, int]) -> dict[int, int]:
-    return {
-        int(key.rpartition('@')[2]): slot
-        for key, slot in recorded.items()
-        if '@' in key and owner_of(key) == volume_id
-    }

@@ -58,7 +58,8 @@ class Volume:
     :param device: The name that Nova has for it, such as ``/dev/sdb``.
     :param slots: The virtual slots that it is to have, by the numbers of
         Virtual I/O Servers; others are chosen when it is connected.
-    :param avoided: Virtual slots that other devices are to have.
+    :param avoided: Virtual slots that it gets last of all: they are on record
+        for other devices.
     """
 
     id: str
@@ -274,7 +275,7 @@ def choose_slot(
     :param taken: Those that have an adapter.
     :returns: The slot; None if none is free.
     """
-    chosen = free_slots(limit, {*taken, *volume.avoided})
+    chosen = sorted(free_slots(limit, taken), key=volume.avoided.__contains__)
     if volume.is_boot:
         chosen = [*storage.virtual_slots(number)[:1], *chosen]
     if volume.slots.get(number, limit) < limit:

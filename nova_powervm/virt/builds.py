@@ -284,7 +284,6 @@ class Builds:
             ports=asked.ports,
             volumes=connected,
             power_on=build.power_on,
-            recovers=self._is_evacuated(instance),
         )
         return wanted, asked.askers
 

@@ -21,13 +21,14 @@ from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
+from nova_powervm.lpar import storage
 from nova_powervm.lpar import virtual_slots
 from nova_powervm.lpar import volumes
 from tests.unit.lpar import plan_values as values
 
 MACS = {number: values.port(number).mac for number in range(1, 5)}
 #: Two volumes that are connected by two servers.
-A, B = volumes.Volume('a', 'any'), volumes.Volume('b', 'any')
+A, B, C = (volumes.Volume(name, 'any') for name in 'abc')
 RECORD = {
     MACS[1]: 2,
     MACS[2]: 49,
@@ -73,6 +74,8 @@ def decide(operation, found=None, *, missing=(), limit=128, **given):
 
     :param missing: Numbers of the ports without an adapter.
     :param limit: How many virtual slots a new LPAR gets.
+    :param given: What is wanted; ``present`` and ``surplus`` adapters; and
+        ``more`` parts of the host.
     """
     present = given.pop('present', ())
     surplus = given.pop('surplus', ())
@@ -81,6 +84,7 @@ def decide(operation, found=None, *, missing=(), limit=128, **given):
         adapters=network_ports.Changes(
             surplus, values.changes(missing=missing).connections, present
         ),
+        **given.pop('more', {}),
     )
     actual = spec.Actual(has_pool=True, virtual_slots=limit)
     described = values.wanted(
@@ -129,6 +133,17 @@ class NewLparTest(unittest.TestCase):
 
         self.assertEqual({1: 16, 2: 21}, made_slots(made))
 
+    def test_ports_beside_one_on_record_take_no_slot_of_a_disk(self):
+        made = decide(
+            operations.SPAWN,
+            missing=range(1, 21),
+            virtual_slots={MACS[1]: 47},
+        )
+        slots = made_slots(made)
+
+        self.assertEqual(47, slots.pop(1))
+        self.assertEqual({*range(2, 5), *range(16, 32)}, {*slots.values()})
+
     def test_volumes_that_are_not_on_record_have_the_order_of_nova(self):
         names = ('/dev/sdaa', '/dev/sdc', '/dev/sdb', '/dev/sdz')
         data = [volumes.Volume(name, 'any', device=name) for name in names]
@@ -139,8 +154,29 @@ class NewLparTest(unittest.TestCase):
             ['v', '/dev/sdb', '/dev/sdc', '/dev/sdz', '/dev/sdaa'],
             [one.id for one in connected(made)],
         )
-        (first, *_) = connected(made)
-        self.assertEqual({*RECORD.values()}, first.avoided)
+
+    def test_volume_avoids_the_slots_of_the_other_devices(self):
+        made = decide(
+            operations.SPAWN,
+            missing=(2,),
+            volumes=(C, A),
+            virtual_slots=RECORD,
+        )
+        # The second one is gone.
+        self.assertEqual(
+            {'a': {49}, 'c': {49, 66, 67}},
+            {one.id: {*one.avoided} for one in connected(made)},
+        )
+
+    def test_volume_gets_the_slot_of_one_that_is_gone(self):
+        record = {'gone@0': 63, 'gone@1': 62}
+        for operation in (operations.SPAWN, operations.ATTACH_VOLUME):
+            made = decide(
+                operation, values.lpar(), volumes=(A,), virtual_slots=record
+            )
+            (volume,) = connected(made)
+            self.assertEqual(63, volumes.choose_slot(volume, 0, 64, ()))
+            self.assertEqual(62, volumes.choose_slot(volume, 1, 64, {63}))
 
     @ddt.named_data(
         ['port_beyond_the_end', {'missing': (2,), 'limit': 49}, '49 virtual'],
@@ -148,7 +184,7 @@ class NewLparTest(unittest.TestCase):
         [
             'disk_at_the_place',
             {'missing': (2,), 'blanks': (values.EPHEMERAL,)},
-            'a disk of the server has it',
+            'another device of the server has it',
         ],
         [
             'config_drive_at_the_place',
@@ -157,7 +193,7 @@ class NewLparTest(unittest.TestCase):
                 'virtual_slots': {MACS[1]: 60},
                 'config_drive': True,
             },
-            'a disk of the server has it',
+            'another device of the server has it',
         ],
         [
             'two_devices_at_one_place',
@@ -165,41 +201,55 @@ class NewLparTest(unittest.TestCase):
                 'missing': (1, 2),
                 'virtual_slots': dict.fromkeys((MACS[1], MACS[2]), 5),
             },
-            'for another device, too',
+            'another device of the server has it',
         ],
     )
-    def test_slot_that_cannot_be_had_is_refused_with(self, given, words):
-        for operation in (
-            operations.SPAWN,
-            operations.SPAWN.as_check(),
-            operations.ARRIVAL,
-            operations.ARRIVAL.as_check(),
-        ):
+    def test_check_refuses_slot_that_cannot_be_had_with(self, given, words):
+        for operation in (operations.SPAWN, operations.ARRIVAL):
             with self.subTest(operation.name):
-                text = values.refusal(decide(operation, **given))
+                text = values.refusal(decide(operation.as_check(), **given))
                 self.assertIn(words, text)
                 self.assertIn('attach it again', text)
+        # Its guest is gone, and Nova lets nobody detach anything.
+        made = decide(operations.SPAWN, **given)
+        self.assertIsNone(made.refusal)
+        self.assertIn('and gets another one: ', str(made.remarks))
 
     @ddt.named_data(
-        ['evacuation', operations.ARRIVAL, True],
-        ['loss', operations.HARD_REBOOT, False],
+        ['whose_server_has_another_number', {'a@0': 65, 'a@1': 65}],
+        ['that_keeps_one_path', {'a@0': 63, 'a@1': 64}],
     )
-    def test_slot_changes_with_a_remark_after(self, operation, recovers):
-        made = decide(operation, missing=(1, 2), limit=49, recovers=recovers)
+    def test_check_accepts_volume(self, record):
+        made = decide(
+            operations.SPAWN.as_check(),
+            volumes=(A,),
+            virtual_slots=record,
+            limit=64 if 64 in record.values() else 128,
+        )
+
+        self.assertIsNone(made.refusal)
+
+    @ddt.data(
+        operations.SPAWN,
+        operations.ARRIVAL,
+        operations.HARD_REBOOT,
+        operations.RETURN,
+    )
+    def test_slot_changes_with_a_remark_after_the_loss_of(self, operation):
+        made = decide(operation, missing=(1, 2), limit=49)
 
         self.assertEqual({1: 2, 2: 16}, made_slots(made))
         self.assertIn('port port2 had virtual slot 49', str(made.remarks))
 
-    def test_evacuation_gives_a_port_no_slot_of_a_disk(self):
+    def test_port_gets_no_slot_of_a_disk(self):
         made = decide(
-            operations.ARRIVAL,
-            missing=(1,),
-            virtual_slots={MACS[1]: 59},
+            operations.SPAWN,
+            missing=(1, 2),
+            virtual_slots={MACS[1]: 59, MACS[2]: 2},
             blanks=(values.SWAP,),
-            recovers=True,
         )
 
-        self.assertEqual({1: 16}, made_slots(made))
+        self.assertEqual({1: 16, 2: 2}, made_slots(made))
 
     def test_boot_volume_may_have_the_slot_of_a_root_disk(self):
         boot = dataclasses.replace(A, is_boot=True)
@@ -214,7 +264,7 @@ class NewLparTest(unittest.TestCase):
 
     def test_users_are_told_neither_options_nor_hosts(self):
         for given in ({'missing': (2,)}, {'volumes': (A,)}):
-            made = decide(operations.SPAWN, limit=10, **given)
+            made = decide(operations.SPAWN.as_check(), limit=10, **given)
             text = made.refusal.summary
             self.assertNotIn('powervm]', text)
             self.assertIn('attach it again', text)
@@ -273,6 +323,25 @@ class PresentLparTest(unittest.TestCase):
                 present=present,
             )
             self.assertEqual({2: expected}, made_slots(made))
+
+    def test_lost_adapter_takes_no_slot_of_storage(self):
+        for slot, limit in ((66, 64), (64, 128), (48, 128), (49, 128)):
+            with self.subTest(slot):
+                made = decide(
+                    operations.START,
+                    values.lpar(virtual_slots=limit),
+                    missing=(2,),
+                    virtual_slots={MACS[2]: slot},
+                    more={
+                        'mappings': [
+                            storage.unit_name(values.LPAR, role)
+                            for role in 'r0'
+                        ],
+                        'volumes': {'a': volumes.Connected(slots={0: 64})},
+                    },
+                )
+                self.assertEqual({2: 16}, made_slots(made))
+                self.assertIn(f'had virtual slot {slot}', str(made.remarks))
 
     def test_adapter_on_another_network_comes_to_the_slot_of_the_old(self):
         old = adapter(3, 7)
