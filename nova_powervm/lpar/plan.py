@@ -554,6 +554,7 @@ class _Planner:
             self._refuse_rescue('an earlier rescue has left its disk')
         if not any(map(storage.is_root_name, actual.mappings)):
             self._refuse_rescue('its root disk is not connected')
+        self._refuse_ports_in_the_way()
         assert wanted.root is not None  # noqa: S101 - for the type checker
         image = wanted.root.described.id
         size = storage.root_disk_gb(0, actual.image.disk_bytes, image)
@@ -568,6 +569,19 @@ class _Planner:
             instance_uuid=self._wanted.instance_uuid,
             reason=f'{reason}. Reboot the server hard first',
         )
+
+    def _refuse_ports_in_the_way(self) -> None:
+        """Refuse a rescue whose disks need the virtual slot of a port."""
+        needed = storage.slots_of(self._actual.mappings, rescued=True)
+        for port in self._wanted.ports or ():
+            slot = self._wanted.virtual_slots.get(port.mac)
+            if slot in needed:
+                raise exception.RescueRefused(
+                    instance_uuid=self._wanted.instance_uuid,
+                    reason=f'port {port.id} has virtual slot {slot}, which '
+                    'its disks need meanwhile. Detach the port, and attach '
+                    'it again',
+                )
 
     def _restoration(self, power: Power) -> list[steps.Step]:
         """End a rescue that failed or was interrupted, before a start."""

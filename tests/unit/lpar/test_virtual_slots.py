@@ -374,6 +374,30 @@ class PresentLparTest(unittest.TestCase):
         # It was attached elsewhere meanwhile.
         self.assertEqual(66, volumes.choose_slot(volume, 0, 128, {64}))
 
+    def test_rescue_without_room_for_its_disks_is_refused(self):
+        for slot, has_room in ((49, False), (61, False), (2, True)):
+            made = decide(
+                operations.RESCUE,
+                values.lpar(state=values.RUNNING),
+                ports=ports(1),
+                virtual_slots={MACS[1]: slot},
+                more={
+                    'mappings': [
+                        storage.disk_name(values.LPAR, storage.ROOT),
+                        storage.config_drive_name(values.LPAR),
+                    ]
+                },
+                config_drive=True,
+            )
+            if has_room:
+                self.assertIsNone(made.refusal)
+            else:
+                self.assertIn(
+                    f'port port1 has virtual slot {slot}, which its disks '
+                    'need meanwhile. Detach the port, and attach it again',
+                    values.refusal(made),
+                )
+
 
 class KeysTest(unittest.TestCase):
     def test_keys_fit_into_a_column_of_nova(self):
