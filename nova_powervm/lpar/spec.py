@@ -272,12 +272,14 @@ class Actual:
         found: network_ports.Changes = self._get(Part.ADAPTERS)
         return found
 
-    @property
-    def known_slots(self) -> dict[str, int]:
-        """The virtual slots of ports and volumes in what was read."""
+    def known_slots(self, wanted: Wanted) -> dict[str, int]:
+        """Return the virtual slots of ports and volumes in what was read."""
         adapters = self.parts.get(Part.ADAPTERS, network_ports.Changes())
+        macs = {port.mac for port in wanted.ports or ()}
         return {
-            **network_ports.slots_of(adapters.present),
+            **network_ports.slots_of(
+                adapter for adapter in adapters.present if adapter.mac in macs
+            ),
             **virtual_slots.of_connected(self.parts.get(Part.VOLUMES, {})),
         }
 

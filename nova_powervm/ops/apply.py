@@ -192,12 +192,23 @@ class Outcome:
     :ivar udids: Volume id -> unique device id, of volumes that were found.
     :ivar slots: The virtual slots of ports and volumes, as far as they were
         read or chosen; see :mod:`nova_powervm.lpar.virtual_slots`.
+    :ivar removed: The MAC addresses and volume ids of what was removed.
     """
 
     def __init__(self) -> None:
         self.has_grown = False
         self.udids: dict[str, str] = {}
         self.slots: dict[str, int] = {}
+        self.removed: set[str] = set()
+
+    def forget(self, owner: str) -> None:
+        """Forget the slots of a device that was removed."""
+        self.removed.add(owner)
+        self.slots = {
+            name: slot
+            for name, slot in self.slots.items()
+            if virtual_slots.owner_of(name) != owner
+        }
 
 
 class _Execution:
@@ -232,7 +243,7 @@ class _Execution:
         self._stopped: partition.Partition | None = None
         self._is_reordered = False
         self._outcome = Outcome()
-        self._outcome.slots |= found.actual.known_slots
+        self._outcome.slots |= found.actual.known_slots(wanted)
         self._do: dict[type[steps.Step], Callable[[Any], None]] = {
             steps.RemoveRemains: self._remove_remains,
             steps.PrepareHost: self._prepare_host,
@@ -487,10 +498,11 @@ class _Execution:
 
     def _remove_adapter(self, step: steps.RemoveAdapter) -> None:
         self._readers.networks.remove(self._lpar, step.adapter)
-        self._forget_slots(step.adapter.mac)
+        self._outcome.forget(step.adapter.mac)
 
     def _remove_port(self, step: steps.RemovePort) -> None:
         self._readers.networks.detach(self._wanted.lpar_uuid, step.port)
+        self._outcome.forget(step.port.mac)
 
     def _create_adapters(self, step: steps.CreateAdapters) -> None:
         self._outcome.slots |= self._readers.networks.create(
@@ -526,7 +538,7 @@ class _Execution:
                 self._readers.volumes.disconnect(
                     volume, self._wanted.lpar_uuid
                 )
-                self._forget_slots(volume.id)
+                self._outcome.forget(volume.id)
             except exception.PowerVMError as error:
                 if not fits:
                     raise
@@ -536,13 +548,6 @@ class _Execution:
                     {'volume': volume, 'error': error},
                     instance_uuid=self._wanted.instance_uuid,
                 )
-
-    def _forget_slots(self, owner: str) -> None:
-        self._outcome.slots = {
-            name: slot
-            for name, slot in self._outcome.slots.items()
-            if virtual_slots.owner_of(name) != owner
-        }
 
     def _reconnect(self, step: steps.Reconnect) -> None:
         """Ask again whether a disk is in use: minutes may have passed."""

@@ -230,7 +230,7 @@ class GuestPower:
             ),
             asked.askers,
         )
-        virtual_slots.note(instance, done.slots)
+        virtual_slots.try_to_save(instance, done)
 
     def start_at_boot(self, context: Any, instance: Any) -> None:
         """Start an instance that Nova expects to be running.

@@ -115,7 +115,7 @@ class MoveRepairs:
             operations.HARD_REBOOT, wanted, asked.askers, before=settle
         )
         volumes.record(block_device_info, done.udids)
-        virtual_slots.note(instance, done.slots)
+        virtual_slots.try_to_save(instance, done)
         if done.has_grown:
             _ROOT_GB.remove(instance.system_metadata)
         if has_moved:

@@ -236,7 +236,7 @@ class Moves:
             ),
             asked.askers,
         )
-        virtual_slots.note(instance, done.slots)
+        virtual_slots.try_to_save(instance, done)
 
     def _build_moved(
         self,
@@ -418,7 +418,7 @@ class Moves:
                 ),
                 asked.askers,
             )
-            virtual_slots.note(instance, done.slots)
+            virtual_slots.try_to_save(instance, done)
 
 
 def _refuse_earlier(instance: Any) -> None:

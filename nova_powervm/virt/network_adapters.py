@@ -83,7 +83,7 @@ class NetworkAdapters:
                     done = self._run(
                         operations.PLUG_PORTS, instance, network_info
                     )
-                virtual_slots.try_to_save(instance, done.slots, only_idle=True)
+                virtual_slots.try_to_save(instance, done, only_idle=True)
             attached_slots.log_missing(
                 instance.uuid,
                 instance_records.stored_slots(instance.resources),
@@ -161,7 +161,7 @@ class NetworkAdapters:
             raise nova_exception.InterfaceAttachFailed(
                 instance_uuid=instance.uuid
             ) from error
-        virtual_slots.try_to_save(instance, done.slots)
+        virtual_slots.try_to_save(instance, done)
         try:
             ports = [*instance.get_network_info(), vif]
             device_tags.record(context, instance, ports)
@@ -182,7 +182,7 @@ class NetworkAdapters:
         :raises nova.exception.InterfaceDetachFailed: The host refused.
         """
         try:
-            self._run(operations.DETACH_PORT, instance, [vif])
+            done = self._run(operations.DETACH_PORT, instance, [vif])
         except exception.PowerVMError as error:
             LOG.error(
                 'Port %(port)s cannot be detached: %(error)s',
@@ -193,7 +193,7 @@ class NetworkAdapters:
             raise nova_exception.InterfaceDetachFailed(
                 instance_uuid=instance.uuid
             ) from error
-        virtual_slots.try_to_forget(instance, vif['address'].lower())
+        virtual_slots.try_to_save(instance, done)
         try:
             ports = instance.get_network_info()
             device_tags.record(

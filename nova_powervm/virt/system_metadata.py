@@ -25,8 +25,10 @@ Nothing here ever reads that: users choose it.
 """
 
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,8 +36,10 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 from nova.compute import vm_states
+from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
+from nova_powervm.lpar import virtual_slots as lpar_virtual_slots
 from nova_powervm.virt import record_changes
 
 LOG = logging.getLogger(__name__)
@@ -98,6 +102,8 @@ class Key:
 
 #: Values by their keys; None removes one.
 Changes = Mapping[Key, str | None]
+#: Edits metadata.
+Edit = Callable[[dict[str, str]], None]
 
 #: The slots of an instance's accelerator requests.
 ACCELERATORS = Key('accelerators')
@@ -135,6 +141,26 @@ def virtual_slots(metadata: Mapping[str, str]) -> dict[str, int]:
         for name, value in metadata.items()
         if name.startswith(prefix) and value.isdecimal()
     }
+
+
+def write_virtual_slots(
+    metadata: dict[str, str],
+    slots: Mapping[str, int],
+    removed: Collection[str],
+) -> None:
+    """Write virtual slots, and remove those of devices that are gone.
+
+    A slot has one device: another one on record for it is gone, or the number
+    of its Virtual I/O Server has changed.
+
+    :param removed: The MAC addresses and volume ids of what is gone.
+    """
+    taken = {*slots.values()}
+    for name, slot in virtual_slots(metadata).items():
+        if slot in taken or lpar_virtual_slots.owner_of(name) in removed:
+            virtual_slot(name).remove(metadata)
+    for name, slot in slots.items():
+        virtual_slot(name).write(metadata, str(slot))
 
 
 def items_of_host(
@@ -232,12 +258,22 @@ def change(
     :param changes: See :func:`change_recorded`.
     :param only_idle: See :func:`change_recorded`.
     """
-    recorded = change_recorded(instance.uuid, changes, only_idle=only_idle)
+    edit(instance, functools.partial(_apply, changes), only_idle=only_idle)
+
+
+def edit(instance: Any, how: Edit, *, only_idle: bool = False) -> None:
+    """Edit the metadata in Nova's record and in the caller's object.
+
+    :param instance: nova.objects.Instance.
+    :param how: Edits it; the record may have changed meanwhile.
+    :param only_idle: See :func:`change_recorded`.
+    """
+    recorded = _edit_recorded(instance.uuid, how, only_idle=only_idle)
     if 'system_metadata' not in instance:
         return
     if 'system_metadata' in instance.obj_what_changed():
         # The caller will save it.
-        _apply(changes, instance.system_metadata)
+        how(instance.system_metadata)
     else:
         instance.system_metadata = recorded
         instance.obj_reset_changes(['system_metadata'])
@@ -255,9 +291,7 @@ def change_recorded(
     :raises nova.exception.UnexpectedTaskStateError: It has a task.
     """
     return _edit_recorded(
-        uuid,
-        lambda metadata: _apply(changes, metadata),
-        only_idle=only_idle,
+        uuid, functools.partial(_apply, changes), only_idle=only_idle
     )
 
 
@@ -269,19 +303,19 @@ def _apply(changes: Changes, metadata: dict[str, str]) -> None:
             key.write(metadata, value)
 
 
-def _edit_recorded(
-    uuid: str, edit: Callable[[dict[str, str]], None], *, only_idle: bool
-) -> dict[str, str]:
+def _edit_recorded(uuid: str, how: Edit, *, only_idle: bool) -> dict[str, str]:
     """Edit the metadata of an instance as recorded now.
 
     Saving an instance replaces all of its metadata. Therefore load it again,
-    so as not to lose what others have written meanwhile.
+    so as not to lose what others have written meanwhile, and one at a time:
+    Nova attaches several ports of an instance at once.
     """
-    instance = objects.Instance.get_by_uuid(
-        nova_context.get_admin_context(),
-        uuid,
-        expected_attrs=['system_metadata'],
-    )
-    edit(instance.system_metadata)
-    record_changes.save_metadata(instance, only_idle=only_idle)
+    with lockutils.lock(f'powervm-metadata-{uuid}'):
+        instance = objects.Instance.get_by_uuid(
+            nova_context.get_admin_context(),
+            uuid,
+            expected_attrs=['system_metadata'],
+        )
+        how(instance.system_metadata)
+        record_changes.save_metadata(instance, only_idle=only_idle)
     return dict(instance.system_metadata)

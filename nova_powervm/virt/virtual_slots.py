@@ -19,6 +19,7 @@ one.
 """
 
 import contextlib
+from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -45,72 +46,45 @@ def recorded(instance: Any) -> dict[str, int]:
     return system_metadata.virtual_slots(instance.system_metadata)
 
 
-def note(instance: Any, slots: Mapping[str, int]) -> None:
-    """Record the slots of some devices; Nova saves the instance later."""
-    for name in _changed(instance, slots):
-        key = system_metadata.virtual_slot(name)
-        key.write(instance.system_metadata, str(slots[name]))
-
-
 def note_all(instance: Any, slots: Mapping[str, int]) -> None:
-    """Record the slots of all devices, and forget those of others.
+    """Record the slots of all devices of a build, which Nova saves later.
 
     Keep that of a path to a volume that is not there now.
     """
     present = {virtual_slots.owner_of(name) for name in slots}
-    for name in recorded(instance):
-        if virtual_slots.owner_of(name) not in present:
-            key = system_metadata.virtual_slot(name)
-            key.remove(instance.system_metadata)
-    note(instance, slots)
+    known = {virtual_slots.owner_of(name) for name in recorded(instance)}
+    system_metadata.write_virtual_slots(
+        instance.system_metadata, slots, known - present
+    )
 
 
-def save(
-    instance: Any, slots: Mapping[str, int], *, only_idle: bool = False
+def _save(
+    instance: Any,
+    slots: Mapping[str, int],
+    removed: Collection[str] = (),
+    *,
+    only_idle: bool = False,
 ) -> None:
-    """Record the slots of some devices at once, if they are not on record.
-
-    :param only_idle: Whether to do so only if the instance has no task.
-    """
-    changed = _changed(instance, slots)
-    if changed:
-        system_metadata.change(
+    """Record slots at once: Nova's object may be older than its record."""
+    if removed or not slots.items() <= recorded(instance).items():
+        system_metadata.edit(
             instance,
-            {
-                system_metadata.virtual_slot(name): str(slots[name])
-                for name in changed
-            },
+            lambda metadata: system_metadata.write_virtual_slots(
+                metadata, slots, removed
+            ),
             only_idle=only_idle,
         )
 
 
-def _changed(instance: Any, slots: Mapping[str, int]) -> list[str]:
-    known = recorded(instance)
-    return [name for name, slot in slots.items() if known.get(name) != slot]
-
-
 def try_to_save(
-    instance: Any, slots: Mapping[str, int], *, only_idle: bool = False
+    instance: Any, done: apply.Outcome, *, only_idle: bool = False
 ) -> None:
-    """Do the same, but only log errors: what has the slots is there."""
-    with _errors_logged(instance):
-        save(instance, slots, only_idle=only_idle)
+    """Record what was done; only log errors: what has the slots is there.
 
-
-def try_to_forget(instance: Any, owner: str) -> None:
-    """Forget the slots of a device that is gone; only log errors.
-
-    :param owner: A MAC address or a volume's id.
+    :param only_idle: Whether to do so only if the instance has no task.
     """
     with _errors_logged(instance):
-        names = [
-            name
-            for name in recorded(instance)
-            if virtual_slots.owner_of(name) == owner
-        ]
-        if names:
-            keys = map(system_metadata.virtual_slot, names)
-            system_metadata.change(instance, dict.fromkeys(keys))
+        _save(instance, done.slots, done.removed, only_idle=only_idle)
 
 
 @contextlib.contextmanager
@@ -138,7 +112,7 @@ def save_present(
     :raises exception.PowerVMError: They could not be read.
     """
     with contextlib.suppress(exception.PartitionNotFound):
-        save(
+        _save(
             instance,
             lpars.read_virtual_slots(translation.lpar_of(instance), wanted),
         )

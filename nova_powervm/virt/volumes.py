@@ -112,7 +112,7 @@ class InstanceVolumes:
         record_changes.save_connection(instance, connection_info)
         done = self._run(operations.ATTACH_VOLUME, instance, volume)
         _note(connection_info, done.udids)
-        virtual_slots.try_to_save(instance, done.slots)
+        virtual_slots.try_to_save(instance, done)
         try:
             device_tags.record(context, instance, instance.get_network_info())
         except Exception:
@@ -133,9 +133,9 @@ class InstanceVolumes:
             LOG.info('The volume was never connected.', instance=instance)
             return
         volume = volumes.identify(connection_info)
-        self._run(operations.DETACH_VOLUME, instance, volume)
+        done = self._run(operations.DETACH_VOLUME, instance, volume)
         if instance.task_state not in task_states.rebuild_states:
-            virtual_slots.try_to_forget(instance, volume.id)
+            virtual_slots.try_to_save(instance, done)
 
     def _run(
         self,

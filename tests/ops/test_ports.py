@@ -49,8 +49,9 @@ class AttachTest(PortsTestCase):
 
         self.run_plan(ATTACH, self.wanted(base.PORT2))
         self.assert_ports(base.PORT, base.PORT2, state=base.OFF)
-        self.run_plan(DETACH, self.wanted(base.PORT2))
+        done = self.run_plan(DETACH, self.wanted(base.PORT2))
         self.assert_ports(base.PORT, state=base.OFF)
+        self.assertEqual({base.PORT2.mac}, done.removed)
 
     def test_running_lpar_with_rmc_gets_and_loses_port(self):
         self.set_state(base.RUNNING, rmc_state='active')
@@ -149,9 +150,10 @@ class PlugTest(PortsTestCase):
 
     def test_surplus_adapter_stays_until_the_next_start(self):
         with self.logged('WARNING') as logged:
-            self.run_plan(PLUG, self.wanted())
+            done = self.run_plan(PLUG, self.wanted())
 
         self.assertIn('belongs to no port of its instance', logged.output[0])
+        self.assertEqual({}, done.slots)
         self.assert_ports(base.PORT)
 
     def test_running_lpar_without_rmc_gets_no_adapter(self):

@@ -41,6 +41,7 @@ _OWN = {
     'rename',
     'items_of_host',
     'virtual_slots',
+    'write_virtual_slots',
 }
 
 
