@@ -950,6 +950,33 @@ class FirstServerDownTest(volumes.VolumesTestCase):
         self.assertIn('v does not answer, and shows no ports', logs.output[0])
 
 
+class NetworkServerTest(volumes.VolumesTestCase):
+    """A server without ports comes first in the order of the names."""
+
+    has_own_disk = False
+
+    def world(self):
+        made = json.loads(json.dumps(super().world()).replace('vios2', 'v'))
+        (system,) = made['systems']
+        (adapter,) = (s for s in system['slots'] if s.get('owner') == 'v')
+        system['slots'].remove(adapter)
+        return made
+
+    def test_place_of_a_volume_does_not_depend_on_it(self):
+        self.spawn(root=None, volumes=(BOOT,))
+        expected = {'v': {}, 'vios1': {48: 'v1'}}
+        self.assertEqual(expected, self.connected())
+        self.removals.destroy(base.INSTANCE)
+        self.stop_server('v')
+        wanted = self.spawn(root=None, volumes=(BOOT,))
+
+        self.assertEqual(expected, self.connected())
+        self.assertEqual(
+            {f'{BOOT.id}@0': 48, base.PORT.mac: 2},
+            self.lpars.read_virtual_slots(wanted.lpar_uuid, [BOOT]),
+        )
+
+
 class LifeTest(volumes.VolumesTestCase):
     """Volumes beside the disks of a server, and in place of its root."""
 

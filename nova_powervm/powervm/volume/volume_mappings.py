@@ -114,6 +114,7 @@ class Server:
     :param mapped: Those that it maps.
     :param slots: Upper-case LPAR uuid -> the virtual slots of the LPAR whose
         adapters are connected to this server.
+    :param was_without_ports: Whether it had no ports when it last answered.
     """
 
     uuid: str
@@ -124,6 +125,17 @@ class Server:
     disks: tuple[Disk, ...]
     mapped: tuple[Mapped, ...]
     slots: dict[str, frozenset[int]]
+    was_without_ports: bool = False
+
+    @property
+    def reaches_volumes(self) -> bool:
+        """Whether it has ports, or hides what it has, and may have some.
+
+        So the place of a server among those that do does not depend on which
+        ones run.
+        """
+        may_have = self.is_blank and not self.was_without_ports
+        return may_have or bool(self.ports)
 
     @property
     def wwpns(self) -> frozenset[str]:
@@ -174,6 +186,7 @@ class VolumeMappings:
         self._managed = managed
         # Prevents conflicts between the threads of this service.
         self._changing = threading.Lock()
+        self._without_ports: frozenset[str] = frozenset()
 
     @rest_errors.retried
     def read(self) -> list[Server]:
@@ -186,10 +199,20 @@ class VolumeMappings:
                 self._adapter, vios_wraps=found
             )
         }
-        return sorted(
-            (_server(one, answers=one.uuid in active) for one in found),
-            key=lambda server: (server.name, server.uuid),
+        servers = [
+            dataclasses.replace(
+                _server(one, answers=one.uuid in active),
+                was_without_ports=one.uuid in self._without_ports,
+            )
+            for one in found
+        ]
+        self._without_ports = frozenset(
+            server.uuid
+            for server in servers
+            if not server.ports
+            and (server.answers or server.was_without_ports)
         )
+        return sorted(servers, key=lambda server: (server.name, server.uuid))
 
     def discover(
         self, server: Server, paths: Sequence[volumes.Path]

@@ -597,11 +597,7 @@ def _join(values: Iterable[str]) -> str:
 
 
 def _reaching(servers: Sequence[Server]) -> list[Server]:
-    """Return the servers with ports, and those that hide what they have.
-
-    So the place of a server among them does not depend on which ones run.
-    """
-    return [one for one in servers if one.wwpns or one.is_blank]
+    return [one for one in servers if one.reaches_volumes]
 
 
 def _slots(
