@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 NORMAL = 'normal'
+#: The VIF type of a port that Neutron has bound to no host.
+UNBOUND = 'unbound'
 #: The types that need no device of their own; Neutron's driver for OVN serves
 #: the second one itself.
 BRIDGED = (NORMAL, 'baremetal')
@@ -44,6 +46,11 @@ class Port:
     vnic_type: str = NORMAL
     vlan: int | None = None
     physical_network: str | None = None
+
+    @property
+    def is_unbound(self) -> bool:
+        """Whether Neutron has bound it to no host."""
+        return self.vif_type == UNBOUND
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -32,7 +32,6 @@ from nova_powervm.ops import vif_interfaces
 LOG = logging.getLogger(__name__)
 
 _BINDING_FAILED = 'binding_failed'
-_UNBOUND = 'unbound'
 
 InstanceMetadata = vif_interfaces.InstanceMetadata
 #: A VIF driver, with any kind of connections and adapters.
@@ -231,7 +230,7 @@ class NetworkOps:
                 'Neutron could not bind it to this host; see the log of '
                 'Neutron for the reason'
             )
-        if port.vif_type == _UNBOUND:
+        if port.is_unbound:
             command = f'openstack port set --host <host> {port.id}'
             return exception.PrivateText(
                 f'it is bound to no host. Run `{command}` with the host of '

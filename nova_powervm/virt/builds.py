@@ -120,11 +120,6 @@ class Builds:
             )
             if keeps_disks:
                 build = dataclasses.replace(build, image_meta=None)
-            if self._is_rebuilt_here(instance):
-                # The check has refreshed it, but not what Nova passes.
-                build = dataclasses.replace(
-                    build, network_info=instance.get_network_info()
-                )
             wanted, askers = self._describe(build, requests)
             with (
                 self._burn_limit.admit(build.context, instance, wanted.slots),
@@ -207,12 +202,10 @@ class Builds:
 
     def _check_anew(self, build: BuildRequest) -> None:
         """Verify that an instance can be built again on this host."""
-        if build.network_info:
-            # Nova passes its cache, even after it has unbound the ports.
-            instance_ports.fetch_ports(build.instance, self._host)
-            build = dataclasses.replace(
-                build, network_info=build.instance.get_network_info()
-            )
+        if _has_unbound(build.network_info):
+            # Without an answer, the ports are refused as unbound.
+            with contextlib.suppress(exception.PortsUnknown):
+                instance_ports.fetch_ports(build.instance, self._host)
         requests = accelerator_requests.fetch_requests(
             # Nova fetches them only after destroying the instance.
             build.context,
@@ -262,7 +255,7 @@ class Builds:
         instance = build.instance
         asked = self._descriptions.askers(
             instance,
-            build.network_info,
+            self._network_info(build),
             build.injected_files,
             build.admin_password,
         )
@@ -285,7 +278,28 @@ class Builds:
             volumes=connected,
             power_on=build.power_on,
         )
+        if self._is_rebuilt_here(instance):
+            # It binds no port while it makes the LPAR, so no event comes.
+            return wanted, dataclasses.replace(
+                asked.askers, plugging=contextlib.nullcontext
+            )
         return wanted, asked.askers
+
+    def _network_info(self, build: BuildRequest) -> Any:
+        """Return what Nova passes, or what the check of a rebuild has bound.
+
+        For its rebuild at home, Nova reads its cache only once.
+        """
+        instance = build.instance
+        if self._is_rebuilt_here(instance) and _has_unbound(
+            build.network_info
+        ):
+            return instance.get_network_info()
+        return build.network_info
+
+
+def _has_unbound(network_info: Any) -> bool:
+    return any(port.is_unbound for port in vifs.ports(network_info))
 
 
 def _check_supported(

@@ -54,7 +54,7 @@ def fetch_ports(instance: Any, host: str) -> tuple[network_ports.Port, ...]:
             raise exception.PortsDoubtful(
                 instance_uuid=instance.uuid, host=host
             )
-        is_unbound = any(port.vif_type == vifs.UNBOUND for port in found)
+        is_unbound = any(port.is_unbound for port in found)
         if is_unbound and instance.host == host:
             return vifs.ports(bind_ports(instance, host))
         return found

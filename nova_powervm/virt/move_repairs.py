@@ -31,7 +31,6 @@ from nova_powervm.virt import record_changes
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import system_metadata
 from nova_powervm.virt import translation
-from nova_powervm.virt import vifs
 from nova_powervm.virt import virtual_slots
 from nova_powervm.virt import volumes
 
@@ -105,9 +104,7 @@ class MoveRepairs:
 
         def settle() -> None:
             self._claims.bring_home(instance, held, wanted.slots)
-            is_unbound = any(
-                port.vif_type == vifs.UNBOUND for port in asked.ports or ()
-            )
+            is_unbound = any(port.is_unbound for port in asked.ports or ())
             if has_moved or held.has_failed or is_unbound:
                 instance_ports.bind_ports(instance, self._host)
 

@@ -27,8 +27,6 @@ from nova_powervm.lpar import network_ports
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
-#: Neutron's VIF type of a port without a host.
-UNBOUND = 'unbound'
 _EVENT = 'network-vif-plugged'
 # In the information of attach handles.
 _KEY_OF_NETWORK_DEVICES = 'physical_network'
@@ -46,7 +44,7 @@ def port(vif: Any) -> network_ports.Port:
     return network_ports.Port(
         id=vif['id'],
         mac=vif['address'].lower(),
-        vif_type=vif.get('type') or UNBOUND,
+        vif_type=vif.get('type') or network_ports.UNBOUND,
         vnic_type=vif.get('vnic_type') or 'normal',
         vlan=int(vlan) if vlan is not None else None,
         physical_network=details.get('physical_network')

@@ -13,7 +13,9 @@
 """A rebuild that can't succeed is refused before any change."""
 
 import fixtures
+from neutronclient.common import exceptions as neutron_errors
 from nova import context as nova_context
+from nova.network import neutron
 from oslo_utils import uuidutils
 
 from nova_powervm.virt import rebuild
@@ -250,3 +252,25 @@ class ChangedServerTest(base.PowerVMTestCase):
 
         self.assertEqual(dict(lpar.slots), self.lpar(server).slots)
         self.assertEqual('running', self.lpar(server).state)
+
+    def story_rebuild_at_home_asks_neutron_nothing(self):
+        port = self.make_port()
+        server = self.boot({}, networks=[{'port': port['id']}])
+        # Nova's cache has it active, and no event of it is to come.
+        self.flags(vif_plugging_timeout=1)
+        self.neutron._ports[port['id']]['status'] = 'DOWN'
+
+        self._rebuild_server(server, self.image)
+
+        self.assertEqual('running', self.lpar(server).state)
+        with fixtures.MockPatchObject(
+            neutron.API, '_get_instance_nw_info', silent
+        ):
+            self._rebuild_server(server, self.image)
+        self.assertEqual('running', self.lpar(server).state)
+        self.assertEqual(1, len(self.adapters(server)))
+
+
+def silent(api, *args, **kwargs):
+    """Fail as Nova does where Neutron does not answer."""
+    raise neutron_errors.ConnectionFailed(reason='Neutron is down')
