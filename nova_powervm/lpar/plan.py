@@ -469,7 +469,7 @@ class _Planner:
         if additional:
             refused = (
                 exception.RecordOutdated
-                if self._are_allocated(additional)
+                if self._are_allocated(lpar, additional)
                 else exception.SlotsDiffer
             )
             raise refused(
@@ -484,26 +484,31 @@ class _Planner:
                 ),
             )
 
-    def _are_allocated(self, additional: Set[int]) -> bool:
-        """Return whether slots that Nova does not record are allocated.
+    def _are_allocated(
+        self, lpar: partition.Partition, additional: Set[int]
+    ) -> bool:
+        """Return whether a slot that Nova does not record is allocated.
 
         Before the first update of Placement, the providers of this host are
-        not known; then tell by those that Nova records.
+        not known; then tell by those that Nova records: Placement has others
+        in place of slots that the LPAR lacks.
         """
         wanted = self._wanted
         if wanted.allocated is not None:
             return False
         allocated = self._actual.allocated
         if wanted.providers:
-            return additional <= {
-                index
-                for uuid, index in wanted.providers.items()
-                if uuid in allocated
-            }
-        return any(
-            slot.claim.provider_uuid not in allocated
+            return any(
+                wanted.providers.get(uuid) in additional for uuid in allocated
+            )
+        recorded = {
+            slot.claim.provider_uuid: slot.claim.drc_index
             for slot in wanted.slots
             if slot.claim.source is claims.Source.COMPUTE
+        }
+        return not recorded.keys() >= {*allocated} and any(
+            uuid not in allocated and index not in lpar.slots
+            for uuid, index in recorded.items()
         )
 
     def _departure(self, power: Power) -> list[steps.Step]:

@@ -99,20 +99,40 @@ class SlotRefusalTest(unittest.TestCase):
     @ddt.named_data(
         ['unknown', {}, (FOREIGN,)],
         ['known', {values.provider_of(FOREIGN): FOREIGN}, (FOREIGN,)],
+        [
+            'beside another',
+            {values.provider_of(FOREIGN): FOREIGN},
+            (FOREIGN, ONCE),
+        ],
     )
     def test_slot_that_placement_allocated_is_not_to_be_removed(
-        self, providers, held
+        self, providers, present
     ):
         made = decide(
             operations.SOFT_REBOOT,
             wanted(GPU, providers=providers),
-            lpar(RUNNING, (FOREIGN,)),
-            allocated=tuple(map(values.provider_of, held)),
+            lpar(RUNNING, present),
+            allocated=(values.provider_of(FOREIGN),),
         )
 
         self.assertIsInstance(made.refusal, exception.RecordOutdated)
         self.assertIn('Reboot the server hard', refusal(made))
         self.assertNotIn('pvmctl', refusal(made))
+
+    @ddt.named_data(
+        ['beside its own', (GPU, FOREIGN), ()],
+        ['beside one that it has lost', (GPU, FOREIGN), (ONCE,)],
+        ['in place of its own', (FOREIGN,), ()],
+    )
+    def test_foreign_slot_is_not_called_allocated(self, present, held):
+        made = decide(
+            operations.SOFT_REBOOT,
+            wanted(GPU),
+            lpar(RUNNING, present),
+            allocated=tuple(map(values.provider_of, held)),
+        )
+
+        self.assertIsInstance(made.refusal, exception.SlotsDiffer)
 
     @ddt.named_data(
         ['missing', {'io_slots': ()}, 'the host does not report it'],
