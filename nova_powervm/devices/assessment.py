@@ -144,7 +144,8 @@ def believe_placement(
     """Assess anew if Placement has allocated to LPARs what Nova lacks.
 
     Nova's record of the devices of an instance is out of date if nova-compute
-    was killed in an unshelve. The instance has what Placement says.
+    was killed in an unshelve. The instance has what Placement says, but an
+    LPAR on the wrong side does not have it for its instance.
 
     :param found: The assessment by Nova's record.
     :param allocations: Placement's answers to ``found.questions``.
@@ -157,7 +158,7 @@ def believe_placement(
     holdings = dict(recorded)
     for provider in found.questions:
         for lpar_uuid in map(lpar_of, allocations.consumers_of(provider)):
-            if lpar_uuid in holdings:
+            if lpar_uuid in holdings.keys() - found.facts.stale_lpars:
                 holdings[lpar_uuid] |= {provider.uuid}
     if holdings == recorded:
         return found

@@ -21,6 +21,7 @@ from nova_powervm.devices import assessment
 from nova_powervm.devices import card_ids
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
+from nova_powervm.devices import ownership
 from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
@@ -437,7 +438,7 @@ class QuarantineTest(unittest.TestCase):
 class BelievedPlacementTest(unittest.TestCase):
     """Nova's record lacks what Placement has allocated to an instance."""
 
-    def plan(self, consumer):
+    def plan(self, consumer, stale=()):
         """Plan for a slot that an LPAR owns, and a consumer has."""
         own = provider()
         assessed = assessment.assess(
@@ -446,6 +447,9 @@ class BelievedPlacementTest(unittest.TestCase):
                 (values.slot(owner=values.client()),),
                 {values.LPAR: frozenset()},
                 (own,),
+                stale_lpars=dict.fromkeys(
+                    stale, ownership.StaleLpar(values.LPAR.lower(), 'host2')
+                ),
             )
         )
         held = slot_providers.Allocations(
@@ -463,6 +467,12 @@ class BelievedPlacementTest(unittest.TestCase):
 
         self.assertIs(plans.State.ATTACHED, entry.state)
         self.assertEqual('', entry.reason)
+
+    def test_device_of_lpar_on_wrong_side_is_withdrawn(self):
+        entry = self.plan(values.LPAR.lower(), stale=(values.LPAR,))
+
+        self.assertIs(plans.State.WITHDRAWN, entry.state)
+        self.assertIn('is on host host2', entry.reason)
 
     def test_device_of_another_instance_is_withdrawn(self):
         entry = self.plan(values.OTHER_LPAR.lower())
