@@ -137,8 +137,13 @@ class ProvisionedVlans:
         Do nothing if no adapter was removed lately. Never raise an error: if
         a VLAN cannot be removed, the next cycle tries again.
         """
-        if self._rounds and self.remove_idle():
-            self._rounds -= 1
+        rounds = self._rounds
+        if not rounds:
+            return
+        # First, as an adapter that is removed meanwhile needs all of them.
+        self._rounds = rounds - 1
+        if not self.remove_idle():
+            self._rounds = max(self._rounds, rounds)
 
     def remove_idle(self) -> bool:
         """Remove the unused VLANs that the driver added; never raise an error.

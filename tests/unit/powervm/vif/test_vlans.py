@@ -14,6 +14,7 @@
 import dataclasses
 import threading
 import unittest
+import unittest.mock
 
 import hypothesis
 from hypothesis import strategies as st
@@ -317,6 +318,23 @@ class ProvisionedVlansTest(unittest.TestCase):
 
         self.service.ops.tidy()
         self.assertNotIn(100, self.world.bridge.vlans)
+
+    def test_adapter_removed_during_search_gets_all_its_searches(self):
+        ops, answers = self.service.ops, [True, False, True]
+
+        def search():
+            if answers:
+                ops.released()
+                return answers.pop()
+            searches.append(self)
+            return True
+
+        searches = []
+        with unittest.mock.patch.object(ops, 'remove_idle', search):
+            for _ in range(6):
+                ops.tidy()
+
+        self.assertEqual(2, len(searches))
 
     def test_build_waits_for_running_removal(self):
         self.service.build(('a', 100))
