@@ -95,7 +95,7 @@ class ExampleDisks:
     def capacity(self):
         return host_values.DiskCapacity(total_gb=100, used_gb=0, reserved_gb=0)
 
-    def unmap_deleted(self, lpar_uuids=()):
+    def unmap_deleted(self, lpar_uuids=None):
         pass
 
     def forget_uploads(self):

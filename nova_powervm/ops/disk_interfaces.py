@@ -162,7 +162,9 @@ class Disks(Protocol):
     def capacity(self) -> host_values.DiskCapacity:
         """Return the size of the storage and how much of it is used."""
 
-    def unmap_deleted(self, lpar_uuids: Collection[str] = ()) -> None:
+    def unmap_deleted(
+        self, lpar_uuids: Collection[str] | None = None
+    ) -> None:
         """Unmap our storage from where nobody needs it.
 
         This is from LPARs that do not exist any more, and from where an
@@ -170,7 +172,7 @@ class Disks(Protocol):
         removed and no disk is being read.
 
         :param lpar_uuids: Only what these LPARs had, which are gone; then it
-            does not matter what is done to others.
+            does not matter what is done to others. None for everything.
         """
 
     def forget_uploads(self) -> None:

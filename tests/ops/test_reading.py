@@ -505,7 +505,11 @@ class LentMixin(CommonMixin):
 
     def test_start_of_service_unmaps_lost_disk(self):
         self.lose()
+        self.disks.unmap_deleted(())
+        self.assertEqual(1, len(self.mappings(MANAGEMENT)))
+
         self.disks.unmap_deleted()
+
         self.assertEqual([], self.mappings(MANAGEMENT))
         self.assertEqual([], self.links())
 

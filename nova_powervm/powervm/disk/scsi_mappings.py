@@ -211,7 +211,9 @@ class ScsiMappings:
         )
         return {server.uuid for server, _ in removed}
 
-    def detach_unneeded(self, lpar_uuids: Collection[str] = ()) -> None:
+    def detach_unneeded(
+        self, lpar_uuids: Collection[str] | None = None
+    ) -> None:
         """Unmap the driver's storage from where nobody needs it.
 
         Whoever deletes an LPAR outside of Nova leaves its mappings, without a
@@ -219,13 +221,14 @@ class ScsiMappings:
         does an interrupted reading. Call this only while no LPAR is being
         removed, and no disk is being read.
 
-        :param lpar_uuids: Only what these deleted LPARs had.
+        :param lpar_uuids: Only what these deleted LPARs had; None for
+            everything.
         """
 
         def is_unneeded(mapping: virtual_io_server.VSCSIMapping) -> bool:
             if not _is_ours(mapping):
                 return False
-            if lpar_uuids:
+            if lpar_uuids is not None:
                 return not mapping.client_lpar_href and any(
                     storage.belongs_to(mapping.backing_storage.name, uuid)
                     for uuid in lpar_uuids

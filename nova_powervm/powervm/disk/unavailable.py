@@ -51,7 +51,9 @@ class NoDisks:
         """Return a capacity of zero."""
         return host_values.DiskCapacity()
 
-    def unmap_deleted(self, lpar_uuids: Collection[str] = ()) -> None:
+    def unmap_deleted(
+        self, lpar_uuids: Collection[str] | None = None
+    ) -> None:
         """Do nothing: no disk was left."""
 
     def forget_uploads(self) -> None:

@@ -88,7 +88,7 @@ class DiskServer:
     def capacity(self):
         return self._ask(lambda: host_values.DiskCapacity(1000, 0, 0))
 
-    def unmap_deleted(self, lpar_uuids=()):
+    def unmap_deleted(self, lpar_uuids=None):
         self._process.step()
 
     forget_uploads = unmap_deleted
