@@ -162,9 +162,7 @@ class Disks(Protocol):
     def capacity(self) -> host_values.DiskCapacity:
         """Return the size of the storage and how much of it is used."""
 
-    def unmap_deleted(
-        self, lpar_uuids: Collection[str] | None = None
-    ) -> None:
+    def unmap_deleted(self, lpar_uuids: Collection[str] | None = None) -> None:
         """Unmap our storage from where nobody needs it.
 
         This is from LPARs that do not exist any more, and from where an

@@ -130,9 +130,7 @@ class LocalDisk:
             self._measured = group, group_contents.capacity(group)
         return self._measured[1]
 
-    def unmap_deleted(
-        self, lpar_uuids: Collection[str] | None = None
-    ) -> None:
+    def unmap_deleted(self, lpar_uuids: Collection[str] | None = None) -> None:
         """Unmap our storage from where nobody needs it; see the protocol."""
         self._mappings.detach_unneeded(lpar_uuids)
 

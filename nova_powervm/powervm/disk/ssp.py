@@ -137,9 +137,7 @@ class SharedStoragePool:
             reserved_gb=min(total, math.ceil(round(others, 3))),
         )
 
-    def unmap_deleted(
-        self, lpar_uuids: Collection[str] | None = None
-    ) -> None:
+    def unmap_deleted(self, lpar_uuids: Collection[str] | None = None) -> None:
         """Unmap our storage from where nobody needs it; see the protocol."""
         self._mappings.detach_unneeded(lpar_uuids)
 

@@ -51,9 +51,7 @@ class NoDisks:
         """Return a capacity of zero."""
         return host_values.DiskCapacity()
 
-    def unmap_deleted(
-        self, lpar_uuids: Collection[str] | None = None
-    ) -> None:
+    def unmap_deleted(self, lpar_uuids: Collection[str] | None = None) -> None:
         """Do nothing: no disk was left."""
 
     def forget_uploads(self) -> None:
