@@ -32,9 +32,12 @@ from nova import objects
 from nova import utils
 from nova.compute import task_states
 from nova.compute import vm_states
+from oslo_log import log as logging
 from oslo_serialization import jsonutils
 
 from nova_powervm import exception
+
+LOG = logging.getLogger(__name__)
 
 #: How often to ask Placement for what others change at the same time.
 _ATTEMPTS = 5
@@ -180,10 +183,24 @@ def resources_recorded(
         yield
     except Exception:
         if unshelves:
-            record.resources = before
-            with contextlib.suppress(nova_exception.InstanceNotFound):
-                record.save()
+            _put_back_resources(record, before)
         raise
+
+
+def _put_back_resources(record: Any, before: Any) -> None:
+    """Put back what ``ComputeManager._unshelve_instance`` would not save."""
+    record.resources = before
+    try:
+        record.save()
+    except nova_exception.InstanceNotFound:
+        pass
+    except Exception:
+        # Any error of the database: what made the build fail matters more.
+        LOG.exception(
+            "Nova's record of the server still names the devices of its "
+            'unshelve, which has failed. The next one corrects it.',
+            instance=record,
+        )
 
 
 def put_back_image(

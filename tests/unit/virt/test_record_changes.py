@@ -18,6 +18,7 @@ import re
 import unittest
 import unittest.mock
 
+import oslo_messaging
 from nova import objects
 from nova.compute import api
 from nova.compute import manager
@@ -191,6 +192,22 @@ class ResourcesRecordedTest(unittest.TestCase):
         # Nova's tracker releases what it has claimed, and saves nothing of it.
         self.assertEqual(['new'], identifiers(self.instance))
         self.assertNotIn('resources', self.instance.obj_what_changed())
+
+    def test_record_that_cannot_be_put_back_does_not_hide_failure(self):
+        self.instance.vm_state = vm_states.SHELVED_OFFLOADED
+        lost = oslo_messaging.MessagingTimeout('no conductor')
+
+        with (
+            unittest.mock.patch.object(
+                objects.Instance, 'save', side_effect=[None, lost]
+            ),
+            self.assertLogs(record_changes.LOG.name, 'ERROR') as logged,
+        ):
+            self.assertRaises(
+                ValueError, self.build, 'new', error=ValueError()
+            )
+
+        self.assertIn('still names the devices', logged.output[0])
 
     def test_failed_rebuild_keeps_what_placement_says(self):
         self.assertRaises(ValueError, self.build, 'new', error=ValueError())
