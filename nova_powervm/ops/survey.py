@@ -224,7 +224,8 @@ class Survey:
         """Compare the adapters with the ports, which Neutron decides about.
 
         Nova's cache may be outdated or empty. It is believed if there is no
-        difference, or no LPAR yet.
+        difference, or no LPAR yet. Where it shows a port without a host, to
+        ask has Neutron bind it; the guest can do without an answer.
         """
         networks = self._readers.networks
         wanted = self._wanted.ports or ()
@@ -239,6 +240,11 @@ class Survey:
         is_settled = self._operation.adapters is operations.Adapters.ADDED
         if found and not is_settled:
             found = networks.compare(self._askers.ports(), present)
+        elif self._operation.adapters is operations.Adapters.FITTED and any(
+            port.is_unbound for port in wanted
+        ):
+            with contextlib.suppress(exception.PortsUnknown):
+                found = networks.compare(self._askers.ports(), present)
         return self._connect(
             network_ports.Changes(surplus=found.surplus, present=present),
             found.missing,

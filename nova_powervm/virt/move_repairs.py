@@ -104,8 +104,7 @@ class MoveRepairs:
 
         def settle() -> None:
             self._claims.bring_home(instance, held, wanted.slots)
-            is_unbound = any(port.is_unbound for port in asked.ports or ())
-            if has_moved or held.has_failed or is_unbound:
+            if has_moved or held.has_failed:
                 instance_ports.bind_ports(instance, self._host)
 
         done = self._lpars.run(

@@ -157,6 +157,26 @@ class CrashDumpTest(RebootTestCase):
 class SoftRebootTest(RebootTestCase):
     """A guest gets its time, and no more."""
 
+    def test_port_without_host_is_bound_if_neutron_answers(self):
+        asked = []
+
+        def answer():
+            asked.append(self)
+            if len(asked) == 1:
+                return (base.PORT,)
+            raise exception.PortsUnknown(
+                instance_uuid=base.INSTANCE, reason='503'
+            )
+
+        self.change(
+            ports=(dataclasses.replace(base.PORT, vif_type='unbound'),)
+        )
+        for _ in range(2):
+            self.run_plan(SOFT, self.wanted, ports=answer)
+
+        self.assertEqual(2, len(asked))
+        self.assert_right(ports=[base.PORT])
+
     def test_guest_that_does_not_listen_is_restarted_hard(self):
         self.control.plan_job('PowerOff', 'the guest does not listen')
 
