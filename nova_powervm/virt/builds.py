@@ -34,6 +34,7 @@ from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
 from nova_powervm.virt import glance_images
 from nova_powervm.virt import instance_claims
+from nova_powervm.virt import instance_locks
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import nova_errors
@@ -122,6 +123,7 @@ class Builds:
                 build = dataclasses.replace(build, image_meta=None)
             wanted, askers = self._describe(build, requests)
             with (
+                self._kept_from_deletion(instance),
                 self._burn_limit.admit(build.context, instance, wanted.slots),
                 contextlib.ExitStack() as recorded,
             ):
@@ -199,6 +201,18 @@ class Builds:
         """Return whether a build is that of a rebuild, not an evacuation."""
         is_rebuilt = instance.task_state in task_states.rebuild_states
         return is_rebuilt and bool(instance.host == self._host)
+
+    def _kept_from_deletion(
+        self, instance: Any
+    ) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which an instance that is rebuilt stays.
+
+        Of a rebuild that has removed the LPAR, a deletion would find none.
+        For other builds Nova holds a lock.
+        """
+        if self._is_rebuilt_here(instance):
+            return instance_locks.undeleted(instance)
+        return contextlib.nullcontext()
 
     def _check_anew(self, build: BuildRequest) -> None:
         """Verify that an instance can be built again on this host."""

@@ -13,8 +13,9 @@
 """Keeps steps apart that change the LPAR of the same instance.
 
 While a server moves, an administrator can set its state, and its user can
-then reboot it hard. While it is rescued or rebooted, its user can delete it.
-Nova has no lock that covers both.
+then reboot it hard. While it is rescued or rebuilt, its user can delete it.
+Nova has a lock for a build, an unshelve, a reboot and a deletion, but not for
+these.
 """
 
 import contextlib
@@ -22,7 +23,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from nova import context as nova_context
+from nova import exception as nova_exception
 from nova import objects
+from nova.compute import task_states
 from oslo_concurrency import lockutils
 
 from nova_powervm import exception
@@ -35,6 +38,22 @@ def alone(instance: Any) -> Iterator[None]:
     :param instance: nova.objects.Instance.
     """
     with lockutils.lock(f'powervm-{instance.uuid}'):
+        yield
+
+
+@contextlib.contextmanager
+def undeleted(instance: Any) -> Iterator[None]:
+    """Hold the lock of an instance that nobody is deleting.
+
+    :param instance: nova.objects.Instance.
+    :raises nova.exception.InstanceNotFound: Somebody is, or has deleted it.
+    """
+    with alone(instance):
+        record = objects.Instance.get_by_uuid(
+            nova_context.get_admin_context(), instance.uuid
+        )
+        if record.task_state == task_states.DELETING:
+            raise nova_exception.InstanceNotFound(instance_id=instance.uuid)
         yield
 
 

@@ -12,12 +12,16 @@
 
 """A rebuild that can't succeed is refused before any change."""
 
+import contextlib
+import threading
+
 import fixtures
 from neutronclient.common import exceptions as neutron_errors
 from nova import context as nova_context
 from nova.network import neutron
 from oslo_utils import uuidutils
 
+from nova_powervm.virt import driver
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import record_changes
 from tests.functional import base
@@ -219,6 +223,40 @@ class ChangedServerTest(base.PowerVMTestCase):
         )
         # It is not saved, so Nova shows the server as being deleted.
         self.assertIn('task_state', refused[0].obj_what_changed())
+
+    def story_deletion_waits_for_rebuild(self):
+        server = self.boot(base.gpu_groups(1))
+        destroy, removed = driver.PowerVMDriver.destroy, threading.Event()
+        recorded, built = record_changes.resources_recorded, []
+
+        def destroy_and_tell(*args, **kwargs):
+            destroy(*args, **kwargs)
+            removed.set()
+
+        @contextlib.contextmanager
+        def delete_meanwhile(*args):
+            with recorded(*args):
+                removed.clear()
+                self.api.delete_server(server['id'])
+                # It would find no LPAR.
+                built.append(removed.wait(1))
+                yield
+
+        with (
+            fixtures.MockPatchObject(
+                driver.PowerVMDriver, 'destroy', destroy_and_tell
+            ),
+            fixtures.MockPatchObject(
+                record_changes, 'resources_recorded', delete_meanwhile
+            ),
+        ):
+            self.api.post_server_action(
+                server['id'], {'rebuild': {'imageRef': self.image}}
+            )
+            self._wait_until_deleted(server)
+
+        self.assertEqual([False], built)
+        self.assertIsNone(self.lpar(server))
 
     def story_refused_rebuild_whose_state_is_set_keeps_its_image(self):
         server = self.boot({})

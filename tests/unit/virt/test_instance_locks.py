@@ -12,12 +12,15 @@
 
 """A step of a move and a hard reboot of the same instance."""
 
+import contextlib
 import threading
 import types
 import unittest
 import unittest.mock
 
+from nova import exception as nova_exception
 from nova import objects
+from nova.compute import task_states
 
 from nova_powervm import exception
 from nova_powervm.virt import instance_locks
@@ -62,6 +65,16 @@ class UnchangedTest(unittest.TestCase):
                 instance_locks.unchanged(instance(migration=known)),
             ):
                 self.fail('the step has begun')
+
+    def test_instance_that_is_being_deleted_is_not_rebuilt(self):
+        for task in (task_states.REBUILD_SPAWNING, task_states.DELETING):
+            self.record.task_state, begun = task, []
+            with (
+                contextlib.suppress(nova_exception.InstanceNotFound),
+                instance_locks.undeleted(instance()),
+            ):
+                begun.append(task)
+            self.assertEqual(task != task_states.DELETING, bool(begun))
 
     def test_second_step_waits_and_looks_at_the_record_then(self):
         inside, outcome = threading.Event(), []
