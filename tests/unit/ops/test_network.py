@@ -296,7 +296,7 @@ class SeveralTypesTest(unittest.TestCase):
         self.attach(self.other)
         lost = port(9, vif_type='unbound', vlan=None)
 
-        self.reconcile(lost)
+        self.reconcile(lost, asked=[lost])
 
         self.assertEqual([self.other.mac], self.example.macs(LPAR))
 

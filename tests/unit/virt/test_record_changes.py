@@ -196,11 +196,10 @@ class ResourcesRecordedTest(unittest.TestCase):
     def test_record_that_cannot_be_put_back_does_not_hide_failure(self):
         self.instance.vm_state = vm_states.SHELVED_OFFLOADED
         lost = oslo_messaging.MessagingTimeout('no conductor')
+        save = unittest.mock.Mock(side_effect=[None, lost])
 
         with (
-            unittest.mock.patch.object(
-                objects.Instance, 'save', side_effect=[None, lost]
-            ),
+            unittest.mock.patch.object(objects.Instance, 'save', save),
             self.assertLogs(record_changes.LOG.name, 'ERROR') as logged,
         ):
             self.assertRaises(
