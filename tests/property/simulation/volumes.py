@@ -17,6 +17,7 @@ the real ones.
 """
 
 from nova_powervm import exception
+from nova_powervm.lpar import volumes
 from nova_powervm.ops import volume_interfaces
 from tests.property.simulation import placement
 
@@ -74,7 +75,7 @@ class Driver:
     def connected(self, lpar_uuid, wanted):
         return self._server.ask(
             lambda: {
-                volume: True
+                volume: volumes.Connected()
                 for volume, owner in self._connected.items()
                 if owner == lpar_uuid
             }
@@ -95,6 +96,7 @@ class Driver:
             if not was_connected:
                 self.disconnect(found.volume, lpar.uuid)
             raise
+        return {}
 
     def disconnect(self, volume, lpar_uuid):
         self._server.ask(lambda: self._connected.pop(volume.id, None))
