@@ -141,14 +141,17 @@ class ShelveTest(
         recorded = self.slots_recorded(server)
         self.act(server, 'shelve')
         self.assertEqual(recorded, self.slots_recorded(server))
-        self.control().add_fault(
-            method='PUT', match='/LogicalPartition$', status=500
-        )
+        # Nova may choose either host.
+        for host in self.hosts:
+            self.control(host).add_fault(
+                method='PUT', match='/LogicalPartition$', status=500
+            )
 
         self.act(server, 'unshelve', 'Error')
 
         self.assertEqual(recorded, self.slots_recorded(server))
-        self.control().clear_faults()
+        for host in self.hosts:
+            self.control(host).clear_faults()
         self.act(server, 'unshelve')
         self.assertNotEqual(recorded, self.slots_recorded(server))
 
