@@ -92,8 +92,8 @@ class Loss:
         """The refusal to make the LPAR with another slot."""
         # Nova truncates faults, so the remedy comes first.
         known = (
-            'detach it, and attach it again. Its guest knows it by virtual '
-            f'slot {self.slot}, which it cannot keep'
+            'detach it, and attach it again: it cannot keep virtual slot '
+            f'{self.slot}'
         )
         reason = exception.PrivateText(f'{known}: {self.reason}', known)
         if isinstance(self.device, network_ports.Port):

@@ -407,3 +407,15 @@ class KeysTest(unittest.TestCase):
         for key in slots:
             self.assertEqual(values.INSTANCE, virtual_slots.owner_of(key))
         self.assertEqual(MACS[1], virtual_slots.owner_of(MACS[1]))
+
+
+class LossTest(unittest.TestCase):
+    """What users read of a slot that is lost."""
+
+    def test_nova_keeps_all_of_refusal(self):
+        volume = volumes.Volume('v' * 36, '')
+        loss = virtual_slots.Loss(volume, 130, 'another one has it')
+
+        # 48 characters are those of the id of the request.
+        self.assertLessEqual(len(loss.refusal.summary), 190 - 48)
+        self.assertTrue(loss.refusal.summary.endswith('slot 130.'))
