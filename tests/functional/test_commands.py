@@ -17,6 +17,7 @@ import json
 import os
 import tempfile
 import unittest
+from collections import Counter
 from unittest import mock
 
 import fixtures
@@ -34,6 +35,7 @@ from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import device_changes
 from nova_powervm.tool.inventory import placement_client
 from tests.functional import base
+from tests.functional import requests_seen
 
 ONE_TIME = 'HW_PCI_ONE_TIME_USE'
 
@@ -297,6 +299,63 @@ class CommandsTest(CommandTestCase):
         code, generated, err = self.run_command('generate')
         self.assertEqual((0, ''), (code, err))
         self.assertIn('# 4 x 3D Controller', generated)
+
+    # How much is asked
+
+    def asked_by(self, *argv):
+        """Run a command; return its requests to Placement and others."""
+        with requests_seen.CommandRecorder() as recorder:
+            code, _, err = self.run_command(*argv)
+        self.assertEqual(0, code, err)
+        return recorder.take()
+
+    def story_commands_ask_no_more_on_host_with_more_devices(self):
+        self.boot(base.gpu_groups(1))
+        commands = ('show', 'metrics', 'release', 'generate', 'diff')
+        few = {name: self.asked_by(name) for name in commands}
+        empty = ('21010040', '21010048')
+        for index in empty:
+            self.plug_gpu(index)
+        self._run_periodics()
+        self.assertEqual(6, len(self.slot_providers()))
+
+        many = {name: self.asked_by(name) for name in commands}
+
+        # Only this one compares every value of an inventory.
+        more = {'GET /resource_providers/{}/inventories': 2}
+        self.assertEqual(few['diff'] + Counter(more), many.pop('diff'))
+        self.assertEqual({name: few[name] for name in many}, many)
+        self.assertEqual(
+            {
+                'GET /resource_providers?name': 1,
+                'GET /resource_providers?in_tree': 1,
+                'GET /allocation_candidates?in_tree&limit&resources': 1,
+                # Of the host, and of its only device that is in use
+                'GET /resource_providers/{}/allocations': 2,
+            },
+            many['release'],
+        )
+        for index in empty:
+            self.control().pull(index)
+
+    def story_full_host_is_read_provider_by_provider(self):
+        server = self.boot(base.gpu_groups(1))
+        root = self._get_provider_uuid_by_host('host1')
+        inventory = self._get_provider_inventory(root)
+        _, listed = self.rows('show', '--offered')
+        self.set_inventory(
+            root,
+            {
+                name: record | {'reserved': record['total']}
+                for name, record in inventory.items()
+            },
+        )
+
+        code, found = self.rows('show', '--offered')
+
+        self.assertEqual((0, listed), (code, found))
+        self.assertIn([server['id']], [row['Consumers'] for row in found])
+        self.set_inventory(root, inventory)
 
     # What moves have left
 

@@ -160,6 +160,21 @@ class QuarantineTest(QuarantineTestCase):
 
         self.assertEqual(({MARK, FAILED}, 1), self.state(index))
 
+    def story_repeated_command_changes_nothing_but_the_reserve(self):
+        index = self.gpus()[0]
+        uuid = self.slot_providers()[index]['uuid']
+        before = self._get_provider_inventory(uuid)['CUSTOM_GPU']
+        command = ('quarantine', f'{index:08X}', '--reason', 'FAILED')
+        self.act(*command)
+        self.reserve(uuid, 'CUSTOM_GPU', 0)
+
+        self.act(*command)
+
+        self.assertEqual(
+            {'CUSTOM_GPU': before | {'reserved': 1}},
+            self._get_provider_inventory(uuid),
+        )
+
     def story_unused_one_time_use_device_has_to_be_released_afterwards(self):
         index = self.of_class(move_sites.SCRATCH)[0]
         slot = f'{index:08X}'

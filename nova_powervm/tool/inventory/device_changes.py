@@ -263,8 +263,9 @@ def _change(
     :param decide: Returns the traits that a provider should have, and the
         records that have to be written.
     """
-    now: _Provider | None = provider
     for _ in range(TRIES):
+        # A write needs all of it, and changes its generation.
+        now = client.provider(provider.uuid)
         if now is None:
             raise errors.DeviceUnchanged(
                 which=provider, reason='its provider was deleted meanwhile'
@@ -279,8 +280,6 @@ def _change(
             return
         if is_written and not records:
             return
-        # A write changes the generation, so the provider is read again.
-        now = client.provider(provider.uuid)
     raise errors.DeviceUnchanged(
         which=provider,
         reason=f'others changed it {TRIES} times meanwhile; try again',

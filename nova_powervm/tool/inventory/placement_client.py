@@ -20,11 +20,9 @@ that was read.
 
 import argparse
 import contextlib
-import dataclasses
 import datetime
 from collections.abc import Callable
 from collections.abc import Collection
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -33,7 +31,6 @@ from email import utils
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import TextIO
-from typing import TypeVar
 from typing import cast
 
 from keystoneauth1 import adapter
@@ -48,17 +45,21 @@ from nova_powervm.tool.rules import placement_tree
 if TYPE_CHECKING:
     from nova_powervm.tool.inventory import base
 
-#: Lowest that suffices: 1.14 has trees; 1.26 lets reserved equal the total.
-MICROVERSION = '1.26'
+#: Lowest that suffices: 1.26 lets reserved equal the total; 1.31 tells of
+#: whole trees, each as one.
+MICROVERSION = '1.31'
 GROUP = 'placement'
 #: Timeout in seconds, unless [placement]timeout is set: a user is waiting.
 DEFAULT_TIMEOUT = 60
 #: Requests at the same time; a session of requests keeps ten connections.
 CONNECTIONS = 8
+#: The classes of each host. As long as a unit of one of them is free,
+#: Placement tells of the whole tree in one answer.
+HOST_CLASSES = ('VCPU', 'DISK_GB', 'MEMORY_MB')
 _SECTION = 'section [placement]'
+_ONE_UNIT = {'total': 1, 'reserved': 0}
 _Record = Mapping[str, Any]
 _Found = placement_tree.PlacementProvider | None
-_T = TypeVar('_T')
 
 
 def add_node_option(
@@ -89,15 +90,17 @@ def add_node_option(
 
 
 def read_node(
-    app: 'base.App', parsed_args: argparse.Namespace
+    app: 'base.App', parsed_args: argparse.Namespace, *, exact: bool = False
 ) -> tuple['PlacementClient', placement_tree.Tree]:
     """Read the providers of the compute node that the options select.
 
+    :param exact: See :meth:`PlacementClient.tree`.
     :returns: The client, for further requests, and the providers.
     :raises exception.PowerVMError: Placement can't be read.
     """
     client = connect_placement(app.config.conf, app.terminal)
-    return client, client.tree(parsed_args.node or app.config.nodename)
+    node = parsed_args.node or app.config.nodename
+    return client, client.tree(node, exact=exact)
 
 
 def connect_placement(
@@ -164,14 +167,18 @@ class PlacementClient:
         self._client = client
         self._terminal = terminal
 
-    def tree(self, node: str) -> placement_tree.Tree:
+    def tree(self, node: str, *, exact: bool = False) -> placement_tree.Tree:
         """Read the providers of a compute node.
 
-        Sends three requests, two more for each provider below the node, one
-        for each class of devices, and one for each provider that is not free.
-        :data:`CONNECTIONS` providers are read at the same time. One that is
-        deleted in the meantime is left out.
+        Sends four requests, one for each provider that is allocated, and one
+        for each whose capacity is not the one unit of a device. If nothing of
+        the host is left, sends three for each provider. :data:`CONNECTIONS`
+        providers are read at the same time. One that is deleted in the
+        meantime is left out.
 
+        :param exact: Whether to read all values of all inventories, with one
+            request for each provider. Otherwise that of a device with its one
+            unit to give has only the total, and nothing reserved.
         :raises errors.NodeUnknown: The provider does not exist.
         :raises exception.PowerVMError: Placement can't be read.
         """
@@ -180,6 +187,8 @@ class PlacementClient:
             raise errors.NodeUnknown(node=node)
         root = found[0]
         members = self._list(in_tree=root['uuid'])
+        # Asked after the generations, which any change increases.
+        summaries = self._read_summaries(root['uuid'])
         # Direct children first: only they can be slot providers.
         below = sorted(
             (m for m in members if m['uuid'] != root['uuid']),
@@ -191,61 +200,76 @@ class PlacementClient:
         return placement_tree.Tree(
             node=node,
             root=_make_provider(root, consumers=self._consumers(root['uuid'])),
-            below=self._read_below(root['uuid'], below),
+            below=self._read_all(
+                lambda member: self._read_member(
+                    member, summaries.get(member['uuid']), exact
+                ),
+                below,
+            ),
         )
 
-    def _read_below(
-        self, root: str, records: Sequence[_Record]
-    ) -> tuple[placement_tree.PlacementProvider, ...]:
-        found = self._read_all(self._read_provider, records)
-        # Asked after the generations, which a new allocation changes.
-        free = self._find_free(root, found)
-        held = [provider for provider in found if provider.uuid not in free]
-        read = self._read_all(self._with_consumers, held)
-        whole = {provider.uuid: provider for provider in read}
-        return tuple(
-            whole.get(provider.uuid, provider)
-            for provider in found
-            if provider.uuid in free or provider.uuid in whole
-        )
+    def _read_summaries(self, root: str) -> Mapping[str, _Record]:
+        """Read capacities, used units and traits of a whole tree at once.
+
+        Placement tells them beside what it could allocate there.
+
+        :returns: Provider uuid to summary; nothing if the host is full.
+        """
+        for resource_class in HOST_CLASSES:
+            answer = self._get(
+                '/allocation_candidates',
+                in_tree=root,
+                resources=f'{resource_class}:1',
+                limit='1',
+            )
+            found: Mapping[str, _Record] = answer['provider_summaries']
+            if found:
+                return found
+        return {}
 
     def _read_all(
-        self, read: Callable[[_T], _Found], those: Sequence[_T]
-    ) -> list[placement_tree.PlacementProvider]:
+        self, read: Callable[[_Record], _Found], records: Sequence[_Record]
+    ) -> tuple[placement_tree.PlacementProvider, ...]:
         """Read providers in their order; the first error ends it all."""
         found = []
         pool = futures.ThreadPoolExecutor(CONNECTIONS)
         try:
-            for number, provider in enumerate(pool.map(read, those), start=1):
-                self._show(f'Placement: {number} of {len(those)} providers')
+            for number, provider in enumerate(
+                pool.map(read, records), start=1
+            ):
+                self._show(f'Placement: {number} of {len(records)} providers')
                 if provider is not None:
                     found.append(provider)
         finally:
             pool.shutdown(cancel_futures=True)
             self._show('')
-        return found
+        return tuple(found)
 
-    def _find_free(
-        self,
-        root: str,
-        providers: Iterable[placement_tree.PlacementProvider],
-    ) -> set[str]:
-        """Return the uuids of providers whose only unit nobody has."""
-        classes = {
-            provider.uuid: resource_class
-            for provider in providers
-            for resource_class, record in provider.inventory.items()
-            if record['total'] * record['allocation_ratio'] == 1
-            and len(provider.inventory) == 1
-        }
-        return {
-            record['uuid']
-            for resource_class in set(classes.values())
-            for record in self._list(
-                in_tree=root, resources=f'{resource_class}:1'
-            )
-            if classes.get(record['uuid']) == resource_class
-        }
+    def _read_member(
+        self, record: _Record, summary: _Record | None, exact: bool
+    ) -> _Found:
+        """Read what a summary does not tell of a provider.
+
+        :param summary: None if there is none.
+        """
+        if summary is None:
+            return self._read_provider(record)
+        capacities = summary['resources'].values()
+        found = None
+        with _unless(404):
+            uuid = record['uuid']
+            rest: dict[str, Any] = {
+                'inventory': dict.fromkeys(summary['resources'], _ONE_UNIT)
+            }
+            if exact or any(each['capacity'] != 1 for each in capacities):
+                rest = self._read_inventory(uuid)
+            if any(each['used'] for each in capacities):
+                rest['consumers'] = self._consumers(uuid)
+            # The traits are older than the inventory's own generation.
+            rest['generation'] = record['generation']
+            traits = frozenset(summary['traits'])
+            found = _make_provider(record, traits=traits, **rest)
+        return found
 
     def _show(self, text: str) -> None:
         """Show how far it is in a line that the next one replaces."""
@@ -253,14 +277,13 @@ class PlacementClient:
             self._terminal.write(f'\r\033[K{text}')
             self._terminal.flush()
 
-    def provider(self, uuid: str) -> placement_tree.PlacementProvider | None:
+    def provider(self, uuid: str) -> _Found:
         """Read one provider with four requests; return None if it is missing.
 
         :raises exception.PowerVMError: Placement can't be read.
         """
         for record in self._list(uuid=uuid):
-            provider = self._read_provider(record)
-            return provider and self._with_consumers(provider)
+            return self._read_provider(record)
         return None
 
     def consumer(self, uuid: str) -> moves.Consumer | None:
@@ -371,33 +394,30 @@ class PlacementClient:
             is_written = True
         return is_written
 
-    def _read_provider(
-        self, record: _Record
-    ) -> placement_tree.PlacementProvider | None:
-        base = f'/resource_providers/{record["uuid"]}'
+    def _read_provider(self, record: _Record) -> _Found:
+        uuid = record['uuid']
         found = None
         with _unless(404):
-            answer = self._ask('GET', f'{base}/inventories')
-            inventory = answer.json()
             found = _make_provider(
                 record,
-                # The generation in the list may be older than the inventory.
-                generation=inventory['resource_provider_generation'],
-                inventory=inventory['inventories'],
-                traits=frozenset(self._get(f'{base}/traits')['traits']),
-                written_at=_read_time(answer.headers.get('Last-Modified')),
+                # Read first, so that the rest is not older than it.
+                **self._read_inventory(uuid),
+                traits=frozenset(
+                    self._get(f'/resource_providers/{uuid}/traits')['traits']
+                ),
+                consumers=self._consumers(uuid),
             )
         return found
 
-    def _with_consumers(
-        self, provider: placement_tree.PlacementProvider
-    ) -> placement_tree.PlacementProvider | None:
-        found = None
-        with _unless(404):
-            found = dataclasses.replace(
-                provider, consumers=self._consumers(provider.uuid)
-            )
-        return found
+    def _read_inventory(self, uuid: str) -> dict[str, Any]:
+        """Read the inventory of a provider, with its generation and time."""
+        answer = self._ask('GET', f'/resource_providers/{uuid}/inventories')
+        content = answer.json()
+        return {
+            'generation': content['resource_provider_generation'],
+            'inventory': content['inventories'],
+            'written_at': _read_time(answer.headers.get('Last-Modified')),
+        }
 
     def _consumers(self, uuid: str) -> Mapping[str, Mapping[str, int]]:
         answer = self._get(f'/resource_providers/{uuid}/allocations')

@@ -29,8 +29,12 @@ class Placement:
 
     def __init__(self):
         self.fails = {}
-        self.free = ()
-        self.inventory = {'total': 1, 'allocation_ratio': 1.0}
+        #: Number of a provider to its capacity and used units, if not (1, 0).
+        self.units = {}
+        #: Class of which a unit is left on the host; None if there is none.
+        self.left = 'VCPU'
+        #: Numbers of the providers that were made after the summaries.
+        self.later = ()
         self.asked = []
         self.now = self.most = 0
         self._lock = threading.Lock()
@@ -65,15 +69,36 @@ class Placement:
             if 'name' in params:
                 return {kind: [root]}
             below = [self._record(f'p{n:02}', 'root') for n in range(NUMBER)]
-            if 'resources' in params:
-                return {kind: [below[n] for n in self.free]}
             return {kind: [root, *below]}
+        if kind == 'allocation_candidates':
+            is_found = params['resources'] == f'{self.left}:1'
+            return {
+                'provider_summaries': self._summaries() if is_found else {}
+            }
         return {
             'allocations': {'somebody': {'resources': {'CUSTOM_GPU': 1}}},
-            'traits': ['CUSTOM_FAST'],
-            'inventories': {'CUSTOM_GPU': self.inventory},
+            'traits': ['CUSTOM_READ'],
+            'inventories': {'CUSTOM_GPU': {'total': 1, 'reserved': 1}},
             'resource_provider_generation': 7,
             'errors': [{'detail': 'no good'}],
+        }
+
+    def _summaries(self):
+        return {
+            f'p{n:02}': {
+                'resources': {
+                    'CUSTOM_GPU': dict(
+                        zip(
+                            ('capacity', 'used'),
+                            self.units.get(n, (1, 0)),
+                            strict=True,
+                        )
+                    )
+                },
+                'traits': ['CUSTOM_TOLD'],
+            }
+            for n in range(NUMBER)
+            if n not in self.later
         }
 
     def _record(self, uuid, parent):
@@ -84,6 +109,15 @@ class Placement:
             'generation': 1,
         }
 
+    @property
+    def asked_of_providers(self):
+        """What was asked of single providers, without the root."""
+        return sorted(
+            url.removeprefix('/resource_providers/')
+            for url in self.asked
+            if url.startswith('/resource_providers/p')
+        )
+
 
 class PlacementClientTest(unittest.TestCase):
     def setUp(self):
@@ -91,36 +125,80 @@ class PlacementClientTest(unittest.TestCase):
         self.placement = Placement()
         self.terminal = io.StringIO()
 
-    def read(self):
+    def read(self, **options):
         client = placement_client.PlacementClient(
             self.placement, self.terminal
         )
-        return client.tree('host1')
+        return client.tree('host1', **options)
 
-    def test_providers_are_read_side_by_side_and_keep_their_order(self):
+    def test_free_providers_cost_no_request(self):
+        tree = self.read()
+        self.assertEqual(4, len(self.placement.asked))
+        self.assertEqual(
+            [f'p{n:02}' for n in range(NUMBER)], [o.uuid for o in tree.below]
+        )
+        last = tree.below[-1]
+        self.assertEqual(
+            {'CUSTOM_GPU': {'total': 1, 'reserved': 0}}, last.inventory
+        )
+        self.assertEqual({'CUSTOM_TOLD'}, last.traits)
+        self.assertEqual((1, 0), (last.generation, last.used))
+
+    def test_summary_lacks_holders_and_reserves(self):
+        held, burned, both, several = [f'p{n:02}' for n in (1, 2, 3, 4)]
+        self.placement.units = {1: (1, 1), 2: (0, 0), 3: (0, 1), 4: (2, 0)}
+        # Nobody else is read meanwhile.
+        self.placement._all.set()
+        tree = self.read()
+        self.assertEqual(
+            [
+                f'{held}/allocations',
+                f'{burned}/inventories',
+                f'{both}/allocations',
+                f'{both}/inventories',
+                f'{several}/inventories',
+            ],
+            self.placement.asked_of_providers,
+        )
+        self.assertEqual(
+            [(0, 0), (0, 1), (1, 0), (1, 1)],
+            [(o.reserved, o.used) for o in tree.below[:4]],
+        )
+        # The traits were read before the inventory's generation 7.
+        self.assertEqual({1}, {o.generation for o in tree.below})
+
+    def test_exact_reading_asks_for_each_inventory(self):
+        tree = self.read(exact=True)
+        self.assertEqual(4 + NUMBER, len(self.placement.asked))
+        self.assertEqual({1}, {o.reserved for o in tree.below})
+
+    def test_summary_needs_one_free_unit_of_host(self):
+        for number, left in enumerate(placement_client.HOST_CLASSES):
+            self.placement.asked.clear()
+            self.placement.left = left
+            self.read()
+            self.assertEqual(4 + number, len(self.placement.asked))
+
+    def test_providers_of_full_host_are_read_side_by_side(self):
+        self.placement.left = None
         tree = self.read()
         self.assertEqual(
             [f'p{n:02}' for n in range(NUMBER)], [o.uuid for o in tree.below]
         )
-        self.assertEqual(4 + 3 * NUMBER, len(self.placement.asked))
+        self.assertEqual(6 + 3 * NUMBER, len(self.placement.asked))
         self.assertEqual(placement_client.CONNECTIONS, self.placement.most)
-        self.assertEqual(7, tree.below[-1].generation)
-        self.assertEqual(1, tree.below[-1].used)
-
-    def test_free_providers_are_not_asked_who_has_them(self):
-        self.placement.free = range(1, NUMBER)
-        tree = self.read()
-        self.assertEqual(4 + 2 * NUMBER + 1, len(self.placement.asked))
+        last = tree.below[-1]
         self.assertEqual(
-            [1] + [0] * (NUMBER - 1), [one.used for one in tree.below]
+            (7, 1, 1), (last.generation, last.used, last.reserved)
         )
+        self.assertEqual({'CUSTOM_READ'}, last.traits)
 
-    def test_provider_that_others_can_share_is_asked_who_has_it(self):
-        self.placement.free = range(NUMBER)
-        for change in ({'total': 2}, {'allocation_ratio': 16.0}):
-            with self.subTest(change):
-                self.placement.inventory |= change
-                self.assertEqual(1, self.read().below[0].used)
+    def test_provider_made_meanwhile_is_read(self):
+        self.placement.later = (5,)
+        self.placement._all.set()
+        tree = self.read()
+        self.assertEqual(3, len(self.placement.asked_of_providers))
+        self.assertEqual({'CUSTOM_READ'}, tree.below[5].traits)
 
     def test_terminal_shows_how_far_it_is_and_is_left_clean(self):
         self.read()
@@ -131,6 +209,7 @@ class PlacementClientTest(unittest.TestCase):
         self.read()
 
     def test_provider_that_is_gone_meanwhile_is_left_out(self):
+        self.placement.left = None
         for number, kind in enumerate(('inventories', 'traits')):
             self.placement.fails[
                 f'/resource_providers/p{number:02}/{kind}'
@@ -138,7 +217,13 @@ class PlacementClientTest(unittest.TestCase):
         self.placement.fails['/resource_providers/p02/allocations'] = 404
         self.assertEqual('p03', self.read().below[0].uuid)
 
+    def test_held_provider_that_is_gone_meanwhile_is_left_out(self):
+        self.placement.units = {0: (1, 1)}
+        self.placement.fails['/resource_providers/p00/allocations'] = 404
+        self.assertEqual('p01', self.read().below[0].uuid)
+
     def test_error_is_raised_and_terminal_left_clean(self):
+        self.placement.left = None
         for status, error in (
             (500, errors.PlacementError),
             (403, errors.PlacementRefused),
