@@ -24,13 +24,12 @@ from oslo_upgradecheck import upgradecheck
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.devices import names
 from nova_powervm.inventory_file import load
-from nova_powervm.tool import errors
 from nova_powervm.tool import upgrade_checks as rules
 from nova_powervm.tool.inventory import config
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
+from nova_powervm.tool.rules import placement_tree
 
 NAME = 'nova-powervm-status'
 #: Exit code if the checks could not be run.
@@ -103,7 +102,10 @@ class Checks(upgradecheck.UpgradeCommands):
         lambda self: rules.read_host(self.settings.server)
     )
     placement = _Once[placement_client.PlacementClient](
-        lambda self: rules.connect_placement(self.config.conf)
+        lambda self: placement_client.connect_placement(self.config.conf)
+    )
+    tree = _Once[placement_tree.Tree | None](
+        lambda self: rules.read_tree(self.placement, self.config.nodename)
     )
 
     def _options(self) -> upgradecheck.Result:
@@ -115,6 +117,8 @@ class Checks(upgradecheck.UpgradeCommands):
         return rules.success(f'{slots} slots at {self.host.source}')
 
     def _release(self) -> upgradecheck.Result:
+        # Anybody can read the versions.
+        _ = self.tree
         newest = self.placement.max_microversion()
         try:
             return rules.check_placement_release(newest, self.policy)
@@ -122,21 +126,19 @@ class Checks(upgradecheck.UpgradeCommands):
             return rules.check_placement_release(newest, None)
 
     def _names(self) -> upgradecheck.Result:
+        found = self.tree.slot_providers if self.tree else ()
         return rules.check_provider_names(
-            self.placement.named(names.PROVIDER_PREFIX),
+            [provider.name for provider in found],
             self.settings.provider_names,
         )
 
     def _candidates(self) -> upgradecheck.Result:
-        node = self.config.nodename
-        try:
-            tree = self.placement.tree(node)
-        except errors.NodeUnknown:
+        if self.tree is None:
             return rules.success(
-                f"Placement has no provider '{node}' yet. Run this command "
-                'again after nova-compute has started.'
+                f"Placement has no provider '{self.config.nodename}' yet. Run "
+                'this command again after nova-compute has started.'
             )
-        return rules.check_candidate_limits(tree)
+        return rules.check_candidate_limits(self.tree)
 
     _upgrade_checks: tuple[Any, ...] = (
         _check('Options', _options),

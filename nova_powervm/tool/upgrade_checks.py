@@ -26,6 +26,7 @@ from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
+from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import flavor_lint
@@ -94,17 +95,17 @@ def check_slot_ownership(host: host_reader.HostReading) -> Result:
     )
 
 
-def connect_placement(
-    conf: cfg.ConfigOpts,
-) -> placement_client.PlacementClient:
-    """Return a client whose credentials Placement has accepted.
+def read_tree(
+    placement: placement_client.PlacementClient, node: str
+) -> placement_tree.Tree | None:
+    """Read the providers of a compute node; return None if there are none.
 
     :raises exception.PowerVMError: Placement can't be read.
     """
-    client = placement_client.connect_placement(conf)
-    # Anybody can read its versions.
-    client.named(names.PROVIDER_PREFIX)
-    return client
+    try:
+        return placement.tree(node)
+    except errors.NodeUnknown:
+        return None
 
 
 def check_placement_release(

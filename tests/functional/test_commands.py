@@ -751,6 +751,20 @@ class CommandsTest(CommandTestCase):
         self.assertEqual((0, {0}), (code, {c for c, _ in found.values()}))
         self.assertIn('installed here', found['Placement'][1])
 
+    def story_checks_read_providers_of_their_own_node(self):
+        with requests_seen.CommandRecorder() as recorder:
+            self.check(self.nova_conf())
+        self.assertEqual(
+            {
+                'GET /': 1,
+                'GET /resource_providers?name': 1,
+                'GET /resource_providers?in_tree': 1,
+                'GET /allocation_candidates?in_tree&limit&resources': 1,
+                'GET /resource_providers/{}/allocations': 1,
+            },
+            recorder.take(),
+        )
+
     def story_short_provider_name_is_a_warning(self):
         # As an earlier release of the driver may have left it
         root = self._get_provider_uuid_by_host('host1')

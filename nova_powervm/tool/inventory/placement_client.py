@@ -309,14 +309,6 @@ class PlacementClient:
         roots = [m['name'] for m in members if not m['parent_provider_uuid']]
         return str(roots[0]) if roots else provider
 
-    def named(self, prefix: str) -> tuple[str, ...]:
-        """List the provider names with this prefix, with one request.
-
-        :raises exception.PowerVMError: Placement can't be read.
-        """
-        names = (provider['name'] for provider in self._list())
-        return tuple(sorted(n for n in names if n.startswith(prefix)))
-
     def associated_traits(self) -> frozenset[str]:
         """List the traits that any provider has, with one request.
 
