@@ -420,6 +420,30 @@ class CommandsTest(CommandTestCase):
             f'openstack resource provider allocation delete {migration}',
         )
 
+        # Only what is no server of the host may be a migration.
+        held = self._get_allocations_by_server_uuid(uuid)
+        providers = self.slot_providers()
+        lacking = providers[max(set(providers) - {used, spare})]['uuid']
+        self.allocate(
+            uuid,
+            {name: each['resources'] for name, each in held.items()}
+            | {lacking: {'CUSTOM_GPU': 1}},
+        )
+        self.assertEqual(
+            {
+                'GET /servers?all_tenants=1&host=host1': 1,
+                'GET /os-migrations?limit=1&marker={}': 1,
+                'GET /os-migrations?host=host1': 1,
+                'GET /servers?all_tenants=1&limit=1': 1,
+                'GET /servers/{}': 1,
+            },
+            {
+                request: count
+                for request, count in self.asked_by('show').items()
+                if '/servers' in request or '/os-migrations' in request
+            },
+        )
+
         # The server has nothing here but what its migration has.
         self.allocate(uuid, {})
         self.allocate_slot(migration, used)

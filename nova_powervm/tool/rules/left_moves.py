@@ -55,7 +55,8 @@ class Migration:
         migrations with it: Nova's API then tells no more of them.
     :param status: Its status, which does not tell whether it goes on.
     :param is_in_place: Whether it leads to the same host.
-    :param is_last: Whether it is the server's last migration.
+    :param is_last: Whether it is the server's last migration; it matters only
+        if it is in place.
     """
 
     uuid: str

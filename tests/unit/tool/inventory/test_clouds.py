@@ -29,6 +29,7 @@ from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.rules import left_moves
 
 SERVER = 'f0a1c2d3-0000-4000-8000-000000000001'
+SERVERS = '/servers?all_tenants=1&host=host1'
 
 
 def migration(number, **changes):
@@ -52,6 +53,8 @@ class Api:
     def __init__(self, migrations=(), servers=()):
         self.migrations = list(migrations)
         self.servers = dict(servers)
+        #: Uuids of the servers on the host.
+        self.here = ()
         self.fails = {}
         self.asked = []
 
@@ -68,7 +71,8 @@ class Api:
 
     def _answer(self, parts, microversion):
         if parts.path == '/servers':
-            return 200, {'servers': []}
+            found = self.here if 'host=host1' in parts.query else ()
+            return 200, {'servers': [{'id': uuid} for uuid in found]}
         assert microversion == clouds.NOVA_MICROVERSION
         if parts.path == '/os-migrations':
             return self._list(**dict(urllib.parse.parse_qsl(parts.query)))
@@ -122,7 +126,7 @@ class NovaClientTest(unittest.TestCase):
                     'migration-3', 'other', 'finished', is_in_place=True
                 ),
                 'migration-1': left_moves.Migration(
-                    'migration-1', SERVER, 'finished', is_last=False
+                    'migration-1', SERVER, 'finished'
                 ),
                 # Of a deleted server
                 'migration-0': left_moves.Migration('migration-0'),
@@ -130,19 +134,36 @@ class NovaClientTest(unittest.TestCase):
             found,
         )
 
+    def test_last_migration_is_asked_of_those_in_place(self):
+        numbers = (1, 2)
+        api = Api([migration(n, dest_compute='host1') for n in (2, 1)])
+        consumers = {f'migration-{number}' for number in numbers}
+        found = self.client(api).find_migrations('host1', consumers)
+        self.assertEqual(
+            [False, True], [found[c].is_last for c in sorted(consumers)]
+        )
+
+    def test_servers_of_host_are_no_migrations_and_cost_one_request(self):
+        api = Api()
+        api.here = [f'server-{number}' for number in range(60)]
+        self.assertEqual(
+            {}, self.client(api).find_migrations('host1', {*api.here})
+        )
+        self.assertEqual([SERVERS], api.asked)
+
     def test_search_ends_with_the_last_that_is_found(self):
         begin = '/os-migrations?limit=1&marker='
         for consumer, asked in (
             (
                 'migration-2',
                 [
+                    SERVERS,
                     f'{begin}migration-2',
                     '/os-migrations?host=host1',
-                    f'/os-migrations?instance_uuid={SERVER}',
                 ],
             ),
             # No migration
-            (SERVER, [f'{begin}{SERVER}']),
+            (SERVER, [SERVERS, f'{begin}{SERVER}']),
         ):
             api = Api([migration(2), migration(1)])
             found = self.client(api).find_migrations('host1', {consumer})
