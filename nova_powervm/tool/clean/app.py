@@ -192,7 +192,9 @@ def _run(work: Callable[[], int], stop: Callable[[], None]) -> int:
         number: signal.signal(number, lambda *_: arrived.put(None))
         for number in (signal.SIGTERM, signal.SIGINT)
     }
-    threading.Thread(target=lambda: arrived.put(work()), daemon=True).start()
+    threading.Thread(
+        target=lambda: arrived.put(work()), name='powervm-clean', daemon=True
+    ).start()
     try:
         while (code := _await(arrived)) is None:
             stop()

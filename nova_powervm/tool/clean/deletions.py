@@ -78,7 +78,10 @@ def start(
     transport = oslo_messaging.get_notification_transport(conf)
     topic = conf.notifications.versioned_notifications_topics[0]
     thread = threading.Thread(
-        target=listen, args=(transport, topic, node, tell), daemon=True
+        target=listen,
+        args=(transport, topic, node, tell),
+        name='powervm-deletions',
+        daemon=True,
     )
     thread.start()
     return thread

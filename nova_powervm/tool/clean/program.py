@@ -143,7 +143,9 @@ class Program:
 
 def _start(target: Callable[..., None], *args: Any) -> threading.Thread:
     # A program that cannot be killed must not keep this process.
-    thread = threading.Thread(target=target, args=args, daemon=True)
+    thread = threading.Thread(
+        target=target, args=args, name='powervm-program', daemon=True
+    )
     thread.start()
     return thread
 

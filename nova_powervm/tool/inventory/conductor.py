@@ -97,7 +97,9 @@ class Conductor:
             raise errors.ConductorUnanswered(reason='it was asked before')
         answers: queue.SimpleQueue[Callable[[], _Result]] = queue.SimpleQueue()
         self._asking = threading.Thread(
-            target=lambda: answers.put(_try(question)), daemon=True
+            target=lambda: answers.put(_try(question)),
+            name='powervm-conductor',
+            daemon=True,
         )
         self._asking.start()
         try:

@@ -232,7 +232,7 @@ class PlacementClient:
     ) -> tuple[placement_tree.PlacementProvider, ...]:
         """Read providers in their order; the first error ends it all."""
         found = []
-        pool = futures.ThreadPoolExecutor(CONNECTIONS)
+        pool = futures.ThreadPoolExecutor(CONNECTIONS, 'powervm-placement')
         try:
             for number, provider in enumerate(
                 pool.map(read, records), start=1
