@@ -57,6 +57,8 @@ CYBORG_PROVIDER_PREFIX = 'PowerVM Cyborg IOSlot '
 CYBORG_TRAIT = 'CUSTOM_POWERVM_CYBORG'
 
 _TRAIT_PREFIX = 'POWERVM_IOSLOT_'
+#: The traits that describe slots begin with it.
+SLOT_TRAIT_PREFIX = f'CUSTOM_{_TRAIT_PREFIX}'
 _TRAIT_LIMIT = 255
 _OURS = re.compile(
     re.escape(PROVIDER_PREFIX) + r'(?:.* )?([0-9A-F]{8})', re.DOTALL
@@ -204,7 +206,19 @@ def is_driver_trait(trait: str) -> bool:
 
 def is_slot_trait(trait: str) -> bool:
     """Return whether a trait describes a slot."""
-    return trait.startswith(f'CUSTOM_{_TRAIT_PREFIX}')
+    return trait.startswith(SLOT_TRAIT_PREFIX)
+
+
+def is_generated_trait(trait: str) -> bool:
+    """Return whether :func:`generated_traits` can have made a trait."""
+    return any(
+        re.fullmatch(
+            re.escape(property_trait(key, ''))
+            + (f'[0-9A-F]{{{prop.digits},}}' if prop.digits else '[A-Z0-9_]*'),
+            trait,
+        )
+        for key, prop in policy.PROPERTIES.items()
+    )
 
 
 @functools.cache

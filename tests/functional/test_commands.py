@@ -34,6 +34,8 @@ from nova_powervm.tool.inventory import app
 from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import device_changes
 from nova_powervm.tool.inventory import placement_client
+from nova_powervm.tool.inventory import trait_purge
+from nova_powervm.tool.rules import cyborg_slots
 from tests.functional import base
 from tests.functional import requests_seen
 
@@ -545,6 +547,133 @@ class CommandsTest(CommandTestCase):
             ],
             [row['Problem'] for row in rows if row['Severity'] == 'error'],
         )
+
+    # Traits
+
+    def traits(self):
+        """Return the names of all custom traits in Placement."""
+        answer = self.placement.get(
+            '/traits?name=startswith:CUSTOM_', version='1.6'
+        )
+        return set(answer.body['traits'])
+
+    def story_trait_purge_removes_unused_traits_of_slots_only(self):
+        self.compute_api()
+        before = self.traits()
+        slot = 'CUSTOM_POWERVM_IOSLOT_'
+        place, lost = f'{slot}DRC_NAME_U1_P1_C1', f'{slot}DRC_NAME_U1_P1_C2'
+        asked, shunned = f'{slot}DRC_NAME_U1_P1_C3', f'{slot}VENDOR_ID_ABCD'
+        profiled = f'{slot}DEVICE_ID_ABCD'
+        others = {
+            'CUSTOM_POWERVM_WITHDRAWN',
+            'CUSTOM_OF_ANOTHER_FILE',
+            f'{slot}MADE_BY_HAND',
+            'CUSTOM_POWERVMXIOSLOT_VENDOR_ID_ABCD',
+        }
+        for trait in {place, lost, asked, shunned, profiled, *others}:
+            self._create_trait(trait)
+        self.make_flavor(
+            {
+                'resources1:CUSTOM_GPU': '1',
+                f'trait1:{asked}': 'required',
+                f'trait1:{shunned}': 'forbidden',
+            }
+        )
+        everything = self.traits()
+        self.assertLessEqual(before, everything)
+
+        # Nobody can agree.
+        code, _, err = self.run_command('trait', 'purge')
+        self.assertEqual(2, code, err)
+        self.assertIn('Remove 3 traits', err)
+        # The flavors are not known.
+        with fixtures.MockPatchObject(
+            clouds.NovaClient,
+            'flavors',
+            side_effect=errors.ComputeApiError(reason='no answer'),
+        ):
+            code, _, err = self.run_command('trait', 'purge', '--yes')
+        self.assertEqual(4, code, err)
+        self.assertIn('no answer', err)
+        # It shall only be shown.
+        code, rows = self.rows('trait', 'purge', '--dry-run')
+        states = {row['Trait']: row['State'] for row in rows}
+        self.assertEqual(
+            {
+                **dict.fromkeys([place, lost, profiled], 'would be removed'),
+                **dict.fromkeys([asked, shunned], 'kept'),
+            },
+            states,
+        )
+        self.assertEqual((0, everything), (code, self.traits()))
+
+        # One is published meanwhile.
+        uuid = self.slot_providers()[0x21010020]['uuid']
+        agree = trait_purge.Purge.is_agreed
+
+        def publish(command, question):
+            self.add_trait(uuid, lost)
+            return agree(command, question)
+
+        profile = cyborg_slots.Profile(
+            'card', ({f'trait:{profiled}': 'required'},)
+        )
+        cyborg = mock.Mock()
+        cyborg.profiles.return_value = [profile]
+        with (
+            fixtures.MockPatchObject(trait_purge.Purge, 'is_agreed', publish),
+            fixtures.MockPatchObject(
+                clouds, 'CyborgClient', lambda *_: cyborg
+            ),
+        ):
+            code, rows = self.rows('trait', 'purge', '--cyborg', answer='y\n')
+        self.assertEqual(0, code)
+        self.assertEqual(
+            [
+                (profiled, 'kept', 'device profile card'),
+                (place, 'removed', ''),
+                (lost, 'kept', 'a provider, meanwhile'),
+            ],
+            [
+                (row['Trait'], row['State'], row['Named by'])
+                for row in rows
+                if row['Trait'] not in (asked, shunned)
+            ],
+        )
+        self.assertEqual(everything - {place}, self.traits())
+        self.assertIn(lost, self._get_provider_traits(uuid))
+
+    def add_trait(self, uuid, trait):
+        """Add a trait to a provider."""
+        self.set_traits(uuid, {*self._get_provider_traits(uuid), trait})
+
+    def story_cycle_recovers_from_removal_of_trait_that_it_publishes(self):
+        uuid = self.slot_providers()[0x21010020]['uuid']
+        traits = set(self._get_provider_traits(uuid))
+        (place,) = (t for t in traits if 'DRC_NAME' in t)
+        self.set_traits(uuid, traits - {place})
+        client = self.computes['host1'].manager.reportclient
+        client.clear_provider_cache()
+        put, codes = client.put, []
+
+        def purge_and_put(url, *args, **kwargs):
+            if url.endswith('/traits'):
+                # Nova has just seen that it exists.
+                code, *_ = self.run_command('trait', 'purge', '--yes')
+                codes.append((code, place in self.traits()))
+            return put(url, *args, **kwargs)
+
+        self.compute_api()
+        with fixtures.MockPatchObject(client, 'put', purge_and_put):
+            self._run_periodics()
+        self.assertEqual([(0, False)], codes)
+        self.assertEqual(
+            traits - {place}, set(self._get_provider_traits(uuid))
+        )
+
+        self._run_periodics()
+
+        self.assertEqual(traits, set(self._get_provider_traits(uuid)))
 
     # Releases
 

@@ -74,6 +74,11 @@ class GeneratedTraitsTest(unittest.TestCase):
             self.assertIsNotNone(policy.problem_with_trait(trait))
 
     @given(strategies.any_slots)
+    def test_generated_traits_are_known_as_such(self, slot):
+        for trait in names.generated_traits(slot):
+            self.assertTrue(names.is_generated_trait(trait), trait)
+
+    @given(strategies.any_slots)
     def test_generated_traits_are_one_per_reported_property(self, slot):
         reported = [p for p in policy.PROPERTIES.values() if p.value_in(slot)]
         self.assertEqual(len(reported), len(names.generated_traits(slot)))

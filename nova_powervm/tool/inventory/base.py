@@ -46,6 +46,9 @@ Listing: TypeAlias = tuple[Sequence[str], Iterable[Sequence[Any]]]
 #: Errors caused by bad input, an unreadable file or an unresponsive server.
 EXPECTED = (exception.PowerVMError, cfg.Error, OSError, ValueError)
 
+#: Exit code of a command that the user, or a check, did not let act.
+REFUSED = 2
+
 _WIDTH = 120
 _STRUCTURED = ('json', 'yaml')
 
@@ -113,6 +116,22 @@ class Command(command.Command):
         """Print a note on standard error, unless --quiet is given."""
         if self.app.options.verbose_level:
             print(text, file=self.app.stderr)
+
+    def is_agreed(self, question: str) -> bool:
+        """Ask the user; who cannot be asked has not agreed."""
+        if self.app.stdin.isatty():
+            self.app.stderr.write(f'{question} [y/N] ')
+            self.app.stderr.flush()
+            answer = self.app.stdin.readline().strip().lower()
+            if answer in ('y', 'yes'):
+                return True
+        else:
+            self.complain(
+                f'{question} Standard input is not a terminal, so that you '
+                'cannot confirm it: give --yes'
+            )
+        self.status = REFUSED
+        return False
 
     def complain(self, error: object) -> None:
         """Print an error on standard error."""

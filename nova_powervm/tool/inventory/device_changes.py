@@ -33,7 +33,6 @@ from nova_powervm.tool.rules import releasing
 #: Number of writes to a provider that others keep changing.
 TRIES = 6
 TROUBLE = 4
-REFUSED = 2
 
 _Provider = placement_tree.PlacementProvider
 _Records = Sequence[tuple[str, Mapping[str, Any]]]
@@ -81,28 +80,12 @@ class DeviceCommand(base.Lister):
                 self.complain(error)
                 refused += 1
         if refused:
-            self.status = REFUSED
+            self.status = base.REFUSED
             self.complain(
                 f'{refused} of {len(which)} refused, so nothing was changed.'
             )
             return []
         return list(chosen.values())
-
-    def is_agreed(self, question: str) -> bool:
-        """Ask the user; who cannot be asked has not agreed."""
-        if self.app.stdin.isatty():
-            self.app.stderr.write(f'{question} [y/N] ')
-            self.app.stderr.flush()
-            answer = self.app.stdin.readline().strip().lower()
-            if answer in ('y', 'yes'):
-                return True
-        else:
-            self.complain(
-                f'{question} Standard input is not a terminal, so that you '
-                'cannot confirm it: give --yes'
-            )
-        self.status = REFUSED
-        return False
 
     def change_all(
         self,
@@ -118,7 +101,7 @@ class DeviceCommand(base.Lister):
                 change(provider)
             except errors.DeviceUnchanged as error:
                 self.complain(error)
-                self.status = self.status or REFUSED
+                self.status = self.status or base.REFUSED
                 outcome = 'unchanged'
             except exception.PowerVMError as error:
                 self.complain(f'{provider}: {error}')

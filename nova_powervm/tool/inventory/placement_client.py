@@ -15,7 +15,7 @@
 The commands use no report client and no cache: they read the data that they
 show, without a second for the import of Nova. This module creates no
 providers. It writes inventory records and traits, on the provider generation
-that was read.
+that was read, and removes traits that no provider has.
 """
 
 import argparse
@@ -316,6 +316,37 @@ class PlacementClient:
         """
         answer = self._get('/traits', associated='true')
         return frozenset(answer['traits'])
+
+    def unused_traits(self, prefix: str) -> frozenset[str]:
+        """List the traits that no provider has, with one request.
+
+        :param prefix: The beginning of their names.
+        :raises exception.PowerVMError: Placement can't be read.
+        """
+        answer = self._get(
+            '/traits', name=f'startswith:{prefix}', associated='false'
+        )
+        return frozenset(answer['traits'])
+
+    def remove_traits(self, traits: Sequence[str]) -> frozenset[str]:
+        """Remove traits, one after the other.
+
+        Placement reads all its traits for each; more at a time would keep it
+        from other work.
+
+        :returns: Those that are gone, without those that a provider has.
+        :raises exception.PowerVMError: Placement refused a removal or can't
+            be reached; those before are removed.
+        """
+        gone = set()
+        for number, trait in enumerate(traits, start=1):
+            self._show(f'Placement: {number} of {len(traits)} traits')
+            with _unless(409):
+                with _unless(404):
+                    self._ask('DELETE', f'/traits/{trait}')
+                gone.add(trait)
+        self._show('')
+        return frozenset(gone)
 
     def offering(self, resource_class: str) -> tuple[str, ...] | None:
         """List the providers with a free unit of a class, with one request.

@@ -113,6 +113,22 @@ class GeneratedTraitsTest(unittest.TestCase):
         )
         self.assertEqual(255, len(longest))
 
+    @ddt.data(
+        'CUSTOM_POWERVM_WITHDRAWN',
+        'CUSTOM_POWERVM_CYBORG',
+        'CUSTOM_POWERVM_QUARANTINED_FAILED',
+        'CUSTOM_POWERVM_IOSLOT_',
+        'CUSTOM_POWERVM_IOSLOT_FAST',
+        'CUSTOM_POWERVM_IOSLOT_PRODUCT_ID_1DB6',
+        'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_NVIDIA',
+        'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10D',
+        'CUSTOM_POWERVMXIOSLOT_VENDOR_ID_10DE',
+        'CUSTOM_FAST',
+        'OWNER_NOVA',
+    )
+    def test_trait_of_another_form_is_not_generated(self, trait):
+        self.assertFalse(names.is_generated_trait(trait))
+
     def test_owner_and_withdrawn_traits_are_valid(self):
         self.assertIn(names.OWNER_TRAIT, os_traits.get_traits())
         self.assertTrue(names.WITHDRAWN_TRAIT.startswith('CUSTOM_POWERVM_'))
