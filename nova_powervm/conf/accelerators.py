@@ -56,6 +56,18 @@ reads this file in each period to find such slots. If it cannot read the file,
 it goes by the providers that nova-compute has published.
 """,
     ),
+    cfg.BoolOpt(
+        'publish_location_traits',
+        default=True,
+        help="""
+Whether the physical location code of a slot (``DRC_NAME``) is among the traits
+that are reported to Cyborg.
+
+Set it to the value that it has in ``nova.conf``, where it is explained. A
+restarted cyborg-agent removes the traits, or adds them again, with its first
+report.
+""",
+    ),
     *(
         _SHARED[name]
         for name in (
@@ -76,11 +88,14 @@ class Settings:
     :param server: Connection parameters of the PowerVM REST API.
     :param accelerator_file: Path of the file of Cyborg's slots.
     :param inventory_file: Path of nova-compute's inventory file.
+    :param publish_location_traits: Whether providers have traits for the
+        location codes of their slots.
     """
 
     server: powervm.Server
     accelerator_file: str
     inventory_file: str
+    publish_location_traits: bool = True
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
@@ -115,4 +130,5 @@ def read_settings(group: Any) -> Settings:
         server=server,
         accelerator_file=group.accelerator_file,
         inventory_file=group.inventory_file,
+        publish_location_traits=group.publish_location_traits,
     )

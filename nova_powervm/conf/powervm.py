@@ -171,6 +171,32 @@ indexes repeat from host to host. Therefore ``spec`` fails on the second host
 of a cloud. Existing providers keep their names.
 """,
     ),
+    cfg.BoolOpt(
+        'publish_location_traits',
+        default=True,
+        help="""
+Whether the physical location code of a slot (``DRC_NAME``) is among the traits
+of its provider.
+
+Location codes differ from host to host, so Placement has one such trait for
+each slot of the cloud, and reads all its traits in most requests about
+traits. From about a hundred hosts on, set this to false on all of them, and
+remove the unused traits with ``nova-powervm-inventory trait purge``.
+
+Without the trait, a flavor cannot ask for a slot by its location, and a slot
+that is now at another location is not noticed as such: a card with other ids
+there goes into quarantine, and one with the same ids is taken for the former
+one. The inventory file can identify slots by ``drc_name`` in either case.
+
+A restarted nova-compute removes the traits, or adds them again, in its first
+cycle. A provider whose slot is gone or elsewhere at that time keeps its trait.
+
+Related options:
+
+* ``[powervm]publish_location_traits`` in ``cyborg.conf`` does the same for the
+  slots of Cyborg.
+""",
+    ),
     cfg.StrOpt(
         'disk_driver',
         default='localdisk',
@@ -497,6 +523,7 @@ class Settings:
     inventory_file: str = '/etc/nova/inventory.yaml'
     proc_units_factor: float = 0.1
     provider_names: str = 'node'
+    publish_location_traits: bool = True
     disk_driver: str = 'localdisk'
     volume_group: str | None = None
     disk_clear: str = 'zero'
@@ -544,6 +571,7 @@ def read_settings(group: Any) -> Settings:
         inventory_file=group.inventory_file,
         proc_units_factor=group.proc_units_factor,
         provider_names=group.provider_names,
+        publish_location_traits=group.publish_location_traits,
         disk_driver=group.disk_driver,
         volume_group=group.volume_group_name,
         disk_clear=group.disk_clear,

@@ -136,6 +136,7 @@ class PowerVMDriver(driver.GenericDriver):
             ours,
             novas,
             self._find_unbindable(frozenset(ours)),
+            publishes_locations=self._settings.publish_location_traits,
         )
 
     def _find_unbindable(self, known: frozenset[int]) -> frozenset[int]:

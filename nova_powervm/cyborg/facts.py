@@ -65,6 +65,8 @@ class Facts:
     :param nova_providers: DRC index to Nova's provider of this host.
     :param unbindable: DRC indexes of the slots that Cyborg has, but no request
         can be bound to.
+    :param publishes_locations: Whether providers have traits for the location
+        codes of their slots.
     """
 
     policy: policies.Policy
@@ -75,3 +77,4 @@ class Facts:
         default_factory=dict
     )
     unbindable: frozenset[int] = frozenset()
+    publishes_locations: bool = True

@@ -27,6 +27,7 @@ import os_traits
 
 from nova_powervm.cyborg import facts as facts_lib
 from nova_powervm.devices import accelerator_policy
+from nova_powervm.devices import card_ids
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
@@ -189,7 +190,7 @@ def _judge(facts: facts_lib.Facts) -> Report:
             or _reason_of_nova(novas)
             or _reason_of_doubt(facts, provider)
         )
-        entry = _entry(index, verdict, provider, reason)
+        entry = _entry(facts, index, verdict, provider, reason)
         if entry and (provider or _is_worth_a_provider(reason, novas)):
             entries[index] = entry
         elif verdict and verdict.paragraphs and reason:
@@ -284,6 +285,7 @@ def _is_worth_a_provider(
 
 
 def _entry(
+    facts: facts_lib.Facts,
     index: int,
     verdict: matching.Verdict | None,
     provider: facts_lib.Provider | None,
@@ -298,6 +300,8 @@ def _entry(
     current = provider and provider.resource_class
     if wanted is not None and verdict is not None:
         traits = names.generated_traits(verdict.slot) | {*wanted.traits}
+        if not facts.publishes_locations:
+            traits -= card_ids.select_place(traits)
         keep = provider is not None and not provider.is_idle and current
         resource_class = keep or wanted.resource_class
     elif provider is not None and current:

@@ -50,6 +50,8 @@ class Facts:
         by LPARs of instances.
     :param stale: Upper-case uuid of each LPAR on the wrong side, among
         those in ``holdings``, to where its instance is.
+    :param publishes_locations: Whether providers have traits for the location
+        codes of their slots.
     """
 
     policy: policies.Policy
@@ -60,6 +62,7 @@ class Facts:
     stale_lpars: Mapping[str, ownership.StaleLpar] = dataclasses.field(
         default_factory=dict
     )
+    publishes_locations: bool = True
 
     @property
     def candidates(self) -> tuple[slot_providers.Provider, ...]:

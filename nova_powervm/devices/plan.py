@@ -220,18 +220,26 @@ def make_plan(
         )
     }
     reported = slots.by_index(assessment.facts.io_slots)
+    described = (
+        _keep_in_quarantine(
+            _describe_slot(
+                entry,
+                existing.get(entry.uuid or ''),
+                reported.get(entry.drc_index),
+                is_held=entry.drc_index in assessment.held,
+            ),
+            existing.get(entry.uuid or ''),
+        )
+        for entry in (*published, *removed)
+    )
     return Plan(
         tuple(
-            _keep_in_quarantine(
-                _describe_slot(
-                    entry,
-                    existing.get(entry.uuid or ''),
-                    reported.get(entry.drc_index),
-                    is_held=entry.drc_index in assessment.held,
-                ),
-                existing.get(entry.uuid or ''),
+            _decide_location(
+                entry,
+                reported.get(entry.drc_index),
+                is_published=assessment.facts.publishes_locations,
             )
-            for entry in (*published, *removed)
+            for entry in described
         ),
         verdicts,
     )
@@ -287,6 +295,24 @@ def _keep_in_quarantine(
         traits=(entry.traits | provider.quarantine) - {names.WITHDRAWN_TRAIT},
         reason='; '.join(filter(None, (why, entry.replacement, entry.reason))),
     )
+
+
+def _decide_location(
+    entry: Entry, slot: slots.Slot | None, *, is_published: bool
+) -> Entry:
+    """Add the trait for the location of a slot, or leave it out.
+
+    Only what can be put back is left out: a provider keeps the location of a
+    slot that is now elsewhere, or gone.
+    """
+    if slot is None or entry.action is Action.DELETE:
+        return entry
+    place = card_ids.select_place(names.generated_traits(slot))
+    if not is_published:
+        return dataclasses.replace(entry, traits=entry.traits - place)
+    if card_ids.select_place(entry.traits):
+        return entry
+    return dataclasses.replace(entry, traits=entry.traits | place)
 
 
 def _publish_or_withdraw(

@@ -412,6 +412,7 @@ def _assemble(
             names.namer(nodename, settings.provider_names),
             additions,
             slot_claims,
+            publishes_locations=settings.publish_location_traits,
         ),
         lpars=apply.LparOps(
             survey.Readers(

@@ -194,6 +194,59 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
         self._delete_server(server)
         self._run_periodics()
 
+    def facts(self):
+        """Return what Placement has of each slot, without the generation."""
+        return {
+            index: (
+                provider['uuid'],
+                self._get_provider_inventory(provider['uuid']),
+                set(self._get_provider_traits(provider['uuid'])),
+                self._get_allocations_by_provider_uuid(provider['uuid']),
+            )
+            for index, provider in self.slot_providers().items()
+        }
+
+    def story_location_traits_are_switched_off_and_on_again(self):
+        server = self.boot_with_device()
+        waiting = 0x21010021
+        self._delete_server(self.boot(one_time_use.gpu_group(waiting)))
+        self._run_periodics()
+        self.assert_burned(INDEX, waiting)
+        before = self.facts()
+        prefix = 'CUSTOM_POWERVM_IOSLOT_DRC_NAME_'
+
+        self.restart_host(publish_location_traits=False)
+
+        self.assertEqual(
+            {
+                index: (
+                    uuid,
+                    inventory,
+                    {t for t in traits if not t.startswith(prefix)},
+                    held,
+                )
+                for index, (uuid, inventory, traits, held) in before.items()
+            },
+            self.facts(),
+        )
+        self._reboot_server(server, hard=True)
+        self.assertEqual({INDEX: True}, self.lpar(server).slots)
+        generations = self.generations()
+        self._run_periodics()
+        self.assertEqual(generations, self.generations())
+
+        self.restart_host(publish_location_traits=True)
+
+        self.assertEqual(before, self.facts())
+        self.assertTrue(
+            all(
+                any(trait.startswith(prefix) for trait in traits)
+                for _, _, traits, _ in before.values()
+            )
+        )
+        self._delete_server(server)
+        self.assertNotIn('quarantine', self.logged())
+
     def delete_provider(self):
         """Delete the device's provider; return its uuid."""
         uuid = self.slot_providers()[INDEX]['uuid']

@@ -117,7 +117,14 @@ class Diff(base.Lister):
         )
         if accelerators is not None:
             found = cyborg_differences.add_differences(
-                found, accelerators, policy, io_slots, tree
+                found,
+                accelerators,
+                policy,
+                io_slots,
+                tree,
+                publishes_locations=(
+                    self.app.config.settings.publish_location_traits
+                ),
             )
         if not found:
             self.note(

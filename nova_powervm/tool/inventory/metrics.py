@@ -100,7 +100,7 @@ class Metrics(base.Command):
             reading,
             tree,
             tree.node,
-            self.app.config.settings.provider_names,
+            self.app.config.settings,
         )
         allocated = {p.uuid for p in tree.below if p.consumers}
         yield metrics.make_slot_family(

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nova_powervm import exception
+from nova_powervm.conf import powervm as options
 from nova_powervm.devices import assessment
 from nova_powervm.devices import burners
 from nova_powervm.devices import names
@@ -85,7 +86,7 @@ def make_survey(
     reading: host_reader.HostReading,
     tree: placement_tree.Tree | None,
     node: str,
-    style: str = 'node',
+    settings: options.Settings | None = None,
 ) -> Survey:
     """Bring together what was read, with the plan that nova-compute makes.
 
@@ -95,19 +96,21 @@ def make_survey(
 
     :param tree: What Placement holds; None without it: a slot that an
         instance owns then counts as owned by a partition.
-    :param style: ``[powervm]provider_names``.
+    :param settings: The ``[powervm]`` options; None for their defaults.
     """
+    settings = settings or options.Settings()
     facts = assessment.Facts(
         policy=policy,
         io_slots=reading.system.io_slots,
         holdings=tree.holdings if tree else None,
         descendants=tree.providers if tree else (),
         stale_lpars=tree.moves.stale_lpars if tree else {},
+        publishes_locations=settings.publish_location_traits,
     )
     plan = planned.make_plan(
         assessment.assess(facts),
         tree.allocations if tree else slot_providers.Allocations({}),
-        names.namer(node, style),
+        names.namer(node, settings.provider_names),
     )
     return Survey(policy, reading, node, tree, plan)
 
@@ -128,7 +131,7 @@ def read_survey(
         reading,
         tree,
         parsed_args.node or app.config.nodename,
-        app.config.settings.provider_names,
+        app.config.settings,
     )
     if tree is None:
         return found

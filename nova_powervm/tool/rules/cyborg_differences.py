@@ -42,17 +42,28 @@ def add_differences(
     nova_policy: policies.Policy,
     io_slots: tuple[slots.Slot, ...],
     tree: placement_tree.Tree,
+    *,
+    publishes_locations: bool = True,
 ) -> tuple[differences.Difference, ...]:
     """Add the differences about Cyborg's slots to those about Nova's.
 
     :param found: The differences about Nova's slots.
     :param policy: The content of Cyborg's file.
+    :param publishes_locations: See :class:`nova_powervm.cyborg.facts.Facts`.
     """
+    facts = cyborg_facts.Facts(
+        policy,
+        nova_policy,
+        io_slots,
+        _for_report(own_providers(tree)),
+        _for_report({o.drc_index or 0: o for o in tree.slot_providers}),
+        publishes_locations=publishes_locations,
+    )
     return differences.sort_differences(
         [
             *found,
             *_shared(policy, nova_policy, io_slots),
-            *_of_report(policy, nova_policy, io_slots, tree),
+            *_of_report(facts, tree),
         ]
     )
 
@@ -102,21 +113,10 @@ def _shared(
 
 
 def _of_report(
-    policy: policies.Policy,
-    nova_policy: policies.Policy,
-    io_slots: tuple[slots.Slot, ...],
-    tree: placement_tree.Tree,
+    facts: cyborg_facts.Facts, tree: placement_tree.Tree
 ) -> Iterator[differences.Difference]:
     """Compare with what cyborg-agent would report now, after a restart."""
-    providers = own_providers(tree)
-    novas = {o.drc_index or 0: o for o in tree.slot_providers}
-    facts = cyborg_facts.Facts(
-        policy,
-        nova_policy,
-        io_slots,
-        _for_report(providers),
-        _for_report(novas),
-    )
+    policy, providers = facts.policy, own_providers(tree)
     report = reports.make_report(facts, reports.Memory())
     for index, entry in report.entries.items():
         provider = providers.get(index)

@@ -41,6 +41,8 @@ class ProviderTreeUpdater:
     :param name_of: Makes the name of a new provider from a DRC index.
     :param additions: What Nova's provider.yaml adds to providers.
     :param slot_claims: Receives the providers after each update.
+    :param publishes_locations: Whether providers have traits for the location
+        codes of their slots.
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class ProviderTreeUpdater:
         name_of: Callable[[int], str],
         additions: Mapping[str, slot_providers.Additions],
         slot_claims: claim_ops.ClaimOps,
+        *,
+        publishes_locations: bool = True,
     ) -> None:
         self._client = client
         self._inventory = inventory
@@ -58,6 +62,7 @@ class ProviderTreeUpdater:
         self._name_of = name_of
         self._additions = additions
         self._claims = slot_claims
+        self._publishes_locations = publishes_locations
         self._log = plan_log.PlanLog()
         # What the last update had left when the last cycle began.
         self._left: claim_ops.PublishedSlots | None = None
@@ -126,6 +131,7 @@ class ProviderTreeUpdater:
             descendants=self._read(tree, nodename),
             lost=snapshot.lost,
             stale_lpars=snapshot.stale_lpars,
+            publishes_locations=self._publishes_locations,
         )
         stale_providers.verify_empty_inventories(
             self._client, tree, facts.candidates

@@ -89,6 +89,15 @@ def entry_of(*arguments, **facts):
     return make(*arguments, **facts).entries.get(values.INDEX)
 
 
+class LocationTest(unittest.TestCase):
+    def test_location_is_left_out_by_option(self):
+        there = provider()
+        entry = entry_of(found=there, publishes_locations=False)
+        place = 'CUSTOM_POWERVM_IOSLOT_DRC_NAME_U78CB_001_WZS0JZB_P1_C2'
+        self.assertEqual({place}, there.traits - entry.traits)
+        self.assertEqual(there.traits, entry_of(found=there).traits)
+
+
 def look(count, slot=None, found=None, **facts):
     """Return the reports of several looks; Placement follows each of them."""
     memory, reports = report.Memory(), []

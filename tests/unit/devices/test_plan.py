@@ -489,11 +489,19 @@ REPLACED = frozenset(
 CRYPTO = policy.Paragraph('crypto', {'device_id': '1EB8'}, 'CUSTOM_CRYPTO')
 
 
-def assess_and_plan(providers, *paragraphs, consumers=(), also=(), **changes):
+def assess_and_plan(
+    providers,
+    *paragraphs,
+    consumers=(),
+    also=(),
+    publishes_locations=True,
+    **changes,
+):
     """Plan for the slot of a GPU as it is now.
 
     :param consumers: Those of all providers.
     :param also: Other slots of the host.
+    :param publishes_locations: What the option says.
     :param changes: Attributes of the slot.
     """
     facts = assessment.Facts(
@@ -501,6 +509,7 @@ def assess_and_plan(providers, *paragraphs, consumers=(), also=(), **changes):
         (values.slot(**changes), *also),
         {},
         tuple(providers),
+        publishes_locations=publishes_locations,
     )
     held = {
         p.uuid: dict.fromkeys(consumers, frozenset(p.inventory))
@@ -518,6 +527,7 @@ def next_providers(entries):
             entry.uuid, entry.name, entry.inventory, entry.traits
         )
         for entry in entries
+        if entry.action is not Action.DELETE
     ]
 
 
@@ -833,6 +843,109 @@ class UnreportedTest(unittest.TestCase):
         (entry,) = assess_and_plan([there], CRYPTO, device_id=None)
         self.assertTrue(entry.burned)
         self.assertEqual({*NEW, ONCE}, entry.traits)
+
+
+@ddt.ddt
+class LocationTest(unittest.TestCase):
+    """An option leaves the trait of a slot's location out."""
+
+    PLACE = card_ids.select_place(NEW)
+
+    def switch(self, entries, *paragraphs, to, **options):
+        """Plan twice with the option, and find that one cycle suffices."""
+        there = next_providers(entries)
+        first = assess_and_plan(
+            there, *paragraphs, publishes_locations=to, **options
+        )
+        again = assess_and_plan(
+            next_providers(first),
+            *paragraphs,
+            publishes_locations=to,
+            **options,
+        )
+        self.assertEqual(first, again)
+        return first
+
+    def test_new_provider_has_no_location(self):
+        (entry,) = assess_and_plan(
+            [], values.paragraph(), publishes_locations=False
+        )
+        self.assertEqual(
+            {'OWNER_NOVA', 'CUSTOM_FAST', *NEW} - self.PLACE, entry.traits
+        )
+
+    @ddt.named_data(
+        ['free', {}, (), ()],
+        ['allocated', {}, (), ('instance',)],
+        ['reserved', {'reserved': 1}, (), ()],
+        ['unused_one_time', {}, [ONCE], ()],
+        ['burned', {'reserved': 1}, [ONCE], ()],
+        ['burned_in_use', {'reserved': 1}, [ONCE], ('instance',)],
+        ['quarantined', {'reserved': 1}, REPLACED, ()],
+        ['withdrawn', {'reserved': 1}, [WITHDRAWN], ('instance',)],
+        ['of_short_name', {'name': SHORT}, (), ()],
+        ['reclassed_in_use', {'classes': ['CUSTOM_OLD']}, (), ('instance',)],
+    )
+    def test_switch_loses_nothing_but_the_location(
+        self, there, marks, consumers
+    ):
+        once = dataclasses.replace(
+            values.paragraph(), one_time_use=ONCE in marks
+        )
+        for paragraphs in ((once,), (CRYPTO,), ()):
+            options = {'consumers': consumers}
+            before = [provider(**there, traits={*NEW, *marks})]
+            for _ in range(3):
+                entries = assess_and_plan(before, *paragraphs, **options)
+                before = next_providers(entries)
+            off = self.switch(entries, *paragraphs, to=False, **options)
+            self.assertEqual(
+                [
+                    dataclasses.replace(e, traits=e.traits - self.PLACE)
+                    for e in entries
+                ],
+                [*off],
+            )
+            on = self.switch(off, *paragraphs, to=True, **options)
+            self.assertEqual(entries, on)
+
+    def test_card_is_still_compared_without_location(self):
+        there = [provider(reserved=1, traits={*OLD, ONCE} - self.PLACE)]
+        (entry,) = assess_and_plan(
+            there, values.paragraph(), publishes_locations=False
+        )
+        self.assertEqual(Action.QUARANTINE, entry.action)
+        self.assertLessEqual(card_ids.select_traits(OLD), entry.traits)
+
+    def test_location_of_slot_elsewhere_is_kept(self):
+        """Only by it the slot is told from that of the provider."""
+        elsewhere = names.generated_traits(values.slot(drc_name='U2-P1-C2'))
+        place = card_ids.select_place(elsewhere)
+        for reserved in (0, 1):
+            entries = assess_and_plan(
+                [provider(reserved=reserved, traits=elsewhere)],
+                values.paragraph(),
+                publishes_locations=False,
+            )
+            (entry,) = self.switch(entries, values.paragraph(), to=False)
+            self.assertEqual(Action.WITHDRAW, entry.action)
+            self.assertEqual(place, card_ids.select_place(entry.traits))
+
+    def test_location_of_missing_slot_is_kept(self):
+        (entry,) = assess_and_plan(
+            [provider(reserved=1, traits=NEW)],
+            publishes_locations=False,
+            drc_index=INDEX + 1,
+        )
+        self.assertLessEqual(self.PLACE, entry.traits)
+
+    def test_switched_on_location_is_that_of_present_slot(self):
+        there = provider(reserved=1, traits=NEW - self.PLACE)
+        (entry,) = assess_and_plan([there], drc_name='U2-P1-C2')
+        self.assertEqual(
+            {'CUSTOM_POWERVM_IOSLOT_DRC_NAME_U2_P1_C2'},
+            card_ids.select_place(entry.traits),
+        )
 
 
 class AdditionsTest(unittest.TestCase):

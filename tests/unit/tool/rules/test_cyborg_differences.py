@@ -36,14 +36,16 @@ def reported(mark=names.CYBORG_TRAIT, **changes):
     )
 
 
-def compare(below=(), slots=None, policy=CYBORGS, nova_policy=NOTHING):
+def compare(
+    below=(), slots=None, policy=CYBORGS, nova_policy=NOTHING, **options
+):
     """Compare as the command does, on a host with one GPU."""
     slots = (values.slot(),) if slots is None else slots
     tree = novas.placement_tree.Tree('host1', novas.ROOT, tuple(below))
     plan = novas.plan_for(tree, slots, nova_policy)
     found = novas.differences.compare(plan, tree, slots, None)
     return cyborg_differences.add_differences(
-        found, policy, nova_policy, slots, tree
+        found, policy, nova_policy, slots, tree, **options
     )
 
 
@@ -59,6 +61,12 @@ class CyborgDifferencesTest(unittest.TestCase):
 
     def test_provider_as_reported_is_no_difference(self):
         self.assert_found(compare([reported()]))
+
+    def test_location_that_option_leaves_out_is_changed(self):
+        self.assert_found(
+            compare([reported()], publishes_locations=False),
+            ('changed', 'has CUSTOM_POWERVM_IOSLOT_DRC_NAME_U78CB'),
+        )
 
     def test_slot_without_provider_is_missing(self):
         self.assert_found(
