@@ -53,7 +53,8 @@ class Lint(base.Lister):
     The command finds traits1: instead of trait1:, PRODUCT_ID instead of
     DEVICE_ID, a missing group_policy, resourcesN:X=2, a missing OWNER_NOVA,
     devices in the unnumbered group, classes and traits that no host offers,
-    and groups that take Placement minutes to process.
+    locations that are not published, and groups that take Placement minutes to
+    process.
 
     In all flavors, it finds misspellings of accel:device_profile, wrong keys
     and values that begin with powervm:, and extra specs that the driver
@@ -132,6 +133,9 @@ class Lint(base.Lister):
         known = dataclasses.replace(
             self._read_offers(parsed_args, policy, [*specs, *wanted]),
             cyborgs=cyborg.classes,
+            publishes_locations=(
+                self.app.config.settings.publish_location_traits
+            ),
         )
         found = [
             *_lint_flavors(

@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 
 from nova_powervm.devices import accelerators
+from nova_powervm.devices import card_ids
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.lpar import supported_features
@@ -51,6 +52,7 @@ _FEW_GROUPS = 2
 _NEAR_KEY = re.compile(r'(traits|resource(?!s))([a-zA-Z0-9_-]{0,63}):(.*)')
 _PRODUCT = 'CUSTOM_POWERVM_IOSLOT_PRODUCT_ID_'
 _DEVICE = 'CUSTOM_POWERVM_IOSLOT_DEVICE_ID_'
+_SLOT = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_'
 _OWNERS = re.compile('OWNER_.*')
 
 
@@ -104,6 +106,8 @@ class DeviceOffers:
     :param source: Name of the source, for messages.
     :param cyborgs: Classes of the slots that Cyborg has, as far as known.
     :param burning: Classes of one-time-use devices.
+    :param publishes_locations: Whether the configuration lets providers have
+        traits for the location codes of their slots.
     """
 
     classes: frozenset[str]
@@ -115,6 +119,7 @@ class DeviceOffers:
     source: str = 'the inventory file'
     cyborgs: frozenset[str] = frozenset()
     burning: frozenset[str] = frozenset()
+    publishes_locations: bool = True
 
     @property
     def doubt(self) -> Severity:
@@ -283,6 +288,7 @@ def _trait(
     group: flavors.FlavorGroup, name: str, value: str, offers: DeviceOffers
 ) -> Iterator[Finding]:
     key = f'trait{group.suffix}:{name}'
+    is_location = bool(card_ids.select_place([name]))
     if name.startswith(_PRODUCT):
         right = name.replace(_PRODUCT, _DEVICE)
         yield error(
@@ -307,8 +313,25 @@ def _trait(
             offers.doubt,
             key,
             f'{offers.source} has no device with this trait',
-            '"nova-powervm-inventory show" lists the traits of each slot',
+            _without_location(group)
+            if is_location
+            else '"nova-powervm-inventory show" lists the traits of each slot',
         )
+    elif is_location and not offers.publishes_locations:
+        yield warning(
+            key,
+            'nova-compute does not publish locations, by '
+            '[powervm]publish_location_traits',
+            _without_location(group),
+        )
+
+
+def _without_location(group: flavors.FlavorGroup) -> str:
+    """Say how to name a slot on hosts that do not publish locations."""
+    return (
+        'hosts with [powervm]publish_location_traits = false do not have it: '
+        f'write trait{group.suffix}:{_SLOT}… or a trait of the inventory file'
+    )
 
 
 def _whole_group(

@@ -12,6 +12,7 @@
 
 """What is found in flavors, rule by rule."""
 
+import dataclasses
 import unittest
 
 from nova_powervm.devices import policy as policies
@@ -89,6 +90,34 @@ class FlavorLintTest(unittest.TestCase):
             GOOD,
             flavor_lint.offers_of_file(policy),
         )
+
+    def test_location_that_is_not_published_is_named(self):
+        place = 'CUSTOM_POWERVM_IOSLOT_DRC_NAME_U78CB_001_WZS0JZB_P1_C2'
+        key = f'trait1:{place}'
+        there = dataclasses.replace(
+            CLOUD,
+            traits=CLOUD.traits | {place},
+            devices=(dataclasses.replace(GPU, traits=GPU.traits | {place}),),
+        )
+        hidden = {'publishes_locations': False}
+        specs = {**GOOD, key: 'required'}
+        self.assert_none(specs, there)
+        for severity, value, offers, words in (
+            ('error', 'required', CLOUD, 'no device with this trait'),
+            ('warning', 'required', there, 'does not publish locations'),
+            ('warning', 'required', FILE, 'does not publish locations'),
+            ('warning', 'forbidden', CLOUD, 'does not publish locations'),
+        ):
+            found = self.assert_found(
+                *(severity, key, words, {**GOOD, key: value}),
+                dataclasses.replace(offers, **hidden),
+            )
+            self.assertIn('DRC_INDEX_', found.hint)
+        # Another host may have switched it off.
+        found = self.assert_found(
+            'error', key, 'no device with this trait', specs, CLOUD
+        )
+        self.assertIn('publish_location_traits', found.hint)
 
     def test_misspelled_key_is_an_error(self):
         right = f'trait1:{VENDOR}'
