@@ -118,6 +118,31 @@ class QuarantineTest(QuarantineTestCase):
         self.read_anew()
         self.assertEqual((set(), 0), self.state(index))
 
+    def story_commands_reach_nova_that_does_not_refresh_its_providers(self):
+        """0 is for ever; a long interval is the same for as long."""
+        self.flags(resource_provider_association_refresh=0, group='compute')
+        self.read_anew()
+        index, other = self.gpus()[:2]
+        manager = self.computes['host1'].manager
+        for each in (index, other):
+            self.act('quarantine', f'{each:08X}', '--reason', 'FAILED')
+        for _ in range(2):
+            self._run_periodics()
+            self.assertEqual(({MARK, FAILED}, 1), self.state(index))
+            self.assertEqual(({MARK, FAILED}, 1), self.state(other))
+
+        # A restored device waits for nova-compute ...
+        self.act('restore', f'{index:08X}')
+        for _ in range(2):
+            self._run_periodics()
+        self.assertEqual(({names.WITHDRAWN_TRAIT}, 1), self.state(index))
+        # ... until it gets a SIGHUP.
+        manager.reset()
+        for _ in range(2):
+            self._run_periodics()
+        self.assertEqual((set(), 0), self.state(index))
+        self.assertEqual(({MARK, FAILED}, 1), self.state(other))
+
     def story_device_in_use_keeps_its_server_and_is_not_offered_again(self):
         server = self.boot(base.gpu_groups(1))
         (index,) = self.allocated_slots(server)
