@@ -120,12 +120,13 @@ class RealCyborg(fixtures.Fixture):
 
     # Hosts
 
-    def configure(self, host, accelerators, drivers=('powervm',)):
+    def configure(self, host, accelerators, drivers=('powervm',), **changes):
         """Configure Cyborg's agent on a host of the test.
 
         :param host: Its name.
         :param accelerators: Text of the file of Cyborg's slots.
         :param drivers: Enabled drivers of Cyborg.
+        :param changes: Other options of the group [powervm].
         :returns: Path of the file.
         """
         directory = self.useFixture(fixtures.TempDir()).path
@@ -141,6 +142,7 @@ class RealCyborg(fixtures.Fixture):
                 'rest_url': emulator.url,
                 'rest_username': emulator.username,
                 'rest_password': emulator.password,
+                **changes,
             },
         }
         self._hosts[host] = options

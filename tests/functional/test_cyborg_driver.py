@@ -189,6 +189,38 @@ class ReportTest(CyborgTestCase):
             traits,
         )
 
+    def story_location_traits_are_switched_off_and_on_again(self):
+        before = self.contents()
+        places = {
+            trait
+            for _, _, traits in before.values()
+            for trait in traits
+            if 'IOSLOT_DRC_NAME' in trait
+        }
+        self.assertEqual(len(before), len(places))
+        server = self.accelerated()
+
+        self.cyborg.configure(
+            'host1', ACCELERATORS, publish_location_traits=False
+        )
+        for _ in range(2):
+            self.cyborg.report()
+            self.assertEqual(
+                {
+                    index: (uuid, inventory, traits - places)
+                    for index, (uuid, inventory, traits) in before.items()
+                },
+                self.contents(),
+            )
+
+        self.cyborg.configure(
+            'host1', ACCELERATORS, publish_location_traits=True
+        )
+        self.cyborg.report()
+        self.assertEqual(before, self.contents())
+        self.assertEqual([CRYPTO], [*self.lpar(server).slots])
+        self._delete_server(server)
+
     def story_unchanged_report_costs_reads_alone(self):
         self.cyborg.report()
         self.cyborg.placement.take()
