@@ -36,9 +36,9 @@ class Purge(base.Lister):
 
     A trait that a flavor requires or forbids is kept: without it, Placement
     would refuse the request of each server of the flavor. So the command reads
-    all flavors from the compute API, and removes nothing if that fails. With
-    --cyborg, it also reads the device profiles of Cyborg, and keeps the traits
-    that they name.
+    all flavors from the compute API, which needs the role admin, and removes
+    nothing if that fails. With --cyborg, it also reads the device profiles of
+    Cyborg, and keeps the traits that they name.
 
     nova-compute and cyborg-agent create a trait again when a provider needs
     it. So the command can run at any time, on any host, once for the cloud.
@@ -112,7 +112,7 @@ class Purge(base.Lister):
             for profile in clouds.CyborgClient(*access).profiles():
                 for trait in _traits(profile_lint.as_extra_specs(profile)):
                     named[trait] = f'device profile {profile.name}'
-        found = clouds.NovaClient(*access).flavors([])
+        found = clouds.NovaClient(*access).all_flavors()
         for name, flavor in sorted(found.items()):
             for trait in _traits(flavor.extra_specs):
                 named[trait] = f'flavor {name}'
