@@ -648,6 +648,36 @@ class CommandsTest(CommandTestCase):
         self.assertEqual(everything - {place}, self.traits())
         self.assertIn(lost, self._get_provider_traits(uuid))
 
+    def story_commands_know_that_locations_are_not_published(self):
+        conf = self.nova_conf()
+        with open(conf, 'a') as file:
+            file.write('[powervm]\npublish_location_traits = false\n')
+        (trait,) = (
+            trait
+            for trait in self._get_provider_traits(
+                self.slot_providers()[0x21010020]['uuid']
+            )
+            if 'DRC_NAME' in trait
+        )
+        lint = (
+            *('flavor', 'lint', '--cloud'),
+            *('--extra-spec', 'resources1:CUSTOM_GPU=1'),
+            *('--extra-spec', 'trait1:OWNER_NOVA=required'),
+            *('--extra-spec', f'trait1:{trait}=required'),
+        )
+        self.assertEqual((0, []), self.rows(*lint))
+        code, rows = self.rows(*lint, conf=conf)
+        self.assertEqual(
+            (1, [f'trait1:{trait}']), (code, [r['Extra spec'] for r in rows])
+        )
+
+        # nova-compute was not restarted yet.
+        code, rows = self.rows('diff', conf=conf)
+        self.assertEqual((3, 4), (code, len(rows)))
+        for row in rows:
+            self.assertEqual('changed', row['Kind'])
+            self.assertIn('DRC_NAME', row['Difference'])
+
     def add_trait(self, uuid, trait):
         """Add a trait to a provider."""
         self.set_traits(uuid, {*self._get_provider_traits(uuid), trait})
