@@ -183,8 +183,8 @@ def check_candidate_limits(tree: placement_tree.Tree) -> Result:
     return warning(
         f'{where} on one host: for a flavor with several of them, Placement '
         'builds very many candidates, which takes minutes and gigabytes. '
-        'Check on the host of Placement that placement.conf has '
-        f'{flavor_lint.PLACEMENT_OPTIONS}; its API does not tell.'
+        'This command sees neither placement.conf nor the number of hosts. '
+        f'Check that there is {flavor_lint.describe_options(0)}.'
     )
 
 

@@ -28,6 +28,7 @@ from nova import context as nova_context
 from nova import objects
 from oslo_utils import uuidutils
 
+from nova_powervm.devices import names
 from nova_powervm.tool import errors
 from nova_powervm.tool import status
 from nova_powervm.tool.inventory import app
@@ -710,6 +711,56 @@ class CommandsTest(CommandTestCase):
         self._run_periodics()
 
         self.assertEqual(traits, set(self._get_provider_traits(uuid)))
+
+    def story_lint_counts_hosts_with_equal_devices(self):
+        root = self.add_host(13)
+        groups = {
+            key.format(number): value
+            for number in range(1, 5)
+            for key, value in (
+                ('resources{}:CUSTOM_GPU', '1'),
+                ('trait{}:OWNER_NOVA', 'required'),
+            )
+        }
+
+        code, rows = self.rows(
+            *('flavor', 'lint', '--cloud'),
+            *('--extra-spec', 'group_policy=none'),
+            *(f'--extra-spec={key}={groups[key]}' for key in groups),
+        )
+
+        self.assertEqual(
+            (
+                1,
+                [
+                    '4 equal groups and 13 devices that fit on each of 2 '
+                    'hosts take Placement about 2 s and 62 MB for each server'
+                ],
+            ),
+            (code, [row['Problem'] for row in rows]),
+        )
+        for provider in reversed(self._get_all_rps_in_a_tree(root)):
+            self._delete_provider(provider['uuid'])
+
+    def add_host(self, devices):
+        """Add providers of a host with equal devices; return the host's."""
+        root = uuidutils.generate_uuid()
+        self.placement.post(
+            '/resource_providers',
+            {'name': 'host9', 'uuid': root},
+            version='1.20',
+        )
+        for number in range(devices):
+            child = uuidutils.generate_uuid()
+            name = names.provider_name('host9', number)
+            self.placement.post(
+                '/resource_providers',
+                {'name': name, 'parent_provider_uuid': root, 'uuid': child},
+                version='1.20',
+            )
+            self.set_inventory(child, {'CUSTOM_GPU': {'total': 1}})
+            self.set_traits(child, {names.OWNER_TRAIT})
+        return root
 
     # Releases
 

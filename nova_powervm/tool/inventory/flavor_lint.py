@@ -14,6 +14,7 @@
 
 import argparse
 import dataclasses
+import itertools
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -222,15 +223,21 @@ class Lint(base.Lister):
             for name in provider.inventory
         )
         ours = policy.resource_classes | {d.resource_class for d in devices}
+        groups = [flavors.read_groups(specs) for specs in sources]
         asked = {
             name
-            for specs in sources
-            for group in flavors.read_groups(specs)
+            for group in itertools.chain(*groups)
             for name in group.resources
             if policies.may_be_device(name)
         }
         offering = {name: placement.offering(name) for name in asked - ours}
         slots = {name for name, found in offering.items() if _has_slot(found)}
+        repeated = {
+            kind
+            for flavor in groups
+            for kind in flavor_lint.find_repeated(flavor)
+            if kind.resource_class in ours | slots
+        }
         return flavor_lint.DeviceOffers(
             classes=ours | slots,
             traits=placement.associated_traits(),
@@ -245,6 +252,10 @@ class Lint(base.Lister):
                 for device in devices
                 if names.ONE_TIME_USE_TRAIT in device.traits
             ),
+            free={
+                kind: placement.count_free(kind.resource_class, kind.traits)
+                for kind in repeated
+            },
         )
 
 

@@ -21,6 +21,7 @@ that was read, and removes traits that no provider has.
 import argparse
 import contextlib
 import datetime
+from collections import Counter
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterator
@@ -360,6 +361,25 @@ class PlacementClient:
             found = self._list(resources=f'{resource_class}:1')
             offering = tuple(provider['name'] for provider in found)
         return offering
+
+    def count_free(
+        self, resource_class: str, traits: Collection[str]
+    ) -> tuple[int, ...]:
+        """Count the free devices of each host that has any, with one request.
+
+        :param traits: What each of these devices has.
+        :returns: A number for each host; none if the class or a trait does not
+            exist.
+        :raises exception.PowerVMError: Placement can't be read.
+        """
+        counts: tuple[int, ...] = ()
+        query = {'required': ','.join(sorted(traits))} if traits else {}
+        # Placement answers 400 for what does not exist.
+        with _unless(400):
+            found = self._list(resources=f'{resource_class}:1', **query)
+            roots = Counter(each['root_provider_uuid'] for each in found)
+            counts = tuple(roots.values())
+        return counts
 
     def max_microversion(self) -> str:
         """Return the highest microversion that Placement supports.

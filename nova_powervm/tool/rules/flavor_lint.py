@@ -35,15 +35,15 @@ from nova_powervm.tool.rules import flavors
 
 #: Number of equal devices on a host from which on some flavors are slow.
 MANY_DEVICES = 8
-#: Options in ``placement.conf`` that limit the duration, for messages.
-PLACEMENT_OPTIONS = (
-    '[placement]max_allocation_candidates = 1000, '
-    '[placement]allocation_candidates_generation_strategy = breadth-first '
-    'and [workarounds]optimize_for_wide_provider_trees = true'
-)
-# Candidates that Placement builds per second (measured: 32 slots and 4 equal
-# groups took 93 s), and the seconds that are worth a warning.
-_CANDIDATES_PER_SECOND = 9300
+# Candidates of each host that leave the scheduler's filter a choice.
+_CANDIDATES_OF_HOST = 8
+# Nova's own limit, which is enough for small clouds.
+_LEAST_CANDIDATES = 1000
+# What a candidate costs Placement (measured by "tests.benchmark scale"): these
+# seconds, twice as many with each group of the flavor, and kilobytes.
+_SECONDS = 4.2e-6
+_KILOBYTES = 1.8
+# Seconds that are worth a warning.
 _SLOW_SECONDS = 2
 # A large host, for devices that are not known.
 _LARGE = 256
@@ -108,6 +108,8 @@ class DeviceOffers:
     :param burning: Classes of one-time-use devices.
     :param publishes_locations: Whether the configuration lets providers have
         traits for the location codes of their slots.
+    :param free: Number of free devices on each host that has any, of those
+        that fit a request; empty if unknown.
     """
 
     classes: frozenset[str]
@@ -120,6 +122,9 @@ class DeviceOffers:
     cyborgs: frozenset[str] = frozenset()
     burning: frozenset[str] = frozenset()
     publishes_locations: bool = True
+    free: Mapping[flavors.DeviceRequest, tuple[int, ...]] = dataclasses.field(
+        default_factory=dict
+    )
 
     @property
     def doubt(self) -> Severity:
@@ -378,49 +383,126 @@ def _without_owner(
     )
 
 
+def find_repeated(
+    groups: Iterable[flavors.FlavorGroup],
+) -> dict[flavors.DeviceRequest, int]:
+    """Return the requests that several groups make, and their number."""
+    kinds = Counter(
+        flavors.DeviceRequest(next(iter(group.resources)), group.required)
+        for group in groups
+        if group.suffix and group.resources
+    )
+    return {kind: number for kind, number in kinds.items() if number > 1}
+
+
 def _explosion(
     groups: Sequence[flavors.FlavorGroup], offers: DeviceOffers
 ) -> Iterator[Finding]:
     """Find equal groups that Placement can satisfy in very many ways."""
-    kinds = Counter(
-        (next(iter(group.resources)), group.required)
-        for group in groups
-        if group.suffix and group.resources
-    )
-    for (name, required), number in kinds.items():
-        fitting = sum(
-            device.resource_class == name and required <= device.traits
-            for device in offers.devices or ()
-        )
-        seconds = estimate_seconds(number, fitting or _LARGE)
-        if seconds >= _SLOW_SECONDS and (fitting or number > _FEW_GROUPS):
-            where = f' and {fitting} devices that fit on one host'
-            doubt = f', if a host has {_LARGE} such devices'
+    for kind, number in find_repeated(groups).items():
+        free = offers.free.get(kind, ())
+        # Those in use are free at other times.
+        fitting = max(_count_fitting(kind, offers), *free, 0)
+        cost = Explosion(number, fitting or _LARGE, len(free) or 1)
+        if cost.seconds >= _SLOW_SECONDS and (fitting or number > _FEW_GROUPS):
+            where = f' and {fitting} devices that fit on {cost.place}'
+            doubt = (
+                f' and each host with {_LARGE} such devices; --cloud counts'
+            )
             yield warning(
-                f'resources*:{name}',
+                f'resources*:{kind.resource_class}',
                 f'{number} equal groups{where if fitting else ""} take '
-                f'Placement {_time(seconds)} for each server'
+                f'Placement {cost} for each server'
                 f'{"" if fitting else doubt}',
-                f'set in placement.conf {PLACEMENT_OPTIONS}; if they are set, '
-                'ignore this warning',
+                f'set {describe_options(len(free))}; if they are set, ignore '
+                'this warning',
             )
 
 
-def estimate_seconds(groups: int, fitting: int) -> int:
-    """Estimate how long Placement builds the candidates of one host.
+def _count_fitting(kind: flavors.DeviceRequest, offers: DeviceOffers) -> int:
+    return sum(
+        device.resource_class == kind.resource_class
+        and kind.traits <= device.traits
+        for device in offers.devices or ()
+    )
 
-    There are as many as there are ways to assign the devices that fit to
-    equal groups, if nothing limits them.
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Explosion:
+    """Estimated cost of the candidates for a server, if nothing limits them.
+
+    On each host, there are as many as there are ways to assign the devices
+    that fit to equal groups.
+
+    :param groups: Equal groups of the flavor.
+    :param devices: Devices on a host that fit.
+    :param hosts: Hosts with such devices.
     """
-    return round(math.perm(fitting, groups) / _CANDIDATES_PER_SECOND)
+
+    groups: int
+    devices: int
+    hosts: int
+
+    @property
+    def candidates(self) -> int:
+        """How many candidates Placement builds."""
+        return self.hosts * math.perm(self.devices, self.groups)
+
+    @property
+    def seconds(self) -> float:
+        """Time of the processor."""
+        return self.candidates * _SECONDS * math.pow(2, self.groups)
+
+    @property
+    def megabytes(self) -> float:
+        """Memory that a process of Placement needs."""
+        return self.candidates * _KILOBYTES / 1000
+
+    @property
+    def place(self) -> str:
+        """The hosts in words."""
+        return f'each of {self.hosts} hosts' if self.hosts > 1 else 'one host'
+
+    def __str__(self) -> str:
+        seconds, size = round(self.seconds), self.megabytes
+        memory = f'{size:.0f} MB' if size < 1000 else f'{size / 1000:.2g} GB'
+        if seconds < 120:
+            return f'about {seconds} s and {memory}'
+        if seconds < 7200:
+            return f'about {seconds // 60} minutes and {memory}'
+        return 'many hours and all memory'
 
 
-def _time(seconds: int) -> str:
-    if seconds < 120:
-        return f'about {seconds} s'
-    if seconds < 7200:
-        return f'about {seconds // 60} minutes'
-    return 'many hours'
+def max_candidates(hosts: int) -> int:
+    """Return how many candidates Placement should build, and Nova ask for.
+
+    Fewer than there are hosts hide hosts; as many as there are hosts leave the
+    scheduler's filter one device of each.
+
+    :param hosts: Hosts with devices.
+    """
+    return max(_LEAST_CANDIDATES, _CANDIDATES_OF_HOST * hosts)
+
+
+def describe_options(hosts: int) -> str:
+    """Return in words the options that limit the candidates.
+
+    :param hosts: Hosts with devices; 0 if unknown.
+    """
+    most = (
+        str(max_candidates(hosts))
+        if hosts
+        else f'{_CANDIDATES_OF_HOST} for each host, at least '
+        f'{_LEAST_CANDIDATES}'
+    )
+    return (
+        f'in placement.conf [placement]max_allocation_candidates = {most}, '
+        '[placement]allocation_candidates_generation_strategy = '
+        'breadth-first and [workarounds]optimize_for_wide_provider_trees = '
+        'true, and in nova.conf of nova-scheduler '
+        f'[scheduler]max_placement_results = '
+        f'{most if hosts else "the same number"}'
+    )
 
 
 def _promises(
