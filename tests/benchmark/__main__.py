@@ -30,6 +30,10 @@ def main():
     :returns: 0; 1 if something could not be measured, 2 if a target is
         missed.
     """
+    if sys.argv[1:2] == ['scale']:
+        from tests.benchmark import scale  # noqa: PLC0415  loads nova
+
+        return scale.main(sys.argv[2:])
     options = _options()
     print(
         f'{platform.machine()}, {os.cpu_count()} processors, Python '
