@@ -140,6 +140,14 @@ class Checks(upgradecheck.UpgradeCommands):
             )
         return rules.check_candidate_limits(self.tree)
 
+    def _scheduler_options(self) -> upgradecheck.Result:
+        conf = self.config.conf
+        if not rules.sees_scheduler(conf):
+            return rules.success(rules.NO_SCHEDULER)
+        return rules.check_scheduler_options(
+            conf, self.placement.count_nodes()
+        )
+
     _upgrade_checks: tuple[Any, ...] = (
         _check('Options', _options),
         _check(
@@ -156,6 +164,7 @@ class Checks(upgradecheck.UpgradeCommands):
             'Several servers at once',
             lambda c: rules.check_scheduler_filter(c.config.conf),
         ),
+        _check('Schedulers of a large cloud', _scheduler_options),
     )
 
 

@@ -39,8 +39,18 @@ PLACEMENT_RELEASE = 14
 
 _SHORT = re.compile(re.escape(names.PROVIDER_PREFIX) + '[0-9A-F]{8}')
 _FILTER = 'PowerVMDeviceOrderFilter'
+#: Details of checks that need another configuration.
+NO_SCHEDULER = 'nova-scheduler has another configuration file'
 _DATABASE = cfg.StrOpt('connection', secret=True)
-_FILTERS = cfg.ListOpt('enabled_filters', default=[])
+# Of Nova, with its defaults
+_FILTERS = (
+    cfg.ListOpt('enabled_filters', default=[]),
+    cfg.BoolOpt('shuffle_best_same_weighed_hosts', default=False),
+    cfg.IntOpt('host_subset_size', default=1),
+)
+_LIMIT = cfg.IntOpt('max_placement_results', default=1000)
+# Compute nodes from which on it matters that schedulers choose different ones.
+_MANY_NODES = 10
 
 Result = upgradecheck.Result
 Code = upgradecheck.Code
@@ -188,17 +198,24 @@ def check_candidate_limits(tree: placement_tree.Tree) -> Result:
     )
 
 
+def sees_scheduler(conf: cfg.ConfigOpts) -> bool:
+    """Return whether a configuration of Nova is that of nova-scheduler, too.
+
+    :param conf: What this command has read. If it has the API database, it is
+        that of nova-scheduler; the file of a compute node has none.
+    """
+    conf.register_opts([_DATABASE], group='api_database')
+    return bool(conf.api_database.connection)
+
+
 def check_scheduler_filter(conf: cfg.ConfigOpts) -> Result:
     """Check that servers at the same time get different devices.
 
-    :param conf: The configuration of Nova that this command has read. If it
-        has the API database, it is that of nova-scheduler, too; the file of
-        a compute node has none.
+    :param conf: See :func:`sees_scheduler`.
     """
-    conf.register_opts([_DATABASE], group='api_database')
-    conf.register_opts([_FILTERS], group='filter_scheduler')
-    if not conf.api_database.connection:
-        return success('nova-scheduler has another configuration file')
+    if not sees_scheduler(conf):
+        return success(NO_SCHEDULER)
+    conf.register_opts(_FILTERS, group='filter_scheduler')
     if _FILTER in conf.filter_scheduler.enabled_filters:
         return success()
     return warning(
@@ -207,6 +224,43 @@ def check_scheduler_filter(conf: cfg.ConfigOpts) -> Result:
         'may fail with "No valid host was found" although devices are free. '
         'Add it at the end of the list, and set available_filters = '
         'nova_powervm.scheduler.filters.all_filters.'
+    )
+
+
+def check_scheduler_options(conf: cfg.ConfigOpts, nodes: int) -> Result:
+    """Check that nova-scheduler sees all hosts, and chooses different ones.
+
+    :param conf: The configuration of nova-scheduler.
+    :param nodes: Number of compute nodes in the cloud.
+    """
+    conf.register_opts(_FILTERS, group='filter_scheduler')
+    conf.register_opts([_LIMIT], group='scheduler')
+    filters = conf.filter_scheduler
+    limit = conf.scheduler.max_placement_results
+    wanted = flavor_lint.describe_options(nodes)
+    problems = []
+    if limit < flavor_lint.FEWEST_OF_HOST * nodes:
+        problems.append(
+            f'[scheduler]max_placement_results = {limit} is less than '
+            f'{flavor_lint.FEWEST_OF_HOST} for each of {nodes} compute nodes: '
+            'some hosts are missing in the answers of Placement, or offer one '
+            f'device each. If all have devices, set {wanted}.'
+        )
+    if (
+        nodes >= _MANY_NODES
+        and not filters.shuffle_best_same_weighed_hosts
+        and filters.host_subset_size == 1
+    ):
+        problems.append(
+            f'{nodes} compute nodes, and servers at the same time try them in '
+            'the same order: set [filter_scheduler]'
+            'shuffle_best_same_weighed_hosts = true.'
+        )
+    if problems:
+        return warning(' '.join(problems))
+    return success(
+        f'Compute nodes: {nodes}. placement.conf is not visible here. If all '
+        f'have devices, there should be {wanted}.'
     )
 
 

@@ -1005,6 +1005,14 @@ class CommandsTest(CommandTestCase):
             recorder.take(),
         )
 
+    def story_compute_nodes_are_counted_for_scheduler(self):
+        _, found = self.check(
+            self.nova_conf(api_database={'connection': 'sqlite://'})
+        )
+        code, details = found['Schedulers of a large cloud']
+        self.assertEqual(0, code)
+        self.assertIn('Compute nodes: 1. placement.conf', details)
+
     def story_short_provider_name_is_a_warning(self):
         # As an earlier release of the driver may have left it
         root = self._get_provider_uuid_by_host('host1')

@@ -34,6 +34,7 @@ from typing import Any
 from typing import TextIO
 from typing import cast
 
+import os_traits
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as keystone
 from keystoneauth1 import loading
@@ -380,6 +381,13 @@ class PlacementClient:
             roots = Counter(each['root_provider_uuid'] for each in found)
             counts = tuple(roots.values())
         return counts
+
+    def count_nodes(self) -> int:
+        """Count the compute nodes of the cloud, with one request.
+
+        :raises exception.PowerVMError: Placement can't be read.
+        """
+        return len(self._list(required=os_traits.COMPUTE_NODE))
 
     def max_microversion(self) -> str:
         """Return the highest microversion that Placement supports.

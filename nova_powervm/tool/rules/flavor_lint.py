@@ -35,7 +35,8 @@ from nova_powervm.tool.rules import flavors
 
 #: Number of equal devices on a host from which on some flavors are slow.
 MANY_DEVICES = 8
-# Candidates of each host that leave the scheduler's filter a choice.
+#: Candidates of each host that leave the scheduler's filter a choice.
+FEWEST_OF_HOST = 4
 _CANDIDATES_OF_HOST = 8
 # Nova's own limit, which is enough for small clouds.
 _LEAST_CANDIDATES = 1000

@@ -119,12 +119,65 @@ class UpgradeChecksTest(unittest.TestCase):
                 '',
             ),
         ):
-            with self.subTest(text), fixtures.TempDir() as directory:
-                path = os.path.join(directory.path, 'nova.conf')
-                with open(path, 'w') as file:
-                    file.write(text)
-                conf = config.declare_options()
-                config.parse_config(conf, [], [path])
-                self.assert_result(
-                    code, words, rules.check_scheduler_filter(conf)
-                )
+            with self.subTest(text):
+                result = rules.check_scheduler_filter(self.nova_conf(text))
+                self.assert_result(code, words, result)
+
+    def nova_conf(self, text):
+        """Read a configuration of Nova."""
+        directory = self.enterContext(fixtures.TempDir())
+        path = os.path.join(directory.path, 'nova.conf')
+        with open(path, 'w') as file:
+            file.write(text)
+        conf = config.declare_options()
+        config.parse_config(conf, [], [path])
+        return conf
+
+    def test_scheduler_options_are_compared_with_size_of_cloud(self):
+        shuffle = 'shuffle_best_same_weighed_hosts = true\n'
+        limit = '[scheduler]\nmax_placement_results = {}\n'.format
+        options = '[filter_scheduler]\n'
+        for nodes, text, code, words in (
+            # A small cloud needs nothing.
+            (9, '', rules.Code.SUCCESS, 'placement.conf is not visible'),
+            (100, '', rules.Code.WARNING, 'set [filter_scheduler]shuffle_be'),
+            (100, options + shuffle, rules.Code.SUCCESS, '= 1000'),
+            (
+                100,
+                f'{options}host_subset_size = 5\n',
+                rules.Code.SUCCESS,
+                '= 1000',
+            ),
+            (
+                1000,
+                options + shuffle,
+                rules.Code.WARNING,
+                '[scheduler]max_placement_results = 1000 is less than 4 for '
+                'each of 1000 compute nodes',
+            ),
+            (
+                1000,
+                limit(4000),
+                rules.Code.WARNING,
+                'set [filter_scheduler]shuffle_be',
+            ),
+            (
+                1000,
+                limit(4000) + options + shuffle,
+                rules.Code.SUCCESS,
+                '[placement]max_allocation_candidates = 8000',
+            ),
+        ):
+            with self.subTest(nodes=nodes, text=text):
+                conf = self.nova_conf(text)
+                result = rules.check_scheduler_options(conf, nodes)
+                self.assert_result(code, words, result)
+
+    def test_scheduler_is_seen_by_its_database(self):
+        for text, expected in (
+            ('', False),
+            ('[filter_scheduler]\nhost_subset_size = 1\n', False),
+            ('[api_database]\nconnection = mysql://\n', True),
+        ):
+            conf = self.nova_conf(text)
+            self.assertIs(expected, rules.sees_scheduler(conf))
