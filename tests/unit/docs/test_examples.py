@@ -25,6 +25,7 @@ from nova_powervm import inventory_file
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.scheduler import filters
+from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.virt.provider_tree import provider_config
 from tests.unit.docs import pages
 
@@ -59,6 +60,40 @@ class SchedulerExampleTest(unittest.TestCase):
                 )
         self.assertEqual(
             {'install/deployment-tools', 'install/index'}, set(examples)
+        )
+
+
+class CandidatesExampleTest(unittest.TestCase):
+    def test_limits_of_candidates_follow_formula_of_commands(self):
+        options = {
+            'max_allocation_candidates': 'placement',
+            'max_placement_results': 'scheduler',
+        }
+        found = {}
+        for name, text in pages.blocks('ini'):
+            for option, section in options.items():
+                if f'{option} =' in text:
+                    parser = configparser.ConfigParser()
+                    parser.read_string(text)
+                    found[name, option] = parser.getint(section, option)
+
+        page = 'admin/large-clouds'
+        self.assertEqual(
+            {
+                ('admin/devices', 'max_allocation_candidates'): (
+                    flavor_lint.max_candidates(125)
+                ),
+                (page, 'max_allocation_candidates'): (
+                    flavor_lint.max_candidates(1000)
+                ),
+                (page, 'max_placement_results'): (
+                    flavor_lint.max_candidates(1000)
+                ),
+            },
+            found,
+        )
+        self.assertLess(
+            flavor_lint.max_candidates(125), flavor_lint.max_candidates(126)
         )
 
 
