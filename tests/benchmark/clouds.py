@@ -113,34 +113,38 @@ class Cloud(fixtures.Fixture):
     def _fill(self):
         with db_api.get_placement_engine().begin() as connection:
             self._connection = connection
-            table = models.ResourceClass.__table__
-            self._insert(table, [{'name': name} for name in _CLASSES])
-            self._classes = self._ids(table)
-            table = models.Trait.__table__
-            needed = {
-                trait
-                for host in range(self._hosts)
-                for number in range(self._slots)
-                for trait in self._traits(host, number)
-            } | {location_trait(-1, n) for n in range(self._locations)}
-            known = self._ids(table)
-            self._insert(table, [{'name': n} for n in needed - set(known)])
-            self._trait_ids = self._ids(table)
+            self._classes = self._name(models.ResourceClass, _CLASSES)
+            self._trait_ids = self._name(models.Trait, self._all_traits())
+            self._add(models.PlacementAggregate, id=1, uuid=_ZONE)
             for host in range(self._hosts):
                 self._add_host(host)
             for table, rows in self._rows.items():
-                self._insert(table, rows)
-            zone = models.PlacementAggregate.__table__
-            self._insert(zone, [{'id': 1, 'uuid': _ZONE}])
+                connection.execute(table.insert(), rows)
         del self._rows, self._connection
 
-    def _insert(self, table, rows):
-        if rows:
-            self._connection.execute(table.insert(), rows)
-
-    def _ids(self, table):
+    def _name(self, model, names_):
+        """Create what is missing of names; return the ids of all."""
+        table = model.__table__
         query = sqlalchemy.select(table.c.name, table.c.id)
-        return dict(map(tuple, self._connection.execute(query)))
+
+        def known():
+            return dict(map(tuple, self._connection.execute(query)))
+
+        if missing := set(names_) - set(known()):
+            self._connection.execute(
+                table.insert(), [{'name': name} for name in missing]
+            )
+        return known()
+
+    def _all_traits(self):
+        others = {location_trait(-1, n) for n in range(self._locations)}
+        return others.union(
+            *(
+                self._traits(host, number)
+                for host in range(self._hosts)
+                for number in range(self._slots)
+            )
+        )
 
     def _traits(self, host, number):
         slot = slot_of(host, number, self._equal)
