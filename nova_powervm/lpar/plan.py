@@ -13,8 +13,8 @@
 """Decides what an operation does to an LPAR.
 
 :func:`decide` compares what Nova and Placement say about it with what the host
-says, and knows no I/O. It names the parts of the host that it needs one after
-another, so that no operation asks for more.
+says, and knows no I/O: the parts of the host that it needs are read for it,
+one after another, so that no operation asks for more.
 """
 
 from collections.abc import Mapping
@@ -45,22 +45,17 @@ _OF_RESCUE = (operations.Disks.RESCUED, operations.Disks.RESTORED)
 
 def decide(
     operation: operations.Operation, wanted: spec.Wanted, actual: spec.Actual
-) -> spec.Part | spec.MemoryQuestion | steps.LparPlan:
-    """Plan an operation, or say what has to be known for that.
+) -> steps.LparPlan:
+    """Plan an operation.
 
     :param operation: What it may do.
     :param wanted: What Nova and Placement say about the LPAR.
-    :param actual: What the host says, as far as it was asked.
-    :returns: A part of the host to read and add to ``actual``; or the plan,
-        which may be a refusal.
+    :param actual: What the host says.
+    :raises exception.PowerVMError: The operation is refused, or a part of the
+        host could not be read.
     """
     planner = _Planner(operation, wanted, actual)
-    try:
-        found = planner.plan()
-    except spec.NotReadError as unread:
-        return unread.part
-    except exception.PowerVMError as refusal:
-        return steps.LparPlan(operation, refusal=refusal)
+    found = planner.plan()
     order = steps.MAKING if planner.makes else steps.CHANGING
     return steps.LparPlan(
         operation,
@@ -92,7 +87,6 @@ class _Planner:
         """Return the steps, in any order.
 
         :raises exception.PowerVMError: The operation is refused.
-        :raises spec.NotReadError: A part of the host was not read.
         """
         if self._operation.stops is operations.Stop.NO and (
             self._operation.creates is operations.Creation.NO
@@ -272,9 +266,7 @@ class _Planner:
         self._refuse_devices(added)
         assigned = tuple(self._assignment(slot) for slot in added)
         if settings and (wanted.power_on or wanted.runs_later):
-            setting_checks.check_room(
-                settings, self._held_in_rebuild(), self._actual
-            )
+            self._check_room(settings, self._held_in_rebuild())
         names = slots.format_drc_indexes(wanted.drc_indexes) or 'none'
         return steps.Document(
             spec=partition.PartitionSpec(
@@ -654,7 +646,7 @@ class _Planner:
         if not (gaps or freed or changed):
             return None
         if settings and (self._starts or wanted.runs_later):
-            setting_checks.check_room(settings, lpar.settings, self._actual)
+            self._check_room(settings, lpar.settings, lpar.settings)
         added = [s for s in gaps if s.drc_index not in lpar.slots]
         lost = {s.drc_index for s in added} - wanted.moved_slots.keys()
         if lost:
@@ -832,6 +824,24 @@ class _Planner:
         return [] if size_gb is None else [steps.GrowRoot(size_gb)]
 
     # What both need
+
+    def _check_room(
+        self,
+        settings: lpar_settings.Settings,
+        held: lpar_settings.Settings | None,
+        present: lpar_settings.Settings | None = None,
+    ) -> None:
+        """Check that the host has room for the LPAR.
+
+        What the host supports is checked again if this needed a fresh reading:
+        a plan does not mix two of them.
+        """
+        known = self._actual.rules
+        setting_checks.check_room(settings, held, self._actual)
+        if self._actual.rules is not known:
+            setting_checks.choose_settings(
+                self._wanted, self._actual.rules, present
+            )
 
     def _refuse_devices(self, added: Sequence[spec.WantedSlot]) -> None:
         """Refuse slots that the LPAR has not got and must not get."""

@@ -13,11 +13,12 @@
 """What an instance's LPAR should be, and what the host says that it is.
 
 Both are data. What has to be asked or waited for while an operation runs is an
-argument of the operation: see :class:`nova_powervm.ops.apply.Askers`.
+argument of the operation: see :class:`nova_powervm.ops.survey.Askers`.
 """
 
 import dataclasses
 import enum
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Mapping
 from typing import Any
@@ -195,41 +196,32 @@ class MemoryQuestion:
     max_mem: int
 
 
-class NotReadError(Exception):
-    """A part is needed that has not been read.
-
-    :param part: The part.
-    """
-
-    def __init__(self, part: Part | MemoryQuestion) -> None:
-        super().__init__(part)
-        self.part = part
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Actual:
-    """What the host says, as far as it was asked.
+    """What the host says; a part is read when a plan needs it, and kept.
 
+    :param read: Reads a part; what it raises is no refusal, but the end of
+        the plan.
     :param has_pool: Whether the host's disks are in storage that other hosts
         see, too.
     :param virtual_slots: How many virtual slots a new LPAR gets.
-    :param parts: The parts that were read.
     """
 
-    has_pool: bool = False
-    virtual_slots: int = 64
-    parts: Mapping[Part | MemoryQuestion, Any] = dataclasses.field(
-        default_factory=dict
-    )
-
-    def with_part(self, part: Part | MemoryQuestion, value: Any) -> 'Actual':
-        """Return the same with one more part."""
-        return dataclasses.replace(self, parts={**self.parts, part: value})
+    def __init__(
+        self,
+        read: Callable[[Part | MemoryQuestion], Any],
+        *,
+        has_pool: bool = False,
+        virtual_slots: int = 64,
+    ) -> None:
+        self._read = read
+        self._parts: dict[Part | MemoryQuestion, Any] = {}
+        self.has_pool = has_pool
+        self.virtual_slots = virtual_slots
 
     def _get(self, part: Part | MemoryQuestion) -> Any:
-        if part not in self.parts:
-            raise NotReadError(part)
-        return self.parts[part]
+        if part not in self._parts:
+            self._parts[part] = self._read(part)
+        return self._parts[part]
 
     @property
     def lpar(self) -> partition.Partition | None:
@@ -239,9 +231,9 @@ class Actual:
 
     @property
     def rules(self) -> host_values.ManagedSystem:
-        """A reading of the host, possibly not the last."""
+        """A reading of the host: the fresh one, if there is one already."""
         found: host_values.ManagedSystem = self._get(
-            Part.SLOTS if Part.SLOTS in self.parts else Part.RULES
+            Part.SLOTS if Part.SLOTS in self._parts else Part.RULES
         )
         return found
 
@@ -274,13 +266,13 @@ class Actual:
 
     def known_slots(self, wanted: Wanted) -> dict[str, int]:
         """Return the virtual slots of ports and volumes in what was read."""
-        adapters = self.parts.get(Part.ADAPTERS, network_ports.Changes())
+        adapters = self._parts.get(Part.ADAPTERS, network_ports.Changes())
         macs = {port.mac for port in wanted.ports or ()}
         return {
             **network_ports.slots_of(
                 adapter for adapter in adapters.present if adapter.mac in macs
             ),
-            **virtual_slots.of_connected(self.parts.get(Part.VOLUMES, {})),
+            **virtual_slots.of_connected(self._parts.get(Part.VOLUMES, {})),
         }
 
     @property

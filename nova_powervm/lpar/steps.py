@@ -14,7 +14,6 @@
 
 import dataclasses
 
-from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import slots
 from nova_powervm.lpar import network_ports
@@ -351,17 +350,13 @@ class LparPlan:
     :param operation: The operation, with what it may do.
     :param steps: The steps in their order.
     :param remarks: What an operator should know about that.
-    :param refusal: Why nothing is done, with the cure.
     """
 
     operation: operations.Operation
     steps: tuple[Step, ...] = ()
     remarks: tuple[str, ...] = ()
-    refusal: exception.PowerVMError | None = None
 
     def __str__(self) -> str:
-        if self.refusal:
-            return f'{self.operation}: refused: {self.refusal}'
         steps = '; '.join(map(str, self.steps)) or 'nothing to do'
         return f'{self.operation}: {steps}'
 

@@ -235,9 +235,7 @@ class _Execution:
         self._wanted = wanted
         self._askers = askers
         self._found = found
-        self._last_read: partition.Partition | None = found.actual.parts.get(
-            spec.Part.LPAR
-        )
+        self._written: partition.Partition | None = None
         self._stored: list[stored_disks.Stored] = []
         self._volumes: dict[str, volume_interfaces.Found] = {}
         self._stopped: partition.Partition | None = None
@@ -270,8 +268,9 @@ class _Execution:
     @property
     def _lpar(self) -> partition.Partition:
         """The LPAR as last read; no step before its creation needs it."""
-        assert self._last_read is not None  # noqa: S101 - for the type checker
-        return self._last_read
+        lpar = self._written or self._found.actual.lpar
+        assert lpar is not None  # noqa: S101 - for the type checker
+        return lpar
 
     def carry_out(self) -> Outcome:
         """Do all steps; after a failure, do what the operation's row says."""
@@ -607,7 +606,7 @@ class _Execution:
                 found=slots.format_drc_indexes(lpar.slots),
                 reason='; '.join(different),
             )
-        self._last_read = lpar
+        self._written = lpar
         LOG.info(
             '%(done)s LPAR %(name)s (%(uuid)s) with the slots: %(slots)s.',
             {

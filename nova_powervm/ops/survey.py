@@ -101,6 +101,7 @@ class Survey:
     :param operation: The operation.
     :param wanted: What Nova and Placement say about the LPAR.
     :param askers: What the operation asks for.
+    :ivar actual: What the host says.
     :ivar iso: The contents of the config drive, once they were made.
     """
 
@@ -116,7 +117,8 @@ class Survey:
         self._wanted = wanted
         self._askers = askers
         self._held = contextlib.ExitStack()
-        self._actual = spec.Actual(
+        self.actual = spec.Actual(
+            self._read,
             has_pool=readers.disks.pool is not None,
             virtual_slots=readers.partitions.virtual_slots,
         )
@@ -131,30 +133,18 @@ class Survey:
         self._held.__exit__(*exc_info)
 
     @property
-    def actual(self) -> spec.Actual:
-        """What was read."""
-        return self._actual
-
-    @property
     def image_source(self) -> disk_interfaces.Source:
         """The bytes of the image, the last ones only if all are correct."""
         return self._source()
 
     def plan(self) -> steps.LparPlan:
-        """Read what the plan needs, one part after another, and return it.
+        """Plan the operation, and read the parts of the host for that.
 
-        :returns: The plan, which is no refusal.
         :raises exception.PowerVMError: The operation is refused, or a part
             could not be read.
         """
         self._check_drivers()
-        while True:
-            found = plan.decide(self._operation, self._wanted, self._actual)
-            if isinstance(found, steps.LparPlan):
-                if found.refusal is not None:
-                    raise found.refusal
-                return found
-            self._actual = self._actual.with_part(found, self._read(found))
+        return plan.decide(self._operation, self._wanted, self.actual)
 
     def _check_drivers(self) -> None:
         """Refuse what the drivers of devices know without asking."""
@@ -231,7 +221,8 @@ class Survey:
         wanted = self._wanted.ports or ()
         if self._operation.creates is operations.Creation.YES:
             return self._connect(network_ports.Changes(), wanted)
-        if self._actual.parts.get(spec.Part.LPAR, self) is None:
+        may_be_lost = self._operation.creates is operations.Creation.IF_LOST
+        if may_be_lost and self.actual.lpar is None:
             return self._connect(
                 network_ports.Changes(), self._askers.bind_ports()
             )
@@ -331,12 +322,9 @@ class Survey:
 
     def _medium(self) -> bytes:
         assert self._askers.config_drive  # noqa: S101 - it is wanted
-        managed = self._actual.parts.get(spec.Part.SLOTS)
-        if managed is None:
-            managed = self._readers.host.last_or_read().system
-        indexes = self._wanted.drc_indexes
+        found, indexes = self.actual.rules.io_slots, self._wanted.drc_indexes
         self.iso = self._askers.config_drive(
-            [slot for slot in managed.io_slots if slot.drc_index in indexes]
+            [slot for slot in found if slot.drc_index in indexes]
         )
         return self.iso
 

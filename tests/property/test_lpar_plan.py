@@ -508,11 +508,6 @@ class LparPlanTest(unittest.TestCase):
         self.assertEqual(sorted(places), places)
         self.assertLessEqual(kinds(made).count(steps.Document), 1)
 
-    def rule_refusal_has_no_steps(self, row, wanted, host, made):
-        if made.refusal is not None:
-            self.assertEqual(((), ()), (made.steps, made.remarks))
-            self.assertIn('refused: ', str(made))
-
     def rule_plan_asks_for_each_part_once(self, row, wanted, host, made):
         # A part that is asked for twice fails in the survey.
         _, asked = host.plan(row, wanted)

@@ -207,22 +207,34 @@ def parts(found=None, **more):
     return {**given, **{spec.Part[k.upper()]: v for k, v in more.items()}}
 
 
-def survey(operation, described, host, *, has_pool=True):
+@dataclasses.dataclass(frozen=True)
+class Decision(steps.LparPlan):
+    """A plan, or why there is none."""
+
+    refusal: exception.PowerVMError | None = None
+
+
+def survey(operation, described, host, **more):
     """Plan as a survey does.
 
     :param host: The parts of the host.
-    :returns: The plan, and the parts that it asked for, in their order.
+    :param more: What else is known of it.
+    :returns: The decision, and the parts that it asked for, in their order.
     """
-    actual = spec.Actual(has_pool)
     asked = []
-    while True:
-        found = plan.decide(operation, described, actual)
-        if isinstance(found, steps.LparPlan):
-            return found, asked
-        if found in asked:
-            raise AssertionError(f'{found} is asked for again')
-        asked.append(found)
-        actual = actual.with_part(found, host[found])
+
+    def read(part):
+        if part in asked:
+            raise AssertionError(f'{part} is asked for again')
+        asked.append(part)
+        return host[part]
+
+    actual = spec.Actual(read, **{'has_pool': True, **more})
+    try:
+        made = plan.decide(operation, described, actual)
+    except exception.PowerVMError as refusal:
+        return Decision(operation, refusal=refusal), asked
+    return Decision(operation, made.steps, made.remarks), asked
 
 
 def decide(operation, described, found=None, *, has_pool=True, **more):

@@ -788,7 +788,6 @@ class WordsTest(unittest.TestCase):
     @ddt.named_data(
         ['changes', operations.HARD_REBOOT, RUNNING, 'restart it within'],
         ['nothing', operations.DEPARTURE, OFF, 'nothing to do'],
-        ['refusal', operations.START, values.UNKNOWN, 'refused: LPAR'],
     )
     def test_printed_plan_names_row_and(self, row, state, expected):
         made = decide(row, wanted(), lpar(state))

@@ -16,10 +16,13 @@ Each costs requests. The cheapest checks come first, so that an operation that
 is refused has asked for little.
 """
 
+import dataclasses
 import unittest
 
 import ddt
 
+from nova_powervm import exception
+from nova_powervm.lpar import operations
 from tests.unit.lpar import plan_values as values
 from tests.unit.lpar.plan_values import GPU
 from tests.unit.lpar.plan_values import MOVED
@@ -188,3 +191,23 @@ class PartsTest(unittest.TestCase):
                 self.assertEqual(
                     expected, ' '.join(part.name.lower() for part in asked)
                 )
+
+
+class OneReadingTest(unittest.TestCase):
+    """A plan does not mix two readings of the host."""
+
+    def test_fresh_reading_decides_also_what_host_supports(self):
+        old = dataclasses.replace(values.managed_system(), proc_units_free=0.0)
+        fresh = dataclasses.replace(
+            old, proc_units_free=4.0, memory_region_mb=4096
+        )
+
+        made, asked = values.survey(
+            operations.SPAWN,
+            wanted(slots=()),
+            values.parts(rules=old, slots=fresh),
+        )
+
+        self.assertEqual(['RULES', 'SLOTS'], [part.name for part in asked[:2]])
+        self.assertIsInstance(made.refusal, exception.MemorySizeRefused)
+        self.assertIn('4096', str(made.refusal))

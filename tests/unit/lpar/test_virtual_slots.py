@@ -19,7 +19,6 @@ import ddt
 
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
-from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import virtual_slots
@@ -86,7 +85,6 @@ def decide(operation, found=None, *, missing=(), limit=128, **given):
         ),
         **given.pop('more', {}),
     )
-    actual = spec.Actual(has_pool=True, virtual_slots=limit)
     described = values.wanted(
         **{
             'virtual_slots': RECORD,
@@ -95,11 +93,8 @@ def decide(operation, found=None, *, missing=(), limit=128, **given):
             **given,
         }
     )
-    while True:
-        made = values.plan.decide(operation, described, actual)
-        if isinstance(made, steps.LparPlan):
-            return made
-        actual = actual.with_part(made, host[made])
+    made, _ = values.survey(operation, described, host, virtual_slots=limit)
+    return made
 
 
 @ddt.ddt
