@@ -149,40 +149,40 @@ class LparOps:
         if plan.operation.disks is operations.Disks.RESCUED:
             self._check_room(wanted, plan)
 
-    def run(
+    @contextlib.contextmanager
+    def plan(
         self,
         operation: operations.Operation,
         wanted: spec.Wanted,
         askers: survey.Askers | None = None,
-        before: Callable[[], None] = lambda: None,
-    ) -> 'Outcome':
-        """Plan an operation, and carry it out.
+    ) -> Iterator['Execution']:
+        """Plan an operation, for a caller with checks or records of its own.
 
-        :param before: Is called once the plan is made, before the first
-            change; it may refuse the operation, or change records of Nova's.
-        :returns: What was done.
-        :raises exception.PowerVMError: The operation was refused before it
-            changed anything; or it failed, and what is done then is in the
-            operation's row.
+        :returns: A context that changes nothing; within it, the plan can be
+            carried out.
+        :raises exception.PowerVMError: The operation is refused.
         """
         asked = askers or survey.Askers()
         with survey.Survey(self.readers, operation, wanted, asked) as found:
             planned = found.plan()
             self._check_rescue(wanted, planned)
-            before()
-            LOG.log(
-                logging.INFO if planned.steps else logging.DEBUG,
-                'Plan for LPAR %(lpar_uuid)s: %(plan)s.',
-                {'lpar_uuid': wanted.lpar_uuid, 'plan': planned},
-                instance_uuid=wanted.instance_uuid,
-            )
-            for remark in planned.remarks:
-                LOG.warning(
-                    'LPAR %(lpar_uuid)s: %(remark)s',
-                    {'lpar_uuid': wanted.lpar_uuid, 'remark': remark},
-                    instance_uuid=wanted.instance_uuid,
-                )
-            return _Execution(self, planned, wanted, asked, found).carry_out()
+            yield Execution(self, planned, wanted, asked, found)
+
+    def run(
+        self,
+        operation: operations.Operation,
+        wanted: spec.Wanted,
+        askers: survey.Askers | None = None,
+    ) -> 'Outcome':
+        """Plan an operation, and carry it out.
+
+        :returns: What was done.
+        :raises exception.PowerVMError: The operation was refused before it
+            changed anything; or it failed, and what is done then is in the
+            operation's row.
+        """
+        with self.plan(operation, wanted, askers) as planned:
+            return planned.carry_out()
 
 
 class Outcome:
@@ -211,8 +211,8 @@ class Outcome:
         }
 
 
-class _Execution:
-    """One plan while it is carried out.
+class Execution:
+    """One plan, and how it is carried out.
 
     :param ops: What it is carried out with.
     :param plan: The plan.
@@ -273,7 +273,12 @@ class _Execution:
         return lpar
 
     def carry_out(self) -> Outcome:
-        """Do all steps; after a failure, do what the operation's row says."""
+        """Do all steps; after a failure, do what the operation's row says.
+
+        :returns: What was done.
+        :raises exception.PowerVMError: A step failed.
+        """
+        self._log_plan()
         if self._plan.makes:
             self._make()
         else:
@@ -284,6 +289,21 @@ class _Execution:
                 self._start_unchanged(error)
                 raise
         return self._outcome
+
+    def _log_plan(self) -> None:
+        wanted = self._wanted
+        LOG.log(
+            logging.INFO if self._plan.steps else logging.DEBUG,
+            'Plan for LPAR %(lpar_uuid)s: %(plan)s.',
+            {'lpar_uuid': wanted.lpar_uuid, 'plan': self._plan},
+            instance_uuid=wanted.instance_uuid,
+        )
+        for remark in self._plan.remarks:
+            LOG.warning(
+                'LPAR %(lpar_uuid)s: %(remark)s',
+                {'lpar_uuid': wanted.lpar_uuid, 'remark': remark},
+                instance_uuid=wanted.instance_uuid,
+            )
 
     def _do_all(self, these: Iterable[steps.Step]) -> None:
         for step in these:

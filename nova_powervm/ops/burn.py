@@ -12,7 +12,7 @@
 
 """The burn: reserving a one-time-use device just before an LPAR gets it.
 
-Its only caller is :meth:`nova_powervm.ops.apply._Execution._write_document`.
+Its only caller is :meth:`nova_powervm.ops.apply.Execution._write_document`.
 Which devices are burned is decided in :mod:`nova_powervm.lpar.plan`.
 """
 

@@ -125,16 +125,14 @@ class Builds:
             with (
                 self._kept_from_deletion(instance),
                 self._burn_limit.admit(build.context, instance, wanted.slots),
-                contextlib.ExitStack() as recorded,
-            ):
-                done = self._lpars.run(
+                self._lpars.plan(
                     operations.ARRIVAL if keeps_disks else operations.SPAWN,
                     wanted,
                     askers,
-                    lambda: recorded.enter_context(
-                        self._slots_recorded(build, wanted)
-                    ),
-                )
+                ) as planned,
+                self._slots_recorded(build, wanted),
+            ):
+                done = planned.carry_out()
         except exception.PowerVMError as error:
             raise nova_errors.build_error_to_nova(
                 error, instance.uuid

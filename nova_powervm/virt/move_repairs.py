@@ -101,15 +101,13 @@ class MoveRepairs:
             volumes=volumes.parse_all(instance, block_device_info),
             known_volumes=volumes.recorded_ids(instance),
         )
-
-        def settle() -> None:
+        with self._lpars.plan(
+            operations.HARD_REBOOT, wanted, asked.askers
+        ) as planned:
             self._claims.bring_home(instance, held, wanted.slots)
             if has_moved or held.has_failed:
                 instance_ports.bind_ports(instance, self._host)
-
-        done = self._lpars.run(
-            operations.HARD_REBOOT, wanted, asked.askers, before=settle
-        )
+            done = planned.carry_out()
         volumes.record(block_device_info, done.udids)
         virtual_slots.try_to_save(instance, done)
         if done.has_grown:

@@ -130,26 +130,20 @@ class Moves:
         ):
             volumes.refuse_move(instance)
             move = instance_moves.move_of(instance)
-
-            def check() -> None:
-                if not instance_moves.is_within_host(move):
-                    # The destination reads them, to answer.
-                    virtual_slots.save_present(self._lpars, instance)
-                self._checks.check_move(context, instance, move, flavor)
-
+            leaves = not instance_moves.is_within_host(move)
             source = self._descriptions.recorded(
                 instance,
                 held=self._claims.find(instance),
                 blanks=descriptions.blank_disks(block_device_info),
-                checks_swap=not instance_moves.is_within_host(move)
-                and flavor.swap != instance.flavor.swap,
+                checks_swap=leaves and flavor.swap != instance.flavor.swap,
                 timeout=timeout,
             )
-            self._lpars.run(
-                operations.DEPARTURE,
-                source,
-                before=check,
-            )
+            with self._lpars.plan(operations.DEPARTURE, source) as planned:
+                if leaves:
+                    # The destination reads them, to answer.
+                    virtual_slots.save_present(self._lpars, instance)
+                self._checks.check_move(context, instance, move, flavor)
+                planned.carry_out()
         self._consoles.forget(instance)
 
     @contextlib.contextmanager

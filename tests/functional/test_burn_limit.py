@@ -21,6 +21,7 @@ import fixtures
 from nova import context as nova_context
 from nova import objects
 
+from nova_powervm.ops import apply
 from nova_powervm.virt import burn_records
 from tests.functional import base
 from tests.functional import local_hosts
@@ -164,14 +165,14 @@ class BurnLimitTest(BurnLimitTestCase):
 
     def story_server_that_is_deleted_in_its_build_counts(self):
         driver = self.computes['host1'].manager.driver
-        run = driver.services.builds._lpars.run
+        carry_out = apply.Execution.carry_out
 
-        def run_and_fail(*args):
-            run(*args)
+        def carry_out_and_fail(planned):
+            carry_out(planned)
             raise OSError('the user has deleted the server')
 
         with fixtures.MockPatchObject(
-            driver.services.builds._lpars, 'run', run_and_fail
+            apply.Execution, 'carry_out', carry_out_and_fail
         ):
             for number in range(LIMIT):
                 server = self.boot(GPU, expected='ERROR')

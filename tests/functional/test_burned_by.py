@@ -20,6 +20,7 @@ from nova import context as nova_context
 from nova.db.main import api as main_db
 from oslo_messaging._drivers import impl_fake
 
+from nova_powervm.ops import apply
 from nova_powervm.tool.inventory import conductor
 from tests.functional import base
 from tests.functional import one_time_use
@@ -135,14 +136,14 @@ class BurnedByTest(test_cleaning.CleaningTestCase):
         self.pass_time()
         self._run_periodics()
         driver = self.computes['host1'].manager.driver
-        run = driver.services.builds._lpars.run
+        carry_out = apply.Execution.carry_out
 
-        def run_and_fail(*args):
-            run(*args)
+        def carry_out_and_fail(planned):
+            carry_out(planned)
             raise OSError('the host fails after the burn')
 
         with fixtures.MockPatchObject(
-            driver.services.builds._lpars, 'run', run_and_fail
+            apply.Execution, 'carry_out', carry_out_and_fail
         ):
             server = self.boot(group, expected='ERROR')
         (index,) = self.burned()
