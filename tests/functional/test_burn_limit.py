@@ -250,14 +250,15 @@ class BurnLimitTest(BurnLimitTestCase):
             self.release(index)
         self.pass_time()
         self._run_periodics()
-        lpars = self.computes['host1'].manager.driver.services.builds._lpars
-        run = lpars.run
+        carry_out = apply.Execution.carry_out
 
-        def run_and_delete(*args):
-            run(*args)
+        def carry_out_and_delete(planned):
+            carry_out(planned)
             self.api.delete_server(server['id'])
 
-        with fixtures.MockPatchObject(lpars, 'run', run_and_delete):
+        with fixtures.MockPatchObject(
+            apply.Execution, 'carry_out', carry_out_and_delete
+        ):
             for server in servers:
                 self.api.post_server_action(server['id'], {'unshelve': None})
                 self._wait_until_deleted(server)
@@ -274,9 +275,10 @@ class BurnLimitTest(BurnLimitTestCase):
             self.release(index)
         self.pass_time()
         self._run_periodics()
-        lpars = self.computes['host1'].manager.driver.services.builds._lpars
         with fixtures.MockPatchObject(
-            lpars, 'run', side_effect=OSError('the host fails before the burn')
+            apply.Execution,
+            'carry_out',
+            side_effect=OSError('the host fails before the burn'),
         ):
             for server in servers:
                 self.act(server, 'unshelve', 'Error')
