@@ -108,7 +108,7 @@ class Diff(base.Lister):
                 'responses for LogicalPartition and VirtualIOServer.'
             )
         io_slots = reading.system.io_slots
-        tree = surveys.read_tree(self.app, parsed_args, io_slots, exact=True)
+        tree = surveys.read_tree(self.app, parsed_args, io_slots)
         survey = surveys.read_survey(
             self.app, parsed_args, policy, reading, tree
         )

@@ -92,17 +92,16 @@ def add_node_option(
 
 
 def read_node(
-    app: 'base.App', parsed_args: argparse.Namespace, *, exact: bool = False
+    app: 'base.App', parsed_args: argparse.Namespace
 ) -> tuple['PlacementClient', placement_tree.Tree]:
     """Read the providers of the compute node that the options select.
 
-    :param exact: See :meth:`PlacementClient.tree`.
     :returns: The client, for further requests, and the providers.
     :raises exception.PowerVMError: Placement can't be read.
     """
     client = connect_placement(app.config.conf, app.terminal)
     node = parsed_args.node or app.config.nodename
-    return client, client.tree(node, exact=exact)
+    return client, client.tree(node)
 
 
 def connect_placement(
@@ -169,7 +168,7 @@ class PlacementClient:
         self._client = client
         self._terminal = terminal
 
-    def tree(self, node: str, *, exact: bool = False) -> placement_tree.Tree:
+    def tree(self, node: str) -> placement_tree.Tree:
         """Read the providers of a compute node.
 
         Sends four requests, one for each provider that is allocated, and one
@@ -178,9 +177,8 @@ class PlacementClient:
         providers are read at the same time. One that is deleted in the
         meantime is left out.
 
-        :param exact: Whether to read all values of all inventories, with one
-            request for each provider. Otherwise that of a device with its one
-            unit to give has only the total, and nothing reserved.
+        :returns: The providers. The inventory of a device with its one unit to
+            give has only the total, and nothing reserved.
         :raises errors.NodeUnknown: The provider does not exist.
         :raises exception.PowerVMError: Placement can't be read.
         """
@@ -204,7 +202,7 @@ class PlacementClient:
             root=_make_provider(root, consumers=self._consumers(root['uuid'])),
             below=self._read_all(
                 lambda member: self._read_member(
-                    member, summaries.get(member['uuid']), exact
+                    member, summaries.get(member['uuid'])
                 ),
                 below,
             ),
@@ -247,9 +245,7 @@ class PlacementClient:
             self._show('')
         return tuple(found)
 
-    def _read_member(
-        self, record: _Record, summary: _Record | None, exact: bool
-    ) -> _Found:
+    def _read_member(self, record: _Record, summary: _Record | None) -> _Found:
         """Read what a summary does not tell of a provider.
 
         :param summary: None if there is none.
@@ -263,7 +259,7 @@ class PlacementClient:
             rest: dict[str, Any] = {
                 'inventory': dict.fromkeys(summary['resources'], _ONE_UNIT)
             }
-            if exact or any(each['capacity'] != 1 for each in capacities):
+            if any(each['capacity'] != 1 for each in capacities):
                 rest = self._read_inventory(uuid)
             if any(each['used'] for each in capacities):
                 rest['consumers'] = self._consumers(uuid)

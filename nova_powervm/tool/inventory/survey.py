@@ -164,15 +164,12 @@ def read_tree(
     app: 'base.App',
     parsed_args: argparse.Namespace,
     host_slots: Collection[slots.Slot],
-    *,
-    exact: bool = False,
 ) -> placement_tree.Tree:
     """Read the node's providers, and the moves of LPARs that own slots.
 
-    :param exact: Whether to read all values of all inventories.
     :raises exception.PowerVMError: Placement can't be read.
     """
-    client, tree = placement_client.read_node(app, parsed_args, exact=exact)
+    client, tree = placement_client.read_node(app, parsed_args)
     found = moves.find_moves(tree, host_slots, client.consumer, client.node_of)
     return dataclasses.replace(
         tree, moves=found, additions=app.config.additions

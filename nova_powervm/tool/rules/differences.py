@@ -187,9 +187,10 @@ def _changes(
         if record is None:
             yield f'lacks inventory of {name}'
             continue
-        for key, value in wanted.items():
-            if record.get(key) != value:
-                yield f'{name} {key} is {record.get(key)}, should be {value}'
+        # Of a device with its one unit to give, the rest is not read.
+        for key in sorted(wanted.keys() & record.keys()):
+            if record[key] != wanted[key]:
+                yield f'{name} {key} is {record[key]}, should be {wanted[key]}'
     yield from compare_traits(provider.traits, entry.traits)
 
 

@@ -125,11 +125,11 @@ class PlacementClientTest(unittest.TestCase):
         self.placement = Placement()
         self.terminal = io.StringIO()
 
-    def read(self, **options):
+    def read(self):
         client = placement_client.PlacementClient(
             self.placement, self.terminal
         )
-        return client.tree('host1', **options)
+        return client.tree('host1')
 
     def test_free_providers_cost_no_request(self):
         tree = self.read()
@@ -166,11 +166,6 @@ class PlacementClientTest(unittest.TestCase):
         )
         # The traits were read before the inventory's generation 7.
         self.assertEqual({1}, {o.generation for o in tree.below})
-
-    def test_exact_reading_asks_for_each_inventory(self):
-        tree = self.read(exact=True)
-        self.assertEqual(4 + NUMBER, len(self.placement.asked))
-        self.assertEqual({1}, {o.reserved for o in tree.below})
 
     def test_summary_needs_one_free_unit_of_host(self):
         for number, left in enumerate(placement_client.HOST_CLASSES):
