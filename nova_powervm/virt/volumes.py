@@ -12,6 +12,7 @@
 
 """Connects the volumes of instances to their LPARs, as Nova asks for it."""
 
+import uuid
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
@@ -41,6 +42,16 @@ from nova_powervm.virt import virtual_slots
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
+
+
+def _iscsi_name() -> str:
+    """Return an iSCSI name of this host, with which nothing ever logs on.
+
+    Some drivers of Cinder for Fibre Channel demand one, register it, or name
+    the host of the array after its last 31 characters.
+    """
+    unique = uuid.uuid5(uuid.NAMESPACE_DNS, CONF.host).hex
+    return f'iqn.2010-10.org.openstack:powervm:{unique}'
 
 
 class InstanceVolumes:
@@ -95,8 +106,7 @@ class InstanceVolumes:
             # That of a Virtual I/O Server, not the guest's.
             'os_type': 'AIX',
             'do_local_attach': False,
-            # Some drivers of Cinder for Fibre Channel demand the key.
-            'initiator': None,
+            'initiator': _iscsi_name(),
             **found,
         }
 

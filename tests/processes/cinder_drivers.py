@@ -11,13 +11,14 @@
 # under the License.
 
 
-"""Shows a connector to the Fibre Channel drivers of Cinder.
+"""Shows the connectors of hosts to the Fibre Channel drivers of Cinder.
 
 A process of its own, without Nova. It reads JSON from standard input: the
-``connector``, and ``tests`` of Cinder's. It prints what each driver says of
-the connector (``refused``), what helpers of drivers make of it (``made``), and
-what drivers have returned for it in those tests (``connected``): their
-simulators and recorded answers are the arrays.
+``connectors``, and ``tests`` of Cinder's. It prints what each driver says of
+the first connector (``refused``), what helpers of drivers make of each
+(``made``), what drivers have returned for the hosts of those tests
+(``connected``), and which tests ``failed``: their simulators and recorded
+answers are the arrays.
 """
 
 # ruff: noqa: E402
@@ -101,6 +102,7 @@ def refusals(connector):
 def makings(connector):
     """Return what helpers of drivers make of a connector."""
     ds8k = types.SimpleNamespace(backend={'host_type_override': None})
+    by_initiator = types.SimpleNamespace(unique_fqdn_network=False)
     return {
         'unity': load('dell_emc.unity.utils').extract_fc_uids(connector),
         'powerstore': load('dell_emc.powerstore.utils').extract_fc_wwpns(
@@ -112,19 +114,29 @@ def makings(connector):
         'ds8k': load('ibm.ibm_storage.ds8k_helper')
         .DS8KCommonHelper._get_host(ds8k, connector)
         .type,
+        '3par': load('hpe.hpe_3par_common').HPE3PARCommon._safe_hostname(
+            None, connector, by_initiator
+        ),
+        'kaminario': load(
+            'kaminario.kaminario_common'
+        ).KaminarioCinderDriver.get_initiator_host_name(
+            types.SimpleNamespace(configuration=by_initiator), connector
+        ),
     }
 
 
 class Answers:
-    """What drivers answer in tests that name another connector."""
+    """What drivers answer in tests that name other connectors."""
 
-    def __init__(self, connector):
-        self._connector = connector
+    def __init__(self, connectors):
+        self._connectors = connectors
+        self._hosts = []
         self._test = ''
         self.found = collections.defaultdict(list)
+        self.failed = []
 
     def listen(self):
-        """Have all drivers be shown the connector."""
+        """Have all drivers be shown the connectors."""
         for found in classes():
             for name in _CONNECT:
                 if name in vars(found):
@@ -137,10 +149,10 @@ class Answers:
             known = {'wwpns': connector['wwpns'], 'wwnns': connector['wwpns']}
             if 'host' in connector:
                 known['host'] = connector['host']
+            # The test disconnects with it, too.
+            connector.update(self._of(known) | known)
             try:
-                answer = connect(
-                    driver, volume, self._connector | known, *rest, **options
-                )
+                answer = connect(driver, volume, connector, *rest, **options)
             except Exception as error:
                 self.found[self._test].append(str(error))
                 raise
@@ -150,27 +162,40 @@ class Answers:
 
         return shown
 
+    def _of(self, known):
+        """Return the connector that a host of the test has."""
+        if known.get('host') not in self._hosts:
+            self._hosts.append(known.get('host'))
+        return self._connectors[self._hosts.index(known.get('host'))]
+
     def run(self, test):
-        """Run a test of Cinder's, whatever it finds."""
-        self._test = test
+        """Run a test of Cinder's, and note whether it fails."""
+        self._test, self._hosts = test, []
         found = unittest.defaultTestLoader.loadTestsFromName(_TESTS + test)
-        found.run(unittest.TestResult())
+        result = unittest.TestResult()
+        found.run(result)
+        if not result.wasSuccessful():
+            self.failed.append(test)
 
 
 def main():
     """Answer the request."""
     request = json.load(sys.stdin)
-    connector, tests = request['connector'], request['tests']
+    connectors, tests = request['connectors'], request['tests']
     objects.register_all()
     for test in tests:
         # They bring clients of arrays, which drivers look for when imported.
         importlib.import_module(_TESTS + test.rsplit('.', 2)[0])
-    answer = {'refused': refusals(connector), 'made': makings(connector)}
-    answers = Answers(connector)
+    answer = {
+        'refused': refusals(connectors[0]),
+        'made': [makings(one) for one in connectors],
+    }
+    answers = Answers(connectors)
     answers.listen()
     for test in tests:
         answers.run(test)
-    json.dump(answer | {'connected': answers.found}, sys.stdout, default=str)
+    answer |= {'connected': answers.found, 'failed': answers.failed}
+    json.dump(answer, sys.stdout, default=str)
 
 
 if __name__ == '__main__':
