@@ -31,6 +31,7 @@ NAMES = {udid: name for name, udid in UDIDS.items()}
 LUNS = {'v1': 0, 'v2': 1, 'v3': 2}
 #: Their ids in Cinder.
 IDS = {name: str(uuid.uuid5(uuid.NAMESPACE_OID, name)) for name in UIDS}
+_ADAPTER = 'Quad 8 Gigabit Fibre Channel LP Adapter'
 BOTH = [*san.WWPNS['vios1'], *san.WWPNS['vios2']]
 
 
@@ -106,9 +107,10 @@ class VolumesTestCase(base.HostTestCase):
     def hide_server(self, name='vios2'):
         """Stop the second server, which shows no ports or mappings.
 
-        So do captured ones that are off, which show no disks, either.
+        So does a captured one without a connection, which shows no disks,
+        either, but the adapter.
         """
-        self.control.pull('21010002')
+        self.control.plug('21010002', {'description': _ADAPTER})
         self.stop_server(name)
 
     def start_server(self, name='vios2'):

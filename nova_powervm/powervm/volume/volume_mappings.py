@@ -48,6 +48,8 @@ LOG = logging.getLogger(__name__)
 _VIOS = virtual_io_server.VIOS
 _XAG = (const.XAG.VIO_STOR, const.XAG.VIO_SMAP)
 _MIB = 1024**2
+#: The PCI class of an adapter for Fibre Channel.
+_FIBRE_CHANNEL = 0x0C04
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -114,7 +116,8 @@ class Server:
     :param mapped: Those that it maps.
     :param slots: Upper-case LPAR uuid -> the virtual slots of the LPAR whose
         adapters are connected to this server.
-    :param was_without_ports: Whether it had no ports when it last answered.
+    :param may_have_ports: Whether it has an adapter for Fibre Channel, or one
+        that nothing is known of, or shows no adapters at all.
     """
 
     uuid: str
@@ -125,7 +128,7 @@ class Server:
     disks: tuple[Disk, ...]
     mapped: tuple[Mapped, ...]
     slots: dict[str, frozenset[int]]
-    was_without_ports: bool = False
+    may_have_ports: bool = True
 
     @property
     def reaches_volumes(self) -> bool:
@@ -134,8 +137,7 @@ class Server:
         So the place of a server among those that do does not depend on which
         ones run.
         """
-        may_have = self.is_blank and not self.was_without_ports
-        return may_have or bool(self.ports)
+        return bool(self.ports) or (self.is_blank and self.may_have_ports)
 
     @property
     def wwpns(self) -> frozenset[str]:
@@ -186,7 +188,6 @@ class VolumeMappings:
         self._managed = managed
         # Prevents conflicts between the threads of this service.
         self._changing = threading.Lock()
-        self._without_ports: frozenset[str] = frozenset()
 
     @rest_errors.retried
     def read(self) -> list[Server]:
@@ -199,20 +200,10 @@ class VolumeMappings:
                 self._adapter, vios_wraps=found
             )
         }
-        servers = [
-            dataclasses.replace(
-                _server(one, answers=one.uuid in active),
-                was_without_ports=one.uuid in self._without_ports,
-            )
-            for one in found
-        ]
-        self._without_ports = frozenset(
-            server.uuid
-            for server in servers
-            if not server.ports
-            and (server.answers or server.was_without_ports)
+        return sorted(
+            (_server(one, answers=one.uuid in active) for one in found),
+            key=lambda server: (server.name, server.uuid),
         )
-        return sorted(servers, key=lambda server: (server.name, server.uuid))
 
     def discover(
         self, server: Server, paths: Sequence[volumes.Path]
@@ -370,6 +361,20 @@ def _server(found: virtual_io_server.VIOS, *, answers: bool) -> Server:
         ),
         mapped=tuple(mapped for _, mapped in _volumes(found)),
         slots={client: frozenset(of) for client, of in slots.items()},
+        may_have_ports=may_have_ports(found.io_config.io_slots),
+    )
+
+
+def may_have_ports(slots: Collection[Any]) -> bool:
+    """Return whether slots may have an adapter for Fibre Channel.
+
+    A server that is off shows them, if anything, without the ports.
+    """
+    return not slots or any(
+        slot.pci_class in (None, _FIBRE_CHANNEL)
+        # Some such adapters have another class.
+        or 'fibre channel' in (slot.description or '').lower()
+        for slot in slots
     )
 
 

@@ -19,6 +19,7 @@ import unittest
 from pypowervm.tests.test_utils import pvmhttp
 from pypowervm.wrappers import base_partition
 from pypowervm.wrappers import storage
+from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm.powervm.volume import volume_mappings
 
@@ -49,6 +50,26 @@ class UnusedTest(unittest.TestCase):
         ):
             with self.subTest(given):
                 self.assertEqual([], self.unused(**given))
+
+
+class MayHavePortsTest(unittest.TestCase):
+    def test_captured_adapters_tell_whether_there_may_be_ports(self):
+        # None of these shows ports; the last two are off, and show no slots.
+        for name, expected in (
+            ('fake_vios_feed3.txt', [True, True]),
+            ('fake_vios_hosting_vios_feed.txt', [False, True, True]),
+        ):
+            feed = pvmhttp.load_pvm_resp(name).response
+            servers = virtual_io_server.VIOS.wrap(feed)
+            with self.subTest(name):
+                self.assertEqual(
+                    expected,
+                    [
+                        volume_mappings.may_have_ports(one.io_config.io_slots)
+                        for one in servers
+                    ],
+                )
+                self.assertFalse(any(one.pfc_ports for one in servers))
 
 
 class NodeNameTest(unittest.TestCase):
