@@ -135,9 +135,10 @@ class SnapshotChecks:
         """
         if _is_too_large(instance, size / storage.GIB):
             raise exception.SnapshotRefused(
-                reason=f'the root disk has {size / storage.GIB:.10g} GB, more '
-                f'than the {instance.flavor.root_gb} GB of the flavor, for '
-                'an unshelve. Resize it to a flavor with a larger disk first'
+                reason='it could not be unshelved, because its root disk has '
+                f'{size / storage.GIB:.10g} GB, more than the '
+                f'{instance.flavor.root_gb} GB of the flavor. Resize it to a '
+                'flavor with a larger disk first'
             )
 
     def check_beginning(
@@ -157,9 +158,9 @@ class SnapshotChecks:
         problem = images.problem_with_raw(beginning)
         if problem and shelves:
             raise exception.SnapshotRefused(
-                reason='its root disk does not begin as a raw image does '
-                f'({problem}), for an unshelve. Correct its partition table '
-                'in the guest, or stop the server instead'
+                reason='it could not be unshelved, as its disk does not begin '
+                f'like a raw image ({problem}). Correct its partition '
+                'table, or stop the server instead'
             )
         if problem:
             LOG.warning(

@@ -222,7 +222,10 @@ class ShelveTest(
         ):
             event = self.act(server, 'shelve', 'Error')
 
-        self.assertIn('more than the 1 GB of the flavor', event['details'])
+        self.assertIn(
+            'could not be unshelved, because its root disk has',
+            event['details'],
+        )
         self.assert_as_before(server)
         self.assertEqual({}, self.copies())
 
@@ -233,7 +236,7 @@ class ShelveTest(
 
         event = self.act(server, 'shelve', 'Error')
 
-        self.assertIn('does not begin as a raw image does', event['details'])
+        self.assertIn('does not begin like a raw image', event['details'])
         self.assert_as_before(server)
         self.assertEqual({}, self.copies())
         # Whoever only wants a copy gets it.
