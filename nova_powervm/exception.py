@@ -21,6 +21,7 @@ they may know of the host. A class that does not have one says nothing.
 """
 
 import string
+from collections.abc import Iterable
 from typing import Any
 from typing import ClassVar
 
@@ -45,6 +46,12 @@ FIELDS_FOR_USERS = frozenset({
     'wanted', 'wanted_gb', 'what',
 })  # fmt: skip
 
+#: What users read of a message: Nova cuts it after 255 characters, and has
+#: words of its own before it.
+ROOM = 190
+#: The end of a message of which the log has more.
+REFERENCE = f' (log: req-{"x" * 36})'
+
 #: Names of what belongs to the instance; users know without them whose it is.
 _OWN = frozenset({
     'instance_uuid', 'lpar_uuid', 'name', 'owner', 'uuid', 'where',
@@ -67,6 +74,42 @@ class PrivateText(str):
         made = super().__new__(cls, text)
         made.users = users
         return made
+
+
+class Listing(str):
+    """A text with a list, of which users read as much as Nova keeps.
+
+    :param items: What it lists.
+    :param separator: What is between them.
+    :param before: What the text begins with.
+    :param after: What it ends with.
+    """
+
+    items: tuple[str, ...]
+    around: tuple[str, str, str]
+
+    def __new__(
+        cls,
+        items: Iterable[object],
+        separator: str = ', ',
+        before: str = '',
+        after: str = '',
+    ) -> 'Listing':
+        """Create the text."""
+        listed = tuple(map(str, items))
+        text = f'{before}{separator.join(listed)}{after}'
+        made = super().__new__(cls, text)
+        made.items, made.around = listed, (separator, before, after)
+        return made
+
+    def first(self, count: int) -> str:
+        """Return the text with some items, and the number of the others."""
+        separator, before, after = self.around
+        left = len(self.items) - count
+        if left <= 0:
+            return str(self)
+        shown = separator.join(self.items[:count])
+        return f'{before}{shown}{separator.strip(", ")} and {left} more{after}'
 
 
 class PowerVMError(Exception):
@@ -100,14 +143,43 @@ class PowerVMError(Exception):
         """Return the message for users.
 
         The fault belongs to the instance, so the message need not name it.
-        Nova truncates faults after 255 characters, so the remedy comes early.
+        Nova truncates faults after 255 characters, so the remedy comes early,
+        and lists are shortened.
         """
-        known = {name: _for_users(v) for name, v in self.fields.items()}
-        return self.user_message.format(**known)
+        return self._shown()[0]
+
+    def _shown(self) -> tuple[str, bool]:
+        """Return the message for users, and whether its lists are whole."""
+        listed = [v for v in self.fields.values() if isinstance(v, Listing)]
+        longest = max((len(each.items) for each in listed), default=0)
+        text = self._rendered(longest)
+        if len(text) <= ROOM - len(REFERENCE) * self._is_partial:
+            return text, True
+        for count in range(longest - 1, 0, -1):
+            text = self._rendered(count)
+            if len(text) <= ROOM - len(REFERENCE):
+                break
+        return text, longest < 2
+
+    def _rendered(self, count: int) -> str:
+        """Return the message for users, with some items of each list."""
+        return self.user_message.format(
+            **{
+                name: _printable(value.first(count))
+                if isinstance(value, Listing)
+                else _for_users(value)
+                for name, value in self.fields.items()
+            }
+        )
 
     @property
     def withholds(self) -> bool:
         """Whether users read less than the log has."""
+        return self._is_partial or not self._shown()[1]
+
+    @property
+    def _is_partial(self) -> bool:
+        """Whether the message for users leaves something out."""
         shown = _OWN | {
             name
             for _, name, _, _ in string.Formatter().parse(self.user_message)
@@ -503,8 +575,8 @@ class SlotsDiffer(PowerVMError):
         'makes the disks anew.'
     )
     user_message = (
-        'The server should have the slots [{wanted}] but has [{found}]. It '
-        'was not changed. A rebuild corrects that, but makes the disks anew.'
+        'Nothing was changed: the slots are [{found}] and should be '
+        '[{wanted}]. A rebuild corrects that, but makes new disks.'
     )
 
 
@@ -556,8 +628,8 @@ class GuestStaysOff(PowerVMError):
 
     code = 'powervm.guest.off'
     message = (
-        'The guest was stopped, and could not be started again: {second} '
-        'Start the server, or reboot it hard. It was stopped for an operation '
+        'The guest was stopped, and could not be started again. Start the '
+        'server, or reboot it hard. {second} It was stopped for an operation '
         'that failed: {reason}'
     )
     user_message = message
@@ -908,4 +980,6 @@ class PortsNotPlugged(PowerVMError):
         'Neutron did not report port(s) {ports} as plugged within {seconds} '
         'seconds ([DEFAULT]vif_plugging_timeout): {reason}.'
     )
-    user_message = message
+    user_message = (
+        'Port(s) {ports} were not plugged within {seconds} seconds: {reason}.'
+    )

@@ -91,7 +91,8 @@ def parse(
     problems += _duplicates(requests)
     if problems:
         raise exception.AcceleratorRefused(
-            instance_uuid=instance_uuid, reason='; '.join(problems)
+            instance_uuid=instance_uuid,
+            reason=exception.Listing(problems, '; '),
         )
     return tuple(requests)
 
@@ -134,11 +135,13 @@ def refuse_lost(
     lost = {*built_with} - present
     raise exception.AcceleratorRefused(
         instance_uuid=instance_uuid,
-        reason=f'it was built with {len(built_with)} accelerators, but '
-        f'Cyborg has bound requests for {len(present)} only. No request is '
-        f'bound to slot{"s" if len(lost) > 1 else ""} '
-        f'{slots.format_drc_indexes(lost)}. Bind all of them again, or create '
-        'a new server',
+        reason=exception.Listing(
+            map(slots.format_drc_index, sorted(lost)),
+            before=f'Cyborg has bound {len(present)} of its {len(built_with)} '
+            f'accelerators. No request is bound to slot'
+            f'{"s" if len(lost) > 1 else ""} ',
+            after='. Bind all of them again, or create a new server',
+        ),
     )
 
 
@@ -193,7 +196,8 @@ def refuse_nova_devices(
             )
     if conflicts:
         raise exception.AcceleratorRefused(
-            instance_uuid=instance_uuid, reason='; '.join(conflicts)
+            instance_uuid=instance_uuid,
+            reason=exception.Listing(conflicts, '; '),
         )
 
 

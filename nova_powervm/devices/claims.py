@@ -240,9 +240,12 @@ def _refuse_other_providers(
     if of_cyborg:
         raise exception.ForeignDevice(
             instance_uuid=instance_uuid,
-            reason='it was allocated a device that Cyborg manages. Add '
-            "traitN:OWNER_NOVA=required to the flavor's groups, or use a "
-            f'device profile. Provider: {", ".join(of_cyborg)}',
+            reason=exception.Listing(
+                of_cyborg,
+                before='it was allocated a device that Cyborg manages. Add '
+                "traitN:OWNER_NOVA=required to the flavor's groups, or use a "
+                'device profile. Provider: ',
+            ),
         )
     unpublished = sorted(
         uuid
@@ -255,9 +258,12 @@ def _refuse_other_providers(
     if unpublished:
         raise exception.ForeignDevice(
             instance_uuid=instance_uuid,
-            reason='it was allocated a device that this driver did '
-            'not publish. Add traitN:OWNER_NOVA=required to the groups of '
-            f'its flavor. Provider: {", ".join(unpublished)}',
+            reason=exception.Listing(
+                unpublished,
+                before='it was allocated a device that this driver did '
+                'not publish. Add traitN:OWNER_NOVA=required to the groups of '
+                'its flavor. Provider: ',
+            ),
         )
 
 

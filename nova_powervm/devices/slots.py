@@ -17,6 +17,8 @@ import enum
 from collections.abc import Collection
 from collections.abc import Iterable
 
+from nova_powervm import exception
+
 #: The PCI values that PowerVM reports for a slot without an adapter.
 EMPTY_ID = 0xFFFF
 _NO_DEVICE = (None, 0, EMPTY_ID)
@@ -131,9 +133,9 @@ def format_drc_index(drc_index: int) -> str:
     return f'{drc_index:08X}'
 
 
-def format_drc_indexes(drc_indexes: Iterable[int]) -> str:
+def format_drc_indexes(drc_indexes: Iterable[int]) -> exception.Listing:
     """Format DRC indexes as a sorted list, separated by commas."""
-    return ', '.join(map(format_drc_index, sorted(drc_indexes)))
+    return exception.Listing(map(format_drc_index, sorted(drc_indexes)))
 
 
 def duplicated_indexes(slots: Iterable[Slot]) -> frozenset[int]:

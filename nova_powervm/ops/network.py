@@ -240,6 +240,6 @@ class NetworkOps:
             )
         return (
             f"its VIF type is '{port.vif_type}', and this host has VIF "
-            f'drivers for: {", ".join(sorted(self._drivers))}. Let a '
-            'mechanism driver of Neutron bind it as one of these'
+            f'drivers for: {", ".join(sorted(self._drivers))}. Have a '
+            'mechanism driver bind it as one of these'
         )

@@ -75,7 +75,9 @@ class MoveChecks:
             *build_requests.refused_specs(flavor),
         ]
         if refused:
-            raise exception.MoveRefused(reason='; '.join(refused))
+            raise exception.MoveRefused(
+                reason=exception.Listing(refused, '; ')
+            )
         if instance_moves.is_within_host(move):
             wanted = self._descriptions.moving(
                 instance,

@@ -27,8 +27,6 @@ from nova_powervm import exception
 LOG = logging.getLogger(__name__)
 
 _UNKNOWN = 'unknown'
-#: Nova cuts faults after 255 characters, and has words of its own before ours.
-_ROOM = 190
 
 _Class = TypeVar('_Class', bound=type)
 
@@ -65,11 +63,11 @@ def for_users(error: Exception) -> str:
     """
     if not isinstance(error, exception.PowerVMError):
         return str(compute_utils.exception_to_dict(error)['message'])
-    if not error.withholds and len(error.summary) <= _ROOM:
+    if not error.withholds and len(error.summary) <= exception.ROOM:
         return error.summary
     known = oslo_context.get_current()
     reference = f' (log: {known.request_id})' if known else ''
-    text = f'{error.summary[: _ROOM - len(reference)]}{reference}'
+    text = f'{error.summary[: exception.ROOM - len(reference)]}{reference}'
     LOG.info(
         'Users read "%(text)s" of this error: %(error)s',
         {'text': text, 'error': error},

@@ -175,5 +175,7 @@ def _check_image(instance: Any, image_meta: Any) -> None:
     if refused:
         raise exception.RescueRefused(
             instance_uuid=instance.uuid,
-            reason=f'image {image_meta.id} asks for {"; ".join(refused)}',
+            reason=exception.Listing(
+                refused, '; ', before=f'image {image_meta.id} asks for '
+            ),
         )

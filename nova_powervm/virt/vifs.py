@@ -126,7 +126,7 @@ def _report_unplugged(
     waiting: list[str], reason: str, error: Exception
 ) -> None:
     failure = exception.PortsNotPlugged(
-        ports=', '.join(waiting),
+        ports=exception.Listing(waiting),
         seconds=CONF.vif_plugging_timeout,
         reason=reason,
     )

@@ -321,7 +321,9 @@ def refuse_move(instance: Any) -> None:
     ids = sorted(recorded_ids(instance))
     if ids:
         raise exception.MoveRefused(
-            reason='the driver does not move volumes yet. Detach '
-            f'{", ".join(ids)} first. A server that boots from a volume can '
-            'be deleted without it, and built again elsewhere'
+            reason=exception.Listing(
+                ids,
+                before='the driver moves no volumes yet. Detach ',
+                after=' first, or build a server anew from its boot volume',
+            )
         )

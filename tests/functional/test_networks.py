@@ -215,7 +215,7 @@ class PortsTest(networks.NetworkTestCase):
             server = self.boot_with(port, expected='ERROR')
 
         message = server['fault']['message']
-        self.assertIn('Neutron did not report port(s)', message)
+        self.assertIn('were not plugged within', message)
         self.assertIn(port['id'], message)
         self.assertIn('within 1 seconds', message)
         self.assert_nothing_left_of(server)

@@ -64,7 +64,7 @@ _OF_DRIVER = {
     table.BIND_STARTED: "is not bound yet, its state is 'BindStarted'",
     table.BIND_FAILED: "is not bound, its state is 'BindFailed'",
     table.DELETING: "is not bound, its state is 'Deleting'",
-    table.FEWER: 'it was built with 2 accelerators',
+    table.FEWER: ' of its 2 accelerators',
 }
 _WAITED = 'Failure getting accelerator re'
 _STILL_BINDING = 'it is still binding them'

@@ -369,7 +369,7 @@ class MovesTest(volumes.VolumesTestCase):
             self.server, 'resize', 'compute_resize_instance', 'error'
         )
 
-        self.assertIn('does not move volumes yet', event['details'])
+        self.assertIn('moves no volumes yet', event['details'])
         for volume in (self.volume, waiting):
             self.assertIn(volume, event['details'])
         self.assertEqual([], self.jobs())
@@ -392,7 +392,7 @@ class MovesTest(volumes.VolumesTestCase):
         self.api.post_server_action(self.server['id'], {'evacuate': {}})
         server = self._wait_for_state_change(self.server, 'ERROR')
 
-        self.assertIn('does not move volumes yet', self.fault(server))
+        self.assertIn('moves no volumes yet', self.fault(server))
         self.assertEqual([self.volume], self.cinder.mapped())
         self.assertIsNone(self.lpar(server, 'host2'))
         self.assertEqual([], self.array_disks('host2'))

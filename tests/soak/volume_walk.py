@@ -256,7 +256,7 @@ class VolumeWalkTest(host_walk.HostWalkTest):
                     lambda: self.api.post_server_action(server['id'], body),
                     'compute_resize_instance',
                 )
-                self.assertIn('does not move volumes yet', event['details'])
+                self.assertIn('moves no volumes yet', event['details'])
                 self._await_active(server)
                 self.assertEqual([], self.jobs(host_of(server)), self.steps)
                 return f'{server["id"]} refused'

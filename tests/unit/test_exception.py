@@ -18,13 +18,25 @@ LPARs of others.
 """
 
 import ast
+import collections
+import itertools
 import pathlib
 import string
 import unittest
+from unittest import mock
 
 import ddt
+from nova import objects
+from oslo_context import context
 
 from nova_powervm import exception
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import slots
+
+objects.register_all()
+
+from nova_powervm.virt import nova_errors  # noqa: E402
+from nova_powervm.virt import volumes as virt_volumes  # noqa: E402
 
 SOURCES = pathlib.Path(exception.__file__).parent
 #: Other processes than nova-compute.
@@ -118,6 +130,101 @@ class DefaultTest(unittest.TestCase):
         self.assertEqual((str(error), False), (error.summary, error.withholds))
 
 
+#: The most that an instance can have of something, and more.
+UUIDS = [f'{number:08}-0000-4000-8000-{"f" * 12}' for number in range(8)]
+SLOTS = slots.format_drc_indexes(range(0x21010020, 0x21010028))
+OTHERS = slots.format_drc_indexes(range(0x2101002F, 0x21010037))
+NAMES = {'name': 'n' * 31, 'instance_uuid': UUIDS[0], 'reason': 'r' * 200}
+
+
+@ddt.ddt
+class ListingTest(unittest.TestCase):
+    """What users read of long lists fits, and its remedy with it."""
+
+    def setUp(self):
+        super().setUp()
+        # What users read has the id of this request.
+        context.RequestContext()
+
+    def check(self, error, *words):
+        """Verify how an error is shown to users."""
+        with self.assertLogs(nova_errors.LOG.logger, 'INFO') as logs:
+            text = nova_errors.for_users(error)
+        self.assertIn(str(error), logs.output[0])
+        self.assertLessEqual(len(text), ROOM, text)
+        self.assertRegex(text, r' \(log: req-[0-9a-f-]{36}\)$')
+        for word in words:
+            self.assertIn(word, text)
+            self.assertNotIn(word, NAMES['reason'])
+
+    @ddt.data(
+        (exception.SlotsDiffer, 'but makes new disks. (log'),
+        (exception.DevicesDiffer, ']. (log'),
+    )
+    @ddt.unpack
+    def test_slots_of_both_sides_are_shortened(self, made, end):
+        error = made(**NAMES, wanted=SLOTS, found=OTHERS)
+        self.check(error, '[21010020', '[2101002F', ' more]', end)
+        self.assertIn('21010027', str(error))
+        self.assertIn('21010036', str(error))
+
+    def test_short_list_of_slots_is_shown_whole(self):
+        few = slots.format_drc_indexes([0x21010020, 0x21010021])
+        error = exception.SlotsMissing(slots=few, **NAMES)
+        self.assertEqual(
+            'The server lacks the slots 21010020, 21010021. Reboot it hard to '
+            'give them back.',
+            error.summary,
+        )
+
+    def test_ports_are_shortened(self):
+        self.check(
+            exception.PortsNotPlugged(
+                ports=exception.Listing(UUIDS),
+                seconds=300,
+                reason='Neutron reported a failure',
+            ),
+            f'{UUIDS[0]} and 7 more were not plugged',
+            'Neutron reported a failure. (log',
+        )
+
+    def test_volumes_are_shortened(self):
+        with (
+            mock.patch.object(
+                virt_volumes, 'recorded_ids', return_value=UUIDS
+            ),
+            self.assertRaises(exception.MoveRefused) as caught,
+        ):
+            virt_volumes.refuse_move(None)
+        self.check(
+            caught.exception,
+            f'Detach {UUIDS[0]} and 7 more first',
+            'from its boot volume (log',
+        )
+        self.assertIn(UUIDS[7], str(caught.exception))
+
+    def test_lost_accelerators_are_shortened(self):
+        with self.assertRaises(exception.AcceleratorRefused) as caught:
+            accelerators.refuse_lost(UUIDS[0], range(12), ())
+        self.check(caught.exception, ' more. Bind', 'a new server (log')
+
+    def test_reasons_are_shortened(self):
+        refused = ['a reason of fifty characters, '.ljust(50, 'x')] * 8
+        self.check(
+            exception.InstanceRefused(
+                instance_uuid=UUIDS[0], reason=exception.Listing(refused, '; ')
+            ),
+            f'{refused[0]}; {refused[1]}; and 6 more (log',
+        )
+
+    def test_remedy_of_guest_that_stays_off_comes_first(self):
+        long = exception.PortRefused(port=UUIDS[0], reason='r' * 200)
+        self.check(
+            exception.GuestStaysOff(reason=long, second=long),
+            'Start the server, or reboot it hard.',
+        )
+
+
 def calls():
     """Yield where errors are made: the place, the class and the arguments."""
     for path in sorted(SOURCES.rglob('*.py')):
@@ -130,10 +237,46 @@ def calls():
             for node in ast.walk(tree)
             if isinstance(node, ast.ExceptHandler) and node.name
         }
+        values = values_of(tree)
         for node in ast.walk(tree):
             made = class_of(node)
             if made:
-                yield f'{name}:{node.lineno}', made, node.keywords, caught
+                keywords = [
+                    ast.keyword(k.arg, resolved(k.value, values))
+                    for k in node.keywords
+                ]
+                yield f'{name}:{node.lineno}', made, keywords, caught
+
+
+def values_of(tree):
+    """Return what functions return, and what is assigned to names in them."""
+    found = collections.defaultdict(list)
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Return) and node.value:
+                found[function.name].append(node.value)
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    found[ast.unparse(target)].append(node.value)
+    return found
+
+
+def resolved(node, values):
+    """Return an expression with what its name or its call stands for."""
+    name = getattr(node, 'func', node)
+    found = values.get(ast.unparse(name).removeprefix('self.'), ())
+    if isinstance(node, ast.Name | ast.Call) and found:
+        choices = [one for one in found if is_text(one)]
+        for one in choices:
+            node = ast.IfExp(ast.Constant(value=True), one, node)
+    return node
+
+
+def is_text(node):
+    """Return whether an expression makes a text."""
+    return longest(node) is not None
 
 
 def class_of(node):
@@ -193,13 +336,61 @@ def longest(node):
             for part in node.values
         )
     if isinstance(node, ast.IfExp):
-        texts = longest(node.body), longest(node.orelse)
-        return max((t or '' for t in texts), key=len)
-    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
-        'PrivateText'
-    ):
+        return max(map(text_of, alternatives(node)), key=len)
+    if calls_of(node, 'PrivateText'):
         return longest(node.args[1])
+    if calls_of(node, 'Listing'):
+        texts = {k.arg: longest(k.value) for k in node.keywords}
+        return texts.get('before', '') + MORE + texts.get('after', '')
     return None
+
+
+def alternatives(node):
+    """Yield the expressions among which conditions choose."""
+    if isinstance(node, ast.IfExp):
+        yield from alternatives(node.body)
+        yield from alternatives(node.orelse)
+    else:
+        yield node
+
+
+def text_of(node):
+    """Return the longest text of an expression, or a usual one."""
+    return longest(node) or sample(node)
+
+
+def calls_of(node, name):
+    """Return whether an expression calls a function of a name."""
+    return isinstance(node, ast.Call) and ast.unparse(node.func).endswith(name)
+
+
+#: What is shown at least of a list of uuids.
+MORE = f'{"x" * 36} and 7 more'
+
+
+def unbounded(node):
+    """Yield the lists in what users read that are not shortened."""
+    if calls_of(node, 'PrivateText'):
+        yield from unbounded(node.args[1])
+    elif isinstance(node, ast.JoinedStr):
+        for part in ast.walk(node):
+            if calls_of(part, 'join') or calls_of(part, 'format_drc_indexes'):
+                yield ast.unparse(part)
+    elif calls_of(node, 'join'):
+        yield ast.unparse(node)
+    elif not (
+        calls_of(node, 'Listing') or calls_of(node, 'format_drc_indexes')
+    ):
+        for child in ast.iter_child_nodes(node):
+            yield from unbounded(child)
+
+
+#: Lists that cannot be long.
+SHORT = {
+    "' or '.join(formats)",
+    "' or '.join(map(str, choices))",
+    "', '.join(sorted(self._drivers))",
+}
 
 
 class RaisingTest(unittest.TestCase):
@@ -208,22 +399,38 @@ class RaisingTest(unittest.TestCase):
     def test_nova_keeps_reason_and_cure_of_refusals(self):
         found = []
         for place, made, keywords, _ in calls():
-            texts = {
-                k.arg: longest(k.value) or sample(k.value) for k in keywords
-            }
-            shown = {
-                name: 1000.5 if name in numeric(made) else texts.get(name, '')
-                for name in fields(made.user_message)
-            }
-            text = made.user_message.format(**shown)
-            error = made(**dict.fromkeys(fields(made.message), 0))
-            is_private = error.withholds or any(
-                'PrivateText' in ast.unparse(k.value)
+            names = fields(made.user_message)
+            choices = [
+                [(k.arg, one) for one in alternatives(k.value)]
                 for k in keywords
-                if k.arg in shown
-            )
-            if len(text) > ROOM - REFERENCE * is_private:
-                found.append((place, made.__name__, len(text), text))
+                if k.arg in names
+            ]
+            error = made(**dict.fromkeys(fields(made.message), 0))
+            for chosen in map(dict, itertools.product(*choices)):
+                text = made.user_message.format(
+                    **{
+                        name: 1000.5
+                        if name in numeric(made)
+                        else name in chosen and text_of(chosen[name])
+                        for name in names
+                    }
+                )
+                is_private = error.withholds or any(
+                    calls_of(one, 'PrivateText') for one in chosen.values()
+                )
+                if len(text) > ROOM - REFERENCE * is_private:
+                    found.append((place, made.__name__, len(text), text))
+        self.assertEqual([], found)
+
+    def test_lists_that_users_read_are_shortened(self):
+        found = [
+            (place, made.__name__, text)
+            for place, made, keywords, _ in calls()
+            for keyword in keywords
+            if keyword.arg in fields(made.user_message)
+            for text in unbounded(keyword.value)
+            if text not in SHORT
+        ]
         self.assertEqual([], found)
 
     def test_texts_for_users_name_nothing_private(self):

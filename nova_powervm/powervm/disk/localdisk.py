@@ -175,7 +175,7 @@ class LocalDisk:
             self._groups,
             group.available_size + sum(freed),
             sum(needed),
-            ', '.join(map(str, disks)),
+            exception.Listing(disks),
         )
         if medium_bytes is not None:
             self._media.check_room(lpar_uuid, medium_bytes, beside=beside)

@@ -503,7 +503,7 @@ class SharedStoragePool:
         :raises exception.InsufficientSpace: There is too little.
         """
         size_gb = sum(disk.size_gb for disk in disks)
-        self._check_free_gb(size_gb, ', '.join(map(str, disks)))
+        self._check_free_gb(size_gb, exception.Listing(disks))
 
     def _check_free_gb(self, size_gb: float, what: str) -> None:
         storage.check_free(

@@ -67,7 +67,7 @@ def check_supported(
     if refused:
         raise exception.InstanceRefused(
             instance_uuid=instance.uuid,
-            reason='; '.join(refused),
+            reason=exception.Listing(refused, '; '),
         )
 
 
