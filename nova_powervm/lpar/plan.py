@@ -155,9 +155,10 @@ class _Planner:
         lets nobody detach the device.
 
         :raises exception.PortRefused: A new LPAR cannot have the slot of a
-            port.
+            port, or all ports.
         :raises exception.VolumeRefused: It cannot have that of a volume.
         """
+        virtual_slots.check_number(connections)
         kept, lost = virtual_slots.keep(
             self._wanted.virtual_slots,
             [*(one.port for one in connections), *self._wanted.volumes],
@@ -202,10 +203,12 @@ class _Planner:
         """Connect further ports of an LPAR.
 
         :param removed: Adapters that are removed before.
+        :raises exception.PortRefused: There are too many.
         """
         if not connections:
             return []
         present = self._actual.adapters.present
+        virtual_slots.check_number(connections, len(present) - len(removed))
         recorded = {
             **self._wanted.virtual_slots,
             **network_ports.slots_of(present),

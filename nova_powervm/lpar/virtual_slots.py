@@ -153,6 +153,25 @@ def _of_device(
     }
 
 
+def check_number(
+    connections: Sequence[network_ports.Connection], present: int = 0
+) -> None:
+    """Verify that all ports have slots that are not for disks or volumes.
+
+    :param connections: The ports that get slots.
+    :param present: How many others have some.
+    :raises exception.PortRefused: One has none.
+    """
+    room = max(0, len(ALL) - present)
+    for beyond in connections[room:]:
+        raise exception.PortRefused(
+            port=beyond.port.id,
+            reason=f'it would be port {len(ALL) + 1} of the server, which has '
+            f'virtual slots for {len(ALL)}. Detach another one, or leave it '
+            'out',
+        )
+
+
 def place(
     connections: Sequence[_C],
     kept: Mapping[str, int],

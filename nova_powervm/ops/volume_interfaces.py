@@ -60,9 +60,12 @@ class VolumeDriver(Protocol):
             connected to any LPAR; Cinder has mapped nothing yet.
         """
 
-    def check_room(self, lpar: partition.Partition) -> None:
+    def check_room(
+        self, lpar: partition.Partition, ports: Collection[int]
+    ) -> None:
         """Verify that one more volume can be connected to an LPAR.
 
+        :param ports: The virtual slots of its network adapters.
         :raises exception.VolumesImpossible: It cannot.
         """
 

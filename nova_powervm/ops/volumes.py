@@ -62,13 +62,16 @@ class VolumeOps:
             raise refusal
         return found
 
-    def check_room(self, lpar: partition.Partition) -> None:
+    def check_room(
+        self, lpar: partition.Partition, ports: Collection[int]
+    ) -> None:
         """Verify that one more volume can be connected to an LPAR.
 
+        :param ports: The virtual slots of its network adapters.
         :raises exception.VolumesImpossible: It cannot.
         """
         for driver in self._drivers.values():
-            driver.check_room(lpar)
+            driver.check_room(lpar, ports)
 
     def check(self, wanted: Iterable[Volume]) -> None:
         """Check volumes without asking the host.

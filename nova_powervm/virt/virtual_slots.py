@@ -46,6 +46,18 @@ def recorded(instance: Any) -> dict[str, int]:
     return system_metadata.virtual_slots(instance.system_metadata)
 
 
+def recorded_of_ports(instance: Any) -> set[int]:
+    """Return the slots on record for network adapters.
+
+    :param instance: nova.objects.Instance.
+    """
+    return {
+        slot
+        for name, slot in recorded(instance).items()
+        if virtual_slots.owner_of(name) == name
+    }
+
+
 def note_all(instance: Any, slots: Mapping[str, int]) -> None:
     """Record the slots of all devices of a build, which Nova saves later.
 

@@ -97,7 +97,9 @@ class InstanceVolumes:
                     reason=f'{lpar.obstacle.rstrip(".")}. Stop the server '
                     'first',
                 )
-            self._volumes.check_room(lpar)
+            self._volumes.check_room(
+                lpar, virtual_slots.recorded_of_ports(instance)
+            )
         return {
             'host': CONF.host,
             'ip': CONF.my_ip,

@@ -23,6 +23,13 @@ from tests.ops import base
 
 ATTACH, DETACH = operations.ATTACH_PORT, operations.DETACH_PORT
 PLUG = operations.PLUG_PORTS
+#: More than there are slots for below those of disks.
+MANY = tuple(
+    dataclasses.replace(
+        base.PORT, id=f'many{number}', mac=f'fa:16:3e:00:01:{number:02x}'
+    )
+    for number in range(31)
+)
 OTHER_VLAN = dataclasses.replace(base.PORT, vlan=200)
 
 
@@ -107,6 +114,27 @@ class AttachTest(PortsTestCase):
 
         self.refused(
             exception.PartitionNotFound, ATTACH, self.wanted(base.PORT2)
+        )
+
+    def test_port_beyond_slots_for_ports_is_refused(self):
+        words = f'Port {MANY[30].id} cannot be connected: it would be port 31'
+        self.removals.destroy(base.INSTANCE)
+        self.forget()
+        self.refused(
+            exception.PortRefused,
+            operations.SPAWN,
+            self.describe(ports=MANY),
+            words,
+        )
+        self.spawn(ports=MANY[:30])
+        self.set_state(base.OFF)
+        self.forget()
+        self.refused(
+            exception.PortRefused, ATTACH, self.wanted(MANY[30]), words
+        )
+        self.assertEqual(
+            [*range(2, 32)],
+            sorted(one['slot'] for one in self.lpar()['adapters']),
         )
 
     def test_vlan_is_added_to_bridge_before_adapter_is_created(self):

@@ -14,8 +14,11 @@
 
 import dataclasses
 import json
+import types
 from unittest import mock
 
+from nova import objects
+from nova.compute import vm_states
 from pypowervm import const
 from pypowervm.tasks import hdisk
 from pypowervm.tasks import scsi_mapper
@@ -31,6 +34,11 @@ from nova_powervm.powervm.volume import volume_mappings
 from tests.emulator import san
 from tests.ops import base
 from tests.ops import volumes
+
+objects.register_all()
+
+from nova_powervm.virt import system_metadata  # noqa: E402
+from nova_powervm.virt import volumes as virt_volumes  # noqa: E402
 
 #: The first two slots for volumes, one for each server.
 BOTH = {'vios1': {64: 'v1'}, 'vios2': {65: 'v1'}}
@@ -233,7 +241,7 @@ class AttachTest(volumes.VolumesTestCase):
         self.removals.destroy(base.INSTANCE)
         self.spawn()
         lpar = self.partitions.find(self.describe().lpar_uuid)
-        self.volumes.check_room(lpar)
+        self.volumes.check_room(lpar, ())
         self.attach(V1)
 
         self.assertEqual(
@@ -242,7 +250,7 @@ class AttachTest(volumes.VolumesTestCase):
         with self.assertRaisesRegex(
             exception.VolumesImpossible, '0 of 64 virtual slots left'
         ):
-            self.volumes.check_room(lpar)
+            self.volumes.check_room(lpar, ())
         self.failed(
             exception.VolumesImpossible,
             operations.ATTACH_VOLUME,
@@ -253,6 +261,35 @@ class AttachTest(volumes.VolumesTestCase):
         self.assertEqual(
             [1, 1], [len(names) for names in self.hdisks().values()]
         )
+
+    def test_port_at_slot_for_volumes_leaves_no_room(self):
+        self.start_service(virtual_slots=64)
+        self.removals.destroy(base.INSTANCE)
+        # As one that an earlier version has made.
+        record = {base.PORT.mac: 63, 'gone@0': 62}
+        wanted = self.describe(virtual_slots=record)
+        self.run_plan(operations.SPAWN, wanted)
+        self.failed(
+            exception.RestRefused,
+            operations.ATTACH_VOLUME,
+            self.describe(volumes=(V1,), virtual_slots=record),
+            'virtual slot 63',
+        )
+        connects = virt_volumes.InstanceVolumes(
+            None, self.volumes, self.partitions
+        )
+        instance = types.SimpleNamespace(
+            uuid=base.INSTANCE,
+            vm_state=vm_states.ACTIVE,
+            system_metadata={
+                system_metadata.virtual_slot(name).name: str(slot)
+                for name, slot in record.items()
+            },
+        )
+        with self.assertRaisesRegex(
+            exception.VolumesImpossible, '1 of 64 virtual slots left'
+        ):
+            connects.connector(instance)
 
     def test_connector_has_ports_of_all_servers_if_one_answers(self):
         every = sorted(wwpn.lower() for wwpn in volumes.BOTH)

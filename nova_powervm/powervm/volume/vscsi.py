@@ -119,12 +119,14 @@ class VscsiVolumes:
             'wwnns': [wwnn.lower() for _, wwnn in ports],
         }
 
-    def check_room(self, lpar: partition.Partition) -> None:
+    def check_room(
+        self, lpar: partition.Partition, ports: Collection[int]
+    ) -> None:
         """Verify that an LPAR has a free virtual slot for each server."""
         servers = self._mappings.read()
         needed = len(_reaching(servers))
         free = volumes.free_slots(
-            lpar.virtual_slots, _taken(servers, lpar.uuid)
+            lpar.virtual_slots, _taken(servers, lpar.uuid).union(ports)
         )
         if len(free) < needed:
             raise exception.VolumesImpossible(

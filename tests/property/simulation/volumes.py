@@ -60,7 +60,7 @@ class Driver:
     def connector(self):
         return {'host': 'simulated'}
 
-    def check_room(self, lpar):
+    def check_room(self, lpar, ports):
         pass
 
     def check(self, volume):
