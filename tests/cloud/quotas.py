@@ -21,22 +21,18 @@ reaches its limits. The exit status is 1 if anything ends otherwise than the
 page says.
 """
 
-import argparse
 import configparser
 import contextlib
 import os
-import pathlib
 import re
-import shlex
 import sys
-import tempfile
 
 from demo import client_files
 from demo import config
 from demo import launcher
 from demo import stack as stack_lib
 from demo import supervisor as supervisor_lib
-from tests.cloud import guide
+from tests.cloud import page_commands
 from tests.unit.docs import pages
 
 _PAGE = 'admin/quotas'
@@ -50,24 +46,21 @@ _SET_UP = ('openstack role add', 'nova-manage', 'class:DISK_GB')
 #: Exit statuses that are not 0: flavors have classes without a limit.
 _STATUSES = {'nova-manage limits migrate_to_unified_limits': 3}
 
-_PRELUDE = """
-set -u
-. {state}/openrc
-export PATH={bin}:$PATH
-nova-powervm-inventory() {{
-    command nova-powervm-inventory --config-file {state}/etc/nova.conf "$@"
-}}
+_FUNCTIONS = """
+nova-powervm-inventory() {
+    command nova-powervm-inventory --config-file $state/etc/nova.conf "$@"
+}
 # nova.conf has the new driver already.
-nova-manage() {{
+nova-manage() {
     OS_QUOTA__DRIVER=nova.quota.DbQuotaDriver \
-        command nova-manage --config-file {state}/etc/nova.conf "$@"
-}}
-cd {state}
+        command nova-manage --config-file $state/etc/nova.conf "$@"
+}
 """
 # Each process of the openstack command spends seconds on its imports. This one
 # exits with 1 at the end of its input, whatever has happened.
 _PREPARE = """
 set -e
+cd $state
 truncate --size 1M rhel9.raw
 openstack << END || true
 project create science
@@ -117,15 +110,18 @@ def _options(credentials):
 
 
 class Cloud:
-    """Runs commands, and remembers what ended otherwise than expected."""
+    """Runs commands, and remembers what ended otherwise than expected.
 
-    def __init__(self, prelude):
-        self._prelude = prelude
+    :param shell: runs them.
+    """
+
+    def __init__(self, shell):
+        self._shell = shell
         self.failed = []
 
     def run(self, command, status=0, shown=''):
         """Run a command that has to end so, and to print a pattern."""
-        result = guide.show(guide.run(command, self._prelude))
+        result = self._shell.show(command)
         output = pages.words(result.output)
         if result.status != status or not re.search(shown, output):
             self.failed.append(f'{command}: {result.status}, not {status}')
@@ -188,18 +184,12 @@ def _shown():
 
 def main():
     """Run the page, and print what each command did."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--state-dir', type=pathlib.Path)
-    arguments = parser.parse_args()
-    state = arguments.state_dir or pathlib.Path(tempfile.mkdtemp()) / 'cloud'
-    prelude = _PRELUDE.format(
-        state=shlex.quote(str(state)),
-        bin=shlex.quote(str(pathlib.Path(sys.prefix) / 'bin')),
-    )
-    cloud = Cloud(prelude)
+    state = page_commands.parse_state_dir(__doc__)
+    shell = page_commands.Shell(state, _FUNCTIONS)
+    cloud = Cloud(shell)
     with running(state):
-        guide.show(guide.run(_PREPARE, prelude))
-        use_up(cloud, guide.read_commands(_PAGE))
+        shell.show(_PREPARE)
+        use_up(cloud, [command for command, _ in pages.commands(_PAGE)])
     print(*cloud.failed, f'{len(cloud.failed)} failed', sep='\n')
     sys.exit(1 if cloud.failed else 0)
 
