@@ -19,6 +19,7 @@ import tempfile
 from pypowervm import const
 from pypowervm.tasks import hdisk
 from pypowervm.tasks import scsi_mapper
+from pypowervm.wrappers import job
 from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server
 
@@ -138,11 +139,41 @@ class SanTestCase(base.EmulatorTestCase):
         """Read the disks of a server by name."""
         return {one.name: one for one in self.vios(vios).phys_vols}
 
+    def behind(self, vios='vios1'):
+        """Read the disks behind each port of a server, by WWPN."""
+        return {
+            port.findtext('{*}WWPN'): [
+                one.findtext('{*}VolumeName')
+                for one in port.iterfind('{*}PhysicalVolumes/{*}*')
+                if one.findtext('{*}VolumeName')
+            ]
+            for port in self.vios(vios).element.element.iter(
+                '{*}PhysicalFibreChannelPort'
+            )
+        }
+
     def look(self, vios='vios1', initiators=None, target=TARGETS[0], lun=0):
         """Look for a disk with pypowervm; return status, name and UDID."""
         itls = hdisk.build_itls(initiators or WWPNS[vios][:1], [target], lun)
         uuid = self.vios(vios).uuid
         return hdisk.lua_recovery(self.adapter, uuid, itls)
+
+    def run_operation(self, operation, **parameters):
+        """Run a job of vios1 with pypowervm; return its results."""
+        uuid = self.vios().uuid
+        request = job.Job.wrap(
+            self.adapter.read(
+                *('VirtualIOServer', uuid),
+                suffix_type='do',
+                suffix_parm=operation,
+            )
+        )
+        wanted = [
+            request.create_job_parameter(*item, cdata=True)
+            for item in parameters.items()
+        ]
+        request.run_job(uuid, job_parms=wanted)
+        return request.get_job_results_as_dict()
 
     def remove(self, name='hdisk0', vios='vios1'):
         """Remove a disk from a server with pypowervm."""

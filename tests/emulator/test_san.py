@@ -17,10 +17,10 @@ import copy
 import hashlib
 import unittest
 
+from lxml import etree
 from pypowervm import exceptions
 from pypowervm.tasks import hdisk
 from pypowervm.wrappers import event
-from pypowervm.wrappers import job
 
 from powervm_emulator import client as client_module
 from powervm_emulator import fixture
@@ -360,17 +360,7 @@ class DiscoveryTest(san.SanTestCase):
 
     def run_job(self, document):
         """Run LUARecovery with any document; return its results."""
-        uuid = self.vios().uuid
-        request = job.Job.wrap(
-            self.adapter.read(
-                *('VirtualIOServer', uuid),
-                suffix_type='do',
-                suffix_parm='LUARecovery',
-            )
-        )
-        parameter = request.create_job_parameter('inputXML', document, True)
-        request.run_job(uuid, job_parms=[parameter])
-        return request.get_job_results_as_dict()
+        return self.run_operation('LUARecovery', inputXML=document)
 
     def test_answer_has_the_form_that_pypowervm_expects(self):
         itls = hdisk.build_itls(san.WWPNS['vios1'][:2], san.TARGETS[:1], 0)
@@ -394,6 +384,110 @@ class DiscoveryTest(san.SanTestCase):
         self.control.reset()
         self.assertEqual({}, self.volumes())
         self.assertEqual(FOUND, self.look())
+
+
+class PortContentsTest(san.SanTestCase):
+    def setUp(self):
+        super().setUp()
+        self.left, self.right, self.unlinked = san.WWPNS['vios1']
+        self.nothing = {wwpn: [] for wwpn in san.WWPNS['vios1']}
+        self.found = self.nothing | {
+            self.left: ['hdisk0'],
+            self.right: ['hdisk0'],
+        }
+
+    def copies(self):
+        """Return the content of all elements of the disk of a server."""
+        return [
+            [(child.tag, child.text) for child in one]
+            for one in self.vios().element.element.iter('{*}PhysicalVolume')
+            if one.findtext('{*}VolumeName') == 'hdisk0'
+        ]
+
+    def test_ports_list_disk_that_they_reach(self):
+        self.assertEqual(self.nothing, self.behind())
+        self.look()
+        self.assertEqual(self.found, self.behind())
+        self.look('vios2')
+        self.array['ports'].pop()
+        self.set_san()
+        self.assertEqual(self.found, self.behind())
+        self.look()
+        self.assertEqual(self.nothing | {self.left: ['hdisk0']}, self.behind())
+
+    def test_removed_disk_is_behind_no_port(self):
+        self.look()
+        self.remove()
+        self.assertEqual(self.nothing, self.behind())
+
+    def test_changed_server_keeps_disks_behind_its_ports(self):
+        self.look()
+        self.vios().update()
+        self.assertEqual(self.found, self.behind())
+
+    def test_disk_says_everywhere_the_same(self):
+        self.look()
+        client = self.create('vm1')
+        self.map(client)
+        self.array['volumes'][0]['size'] *= 2
+        self.set_san()
+        self.look()
+        # With the mapping, whose storage says a little more.
+        first, *others, mapped = self.copies()
+        self.assertEqual([first] * 2, others)
+        self.assertLessEqual(set(first), set(mapped))
+        self.assertIn('false', dict(first).values())
+        self.unmap(client)
+        first, *others = self.copies()
+        self.assertEqual([first] * 2, others)
+
+
+class FreeDisksTest(san.SanTestCase):
+    def free(self, **parameters):
+        """Ask a server for its free disks; return them by name."""
+        results = self.run_operation('GetFreePhysicalVolumes', **parameters)
+        self.assertEqual(['result'], list(results))
+        collection = etree.fromstring(results['result'])
+        self.assertEqual(
+            'PhysicalVolume_Collection', etree.QName(collection).localname
+        )
+        return {
+            one.findtext('{*}VolumeName'): one
+            for one in collection.iterfind('{*}PhysicalVolume')
+        }
+
+    def test_server_names_its_free_disks(self):
+        self.world = san.world()
+        (server, _) = self.world['systems'][0]['virtual_io_servers']
+        server['physical_volumes'] = [{'name': 'hdisk7', 'capacity': 20}]
+        server['volume_groups'] = [{'name': 'rootvg', 'capacity': 50}]
+        self.control.load_world(self.world)
+        self.assertEqual(['hdisk7'], list(self.free()))
+        self.assertEqual({'hdisk0', 'hdisk7'}, set(self.volumes()))
+        self.assertEqual({}, self.free(FibreChannelBackedOnly='true'))
+        self.look()
+        self.assertEqual({'hdisk1', 'hdisk7'}, set(self.free()))
+        (disk,) = self.free(FibreChannelBackedOnly='true').values()
+        self.assertEqual(
+            (san.UDID, '1024', 'true'),
+            tuple(
+                disk.findtext('{*}' + name)
+                for name in (
+                    'UniqueDeviceID',
+                    'VolumeCapacity',
+                    'AvailableForUsage',
+                )
+            ),
+        )
+        self.map(self.create('vm1'), 'hdisk1')
+        self.assertEqual(['hdisk7'], list(self.free()))
+
+    def test_job_fails_if_server_does_not_answer(self):
+        self.control.set_partition('vios1', rmc_state='inactive')
+        with self.assertRaisesRegex(
+            exceptions.JobRequestFailed, 'vios1 does not answer'
+        ):
+            self.free()
 
 
 class RemovalTest(san.SanTestCase):

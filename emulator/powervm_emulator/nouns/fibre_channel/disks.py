@@ -89,12 +89,23 @@ def discover(
         disk = _new(vios, volume, capacity, path)
         section = content.section(vios.element, physical_volume.VOLUMES)
         section.append(disk)
-        host.touch(vios)
     elif content.integer(disk, _CAPACITY) != capacity:
         content.put(disk, _CAPACITY, capacity)
         scsi_mapping.show(host, vios, disk)
+    # It is behind a port, so no other change goes without one of these.
+    if ports.list_disk(vios.element, disk, _reaching(host, vios, volume)):
         host.touch(vios)
     return disk
+
+
+def _reaching(host: Host, vios: Partition, volume: san.Volume) -> set[str]:
+    """Return the WWPNs of the ports of a server that reach a volume."""
+    active = ports.active(vios.system, vios.uuid)
+    return {
+        wwpn
+        for wwpn, fabric in active.items()
+        if volume.udid in host.site.san.seen_by({wwpn: fabric})
+    }
 
 
 def _new(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The jobs that make a Virtual I/O Server find a disk, and forget it."""
+"""The jobs of a Virtual I/O Server: to find, forget and list disks."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from lxml import etree
 
 from powervm_emulator.core import content
+from powervm_emulator.core import elements
 from powervm_emulator.core import errors
 from powervm_emulator.core import jobs
 from powervm_emulator.core import san
@@ -167,6 +168,34 @@ class RemoveDevice(_OfServer):
         return {'returnCode': '0'}
 
 
+class GetFreePhysicalVolumes(_OfServer):
+    """Answer with the disks that nobody has.
+
+    With the parameter ``FibreChannelBackedOnly``, only with those of arrays.
+    """
+
+    def finish(self) -> dict[str, str]:
+        """See the base class."""
+        self.start()
+        wanted = self.parameters.get('FibreChannelBackedOnly', 'false')
+        if wanted not in ('true', 'false'):
+            raise JobError(
+                f'FibreChannelBackedOnly is {wanted!r}, not true or false.'
+            )
+        free = [
+            content.copy(disk)
+            for disk in physical_volume.of(self.target.element)
+            if physical_volume.is_free(disk)
+            and (
+                wanted == 'false'
+                or content.boolean(disk, 'IsFibreChannelBacked')
+            )
+        ]
+        collection = content.new('PhysicalVolume_Collection', *free)
+        elements.mark(collection)
+        return {'result': etree.tostring(collection, encoding='unicode')}
+
+
 def _say(answer: Element, status: str, text: str) -> None:
     _sub(answer, 'status', status)
     message = _sub(answer, 'msg')
@@ -180,4 +209,8 @@ def _sub(parent: Element, name: str, text: str | None = None) -> Element:
     return child
 
 
-BY_NAME = {'LUARecovery': LUARecovery, 'RemoveDevice': RemoveDevice}
+BY_NAME = {
+    'LUARecovery': LUARecovery,
+    'RemoveDevice': RemoveDevice,
+    'GetFreePhysicalVolumes': GetFreePhysicalVolumes,
+}

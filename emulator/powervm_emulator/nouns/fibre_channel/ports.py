@@ -16,7 +16,10 @@ The profile of the partition that has the slot shows them. Whether a port has
 a link, and to which fabric, no document says: ``System.fabrics`` does.
 """
 
+from collections.abc import Collection
 from collections.abc import Iterator
+
+from lxml import etree
 
 from powervm_emulator.core import content
 from powervm_emulator.core import elements
@@ -31,6 +34,7 @@ from powervm_emulator.nouns.managed_system import model as managed_system
 System = managed_system.System
 Element = content.Element
 _PORT = 'PhysicalFibreChannelPort'
+_VOLUMES = 'PhysicalVolumes'
 _NPIV_PORTS = 64
 SCHEMA: resource.JSON = shapes.record(
     {
@@ -94,8 +98,38 @@ def _port(
         values['AvailablePorts'] = values['TotalPorts'] = _NPIV_PORTS
     leaves = [content.leaf(*item) for item in values.items()]
     port = content.new(_PORT, *leaves)
+    content.section(port, _VOLUMES).set('group', 'ViosStorage')
     elements.sort(port)
     return port
+
+
+def list_disk(server: Element, disk: Element, wwpns: Collection[str]) -> bool:
+    """List a disk behind some ports in a server's content, and no others.
+
+    :param wwpns: of the ports that reach the disk.
+    :returns: whether anything has changed.
+    """
+    changed = False
+    for port in _within(server):
+        section = content.section(port, _VOLUMES)
+        old = [one for one in section if _udid(one) == _udid(disk)]
+        new = []
+        if content.text(port, 'WWPN') in wwpns:
+            new.append(content.copy(disk))
+        if list(map(etree.tostring, old)) != list(map(etree.tostring, new)):
+            section[:] = [*(one for one in section if one not in old), *new]
+            changed = True
+    return changed
+
+
+def keep_disks(new: Element, old: Element) -> None:
+    """List in a slot what was behind the ports that it has had before."""
+    before = {content.text(port, 'WWPN'): port for port in _within(old)}
+    for port in _within(new):
+        same = before.get(content.text(port, 'WWPN'))
+        disks = None if same is None else content.find(same, _VOLUMES)
+        if disks is not None:
+            content.replace(port, content.copy(disks))
 
 
 def active(system: System, owner: str) -> dict[str, str]:
@@ -147,4 +181,12 @@ def _ports(system: System) -> Iterator[Element]:
 
 
 def _of(slot: io_slot.Slot) -> Iterator[Element]:
-    yield from slot.element.iter(f'{{{content.UOM_NS}}}{_PORT}')
+    yield from _within(slot.element)
+
+
+def _within(element: Element) -> Iterator[Element]:
+    yield from element.iter(f'{{{content.UOM_NS}}}{_PORT}')
+
+
+def _udid(disk: Element) -> str:
+    return content.text(disk, 'UniqueDeviceID')

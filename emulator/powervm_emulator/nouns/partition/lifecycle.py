@@ -21,6 +21,7 @@ from powervm_emulator.core import groups as groups_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.nouns import virtual_fibre_channel
+from powervm_emulator.nouns.fibre_channel import ports
 from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.network_bridge import update as bridge_update
 from powervm_emulator.nouns.partition import document
@@ -250,11 +251,14 @@ def _fill_slots(
     sent = content.find_all(section, 'ProfileIOSlot')
     for element, (drc_index, required) in zip(sent, wanted, strict=True):
         slot = system.find_slot(drc_index)
+        old = present.find_profile_slot(drc_index) if present else None
         if slot is not None:
             full = partition_module.profile_slot(slot.element, required)
+            if old is not None:
+                ports.keep_disks(full, old)
             section.replace(element, full)
-        elif present is not None:
-            full = content.copy(present.find_profile_slot(drc_index))
+        elif old is not None:
+            full = content.copy(old)
             content.put(full, 'IsRequired', required)
             section.replace(element, full)
 
