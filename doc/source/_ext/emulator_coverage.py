@@ -72,6 +72,7 @@ NOT_OF_PYPOWERVM = {
     r'.*/(quick|search)': 'what can be asked for in this way',
     r'.*/web/schema/.*': 'the schema, of which pypowervm has its own notion',
     r'.*/RawMetrics/ShortTermMonitor': 'samples, as those of LongTermMonitor',
+    r'.*/RawMetrics/LongTermMonitor/<name>': 'where its feed leads to',
     r'.*/(SRIOVAdapter|VirtualSCSIClientAdapter)(/<uuid>)?': (
         'what pypowervm reads of their system and of mappings'
     ),

@@ -14,6 +14,7 @@
 
 import dataclasses
 import datetime
+import uuid
 from collections.abc import Iterable
 from collections.abc import Mapping
 
@@ -46,6 +47,21 @@ class Entry:
     etag: str = ''
 
 
+@dataclasses.dataclass(frozen=True)
+class File:
+    """An entry of a feed that has no content, and a link to a file.
+
+    :ivar path: of the file, without host.
+    :ivar category: what it is of.
+    :ivar at: when it was made, in seconds since the epoch.
+    """
+
+    name: str
+    path: str
+    category: str
+    at: float
+
+
 class Writer:
     """Writes documents for one request.
 
@@ -56,8 +72,7 @@ class Writer:
 
     def __init__(self, base: str, now: float) -> None:
         self._base = base
-        time = datetime.datetime.fromtimestamp(now, datetime.UTC)
-        self._time = time.isoformat(timespec='milliseconds')
+        self._time = _time(now)
 
     def entry(self, entry: Entry) -> bytes:
         """Return a document of one entry."""
@@ -76,6 +91,37 @@ class Writer:
         _sub(feed, 'generator', AUTHOR)
         feed.extend([self._entry(entry) for entry in entries])
         return _serialise(feed)
+
+    def listing(
+        self, id_: str, title: str, path: str, files: Iterable[File]
+    ) -> bytes:
+        """Return a document of a feed of samples of performance.
+
+        :param path: of its self link, without host.
+        """
+        feed = etree.Element(_atom('feed'), nsmap={None: ATOM_NS})
+        _sub(feed, 'id', id_)
+        _sub(feed, 'updated', self._time)
+        _sub(feed, 'title', title)
+        link = _sub(feed, 'link')
+        link.set('rel', 'self')
+        link.set('href', self._base + path)
+        _sub(feed, 'generator', AUTHOR)
+        for file in files:
+            self._add_file(feed, file)
+        return _serialise(feed)
+
+    def _add_file(self, feed: content.Element, file: File) -> None:
+        entry = _sub(feed, 'entry')
+        _sub(entry, 'id', str(uuid.uuid3(uuid.NAMESPACE_URL, file.path)))
+        _sub(entry, 'updated', _time(file.at))
+        _sub(entry, 'title', file.name)
+        _sub(entry, 'published', _time(file.at))
+        link = _sub(entry, 'link')
+        link.set('type', 'application/vnd.ibm.powervm.pcm.json')
+        link.set('href', self._base + file.path)
+        _sub(_sub(entry, 'author'), 'name', AUTHOR)
+        _sub(entry, 'category').set('term', file.category)
 
     def _entry(self, entry: Entry) -> content.Element:
         element = etree.Element(_atom('entry'), nsmap={None: ATOM_NS})
@@ -157,6 +203,11 @@ def logon_response(name: str, value: str) -> bytes:
     )
     root.append(content.leaf(name, value, content.WEB_NS))
     return bytes(etree.tostring(root, xml_declaration=True, encoding='UTF-8'))
+
+
+def _time(at: float) -> str:
+    time = datetime.datetime.fromtimestamp(at, datetime.UTC)
+    return time.isoformat(timespec='milliseconds')
 
 
 def _serialise(root: content.Element) -> bytes:

@@ -26,6 +26,8 @@ ATOM = ('application/atom+xml',)
 UOM = (*ATOM, 'application/vnd.ibm.powervm.uom+xml')
 WEB = (*ATOM, 'application/vnd.ibm.powervm.web+xml')
 JSON = ('application/json',)
+#: What clients ask for who read samples; the first is of the links to them.
+METRICS = ('application/vnd.ibm.powervm.pcm.json', *ATOM)
 OCTETS = ('application/octet-stream',)
 
 

@@ -27,6 +27,7 @@ from powervm_emulator.nouns import job
 from powervm_emulator.nouns import logon
 from powervm_emulator.nouns import management_console
 from powervm_emulator.nouns import pcm
+from powervm_emulator.nouns import raw_metrics
 from powervm_emulator.nouns import schema_document
 from powervm_emulator.nouns import shared_processor_pool
 from powervm_emulator.nouns import sriov_adapter
@@ -60,6 +61,7 @@ NOUNS: tuple[noun.Noun, ...] = (
     shared_processor_pool.NOUN,
     sriov_adapter.NOUN,
     pcm.NOUN,
+    raw_metrics.NOUN,
     *scsi_noun.NOUNS,
     *empty.NOUNS,
     physical_volume.NOUN,

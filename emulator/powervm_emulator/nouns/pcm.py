@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Performance monitoring: what a system is to measure, and no samples."""
+"""Performance monitoring: what a system is to measure."""
 
 from powervm_emulator.core import atom
 from powervm_emulator.core import content
@@ -19,6 +19,7 @@ from powervm_emulator.core import exchange
 from powervm_emulator.core import noun
 from powervm_emulator.core import resource
 from powervm_emulator.core import route
+from powervm_emulator.nouns import raw_metrics
 from powervm_emulator.nouns.managed_system import model as managed_system
 
 Answer = exchange.Answer
@@ -26,10 +27,10 @@ Call = exchange.Call
 Emulation = emulation_module.Emulation
 _KIND = 'ManagedSystemPcmPreference'
 _MONITORS = (
-    'LongTermMonitorEnabled',
+    raw_metrics.LONG_TERM,
     'AggregationEnabled',
     'ShortTermMonitorEnabled',
-    'ComputeLTMEnabled',
+    raw_metrics.COMPUTE,
 )
 _SYSTEM = f'/rest/api/pcm/{managed_system.KIND}/<uuid>'
 
@@ -49,12 +50,6 @@ def update(emulation: Emulation, call: Call, uuid: str) -> Answer:
         if content.find(body, name) is not None:
             system.monitors[name] = content.boolean(body, name)
     return _answer(call, _preferences(system))
-
-
-def samples(emulation: Emulation, _call: Call, uuid: str) -> Answer:
-    """GET RawMetrics: nobody measures anything here."""
-    _system(emulation, uuid)
-    return exchange.NO_CONTENT
 
 
 def _system(emulation: Emulation, uuid: str) -> managed_system.System:
@@ -94,15 +89,6 @@ NOUN = noun.Noun(
         route.Route('GET', f'{_SYSTEM}/preferences', read, f'{_KIND}.read'),
         route.Route(
             'POST', f'{_SYSTEM}/preferences', update, f'{_KIND}.update'
-        ),
-        *(
-            route.Route(
-                'GET',
-                f'{_SYSTEM}/RawMetrics/{name}',
-                samples,
-                'RawMetrics.feed',
-            )
-            for name in ('LongTermMonitor', 'ShortTermMonitor')
         ),
     ),
 )
