@@ -12,6 +12,8 @@
 
 """Nouns that are made of what other documents show."""
 
+from pypowervm import exceptions
+from pypowervm.wrappers import job
 from pypowervm.wrappers import shared_proc_pool
 from pypowervm.wrappers import virtual_io_server
 
@@ -131,3 +133,121 @@ class ClientAdapterTest(storage.StorageTestCase, wire.WireTestCase):
             wire.child(mapping, f'ClientAdapter/{SLOT}').text,
             [wire.child(adapter, SLOT).text for adapter in found],
         )
+
+
+class ProfileTest(wire.WireTestCase):
+    KIND = 'LogicalPartitionProfile'
+
+    def setUp(self):
+        super().setUp()
+        world = worlds.default()
+        (system,) = world['systems']
+        for one in (*system['partitions'], *system['virtual_io_servers']):
+            if one['name'] in ('archive', 'vios1'):
+                one['profile'] = 'usual'
+        system['partitions'].append(
+            {'capture': {'file': 'lpar.txt', 'entry': 0}, 'uuid': 'random'}
+        )
+        self.control.load_world(world)
+
+    def feed(self, name):
+        answer = self.ask('GET', f'{self.path_of(name)}/{self.KIND}')
+        self.assertIn(answer.status, (200, 204), answer.text)
+        return answer.contents if answer.status == 200 else []
+
+    def linked(self, name):
+        """Return what the link of a partition leads to."""
+        shown = self.get(self.path_of(name)).content
+        link = wire.child(shown, 'AssociatedPartitionProfile').get('href')
+        return self.get(link.partition('/rest/api/')[2]).content
+
+    def value(self, element, path):
+        return wire.child(element, path).text
+
+    def test_partition_links_to_its_profile(self):
+        for name in ('archive', 'vios1'):
+            with self.subTest(name):
+                (listed,) = self.feed(name)
+                found = self.linked(name)
+                self.assertEqual(
+                    self.value(listed, 'Metadata/Atom/AtomID'),
+                    self.value(found, 'Metadata/Atom/AtomID'),
+                )
+                self.assertEqual('usual', self.value(found, 'ProfileName'))
+                self.assertEqual(
+                    'REG_LPAR_PROFILE_TYPE', self.value(found, 'ProfileType')
+                )
+                shown = self.get(self.path_of(name)).content
+                self.assertEqual('On', self.value(shown, 'CurrentProfileSync'))
+        self.assertEqual([], self.feed('database'))
+
+    def test_profile_follows_partition(self):
+        path = 'ProfileMemory/DesiredMemory'
+        before = self.linked('archive')
+        self.assertEqual('4096', self.value(before, path))
+        self.assertEqual(
+            '0.5',
+            self.value(
+                before,
+                'ProcessorAttributes/SharedProcessorConfiguration/'
+                'DesiredProcessingUnits',
+            ),
+        )
+        self.assertEqual(
+            'false',
+            self.value(before, 'ProcessorAttributes/HasDedicatedProcessors'),
+        )
+        partition = self.read(self.path_of('archive').rpartition('/')[2])
+        partition.mem_config.desired = 2048
+        partition.mem_config.min = 1024
+        partition.update()
+        self.assertEqual('2048', self.value(self.linked('archive'), path))
+
+    def test_captured_partition_has_the_profile_that_it_links_to(self):
+        (captured, *_) = (
+            wire.contents(root)
+            for name, root in wire.captured()
+            if name == 'lpar.txt'
+        )
+        link = wire.child(captured[0], 'AssociatedPartitionProfile')
+        name = wire.child(captured[0], 'PartitionName').text
+        (found,) = self.feed(name)
+        self.assertEqual(
+            link.get('href').rpartition('/')[2],
+            self.value(found, 'Metadata/Atom/AtomID'),
+        )
+        self.assertEqual('default_profile', self.value(found, 'ProfileName'))
+
+    def test_client_cannot_change_profile(self):
+        path = self.path_of('archive')
+        (found,) = self.feed('archive')
+        uuid = self.value(found, 'Metadata/Atom/AtomID')
+        for method, below in (('PUT', ''), ('POST', uuid), ('DELETE', uuid)):
+            answer = self.ask(
+                method, f'{path}/{self.KIND}/{below}'.rstrip('/')
+            )
+            self.assertEqual(405, answer.status)
+
+    def test_partition_starts_with_its_own_profile_only(self):
+        partition = self.read(self.path_of('archive').rpartition('/')[2])
+        uuid = self.value(self.linked('archive'), 'Metadata/Atom/AtomID')
+        other = self.value(self.linked('vios1'), 'Metadata/Atom/AtomID')
+        for wanted in (other, 'usual'):
+            with self.assertRaisesRegex(
+                exceptions.JobRequestFailed, 'archive has no profile'
+            ):
+                self.start(partition, wanted)
+            self.assertEqual('not activated', partition.refresh().state)
+        self.start(partition, uuid)
+        self.assertEqual('running', partition.refresh().state)
+
+    def start(self, partition, profile):
+        request = job.Job.wrap(
+            self.adapter.read(
+                *('LogicalPartition', partition.uuid),
+                suffix_type='do',
+                suffix_parm='PowerOn',
+            )
+        )
+        parameter = request.create_job_parameter(self.KIND, profile)
+        request.run_job(partition.uuid, job_parms=[parameter])

@@ -26,6 +26,7 @@ from powervm_emulator.nouns import file
 from powervm_emulator.nouns import job
 from powervm_emulator.nouns import logon
 from powervm_emulator.nouns import management_console
+from powervm_emulator.nouns import partition_profile
 from powervm_emulator.nouns import pcm
 from powervm_emulator.nouns import raw_metrics
 from powervm_emulator.nouns import schema_document
@@ -66,6 +67,7 @@ NOUNS: tuple[noun.Noun, ...] = (
     *empty.NOUNS,
     physical_volume.NOUN,
     schema_document.NOUN,
+    partition_profile.NOUN,
 )
 #: Every URI of the emulated REST API, and who answers it.
 ROUTES: tuple[route.Route, ...] = tuple(

@@ -23,7 +23,6 @@ from powervm_emulator.nouns.partition import model as partition_module
 _PARENTS = {
     'Group': (noun.ROOT,),
     'HostEthernetAdapter': (managed_system.KIND,),
-    'LogicalPartitionProfile': (partition_module.LPAR, partition_module.VIOS),
     'SharedMemoryPool': (managed_system.KIND,),
     'SRIOVEthernetLogicalPort': (partition_module.LPAR, partition_module.VIOS),
     'VirtualNICDedicated': (partition_module.LPAR,),

@@ -39,7 +39,7 @@ _KINDS = {
 #: Keys that a description without a capture must have.
 REQUIRED = ('name', 'memory', 'processors')
 AMOUNTS = ('memory', 'processors', 'processor_units')
-CAPTURED = (*AMOUNTS, 'dedicated')
+CAPTURED = (*AMOUNTS, 'dedicated', 'profile')
 
 
 def _amount(type_: str, description: str, **limits: int) -> resource.JSON:
@@ -116,6 +116,10 @@ SCHEMA: resource.JSON = shapes.record(
             'MaximumVirtualIOSlots; 64 is the default. A VIOS needs one slot '
             'for each pair of virtual SCSI adapters.',
             minimum=2,
+        ),
+        'profile': shapes.text(
+            'The name of its profile, as HMCs have it. None by default, as '
+            'on NovaLink.'
         ),
     }
 )
@@ -212,6 +216,8 @@ def _build(host: Host, system: System, kind: str, spec: Spec) -> Partition:
     document.set_state(partition, state, spec.get('rmc_state', 'inactive'))
     if 'uptime' in spec:
         partition.put('Uptime', spec['uptime'])
+    if 'profile' in spec:
+        document.set_profile(partition, spec['profile'])
     return _add(host, partition)
 
 

@@ -16,6 +16,7 @@ Clients send the desired values; everything here is read-only to them and is
 made again after every change.
 """
 
+import uuid as uuid_module
 import zlib
 from collections.abc import Iterable
 
@@ -97,6 +98,22 @@ def set_identity(partition: Partition, partition_id: int, mac: int) -> None:
     link.set('href', system.path)
     link.set('rel', 'related')
     content.replace(partition.element, link)
+
+
+def set_profile(partition: Partition, name: str) -> None:
+    """Give a partition a profile that follows its configuration."""
+    kind = partition_module.PROFILE
+    uuid = uuid_module.uuid3(uuid_module.UUID(partition.uuid), kind)
+    path = f'{partition.path}/{kind}/{uuid}'
+    link = content.link(path, partition_module.PROFILE_LINK)
+    content.replace(partition.element, link)
+    profiles = content.leaf('PartitionProfiles')
+    profiles.append(content.link(path))
+    content.replace(partition.element, profiles)
+    for key in ('DefaultProfileName', 'LastActivatedProfile'):
+        partition.put(key, name)
+    partition.put('CurrentProfileSync', 'On')
+    sort(partition.element)
 
 
 def set_state(

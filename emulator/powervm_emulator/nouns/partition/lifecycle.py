@@ -41,6 +41,8 @@ Host = host_module.Host
 
 # Only the host says which partition manages it.
 _MANAGEMENT = (partition_module.MANAGEMENT, 'PowerVMManagementCapable')
+# Links that a client may have from another partition.
+_PROFILES = (partition_module.PROFILE_LINK, 'PartitionProfiles')
 # What changes only by way of other resources, if at all, although clients
 # can set it on some hosts.
 _KEPT = (
@@ -52,6 +54,7 @@ _KEPT = (
     'PhysicalVolumes',
     'SharedEthernetAdapters',
     'TrunkAdapters',
+    *_PROFILES,
     *_MANAGEMENT,
 )
 # How the names of the values begin that a client chooses.
@@ -208,7 +211,9 @@ def _restore(body: Element, old: Element | None) -> None:
     :param old: what the body is to replace; None if it is new.
     """
     if old is None:
-        content.remove(body, (*_MANAGEMENT, partition_module.ADDRESS))
+        content.remove(
+            body, (*_MANAGEMENT, *_PROFILES, partition_module.ADDRESS)
+        )
     for path in document.WRITTEN:
         part = content.find(body, path)
         if part is not None:

@@ -71,6 +71,8 @@ SECURE_BOOT = 'PendingSecureBoot'
 REMOTE_RESTART = 'SimplifiedRemoteRestartCapable'
 CAPABILITIES = 'PartitionCapabilities'
 PROFILE_SLOTS = f'{IO}/ProfileIOSlots'
+PROFILE = 'LogicalPartitionProfile'
+PROFILE_LINK = 'AssociatedPartitionProfile'
 VIRTUAL_SLOTS = f'{IO}/MaximumVirtualIOSlots'
 
 
@@ -136,6 +138,11 @@ class Partition(resource.Resource):
     def owner(self) -> io_slot.Owner:
         """This partition as the owner of slots."""
         return io_slot.Owner(self.uuid, self.id, self.name, self.type)
+
+    @property
+    def profile_uuid(self) -> str:
+        """The uuid of its profile; empty if it has none, as on NovaLink."""
+        return content.target(self.element, PROFILE_LINK).lower()
 
     @property
     def profile_slots(self) -> dict[int, bool]:

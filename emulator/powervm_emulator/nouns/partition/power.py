@@ -77,7 +77,10 @@ class _PowerOperation(jobs_module.Operation):
 
 
 class PowerOn(_PowerOperation):
-    """Activate a partition."""
+    """Activate a partition.
+
+    With its profile, which is what it is configured as, or without.
+    """
 
     during = partition_module.STARTING
 
@@ -87,6 +90,11 @@ class PowerOn(_PowerOperation):
             raise JobError(
                 f'HSCL3681 The partition {self.target.name} is already '
                 f'active: its state is {self.target.state}.'
+            )
+        profile = self.parameters.get(partition_module.PROFILE, '')
+        if profile.lower() not in ('', self.target.profile_uuid):
+            raise JobError(
+                f'{self.target.name} has no profile with the uuid {profile}.'
             )
         _check_activation(self.target)
 
