@@ -19,6 +19,7 @@ import re
 import stat
 
 import requests
+from lxml import etree
 from pypowervm import exceptions
 from pypowervm.wrappers import managed_system as ms
 from werkzeug import test
@@ -27,6 +28,9 @@ from powervm_emulator import app
 from tests.emulator import base
 from tests.emulator import wire
 
+SENT, RECEIVED = (
+    wire.media_type(f'Logon{kind}', 'web') for kind in ('Request', 'Response')
+)
 LOGON = (
     f'<LogonRequest xmlns="{wire.WEB}" schemaVersion="V1_0">'
     '<UserID>admin</UserID><Password>abc123</Password></LogonRequest>'
@@ -133,14 +137,16 @@ class CookieTest(base.EmulatorTestCase):
         self.addCleanup(self.client.close)
         self.url = f'{self.emulator.url}/rest/api'
 
-    def log_on(self, document=LOGON):
+    def log_on(
+        self,
+        document=LOGON,
+        content_type=SENT,
+        accept=RECEIVED,
+    ):
         return self.client.put(
             f'{self.url}/web/Logon',
             document,
-            headers={
-                'Content-Type': wire.media_type('LogonRequest', 'web'),
-                'Accept': wire.media_type('LogonResponse', 'web'),
-            },
+            headers={'Content-Type': content_type, 'Accept': accept},
         )
 
     def read(self, **headers):
@@ -152,6 +158,26 @@ class CookieTest(base.EmulatorTestCase):
         names = set(re.findall('([A-Z]+SESSION[A-Z]*)=', recorded))
         self.log_on()
         self.assertEqual(names, set(self.client.cookies.keys()))
+
+    def test_logon_needs_no_type_of_its_document(self):
+        """Monitoring products have logged on so for years."""
+        web = 'application/vnd.ibm.powervm.web+xml'
+        self.assertEqual(200, self.log_on(LOGON, web, '*/*').status_code)
+        for other in (web.replace('web', 'uom'), 'text/xml'):
+            answer = self.log_on(LOGON, other)
+            self.assertEqual(415, answer.status_code, other)
+
+    def test_answer_has_the_form_of_recorded_logons(self):
+        for document, name in ((LOGON, 'logon'), (BY_FILE, 'logon_file')):
+            recorded = etree.parse(wire.DATA / f'{name}.xml')
+            answer = etree.fromstring(self.log_on(document).content)
+            for one, other in zip(
+                recorded.iter(etree.Element),
+                answer.iter(etree.Element),
+                strict=True,
+            ):
+                self.assertEqual(one.tag, other.tag)
+                self.assertEqual(one.get('kb'), other.get('kb'))
 
     def test_client_with_cookies_only_works_until_it_logs_off(self):
         self.log_on()

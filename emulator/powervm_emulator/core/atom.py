@@ -196,12 +196,9 @@ def logon_response(name: str, value: str) -> bytes:
 
     :param name: ``X-API-Session`` or ``X-API-SessionFile``.
     """
-    root = etree.Element(
-        f'{{{content.WEB_NS}}}LogonResponse',
-        nsmap={None: content.WEB_NS},
-        schemaVersion=content.SCHEMA_VERSION,
-    )
-    root.append(content.leaf(name, value, content.WEB_NS))
+    token = content.leaf(name, value, content.WEB_NS)
+    root = content.new('LogonResponse', token, namespace=content.WEB_NS)
+    elements.mark(root)
     return bytes(etree.tostring(root, xml_declaration=True, encoding='UTF-8'))
 
 

@@ -26,6 +26,8 @@ ATOM = ('application/atom+xml',)
 UOM = (*ATOM, 'application/vnd.ibm.powervm.uom+xml')
 WEB = (*ATOM, 'application/vnd.ibm.powervm.web+xml')
 JSON = ('application/json',)
+# Documents that need no ``type`` in their Content-Type.
+_UNTYPED = ('LogonRequest',)
 #: What clients ask for who read samples; the first is of the links to them.
 METRICS = ('application/vnd.ibm.powervm.pcm.json', *ATOM)
 OCTETS = ('application/octet-stream',)
@@ -72,7 +74,11 @@ def check_body(header: str, body: content.Element) -> None:
     if not header:
         raise errors.BadRequest('The body has no Content-Type.')
     expected = atom.media_type(body)
-    if _parts(header) != _parts(expected):
+    name, type_ = _parts(expected)
+    accepted = [(name, type_)]
+    if type_ in _UNTYPED:
+        accepted.append((name, None))
+    if _parts(header) not in accepted:
         raise errors.UnsupportedMediaType(
             f'The body is {expected!r}, but its Content-Type is {header!r}.'
         )
