@@ -22,6 +22,7 @@ from pypowervm.wrappers import managed_system as ms
 from pypowervm.wrappers import virtual_io_server as vios
 
 from tests.emulator import base
+from tests.emulator import wire
 
 
 class ManagedSystemTest(base.EmulatorTestCase):
@@ -250,3 +251,28 @@ class ViosGroupTest(base.EmulatorTestCase):
         again = vios.VIOS.get(self.adapter, uuid=self.uuid)
         self.assertTrue(again.allow_perf_data_collection)
         self.assertEqual(2, len(again.io_config.io_slots))
+
+
+class PrefixTest(wire.WireTestCase):
+    def test_content_has_its_name_as_prefix(self):
+        """Every captured document has, and clients look for it."""
+        self.create()
+        for root in (root for _, root in wire.captured()):
+            for content in wire.contents(root):
+                self.assertEqual(wire.name(content), content.prefix)
+        for path in (
+            'uom/ManagedSystem',
+            'uom/LogicalPartition',
+            self.path_of('vm1'),
+            f'{self.path_of("vm1")}/do/PowerOn',
+            f'pcm/ManagedSystem/{self.system().uuid}/preferences',
+            'uom/LogicalPartition/unknown',
+        ):
+            for content in self.ask('GET', path).contents:
+                with self.subTest(path):
+                    self.assertEqual(wire.name(content), content.prefix)
+                    below = {node.prefix for node in content.iter('*')}
+                    self.assertEqual({None, content.prefix}, below)
+                    self.assertEqual(
+                        content.nsmap[None], content.nsmap[content.prefix]
+                    )

@@ -14,6 +14,7 @@
 
 import dataclasses
 import datetime
+import re
 import uuid
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -26,6 +27,9 @@ from powervm_emulator.core import errors
 
 ATOM_NS = 'http://www.w3.org/2005/Atom'
 CONTENT_TYPE = 'application/atom+xml; charset=UTF-8'
+# Where the content of an entry begins and ends.
+_BEGIN = re.compile(r'(<content type="[^"]*">)<(\w+) xmlns=("[^"]*")')
+_END = re.compile(r'(?<=</)(\w+)(></content>)')
 _SECRET = ('X-Api-Session', 'Cookie')
 AUTHOR = 'IBM Power Systems Management Console'
 
@@ -210,7 +214,17 @@ def _time(at: float) -> str:
 def _serialise(root: content.Element) -> bytes:
     # A declaration with an encoding makes the client refuse the document: it
     # decodes the body before it parses it.
-    return bytes(etree.tostring(root, encoding='unicode').encode())
+    text = etree.tostring(root, encoding='unicode')
+    return bytes(_END.sub(r'\1:\1\2', _BEGIN.sub(_prefixed, text)).encode())
+
+
+def _prefixed(begin: re.Match[str]) -> str:
+    """Give an element of content its name as prefix, as hosts do.
+
+    lxml can do so only by parsing, which another thread could notice.
+    """
+    before, name, namespace = begin.groups()
+    return f'{before}<{name}:{name} xmlns:{name}={namespace} xmlns={namespace}'
 
 
 def _atom(name: str) -> str:
