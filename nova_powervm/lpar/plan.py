@@ -158,7 +158,7 @@ class _Planner:
             port, or all ports.
         :raises exception.VolumeRefused: It cannot have that of a volume.
         """
-        virtual_slots.check_number(connections)
+        virtual_slots.check_number(connections, self._wanted.virtual_slots)
         kept, lost = virtual_slots.keep(
             self._wanted.virtual_slots,
             [*(one.port for one in connections), *self._wanted.volumes],
@@ -208,7 +208,11 @@ class _Planner:
         if not connections:
             return []
         present = self._actual.adapters.present
-        virtual_slots.check_number(connections, len(present) - len(removed))
+        virtual_slots.check_number(
+            connections,
+            self._wanted.virtual_slots,
+            len(present) - len(removed),
+        )
         recorded = {
             **self._wanted.virtual_slots,
             **network_ports.slots_of(present),

@@ -154,16 +154,21 @@ def _of_device(
 
 
 def check_number(
-    connections: Sequence[network_ports.Connection], present: int = 0
+    connections: Sequence[network_ports.Connection],
+    recorded: Collection[str],
+    present: int = 0,
 ) -> None:
-    """Verify that all ports have slots that are not for disks or volumes.
+    """Verify that new ports have slots that are not for disks or volumes.
 
     :param connections: The ports that get slots.
+    :param recorded: MAC addresses of ports that had a slot already; a server
+        is not refused because of those.
     :param present: How many others have some.
-    :raises exception.PortRefused: One has none.
+    :raises exception.PortRefused: A new one has none.
     """
-    room = max(0, len(ALL) - present)
-    for beyond in connections[room:]:
+    new = [one for one in connections if one.port.mac not in recorded]
+    room = max(0, len(ALL) - present - (len(connections) - len(new)))
+    for beyond in new[room:]:
         raise exception.PortRefused(
             port=beyond.port.id,
             reason=f'it would be port {len(ALL) + 1} of the server, which has '

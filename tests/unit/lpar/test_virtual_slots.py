@@ -17,6 +17,7 @@ import unittest
 
 import ddt
 
+from nova_powervm import exception
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import steps
@@ -414,3 +415,38 @@ class LossTest(unittest.TestCase):
         # 48 characters are those of the id of the request.
         self.assertLessEqual(len(loss.refusal.summary), 190 - 48)
         self.assertTrue(loss.refusal.summary.endswith('slot 130.'))
+
+
+class NumberTest(unittest.TestCase):
+    """How many ports have slots that are not for disks or volumes."""
+
+    CONNECTIONS = tuple(
+        network_ports.Connection(
+            network_ports.Port(f'port{number}', f'mac{number}', 'any')
+        )
+        for number in range(40)
+    )
+
+    def test_new_port_beyond_them_is_refused(self):
+        recorded = [f'mac{number}' for number in range(29)]
+
+        virtual_slots.check_number(self.CONNECTIONS[:30], recorded)
+        for connections, present in (
+            (self.CONNECTIONS[:31], 0),
+            (self.CONNECTIONS[29:31], 29),
+        ):
+            with self.subTest(present=present):
+                self.assertRaisesRegex(
+                    exception.PortRefused,
+                    'Port port30 .* it would be port 31',
+                    virtual_slots.check_number,
+                    connections,
+                    recorded,
+                    present,
+                )
+
+    def test_server_that_has_more_stays_as_it_is(self):
+        recorded = [f'mac{number}' for number in range(40)]
+
+        virtual_slots.check_number(self.CONNECTIONS, recorded)
+        virtual_slots.check_number(self.CONNECTIONS[39:], recorded, 39)
