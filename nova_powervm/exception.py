@@ -102,6 +102,10 @@ class Listing(str):
         made.items, made.around = listed, (separator, before, after)
         return made
 
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return what a copy is made from."""
+        return (self.items, *self.around)
+
     def first(self, count: int) -> str:
         """Return the text with some items, and the number of the others."""
         separator, before, after = self.around
