@@ -50,6 +50,8 @@ _XAG = (const.XAG.VIO_STOR, const.XAG.VIO_SMAP)
 _MIB = 1024**2
 #: The PCI class of an adapter for Fibre Channel.
 _FIBRE_CHANNEL = 0x0C04
+#: What stands for the class of a card that the host could not read.
+_UNREAD = (None, 0, 0xFFFF)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -370,11 +372,17 @@ def may_have_ports(slots: Collection[Any]) -> bool:
 
     A server that is off shows them, if anything, without the ports.
     """
-    return not slots or any(
-        slot.pci_class in (None, _FIBRE_CHANNEL)
-        # Some such adapters have another class.
-        or 'fibre channel' in (slot.description or '').lower()
-        for slot in slots
+    return not slots or any(map(_may_have_ports, slots))
+
+
+def _may_have_ports(slot: Any) -> bool:
+    description = (slot.description or '').lower()
+    # A card that was not read is no evidence, and some have another class.
+    unknown = slot.pci_class in _UNREAD and description != 'empty slot'
+    return (
+        unknown
+        or slot.pci_class == _FIBRE_CHANNEL
+        or 'fibre channel' in description
     )
 
 

@@ -15,6 +15,7 @@
 
 import dataclasses
 import unittest
+from unittest import mock
 
 from pypowervm.tests.test_utils import pvmhttp
 from pypowervm.wrappers import base_partition
@@ -70,6 +71,21 @@ class MayHavePortsTest(unittest.TestCase):
                     ],
                 )
                 self.assertFalse(any(one.pfc_ports for one in servers))
+
+    def test_card_that_was_not_read_may_have_ports(self):
+        # The second is captured in fake_vios_mappings.txt, with a card in it.
+        for pci_class, description, expected in (
+            (0xFFFF, 'Unknown', True),
+            (0, 'Unknown', True),
+            (None, 'Unknown', True),
+            (0xFFFF, 'Empty slot', False),
+            (0x0200, '4-Port Gigabit Ethernet Adapter', False),
+        ):
+            slot = mock.Mock(pci_class=pci_class, description=description)
+            with self.subTest(pci_class=pci_class, description=description):
+                self.assertEqual(
+                    expected, volume_mappings.may_have_ports([slot])
+                )
 
 
 class NodeNameTest(unittest.TestCase):
