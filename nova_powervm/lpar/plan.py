@@ -208,11 +208,10 @@ class _Planner:
         if not connections:
             return []
         present = self._actual.adapters.present
-        virtual_slots.check_number(
-            connections,
-            self._wanted.virtual_slots,
-            len(present) - len(removed),
-        )
+        if self._operation.adapters is operations.Adapters.ADDED:
+            virtual_slots.check_number(
+                connections, self._wanted.virtual_slots, len(present)
+            )
         recorded = {
             **self._wanted.virtual_slots,
             **network_ports.slots_of(present),

@@ -326,6 +326,6 @@ def refuse_move(instance: Any) -> None:
             reason=exception.Listing(
                 ids,
                 before='the driver moves no volumes yet. Detach ',
-                after=' first, or build a server anew from its boot volume',
+                after=' first, or keep only its boot volume and build anew',
             )
         )

@@ -19,6 +19,7 @@ LPARs of others.
 
 import ast
 import collections
+import copy
 import itertools
 import pathlib
 import string
@@ -199,7 +200,7 @@ class ListingTest(unittest.TestCase):
         self.check(
             caught.exception,
             f'Detach {UUIDS[0]} and 7 more first',
-            'from its boot volume (log',
+            'its boot volume and build anew (log',
         )
         self.assertIn(UUIDS[7], str(caught.exception))
 
@@ -216,6 +217,13 @@ class ListingTest(unittest.TestCase):
             ),
             f'{refused[0]}; {refused[1]}; and 6 more (log',
         )
+
+    def test_copy_lists_the_same(self):
+        listing = exception.Listing(['a', 'b', 'c'], '; ', 'of ', ' only')
+        made = copy.deepcopy(listing)
+
+        self.assertEqual('of a; b; c only', made)
+        self.assertEqual('of a; and 2 more only', made.first(1))
 
     def test_remedy_of_guest_that_stays_off_comes_first(self):
         long = exception.PortRefused(port=UUIDS[0], reason='r' * 200)
