@@ -556,6 +556,8 @@ class CommandsTest(CommandTestCase):
 
     def story_trait_purge_removes_unused_traits_of_slots_only(self):
         self.compute_api()
+        # What other stories have left.
+        self.run_command('trait', 'purge', '--yes')
         before = self.traits()
         slot = 'CUSTOM_POWERVM_IOSLOT_'
         place, lost = f'{slot}DRC_NAME_U1_P1_C1', f'{slot}DRC_NAME_U1_P1_C2'
