@@ -250,6 +250,7 @@ class GuideTestCase(test_commands.CommandTestCase):
             'project id': self.api_fixture.project_id,
             'request id': self.request,
             'server': self.stuck,
+            'trait': 'CUSTOM_POWERVM_IOSLOT_DRC_NAME_U1_P1_C9',
             'uuid of the migration': self.stuck,
         }[words]
 

@@ -26,6 +26,7 @@ FOLLOWED = (
     'admin/cyborg',
     'admin/devices',
     'admin/hosts',
+    'admin/large-clouds',
     'admin/metrics',
     'admin/one-time-use',
     'admin/quotas',
