@@ -220,28 +220,34 @@ def make_plan(
         )
     }
     reported = slots.by_index(assessment.facts.io_slots)
-    described = (
-        _keep_in_quarantine(
-            _describe_slot(
+    return Plan(
+        tuple(
+            _decide_marks(
                 entry,
                 existing.get(entry.uuid or ''),
                 reported.get(entry.drc_index),
-                is_held=entry.drc_index in assessment.held,
-            ),
-            existing.get(entry.uuid or ''),
-        )
-        for entry in (*published, *removed)
-    )
-    return Plan(
-        tuple(
-            _decide_location(
-                entry,
-                reported.get(entry.drc_index),
-                is_published=assessment.facts.publishes_locations,
+                assessment,
             )
-            for entry in described
+            for entry in (*published, *removed)
         ),
         verdicts,
+    )
+
+
+def _decide_marks(
+    entry: Entry,
+    provider: slot_providers.Provider | None,
+    slot: slots.Slot | None,
+    assessment: assessments.Assessment,
+) -> Entry:
+    """Decide what holds for each provider, whatever happens to it."""
+    described = _describe_slot(
+        entry, provider, slot, is_held=entry.drc_index in assessment.held
+    )
+    return _decide_location(
+        _keep_in_quarantine(described, provider),
+        slot,
+        is_published=assessment.facts.publishes_locations,
     )
 
 
