@@ -168,9 +168,9 @@ def check_number(
     """
     new = [one for one in connections if one.port.mac not in recorded]
     room = max(0, len(ALL) - present - (len(connections) - len(new)))
-    for beyond in new[room:]:
+    if len(new) > room:
         raise exception.PortRefused(
-            port=beyond.port.id,
+            port=new[room].port.id,
             reason=f'it would be port {len(ALL) + 1} of the server, which has '
             f'virtual slots for {len(ALL)}. Detach another one, or leave it '
             'out',
