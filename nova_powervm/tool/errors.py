@@ -10,9 +10,27 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Errors that only the commands raise."""
+"""Errors that only the commands raise, and what they print of any error."""
+
+from oslo_config import cfg
 
 from nova_powervm import exception
+
+#: Errors caused by bad input, an unreadable file or an unresponsive server;
+#: any other error is a bug.
+EXPECTED = (exception.PowerVMError, cfg.Error, OSError, ValueError)
+
+
+def describe(error: BaseException) -> str:
+    """Describe an error; the file's name comes first if it is about a file."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f'{error.filename}: {error.strerror}'
+    return str(error)
+
+
+def one_line(error: Exception) -> str:
+    """Return the words of an error in one line, without a full stop."""
+    return ' '.join(str(error).split()).rstrip('.')
 
 
 class PlacementNotConfigured(exception.ConfigurationError):

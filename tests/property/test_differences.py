@@ -25,7 +25,7 @@ from tests.property import strategies
 from tests.property import test_plan
 from tests.unit.devices import values
 
-ROOT = placement_tree.PlacementProvider('root', 'host1', None, 0)
+ROOT = placement_tree.Provider('root', 'host1', None, 0)
 OF_THE_PLAN = (Kind.MISSING, Kind.STALE, Kind.CHANGED)
 
 
@@ -35,7 +35,7 @@ def tree_of(providers):
         'host1',
         ROOT,
         tuple(
-            placement_tree.PlacementProvider(
+            placement_tree.Provider(
                 p.uuid, p.name, 'root', 0, p.inventory, p.traits
             )
             for p in providers

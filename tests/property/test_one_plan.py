@@ -68,7 +68,7 @@ def clouds(draw):
         )
         holder = draw(st.sampled_from([None, None, *CONSUMERS]))
         below.append(
-            placement_tree.PlacementProvider(
+            placement_tree.Provider(
                 uuid=provider.uuid,
                 name=provider.name,
                 parent_uuid=ROOT,
@@ -82,7 +82,7 @@ def clouds(draw):
         )
     # Every instance holds something of the node itself.
     running = draw(st.sets(st.sampled_from(CONSUMERS)))
-    root = placement_tree.PlacementProvider(
+    root = placement_tree.Provider(
         ROOT,
         'host1',
         None,

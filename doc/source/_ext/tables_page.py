@@ -23,6 +23,10 @@ It is made from :mod:`nova_powervm.ops.sweep`.
 .. extra-specs::
 
 It is made from :mod:`nova_powervm.lpar.extra_specs`.
+
+.. exit-codes:: nova-powervm-inventory
+
+It is made from :mod:`nova_powervm.tool.exit_codes`.
 """
 
 import types
@@ -37,6 +41,7 @@ from sphinx.util import docutils
 from nova_powervm.lpar import extra_specs
 from nova_powervm.lpar import operations
 from nova_powervm.ops import sweep
+from nova_powervm.tool import exit_codes
 
 
 def list_operations() -> Iterator[tuple[str, ...]]:
@@ -95,10 +100,27 @@ def list_extra_specs() -> Iterator[tuple[str, ...]]:
         )
 
 
+def list_exit_codes(program: str) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of the headings and of each command's exit codes."""
+    commands = exit_codes.TABLE[program]
+    if list(commands) == ['']:
+        yield 'Code', 'Meaning'
+        for code, meaning in commands[''].items():
+            yield str(code), meaning
+        return
+    yield 'Command', 'Codes'
+    for names, codes in commands.items():
+        marked = '``' + names.replace(', ', '``, ``') + '``'
+        meanings = (f'{code}: {meaning}.' for code, meaning in codes.items())
+        yield 'all' if names == 'all' else marked, ' '.join(meanings)
+
+
 class _Table(docutils.SphinxDirective):
     """Inserts a table."""
 
     module: types.ModuleType
+    #: Those of the columns, as for list-table; empty to let Sphinx choose.
+    widths = ''
 
     def list_rows(self) -> Iterator[tuple[str, ...]]:
         """Yield the cells of the headings and of each row."""
@@ -106,7 +128,9 @@ class _Table(docutils.SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the table's node."""
-        lines = ['.. list-table::', '   :header-rows: 1', '']
+        lines = ['.. list-table::', '   :header-rows: 1']
+        lines += [f'   :widths: {self.widths}'] if self.widths else []
+        lines += ['']
         for row in self.list_rows():
             marks = ['   * -'] + ['     -'] * (len(row) - 1)
             lines += [
@@ -140,9 +164,22 @@ class Sweep(_Table):
     list_rows = staticmethod(list_sweep)
 
 
+class ExitCodes(_Table):
+    """Inserts the table of the exit codes of a program."""
+
+    module = exit_codes
+    required_arguments = 1
+    widths = '20 80'
+
+    def list_rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield the cells of the headings and of each row."""
+        return list_exit_codes(self.arguments[0])
+
+
 def setup(app: application.Sphinx) -> dict[str, Any]:
     """Add the directives to Sphinx."""
     app.add_directive('lpar-operations', Operations)
     app.add_directive('sweep-table', Sweep)
     app.add_directive('extra-specs', ExtraSpecs)
+    app.add_directive('exit-codes', ExitCodes)
     return {'parallel_read_safe': True}

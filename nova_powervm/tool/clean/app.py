@@ -26,11 +26,11 @@ from oslo_log import log as logging
 
 from nova_powervm.conf import cleaning as options
 from nova_powervm.tool import errors
+from nova_powervm.tool import exit_codes
 from nova_powervm.tool.clean import cleaner
 from nova_powervm.tool.clean import deletions
 from nova_powervm.tool.clean import program as programs
 from nova_powervm.tool.clean import state
-from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import conductor
 from nova_powervm.tool.inventory import config as configs
 from nova_powervm.tool.inventory import host_reader
@@ -39,10 +39,6 @@ from nova_powervm.tool.inventory import placement_client
 NAME = 'nova-powervm-clean'
 LOG = logging.getLogger(__name__)
 
-#: Exit codes.
-REFUSED = 2
-RUNS_ALREADY = 3
-TROUBLE = 4
 #: Seconds from the notification of a deletion to the pass: Nova deletes the
 #: allocations in between.
 _DELAY = 10.0
@@ -97,7 +93,7 @@ class Passes:
             if self._wanted.wait(self._interval):
                 self._stopping.wait(self._delay)
             self._wanted.clear()
-        return 0
+        return exit_codes.SUCCESS
 
     def once(self) -> int:
         """Make one pass.
@@ -105,25 +101,26 @@ class Passes:
         :returns: The exit code.
         """
         try:
-            return 0 if self._devices.clean_all() else REFUSED
-        except base.EXPECTED as error:
-            trouble = base.describe_error(error)
+            is_done = self._devices.clean_all()
+        except errors.EXPECTED as error:
+            reason = errors.describe(error)
         except Exception:
             LOG.exception(
                 'The pass over the devices has ended early by a bug in the '
                 'program.'
             )
-            return TROUBLE
-        LOG.error('The pass over the devices has ended early: %s', trouble)
-        return TROUBLE
+            return exit_codes.TROUBLE
+        else:
+            return exit_codes.SUCCESS if is_done else exit_codes.REFUSED
+        LOG.error('The pass over the devices has ended early: %s', reason)
+        return exit_codes.TROUBLE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command ``nova-powervm-clean``.
 
     :param argv: The arguments; those of the process by default.
-    :returns: 0 if all devices were cleaned, 2 if one was not, 3 if another
-        process cleans the devices of this node, 4 for other trouble.
+    :returns: The exit code.
     """
     try:
         config = read_config(list(sys.argv[1:] if argv is None else argv))
@@ -133,10 +130,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return serve(config, settings, lock)
     except errors.AlreadyCleaning as error:
         print(f'{NAME}: {error}', file=sys.stderr)
-        return RUNS_ALREADY
-    except base.EXPECTED as error:
-        print(f'{NAME}: {base.describe_error(error)}', file=sys.stderr)
-        return TROUBLE
+        return exit_codes.RUNS_ALREADY
+    except errors.EXPECTED as error:
+        print(f'{NAME}: {errors.describe(error)}', file=sys.stderr)
+        return exit_codes.TROUBLE
 
 
 def serve(

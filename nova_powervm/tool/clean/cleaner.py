@@ -10,7 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""One pass over the devices of a host that wait for cleaning."""
+"""One pass over the devices of a host that wait for cleaning.
+
+The program of the operator's own assigns the slot to a partition, cleans the
+device, and gives the slot back. What it leaves is compared with what was there
+before, and both with what was burned.
+"""
 
 import collections
 import dataclasses
@@ -24,6 +29,8 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.conf import cleaning as options
 from nova_powervm.devices import burners
+from nova_powervm.devices import card_ids
+from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
 from nova_powervm.tool.clean import program as programs
@@ -31,13 +38,19 @@ from nova_powervm.tool.clean import state
 from nova_powervm.tool.inventory import device_changes
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
-from nova_powervm.tool.rules import cleaning
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import releasing
 
 LOG = logging.getLogger(__name__)
 
+_Provider = placement_tree.Provider
+_Slots = Collection[slots.Slot]
+
 _REASON = 'CLEANING'
+#: What the program is told of the card.
+_IDS = ('vendor_id', 'device_id', 'subsys_vendor_id', 'subsys_device_id')
+#: What tells one card in one place from another.
+_IDENTITY = (*card_ids.KEYS, 'drc_name')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +70,7 @@ class Services:
     program: programs.Program
     attempts: state.Attempts
     name_projects: Callable[
-        [str, Collection[placement_tree.PlacementProvider]],
+        [str, Collection[_Provider]],
         Mapping[str, str],
     ]
 
@@ -95,7 +108,7 @@ class Cleaner:
             if self._services.program.is_stopped:
                 return False
             projects = self._find_projects(waiting)
-            chosen = cleaning.choose_next(waiting, projects, served)
+            chosen = choose_next(waiting, projects, served)
             served[projects[chosen.uuid]] += 1
             done[chosen.uuid] = self._clean(chosen.uuid)
             if len(waiting) == 1:
@@ -103,9 +116,7 @@ class Cleaner:
                 break
         return all(done.values())
 
-    def _find_waiting(
-        self, done: Collection[str]
-    ) -> Sequence[placement_tree.PlacementProvider]:
+    def _find_waiting(self, done: Collection[str]) -> Sequence[_Provider]:
         """Return the devices that wait and have had no turn in this pass."""
         tree = self._services.placement.tree(self._node)
         found = releasing.find_used_devices(tree)
@@ -114,7 +125,7 @@ class Cleaner:
         return [each for each in found if each.uuid not in done]
 
     def _find_projects(
-        self, waiting: Sequence[placement_tree.PlacementProvider]
+        self, waiting: Sequence[_Provider]
     ) -> Mapping[str, str]:
         """Find the projects that burned devices; one alone needs none."""
         unknown = {each.uuid: burners.UNKNOWN for each in waiting}
@@ -148,20 +159,18 @@ class Cleaner:
             return False
         return self._attempt(provider, slot, number)
 
-    def _find_slot(
-        self, provider: placement_tree.PlacementProvider
-    ) -> tuple[slots.Slot | None, str]:
+    def _find_slot(self, provider: _Provider) -> tuple[slots.Slot | None, str]:
         """Return the slot to clean, or why it is not to be cleaned now."""
         io_slots = self._services.read_host().system.io_slots
         partition = self._settings.partition
         try:
-            return cleaning.choose_slot(provider, io_slots, partition), ''
+            return choose_slot(provider, io_slots, partition), ''
         except errors.DeviceUnchanged as error:
             return None, error.fields['reason']
 
     def _attempt(
         self,
-        provider: placement_tree.PlacementProvider,
+        provider: _Provider,
         slot: slots.Slot,
         number: int,
     ) -> bool:
@@ -205,9 +214,7 @@ class Cleaner:
             },
         )
         return self._services.program.run(
-            cleaning.make_environment(
-                slot, self._node, number, settings.partition
-            ),
+            make_environment(slot, self._node, number, settings.partition),
             lambda line: LOG.info('Slot %s: %s', slot.drc_hex, line),
         )
 
@@ -221,7 +228,7 @@ class Cleaner:
         if provider is None:
             return 'its provider was deleted meanwhile'
         try:
-            cleaning.check_cleaned(provider, before, io_slots)
+            check_cleaned(provider, before, io_slots)
             device_changes.release(
                 self._services.placement, provider, io_slots
             )
@@ -260,7 +267,7 @@ class Cleaner:
         )
 
 
-def _counted_as(provider: placement_tree.PlacementProvider) -> str:
+def _counted_as(provider: _Provider) -> str:
     """Return what the attempts to clean a device are counted for.
 
     A quarantine and its end are writes to the provider: whoever restores a
@@ -268,3 +275,133 @@ def _counted_as(provider: placement_tree.PlacementProvider) -> str:
     attempts.
     """
     return f'{provider.uuid} {provider.generation}'
+
+
+def choose_next(
+    waiting: Collection[_Provider],
+    projects: Mapping[str, str],
+    served: Mapping[str, int],
+) -> _Provider:
+    """Return the device to clean next: projects take turns.
+
+    A project that has had fewer devices cleaned in this pass comes first, and
+    then one that has fewer waiting. Devices of unknown projects are like those
+    of one project.
+
+    :param waiting: At least one device.
+    :param projects: Provider uuid to the project that burned the device.
+    :param served: Project to the number of its devices in this pass.
+    """
+    number = collections.Counter(projects[each.uuid] for each in waiting)
+
+    def turn(
+        provider: _Provider,
+    ) -> tuple[int, int, str, int, str]:
+        project = projects[provider.uuid]
+        return (
+            served.get(project, 0),
+            number[project],
+            project,
+            provider.drc_index or 0,
+            provider.uuid,
+        )
+
+    return min(waiting, key=turn)
+
+
+def choose_slot(
+    provider: _Provider,
+    io_slots: _Slots,
+    partition: str | None,
+) -> slots.Slot:
+    """Return the slot of a device that may be cleaned now.
+
+    :param partition: Name of the partition for cleaning. A slot that it owns
+        was left there by a program that was killed.
+    :raises errors.DeviceUnchanged: The device must not be cleaned now.
+    """
+    releasing.check_release(
+        provider, [_without_owner(slot, partition) for slot in io_slots]
+    )
+    slot = next(s for s in io_slots if s.drc_index == provider.drc_index)
+    if slot.is_empty:
+        raise errors.DeviceUnchanged(
+            which=provider,
+            reason='its slot is empty. If the card is gone for good, release '
+            'it by hand',
+        )
+    return slot
+
+
+def check_cleaned(
+    provider: _Provider,
+    before: slots.Slot,
+    io_slots: _Slots,
+) -> None:
+    """Check what the program has left.
+
+    :param before: The slot as it was before the program started.
+    :raises errors.DeviceUnchanged: A partition has the slot, or another card
+        is in it than before the program started or at the burn.
+    """
+    releasing.check_on_host(provider, io_slots)
+    for slot in io_slots:
+        change = find_change(before, slot)
+        if slot.drc_index == before.drc_index and change:
+            raise errors.DeviceUnchanged(
+                which=provider,
+                reason=f'another card is in its slot than before: {change}',
+            )
+
+
+def find_change(before: slots.Slot, after: slots.Slot) -> str:
+    """Return in words how ids and location differ; empty if they do not."""
+    values = {
+        key: (
+            policy.PROPERTIES[key].value_in(before),
+            policy.PROPERTIES[key].value_in(after),
+        )
+        for key in _IDENTITY
+    }
+    return '; '.join(
+        f'{key} was {old or "not reported"}, and is {new or "not reported"}'
+        for key, (old, new) in values.items()
+        if old != new
+    )
+
+
+def describe_ids(slot: slots.Slot) -> str:
+    """Return the ids of vendor, device and subsystem; unreported are empty."""
+    return ':'.join(
+        policy.PROPERTIES[key].value_in(slot) or '' for key in _IDS
+    )
+
+
+def make_environment(
+    slot: slots.Slot, node: str, attempt: int, partition: str | None
+) -> Mapping[str, str]:
+    """Return what the program is told in environment variables.
+
+    :param attempt: The number of this attempt, from 1.
+    """
+    return {
+        'POWERVM_DRC_INDEX': slot.drc_hex,
+        'POWERVM_LOCATION': slot.drc_name or '',
+        'POWERVM_IDS': describe_ids(slot),
+        'POWERVM_HOST': node,
+        'POWERVM_ATTEMPT': str(attempt),
+        'POWERVM_PARTITION': partition or '',
+    }
+
+
+def _without_owner(slot: slots.Slot, partition: str | None) -> slots.Slot:
+    """Return a slot of the partition for cleaning as if it were free."""
+    owner = slot.owner
+    if (
+        partition
+        and owner
+        and owner.kind is slots.PartitionKind.CLIENT
+        and owner.name == partition
+    ):
+        return dataclasses.replace(slot, owner=None)
+    return slot

@@ -28,12 +28,13 @@ from typing import TypeAlias
 from cliff import command
 from cliff import lister
 from cliff.formatters import base as formatters
-from oslo_config import cfg
 
 from nova_powervm import exception
 from nova_powervm import printable
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import load
+from nova_powervm.tool import errors
+from nova_powervm.tool import exit_codes
 
 if TYPE_CHECKING:
     from nova_powervm.tool.inventory import app as inventory_app
@@ -43,12 +44,6 @@ if TYPE_CHECKING:
 #: Column names and rows.
 Listing: TypeAlias = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
-#: Errors caused by bad input, an unreadable file or an unresponsive server.
-EXPECTED = (exception.PowerVMError, cfg.Error, OSError, ValueError)
-
-#: Exit code of a command that the user, or a check, did not let act.
-REFUSED = 2
-
 _WIDTH = 120
 _STRUCTURED = ('json', 'yaml')
 
@@ -56,7 +51,7 @@ _STRUCTURED = ('json', 'yaml')
 class Command(command.Command):
     """A command with an exit code, whose errors are printed as one line.
 
-    Subclasses set ``status`` to their exit code if it is not 0.
+    Subclasses set ``exit_code`` if it is not 0.
 
     :cvar examples: Example command lines with a comment above each, for the
         end of the help text.
@@ -65,8 +60,8 @@ class Command(command.Command):
 
     app: 'App'
     examples = ''
-    trouble = 1
-    status = 0
+    trouble = exit_codes.FAILURE
+    exit_code = exit_codes.SUCCESS
 
     def get_epilog(self) -> str:
         """Return the examples, which follow the options in the help text."""
@@ -81,8 +76,7 @@ class Command(command.Command):
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command, and print an error as one line."""
-        status = self.guarded(super().run, parsed_args)
-        return status or self.status
+        return self.guarded(super().run, parsed_args) or self.exit_code
 
     def guarded(
         self,
@@ -97,9 +91,9 @@ class Command(command.Command):
             return action(parsed_args)
         except BrokenPipeError:
             raise
-        except EXPECTED as error:
+        except errors.EXPECTED as error:
             self._show_traceback()
-            self.complain(describe_error(error))
+            self.complain(errors.describe(error))
         except Exception as error:
             self._show_traceback()
             self.complain(
@@ -130,7 +124,7 @@ class Command(command.Command):
                 f'{question} Standard input is not a terminal, so that you '
                 'cannot confirm it: give --yes'
             )
-        self.status = REFUSED
+        self.exit_code = exit_codes.REFUSED
         return False
 
     def complain(self, error: object) -> None:
@@ -191,13 +185,6 @@ def parse_positive(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"'{text}' is not a positive number")
     return int(text)
-
-
-def describe_error(error: BaseException) -> str:
-    """Describe an error; the file's name comes first if it is about a file."""
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f'{error.filename}: {error.strerror}'
-    return str(error)
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):

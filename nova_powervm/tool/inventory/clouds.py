@@ -109,21 +109,23 @@ class _Client:
         try:
             yield
         except openstack.exceptions.HttpException as error:
-            raise self.error(reason=f'{action}: {_one_line(error)}') from error
+            raise self.error(
+                reason=f'{action}: {errors.one_line(error)}'
+            ) from error
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             # A bare token, for example, has the endpoint of another service.
+            problem = f'{type(error).__name__}: {errors.one_line(error)}'
             raise self.error(
                 reason=f'{action}: another service seems to answer '
-                f'({type(error).__name__}: {_one_line(error)}). Check its '
-                'endpoint'
+                f'({problem}). Check its endpoint'
             ) from error
         except (
             openstack.exceptions.SDKException,
             keystoneauth1.exceptions.ClientException,
         ) as error:
             raise self.error(
-                reason=f'{action}: {_one_line(error)}. Name the cloud with '
-                '--os-cloud or $OS_CLOUD, or source its openrc file'
+                reason=f'{action}: {errors.one_line(error)}. Name the cloud '
+                'with --os-cloud or $OS_CLOUD, or source its openrc file'
             ) from error
 
 
@@ -453,7 +455,3 @@ def _request(record: _Record) -> records.Request:
         provider_uuid=record.get('device_rp_uuid'),
         instance_uuid=record.get('instance_uuid'),
     )
-
-
-def _one_line(error: Exception) -> str:
-    return ' '.join(str(error).split()).rstrip('.')

@@ -65,7 +65,7 @@ class Conductor:
     def name_projects(
         self,
         node: str,
-        providers: Collection[placement_tree.PlacementProvider],
+        providers: Collection[placement_tree.Provider],
     ) -> Mapping[str, str]:
         """Find the projects that burned devices.
 

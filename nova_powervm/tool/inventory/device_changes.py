@@ -10,126 +10,32 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the commands have in common that change devices in Placement."""
+"""Changes of a device in Placement, each on what was just read."""
 
-import argparse
 from collections.abc import Callable
 from collections.abc import Collection
-from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from nova_powervm import exception
 from nova_powervm.devices import card_ids
 from nova_powervm.devices import names
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
-from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import releasing
 
 #: Number of writes to a provider that others keep changing.
 TRIES = 6
-TROUBLE = 4
 
-_Provider = placement_tree.PlacementProvider
+_Client = placement_client.PlacementClient
+_Provider = placement_tree.Provider
+_Slots = Collection[slots.Slot]
 _Records = Sequence[tuple[str, Mapping[str, Any]]]
 
 
-class DeviceCommand(base.Lister):
-    """Changes the named devices one after the other.
-
-    :cvar nargs: How many devices have to be named, as for argparse.
-    """
-
-    trouble = TROUBLE
-    nargs = '+'
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options that all these commands have."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            'which',
-            metavar='SLOT|PROVIDER',
-            nargs=self.nargs,
-            help='DRC index of a slot, or name or uuid of its provider',
-        )
-        placement_client.add_node_option(parser)
-        return parser
-
-    def choose(
-        self,
-        which: Collection[str],
-        tree: placement_tree.Tree,
-        check: Callable[[_Provider], None] = lambda provider: None,
-    ) -> list[_Provider]:
-        """Find and check the named devices, each once.
-
-        :returns: None of them if one is refused.
-        """
-        chosen: dict[str, _Provider] = {}
-        refused = 0
-        for name in which:
-            try:
-                provider = releasing.find_provider(name, tree)
-                check(provider)
-                chosen[provider.uuid] = provider
-            except errors.DeviceUnchanged as error:
-                self.complain(error)
-                refused += 1
-        if refused:
-            self.status = base.REFUSED
-            self.complain(
-                f'{refused} of {len(which)} refused, so nothing was changed.'
-            )
-            return []
-        return list(chosen.values())
-
-    def change_all(
-        self,
-        chosen: Iterable[_Provider],
-        change: Callable[[_Provider], None],
-        state: str,
-    ) -> base.Listing:
-        """Change devices; an error with one does not stop the others."""
-        rows = []
-        for provider in chosen:
-            outcome = state
-            try:
-                change(provider)
-            except errors.DeviceUnchanged as error:
-                self.complain(error)
-                self.status = self.status or base.REFUSED
-                outcome = 'unchanged'
-            except exception.PowerVMError as error:
-                self.complain(f'{provider}: {error}')
-                self.status = TROUBLE
-                outcome = 'unknown'
-            rows.append((provider, outcome))
-        return list_devices(rows)
-
-
-def list_devices(rows: Iterable[tuple[_Provider, str]]) -> base.Listing:
-    """Return the table of devices, each with its state."""
-    return ('Slot', 'Provider', 'UUID', 'Allocated to', 'State'), [
-        (
-            slots.format_drc_index(provider.drc_index or 0),
-            provider.name,
-            provider.uuid,
-            ' '.join(sorted(provider.consumers)),
-            state,
-        )
-        for provider, state in rows
-    ]
-
-
-def release(
-    client: placement_client.PlacementClient,
-    provider: _Provider,
-    io_slots: Collection[slots.Slot],
-) -> None:
+def release(client: _Client, provider: _Provider, io_slots: _Slots) -> None:
     """Release a device.
 
     :param io_slots: The slots of the host, as just read.
@@ -137,16 +43,13 @@ def release(
     """
 
     def decide(now: _Provider) -> tuple[frozenset[str], _Records]:
-        releasing.check_releasable(now)
-        releasing.check_on_host(now, io_slots)
+        releasing.check_release(now, io_slots)
         return now.traits, releasing.make_released_records(now)
 
     _change(client, provider, decide)
 
 
-def quarantine(
-    client: placement_client.PlacementClient, provider: _Provider, code: str
-) -> None:
+def quarantine(client: _Client, provider: _Provider, code: str) -> None:
     """Mark a device, and then reserve it.
 
     The service completes a mark without a reserve, but takes a reserve without
@@ -171,11 +74,7 @@ def quarantine(
     _change(client, provider, decide)
 
 
-def restore(
-    client: placement_client.PlacementClient,
-    provider: _Provider,
-    io_slots: Collection[slots.Slot],
-) -> None:
+def restore(client: _Client, provider: _Provider, io_slots: _Slots) -> None:
     """Replace the marks of a device by that of the service.
 
     With its own mark, the service lowers the reserve when it offers the
@@ -198,9 +97,7 @@ def restore(
 
 
 def accept_card(
-    client: placement_client.PlacementClient,
-    provider: _Provider,
-    io_slots: Collection[slots.Slot],
+    client: _Client, provider: _Provider, io_slots: _Slots
 ) -> None:
     """Let a provider forget its card and place, and end its quarantine.
 
@@ -237,7 +134,7 @@ def _marks(provider: _Provider) -> frozenset[str]:
 
 
 def _change(
-    client: placement_client.PlacementClient,
+    client: _Client,
     provider: _Provider,
     decide: Callable[[_Provider], tuple[frozenset[str], _Records]],
 ) -> None:

@@ -16,6 +16,7 @@ import argparse
 
 from nova_powervm import exception
 from nova_powervm.devices import slots
+from nova_powervm.tool import exit_codes
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import host_reader
@@ -23,10 +24,6 @@ from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.rules import cyborg_differences
 from nova_powervm.tool.rules import differences
-
-#: Exit codes; 0 means that there are no differences.
-DIFFERENCES = 3
-TROUBLE = 4
 
 
 class Diff(base.Lister):
@@ -80,7 +77,7 @@ class Diff(base.Lister):
     # Use a stored response of the REST API of a host that is down
     nova-powervm-inventory diff --system-xml system.xml --node compute7
     """
-    trouble = TROUBLE
+    trouble = exit_codes.TROUBLE
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options of this command."""
@@ -132,7 +129,8 @@ class Diff(base.Lister):
                 f'{len(tree.slot_providers)} provider(s) of slots below '
                 f'{tree.node} in Placement.'
             )
-        self.status = DIFFERENCES if found else 0
+        if found:
+            self.exit_code = exit_codes.DIFFERENCES
         return ('Kind', 'Slot', 'Provider', 'Difference', 'Cure'), [
             (
                 str(d.kind),

@@ -10,23 +10,42 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Findings about an inventory file."""
+"""Finds the problems of an inventory file for ``validate``.
+
+Those of its text come from the parser. The others are found by comparing its
+paragraphs with each other, with a host, and with Cyborg's file.
+"""
 
 import collections
+import contextlib
 import dataclasses
 import enum
+import itertools
+import os
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 
+from nova_powervm import exception
 from nova_powervm.devices import accelerator_policy
 from nova_powervm.devices import matching
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import Problem
+from nova_powervm.inventory_file import load
+from nova_powervm.inventory_file import parse
+from nova_powervm.inventory_file import structure
+from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import host_reader
-from nova_powervm.tool.rules import clashes
 from nova_powervm.tool.rules import device_kinds
 
+NOVA = 'nova-compute'
+CYBORG = 'cyborg-agent'
+
+_NOT_CHECKED = (
+    'Not checked without a host: whether two paragraphs identify the same '
+    'device there, whether each identifies one, and whether a device has an '
+    'external connection.'
+)
 # More slots would hide the problem in the text.
 _MOST_NAMED = 4
 
@@ -50,6 +69,130 @@ class Finding:
 
     severity: Severity
     problem: Problem
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """A file, or its comparison with another file, with the findings.
+
+    :param source: Name of the file.
+    :param effect: What the file does, with ``{}`` for "starts" or "does not
+        start"; empty for a comparison.
+    :param text: Text of the file, for excerpts.
+    :param found: The findings.
+    :param policy: Content of a valid file.
+    :param offer: Lines that describe the offered devices if a host was read,
+        or else what could not be checked.
+    :param other_source: Name of the other file of a comparison.
+    """
+
+    source: str
+    effect: str = ''
+    text: str = ''
+    found: tuple[Finding, ...] = ()
+    policy: policies.Policy | None = None
+    offer: tuple[str, ...] = ()
+    other_source: str = ''
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether there is an error."""
+        return any(
+            finding.severity is Severity.ERROR for finding in self.found
+        )
+
+    def compare(
+        self, reading: host_reader.HostReading | None
+    ) -> 'CheckedFile':
+        """Add what a host tells about a valid file.
+
+        :param reading: The state of the host; None to add what can be told
+            without one.
+        """
+        if self.policy is None:
+            return self
+        found = find_clashes(self.policy)
+        offer: Iterable[str] = (_NOT_CHECKED,)
+        if reading:
+            found = find_host_mismatches(self.policy, reading)
+            offer = describe_offer(self.policy, reading)
+        return dataclasses.replace(
+            self, found=(*self.found, *found), offer=tuple(offer)
+        )
+
+
+def read_checked(
+    app: 'base.App', path: str, service: str, *, named: bool
+) -> CheckedFile:
+    """Read a file and find its problems.
+
+    :param app: The application, for standard input.
+    :param path: Path of the file; ``-`` for standard input.
+    :param service: The service that reads the file.
+    :param named: Whether the user named the file, which then has to exist.
+    """
+    if path == '-':
+        text = getattr(app.stdin, 'buffer', app.stdin).read()
+        return _check('<stdin>', text, service)
+    if os.path.lexists(path):
+        return _check(path, None, service)
+    if named:
+        problem = Problem(
+            what='there is no such file',
+            hint='check the name; without it the file that '
+            '[powervm]inventory_file names is checked',
+        )
+        found = _make_errors([problem])
+        return CheckedFile(path, 'Nothing was checked.', found=found)
+    policy = policies.Policy(source=path)
+    return CheckedFile(
+        path,
+        f'{service} starts without the file and offers no device.',
+        found=(*find_empty_file(policy, 'there is no such file'),),
+        policy=policy,
+    )
+
+
+def _check(source: str, text: bytes | str | None, service: str) -> CheckedFile:
+    """Parse a file.
+
+    :param text: Its text; None to read the file that ``source`` names.
+    """
+    policy = None
+    effect = f'{service} {{}} with it.'
+    try:
+        policy = load(source) if text is None else parse(text, source)
+    except exception.PolicyInvalid as error:
+        problems = error.fields['problems']
+        if any(each.code == 'unreadable' for each in problems):
+            # Another user, who runs the service, may be able to read it.
+            effect = 'The file was not checked.'
+        found = _make_errors(problems)
+    else:
+        empty = 'the file has no paragraph'
+        found = tuple(find_empty_file(policy, empty))
+        if service == CYBORG:
+            found += tuple(refuse_one_time_use(policy))
+    if text is None:
+        text = _read_excerpt(source)
+    shown = text if isinstance(text, str) else text.decode(errors='replace')
+    return CheckedFile(source, effect, shown, found, policy)
+
+
+def _read_excerpt(path: str) -> bytes:
+    """Read a file, for excerpts; return nothing if that is a problem."""
+    with contextlib.suppress(OSError):
+        if os.path.isfile(path):
+            with open(path, 'rb') as stream:
+                return stream.read(structure.MAX_BYTES)
+    return b''
+
+
+def _make_errors(
+    problems: Iterable[Problem],
+) -> tuple[Finding, ...]:
+    error = Severity.ERROR
+    return tuple(Finding(error, each) for each in problems)
 
 
 def find_empty_file(policy: policies.Policy, what: str) -> Iterator[Finding]:
@@ -110,7 +253,7 @@ def find_clashes(policy: policies.Policy) -> Iterator[Finding]:
 
     :param policy: The parsed file.
     """
-    for paragraph, other, is_wider in clashes.find_clashes(policy):
+    for paragraph, other, is_wider in find_overlaps(policy):
         yield _find(
             paragraph,
             f'it also identifies each device that {other} identifies'
@@ -224,3 +367,46 @@ def describe_offer(
             yield f'Allowed, but not free now: {verdict.slot}: ' + str(
                 verdict.reason
             )
+
+
+def find_overlaps(
+    policy: policies.Policy,
+) -> Iterator[tuple[policies.Paragraph, policies.Paragraph, bool]]:
+    """Find the paragraphs of a file that identify the same devices.
+
+    A denial does not help: two allowing paragraphs for one device are an error
+    in any case.
+
+    :returns: The later paragraph, the earlier one, and whether the later
+        identifies all devices of the earlier, or else the other way round.
+    """
+    allowing = [each for each in policy.paragraphs if each.allow]
+    for earlier, later in itertools.combinations(allowing, 2):
+        if _covers(earlier, later):
+            yield later, earlier, False
+        elif _covers(later, earlier):
+            yield later, earlier, True
+
+
+def _covers(wide: policies.Paragraph, narrow: policies.Paragraph) -> bool:
+    """Return whether a paragraph identifies all devices of another."""
+    return bool(wide.identification) and all(
+        _takes_all(key, wanted, narrow.identification.get(key))
+        for key, wanted in wide.identification.items()
+    )
+
+
+def _takes_all(key: str, wanted: str, other: str | None) -> bool:
+    """Return whether a value or pattern takes all that another one takes.
+
+    :param other: None if the other paragraph does not have the key.
+    """
+    if wanted == other:
+        return True
+    if not policies.has_wildcard(wanted):
+        return False
+    if other is None or policies.has_wildcard(other):
+        # Each value that a host can report.
+        digits = policies.PROPERTIES[key].digits
+        return set(wanted) <= set('*?' if digits else '*')
+    return policies.value_matches(wanted, other)

@@ -23,6 +23,7 @@ from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
+from nova_powervm.tool import exit_codes
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import placement_client
@@ -31,11 +32,6 @@ from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import profile_lint
 from nova_powervm.tool.rules import setting_lint
-
-#: Exit codes; 0 means that nothing was found.
-WARNINGS = 1
-ERRORS = 2
-TROUBLE = 4
 
 #: Name of a flavor, of a device profile, and what was found.
 _Found = tuple[str, str, flavor_lint.Finding]
@@ -89,7 +85,7 @@ class Lint(base.Lister):
     # Check extra specs before the flavor exists
     nova-powervm-inventory flavor lint --extra-spec resources1:CUSTOM_GPU=2
     """
-    trouble = TROUBLE
+    trouble = exit_codes.TROUBLE
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options of this command."""
@@ -164,9 +160,9 @@ class Lint(base.Lister):
     def _grade(self, found: Iterable[flavor_lint.Finding]) -> None:
         severities = {finding.severity for finding in found}
         if flavor_lint.Severity.ERROR in severities:
-            self.status = ERRORS
+            self.exit_code = exit_codes.ERRORS
         elif flavor_lint.Severity.WARNING in severities:
-            self.status = WARNINGS
+            self.exit_code = exit_codes.WARNINGS
 
     def _read_cyborg(
         self, parsed_args: argparse.Namespace

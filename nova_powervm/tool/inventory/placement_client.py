@@ -41,7 +41,6 @@ from keystoneauth1 import loading
 from oslo_config import cfg
 
 from nova_powervm.tool import errors
-from nova_powervm.tool.rules import moves
 from nova_powervm.tool.rules import placement_tree
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ HOST_CLASSES = ('VCPU', 'DISK_GB', 'MEMORY_MB')
 _SECTION = 'section [placement]'
 _ONE_UNIT = {'total': 1, 'reserved': 0}
 _Record = Mapping[str, Any]
-_Found = placement_tree.PlacementProvider | None
+_Found = placement_tree.Provider | None
 
 
 def add_node_option(
@@ -229,7 +228,7 @@ class PlacementClient:
 
     def _read_all(
         self, read: Callable[[_Record], _Found], records: Sequence[_Record]
-    ) -> tuple[placement_tree.PlacementProvider, ...]:
+    ) -> tuple[placement_tree.Provider, ...]:
         """Read providers in their order; the first error ends it all."""
         found = []
         pool = futures.ThreadPoolExecutor(CONNECTIONS, 'powervm-placement')
@@ -284,7 +283,7 @@ class PlacementClient:
             return self._read_provider(record)
         return None
 
-    def consumer(self, uuid: str) -> moves.Consumer | None:
+    def consumer(self, uuid: str) -> placement_tree.Consumer | None:
         """Read a consumer with one request; return None without allocations.
 
         :raises exception.PowerVMError: Placement can't be read.
@@ -292,7 +291,7 @@ class PlacementClient:
         answer = self._get(f'/allocations/{uuid}')
         if not answer['allocations']:
             return None
-        return moves.Consumer(
+        return placement_tree.Consumer(
             uuid,
             (answer['project_id'], answer['user_id']),
             frozenset(answer['allocations']),
@@ -395,7 +394,7 @@ class PlacementClient:
 
     def write_inventory(
         self,
-        provider: placement_tree.PlacementProvider,
+        provider: placement_tree.Provider,
         resource_class: str,
         record: _Record,
     ) -> bool:
@@ -410,7 +409,7 @@ class PlacementClient:
 
     def write_traits(
         self,
-        provider: placement_tree.PlacementProvider,
+        provider: placement_tree.Provider,
         traits: Collection[str],
     ) -> bool:
         """Replace the traits of a provider, unless it has changed.
@@ -425,7 +424,7 @@ class PlacementClient:
 
     def _replace(
         self,
-        provider: placement_tree.PlacementProvider,
+        provider: placement_tree.Provider,
         part: str,
         **content: Any,
     ) -> bool:
@@ -487,10 +486,8 @@ class PlacementClient:
             )
 
 
-def _make_provider(
-    record: _Record, **rest: Any
-) -> placement_tree.PlacementProvider:
-    return placement_tree.PlacementProvider(
+def _make_provider(record: _Record, **rest: Any) -> placement_tree.Provider:
+    return placement_tree.Provider(
         **{
             'uuid': record['uuid'],
             'name': record['name'],
@@ -528,13 +525,15 @@ def _translated(action: str) -> Iterator[None]:
         keystone.AuthPluginException,
         keystone.MissingAuthMethods,
     ) as error:
-        raise errors.PlacementNotConfigured(reason=_one_line(error)) from error
+        raise errors.PlacementNotConfigured(
+            reason=errors.one_line(error)
+        ) from error
     except (
         keystone.Unauthorized,
         keystone.Forbidden,
         keystone.AuthorizationFailure,
     ) as error:
-        raise errors.PlacementRefused(reason=_one_line(error)) from error
+        raise errors.PlacementRefused(reason=errors.one_line(error)) from error
     except keystone.HttpError as error:
         raise errors.PlacementError(
             request=action,
@@ -543,9 +542,5 @@ def _translated(action: str) -> Iterator[None]:
         ) from error
     except keystone.ClientException as error:
         raise errors.PlacementUnreachable(
-            reason=f'{action}: {_one_line(error)}'
+            reason=f'{action}: {errors.one_line(error)}'
         ) from error
-
-
-def _one_line(error: Exception) -> str:
-    return ' '.join(str(error).split()).rstrip('.')

@@ -167,7 +167,7 @@ class Show(base.Lister):
         chosen = self._rows(survey, parsed_args)
         for line in draw_tree(survey.node, chosen):
             print(line, file=self.app.stdout)
-        return self.status
+        return self.exit_code
 
     def _survey(self, parsed_args: argparse.Namespace) -> surveys.Survey:
         policy = base.load_inventory(self.app, parsed_args.file)
@@ -190,7 +190,7 @@ class Show(base.Lister):
             facts = surveys.read_cyborg(self.app, parsed_args, tree)
         except exception.PowerVMError as error:
             self.complain(f'{error} The output has nothing from Cyborg.')
-            self.status = self.trouble
+            self.exit_code = self.trouble
             return survey
         for request in cyborg_slots.unbound_requests(facts.records):
             self.note(

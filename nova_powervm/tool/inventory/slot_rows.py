@@ -59,7 +59,7 @@ class SlotRow:
     drc_index: int
     verdict: matching.Verdict | None
     entry: planned.Entry | None
-    provider: placement_tree.PlacementProvider | None
+    provider: placement_tree.Provider | None
     source: claims.Source | None
     asked: bool
     owner_known: bool
@@ -208,7 +208,7 @@ class SlotRow:
 Cell = Callable[[SlotRow], Any]
 
 
-def _state_of_free(provider: placement_tree.PlacementProvider) -> str:
+def _state_of_free(provider: placement_tree.Provider) -> str:
     """Return the state of a provider without allocations."""
     if names.quarantine_traits(provider.traits):
         why = names.quarantine_reason(provider.traits)
@@ -350,7 +350,7 @@ def make_rows(
 
 def _servers(
     tree: placement_tree.Tree | None,
-    provider: placement_tree.PlacementProvider | None,
+    provider: placement_tree.Provider | None,
     verdict: matching.Verdict | None,
 ) -> tuple[str, ...]:
     """Return the consumers of a provider, and whose LPAR owns the slot."""

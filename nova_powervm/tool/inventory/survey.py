@@ -39,7 +39,6 @@ from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import left_moves
-from nova_powervm.tool.rules import moves
 from nova_powervm.tool.rules import placement_tree
 
 if TYPE_CHECKING:
@@ -170,9 +169,12 @@ def read_tree(
     :raises exception.PowerVMError: Placement can't be read.
     """
     client, tree = placement_client.read_node(app, parsed_args)
-    found = moves.find_moves(tree, host_slots, client.consumer, client.node_of)
     return dataclasses.replace(
-        tree, moves=found, additions=app.config.additions
+        tree,
+        moves=placement_tree.find_moves(
+            tree, host_slots, client.consumer, client.node_of
+        ),
+        additions=app.config.additions,
     )
 
 

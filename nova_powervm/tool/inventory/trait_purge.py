@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 
 from nova_powervm.devices import names
+from nova_powervm.tool import exit_codes
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import placement_client
@@ -54,7 +55,7 @@ class Purge(base.Lister):
     # Remove the traits in a script
     nova-powervm-inventory trait purge --yes
     """
-    trouble = 4
+    trouble = exit_codes.TROUBLE
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options of this command."""

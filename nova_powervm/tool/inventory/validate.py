@@ -10,20 +10,21 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Command ``validate``."""
+"""Command ``validate``, with its report of excerpts of the file."""
 
 import argparse
+import unicodedata
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
+from nova_powervm.inventory_file import Problem
+from nova_powervm.tool import exit_codes
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import checked_file
 from nova_powervm.tool.inventory import file_findings
 from nova_powervm.tool.inventory import host_reader
-from nova_powervm.tool.inventory import problem_report
 
-_WARNINGS, _ERRORS = 1, 2
 _COLUMNS = (
     'Severity',
     'Line',
@@ -33,6 +34,11 @@ _COLUMNS = (
     'Hint',
     'Code',
 )
+#: Number of lines that are shown before and after the line of a problem.
+_BEFORE, _AFTER = 2, 1
+#: Maximum length of a line; a longer one is cut around the column.
+_WIDTH = 100
+_CUT = '...'
 
 
 class Validate(base.Lister):
@@ -53,7 +59,7 @@ class Validate(base.Lister):
     and 2 if there are errors or the host can't be read.
     """
 
-    trouble = _ERRORS
+    trouble = exit_codes.ERRORS
     examples = """
         # Validate the file of this host, and compare it with the host
         nova-powervm-inventory validate
@@ -125,25 +131,29 @@ class Validate(base.Lister):
     def _report(self, parsed_args: argparse.Namespace) -> int:
         checked = self._check(parsed_args)
         for each in checked:
-            for line in problem_report.format_checked(each):
+            for line in format_checked(each):
                 print(line, file=self.app.stdout)
         return self._grade(checked, parsed_args)
 
     def _grade(
         self,
-        checked: Iterable[checked_file.CheckedFile],
+        checked: Iterable[file_findings.CheckedFile],
         parsed_args: argparse.Namespace,
     ) -> int:
         severities = {f.severity for each in checked for f in each.found}
         if file_findings.Severity.ERROR in severities:
-            self.status = _ERRORS
+            self.exit_code = exit_codes.ERRORS
         elif severities:
-            self.status = _ERRORS if parsed_args.fatal_warnings else _WARNINGS
-        return self.status
+            self.exit_code = (
+                exit_codes.ERRORS
+                if parsed_args.fatal_warnings
+                else exit_codes.WARNINGS
+            )
+        return self.exit_code
 
     def _check(
         self, parsed_args: argparse.Namespace
-    ) -> list[checked_file.CheckedFile]:
+    ) -> list[file_findings.CheckedFile]:
         """Read the files, and compare them with the host and each other."""
         checked = [*self._read(parsed_args)]
         if all(each.policy is None for each in checked):
@@ -158,28 +168,28 @@ class Validate(base.Lister):
 
     def _read(
         self, parsed_args: argparse.Namespace
-    ) -> Iterator[checked_file.CheckedFile]:
+    ) -> Iterator[file_findings.CheckedFile]:
         named = parsed_args.file is not None
-        yield checked_file.read_checked(
+        yield file_findings.read_checked(
             self.app,
             parsed_args.file if named else self.app.config.inventory_file,
-            checked_file.NOVA,
+            file_findings.NOVA,
             named=named,
         )
         if parsed_args.accelerators:
-            yield checked_file.read_checked(
+            yield file_findings.read_checked(
                 self.app,
                 parsed_args.accelerators,
-                checked_file.CYBORG,
+                file_findings.CYBORG,
                 named=True,
             )
 
 
 def _compare_files(
-    inventory: checked_file.CheckedFile,
-    accelerators: checked_file.CheckedFile,
+    inventory: file_findings.CheckedFile,
+    accelerators: file_findings.CheckedFile,
     reading: host_reader.HostReading,
-) -> list[checked_file.CheckedFile]:
+) -> list[file_findings.CheckedFile]:
     """Find the devices that both files give away, if both are valid.
 
     :param reading: The state of the host.
@@ -189,7 +199,7 @@ def _compare_files(
         return []
     found = file_findings.find_shared_slots(policy, other, reading)
     return [
-        checked_file.CheckedFile(
+        file_findings.CheckedFile(
             accelerators.source,
             text=accelerators.text,
             found=tuple(found),
@@ -199,7 +209,7 @@ def _compare_files(
 
 
 def _cells(
-    checked: checked_file.CheckedFile, finding: file_findings.Finding
+    checked: file_findings.CheckedFile, finding: file_findings.Finding
 ) -> dict[str, Any]:
     return {
         'File': checked.source,
@@ -211,3 +221,124 @@ def _cells(
         'Hint': finding.problem.hint or None,
         'Code': str(finding.problem.code) or None,
     }
+
+
+def format_checked(checked: file_findings.CheckedFile) -> Iterator[str]:
+    """Format what was found in a file, or in two files together.
+
+    :param checked: The file, or the comparison.
+    """
+    yield from format_report(checked.found, checked.source, checked.text)
+    yield _summarize(checked)
+    if not checked.is_refused:
+        yield from checked.offer
+
+
+def format_report(
+    found: Sequence[file_findings.Finding], source: str, text: str
+) -> Iterator[str]:
+    """Format findings with excerpts of the file.
+
+    :param found: The findings.
+    :param source: Name of the file.
+    :param text: Text of the file.
+    """
+    # The parser counts lines by line feeds only, too.
+    lines = text.removesuffix('\n').split('\n')
+    for finding in found:
+        problem = finding.problem
+        place = _place(problem, source)
+        yield f'{place}: {finding.severity}: {_what(problem)}'
+        yield from _excerpt(lines, problem)
+        if problem.hint:
+            yield f'  hint: {problem.hint}'
+        yield ''
+
+
+def _summarize(checked: file_findings.CheckedFile) -> str:
+    """Summarize the findings in one line.
+
+    The line says what the service does with the file only if that is known.
+    """
+    errors, warnings = (
+        sum(finding.severity is severity for finding in checked.found)
+        for severity in file_findings.Severity
+    )
+    if checked.other_source:
+        both = f'{checked.other_source} and {checked.source}'
+        if not errors:
+            return f'{both}: no device in both.'
+        return f'{both}: {_count(errors, "problem")} with devices in both.'
+    if not checked.found:
+        return f'{checked.source}: no problems.'
+    effect = checked.effect.format('does not start' if errors else 'starts')
+    return (
+        f'{checked.source}: {_count(errors, "error")}, '
+        f'{_count(warnings, "warning")}. {effect}'
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f'{number} {noun}' if number == 1 else f'{number} {noun}s'
+
+
+def _place(problem: Problem, source: str) -> str:
+    """Format the place as FILE:LINE:COLUMN, which editors understand."""
+    if not problem.line:
+        return source
+    return f'{source}:{problem.line}:{problem.column}'
+
+
+def _what(problem: Problem) -> str:
+    if not problem.paragraph:
+        return problem.coded
+    return f"paragraph '{problem.paragraph}': {problem.coded}"
+
+
+def _excerpt(lines: Sequence[str], problem: Problem) -> Iterator[str]:
+    if not 0 < problem.line <= len(lines):
+        return
+    column = max(problem.column - 1, 0)
+    start = _start(column)
+    first = max(problem.line - _BEFORE, 1)
+    last = min(problem.line + _AFTER, len(lines))
+    width = len(str(last))
+    for number in range(first, last + 1):
+        shown = _cut(lines[number - 1], start)
+        yield f'  {number:{width}} | {shown}'.rstrip()
+        if number == problem.line:
+            before = _safe(lines[number - 1])[start:column]
+            marker = (len(_CUT) if start else 0) + _columns(before)
+            yield f'  {"":{width}} | {" " * marker}^'
+
+
+def _start(column: int) -> int:
+    """Choose the first column to show, so that the problem is visible."""
+    return 0 if column < _WIDTH else column - _WIDTH // 2
+
+
+def _cut(line: str, start: int) -> str:
+    safe = _safe(line)
+    shown = safe[start : start + _WIDTH]
+    before = _CUT if start and shown else ''
+    after = _CUT if start + _WIDTH < len(safe) else ''
+    return before + shown + after
+
+
+def _safe(line: str) -> str:
+    """Replace tabs and characters that are not printable."""
+    return ''.join(
+        '→' if c == '\t' else c if c.isprintable() else '?'
+        for c in line.rstrip('\r')
+    )
+
+
+def _columns(text: str) -> int:
+    return sum(
+        0
+        if unicodedata.combining(c)
+        else 2
+        if unicodedata.east_asian_width(c) in 'WF'
+        else 1
+        for c in text
+    )

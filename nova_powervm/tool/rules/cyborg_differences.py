@@ -33,7 +33,7 @@ _CURE = (
     'log says why'
 )
 
-_Providers = Mapping[int, placement_tree.PlacementProvider]
+_Providers = Mapping[int, placement_tree.Provider]
 
 
 def add_differences(
@@ -143,7 +143,7 @@ def _of_report(
 
 
 def _changes(
-    entry: reports.Entry, provider: placement_tree.PlacementProvider
+    entry: reports.Entry, provider: placement_tree.Provider
 ) -> Iterator[str]:
     """Say how a provider differs from what the agent would report."""
     classes = sorted(provider.inventory)
@@ -156,7 +156,7 @@ def _changes(
 
 
 def _cure(
-    entry: reports.Entry, provider: placement_tree.PlacementProvider | None
+    entry: reports.Entry, provider: placement_tree.Provider | None
 ) -> str:
     """Say how a difference goes; the agent leaves traits of others alone."""
     there = provider.traits if provider else frozenset()

@@ -150,7 +150,7 @@ class CyborgSlot:
     """
 
     drc_index: int
-    provider: placement_tree.PlacementProvider | None
+    provider: placement_tree.Provider | None
     state: str
     remedy: tuple[str, ...] = ()
     device: Device | None = None
@@ -189,7 +189,7 @@ def openstack_command(cloud: str | None) -> str:
 
 def find_providers(
     tree: placement_tree.Tree,
-) -> Mapping[int, placement_tree.PlacementProvider]:
+) -> Mapping[int, placement_tree.Provider]:
     """Find the providers of Cyborg's slots below a compute node.
 
     A provider of our own driver for Cyborg has the slot in its name. One of
@@ -197,7 +197,7 @@ def find_providers(
 
     :returns: DRC index to provider.
     """
-    found: dict[int, placement_tree.PlacementProvider] = {}
+    found: dict[int, placement_tree.Provider] = {}
     for provider in tree.below:
         named = names.slot_of_cyborg_provider(provider.name)
         if named is not None:
@@ -251,9 +251,7 @@ def find_slots(
     return found
 
 
-def _of_placement(
-    index: int, provider: placement_tree.PlacementProvider
-) -> CyborgSlot:
+def _of_placement(index: int, provider: placement_tree.Provider) -> CyborgSlot:
     if provider.consumers:
         state = f'in use by {" ".join(sorted(provider.consumers))}'
     elif names.WITHDRAWN_TRAIT in provider.traits:
@@ -265,7 +263,7 @@ def _of_placement(
 
 def _of_cyborg(
     index: int,
-    provider: placement_tree.PlacementProvider,
+    provider: placement_tree.Provider,
     node: str,
     facts: CyborgFacts,
 ) -> CyborgSlot:
@@ -294,7 +292,7 @@ _State = tuple[str, str]
 
 
 def _request_states(
-    provider: placement_tree.PlacementProvider,
+    provider: placement_tree.Provider,
     requests: Collection[Request],
     facts: CyborgFacts,
 ) -> Iterator[_State]:
@@ -325,7 +323,7 @@ def _request_states(
 
 
 def _consumer_states(
-    provider: placement_tree.PlacementProvider,
+    provider: placement_tree.Provider,
     requests: Collection[Request],
     facts: CyborgFacts,
 ) -> Iterator[_State]:
@@ -346,7 +344,7 @@ def _consumer_states(
 
 
 def _device_states(
-    provider: placement_tree.PlacementProvider,
+    provider: placement_tree.Provider,
     device: Device | None,
     facts: CyborgFacts,
 ) -> Iterator[_State]:

@@ -233,13 +233,13 @@ def _claimed(plan: planned.Plan) -> frozenset[int]:
     }
 
 
-def _is_cyborgs(other: placement_tree.PlacementProvider) -> bool:
+def _is_cyborgs(other: placement_tree.Provider) -> bool:
     """Return whether our driver for Cyborg has reported a provider."""
     return names.slot_of_cyborg_provider(other.name) is not None
 
 
 def _judge_foreign(
-    other: placement_tree.PlacementProvider,
+    other: placement_tree.Provider,
     index: int | None,
     offered: Collection[str],
 ) -> tuple[str, str] | None:
@@ -274,7 +274,7 @@ def _judge_foreign(
     return None
 
 
-def _stands_for(other: placement_tree.PlacementProvider, index: int) -> bool:
+def _stands_for(other: placement_tree.Provider, index: int) -> bool:
     """Whether a provider of others says that it is a slot of this host."""
     drc = slots.format_drc_index(index)
     trait = f'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{drc}'

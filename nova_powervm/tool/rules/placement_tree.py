@@ -10,10 +10,20 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Providers of one compute node in Placement, as values."""
+"""What Placement tells of one compute node: its providers, and its moves.
+
+While an instance moves, its allocations on the source belong to the migration,
+and its LPAR there keeps its slots. Placement does not say what a consumer is:
+Nova gives a migration the project and the user of its instance, and it has no
+LPAR of its own.
+"""
 
 import dataclasses
 import datetime
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 
 import os_traits
@@ -27,7 +37,7 @@ from nova_powervm.lpar import partition
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PlacementProvider:
+class Provider:
     """A resource provider with its inventory, traits and allocations.
 
     :param uuid: UUID in Placement.
@@ -141,8 +151,8 @@ class Tree:
     """
 
     node: str
-    root: PlacementProvider
-    below: tuple[PlacementProvider, ...] = ()
+    root: Provider
+    below: tuple[Provider, ...] = ()
     additions: Mapping[str, existing.Additions] = dataclasses.field(
         default_factory=dict
     )
@@ -183,7 +193,7 @@ class Tree:
             for lpar_uuid in (*self.instance_lpars, *self.moves.stale_lpars)
         }
 
-    def is_held(self, provider: PlacementProvider, lpar_uuid: str) -> bool:
+    def is_held(self, provider: Provider, lpar_uuid: str) -> bool:
         """Return whether a provider is allocated to the instance of an LPAR.
 
         :param lpar_uuid: Upper-case uuid. While its instance moves,
@@ -198,7 +208,7 @@ class Tree:
         )
 
     @property
-    def slot_providers(self) -> tuple[PlacementProvider, ...]:
+    def slot_providers(self) -> tuple[Provider, ...]:
         """Direct children of the root that are named after slots."""
         return tuple(
             provider
@@ -257,3 +267,90 @@ class Tree:
                     return claims.Source.ACCELERATOR
                 return claims.Source.COMPUTE
         return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Consumer:
+    """A consumer of allocations.
+
+    :param uuid: Its uuid.
+    :param owner: Its project and user.
+    :param providers: Uuids of the providers that it has allocations of.
+    """
+
+    uuid: str
+    owner: tuple[str, str]
+    providers: frozenset[str]
+
+
+#: Reads a consumer from Placement; None if it has no allocations.
+Read = Callable[[str], Consumer | None]
+
+
+def find_moves(
+    tree: Tree,
+    host_slots: Collection[slots.Slot],
+    read: Read,
+    node_of: Callable[[str], str],
+) -> Moves:
+    """Find the moves of the LPARs that own slots.
+
+    Placement is asked only about LPARs that own a slot which is not allocated
+    to their instances.
+    """
+    migrations: dict[str, str] = {}
+    stale: dict[str, ownership.StaleLpar] = {}
+    lpar_uuids = {slot.owner_lpar for slot in host_slots}
+    for lpar_uuid, holders in _find_others(tree, host_slots).items():
+        instance = _read_instance(tree, lpar_uuid, read)
+        if instance is None:
+            continue
+        found = {
+            holder: lpar_uuid
+            for holder in sorted(holders)
+            if partition.lpar_uuid(holder) not in lpar_uuids
+            and (consumer := read(holder))
+            and consumer.owner == instance.owner
+        }
+        migrations |= found
+        if not found and lpar_uuid not in tree.instance_lpars:
+            stale[lpar_uuid] = ownership.StaleLpar(
+                instance.uuid, node_of(min(instance.providers))
+            )
+    return Moves(migrations, stale)
+
+
+def _find_others(
+    tree: Tree, host_slots: Iterable[slots.Slot]
+) -> Mapping[str, frozenset[str]]:
+    """Find the LPARs that own slots without an allocation of their instances.
+
+    :returns: Upper-case uuid of the LPAR to the consumers of its slots.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for slot in host_slots:
+        lpar_uuid = slot.owner_lpar
+        if (
+            lpar_uuid
+            and slot.owner
+            and slot.owner.kind is slots.PartitionKind.CLIENT
+        ):
+            holders = frozenset(_holders(tree, slot.drc_index))
+            if lpar_uuid not in map(partition.lpar_uuid, holders):
+                found[lpar_uuid] = found.get(lpar_uuid, frozenset()) | holders
+    return found
+
+
+def _holders(tree: Tree, index: int) -> Iterator[str]:
+    """Yield the consumers of the providers of a slot, whoever made them."""
+    for provider in tree.below:
+        if index in ownership.slots_named_by(provider.name, provider.traits):
+            yield from provider.consumers
+
+
+def _read_instance(tree: Tree, lpar_uuid: str, read: Read) -> Consumer | None:
+    """Read the consumer that an LPAR of any host belongs to."""
+    known = tree.instance_lpars.get(lpar_uuid)
+    candidates = (known,) if known else partition.instance_uuids(lpar_uuid)
+    answers = map(read, candidates)
+    return next((answer for answer in answers if answer), None)

@@ -18,7 +18,6 @@ again: the driver never does.
 """
 
 from collections.abc import Collection
-from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,10 +29,11 @@ from nova_powervm.devices import slots
 from nova_powervm.tool import errors
 from nova_powervm.tool.rules import placement_tree
 
+_Provider = placement_tree.Provider
+_Slots = Collection[slots.Slot]
 
-def find_provider(
-    which: str, tree: placement_tree.Tree
-) -> placement_tree.PlacementProvider:
+
+def find_provider(which: str, tree: placement_tree.Tree) -> _Provider:
     """Find the slot provider that a user names.
 
     :param which: DRC index of a slot in hex digits, with or without ``0x``,
@@ -82,8 +82,17 @@ def _index(which: str) -> int | None:
         return None
 
 
-def check_releasable(provider: placement_tree.PlacementProvider) -> None:
-    """Check that a device may be released.
+def check_release(provider: _Provider, io_slots: _Slots) -> None:
+    """Check that a device may be released now.
+
+    :raises errors.DeviceUnchanged: The device must not be released.
+    """
+    check_releasable(provider)
+    check_on_host(provider, io_slots)
+
+
+def check_releasable(provider: _Provider) -> None:
+    """Check what Placement tells against the release of a device.
 
     :raises errors.DeviceUnchanged: The device must not be released.
     """
@@ -119,10 +128,7 @@ def check_releasable(provider: placement_tree.PlacementProvider) -> None:
     raise errors.DeviceUnchanged(which=provider, reason=reason)
 
 
-def check_on_host(
-    provider: placement_tree.PlacementProvider,
-    io_slots: Collection[slots.Slot],
-) -> None:
+def check_on_host(provider: _Provider, io_slots: _Slots) -> None:
     """Check that the host has what is to be released, and nobody uses it.
 
     :raises errors.DeviceUnchanged: A partition has the device, or it is not
@@ -150,10 +156,7 @@ def check_on_host(
     raise errors.DeviceUnchanged(which=provider, reason=reason)
 
 
-def check_same_card(
-    provider: placement_tree.PlacementProvider,
-    io_slots: Collection[slots.Slot],
-) -> None:
+def check_same_card(provider: _Provider, io_slots: _Slots) -> None:
     """Check that the end of a quarantine lets no other card in.
 
     :raises errors.DeviceUnchanged: Another card is in the slot, or may be.
@@ -179,10 +182,7 @@ def check_same_card(
     )
 
 
-def check_new_card(
-    provider: placement_tree.PlacementProvider,
-    io_slots: Collection[slots.Slot],
-) -> None:
+def check_new_card(provider: _Provider, io_slots: _Slots) -> None:
     """Check that there is another card to accept.
 
     :raises errors.DeviceUnchanged: The slot has no other card.
@@ -206,10 +206,7 @@ def check_new_card(
     raise errors.DeviceUnchanged(which=provider, reason=reason)
 
 
-def _find_slot(
-    provider: placement_tree.PlacementProvider,
-    io_slots: Collection[slots.Slot],
-) -> slots.Slot:
+def _find_slot(provider: _Provider, io_slots: _Slots) -> slots.Slot:
     """Return the slot of a provider.
 
     :returns: An empty one if it is not reported, or several times.
@@ -219,7 +216,7 @@ def _find_slot(
     return slots.by_index(io_slots).get(index, nothing)
 
 
-def _accept(provider: placement_tree.PlacementProvider) -> str:
+def _accept(provider: _Provider) -> str:
     return (
         'If you have put another card in or updated its firmware, run '
         f'`{_restore_command(provider, is_new=True)}`; else do not trust the '
@@ -227,9 +224,7 @@ def _accept(provider: placement_tree.PlacementProvider) -> str:
     )
 
 
-def _restore_command(
-    provider: placement_tree.PlacementProvider, *, is_new: bool = False
-) -> str:
+def _restore_command(provider: _Provider, *, is_new: bool = False) -> str:
     is_new = is_new or provider.traits >= names.REPLACED_TRAITS
     return (
         'nova-powervm-inventory restore '
@@ -238,10 +233,7 @@ def _restore_command(
     )
 
 
-def check_unowned(
-    provider: placement_tree.PlacementProvider,
-    io_slots: Iterable[slots.Slot],
-) -> None:
+def check_unowned(provider: _Provider, io_slots: _Slots) -> None:
     """Check that no partition has a device, according to the host.
 
     Placement alone can be wrong: somebody may have deleted the allocations of
@@ -275,7 +267,7 @@ def check_unowned(
         )
 
 
-def _reserved_command(provider: placement_tree.PlacementProvider) -> str:
+def _reserved_command(provider: _Provider) -> str:
     name = min(provider.inventory, default='CLASS')
     return (
         'openstack resource provider inventory set --amend --resource '
@@ -284,7 +276,7 @@ def _reserved_command(provider: placement_tree.PlacementProvider) -> str:
 
 
 def make_released_records(
-    provider: placement_tree.PlacementProvider,
+    provider: _Provider,
 ) -> Sequence[tuple[str, dict[str, Any]]]:
     """Create the inventory records that release a device.
 
@@ -300,7 +292,7 @@ def make_released_records(
 
 def find_used_devices(
     tree: placement_tree.Tree,
-) -> Sequence[placement_tree.PlacementProvider]:
+) -> Sequence[_Provider]:
     """List the providers of devices that need cleaning, by slot."""
     waiting = (o for o in tree.slot_providers if o.needs_cleaning)
     return sorted(waiting, key=lambda o: (o.drc_index or 0, o.uuid))

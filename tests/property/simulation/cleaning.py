@@ -99,7 +99,7 @@ class Cleaning:
     def _provider(self, row):
         """Return a provider as the commands read it."""
         held = self._world.placement.allocations
-        return placement_tree.PlacementProvider(
+        return placement_tree.Provider(
             row.uuid,
             row.name,
             row.parent,

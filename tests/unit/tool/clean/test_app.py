@@ -27,6 +27,7 @@ from oslo_config import cfg
 from nova_powervm import exception
 from nova_powervm.conf import cleaning as options
 from nova_powervm.tool import errors
+from nova_powervm.tool import exit_codes
 from nova_powervm.tool.clean import app
 from nova_powervm.tool.clean import program as programs
 from nova_powervm.tool.clean import state
@@ -149,7 +150,8 @@ class UnitTest(unittest.TestCase):
             int(self.service['TimeoutStopSec']), programs.GRACE_SECONDS
         )
         self.assertEqual(
-            str(app.RUNS_ALREADY), self.service['RestartPreventExitStatus']
+            str(exit_codes.RUNS_ALREADY),
+            self.service['RestartPreventExitStatus'],
         )
 
 

@@ -23,7 +23,7 @@ from nova_powervm import inventory_file
 from nova_powervm.devices import host_values
 from nova_powervm.devices import matching
 from nova_powervm.powervm import captures
-from nova_powervm.tool.inventory import file_generator
+from nova_powervm.tool.inventory import generate as generating
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.rules import device_kinds
@@ -42,7 +42,7 @@ def reading(*slots, owners_known=True):
 
 def generate(*slots, **options):
     """Make a file for these slots."""
-    return file_generator.generate_file(
+    return generating.generate_file(
         reading(*slots), pci_ids.DeviceNames(), **options
     )
 
@@ -150,7 +150,7 @@ class GenerateFileTest(base.ToolTestCase):
         self.assertEqual({1}, set(self.offered(text, free, taken)))
 
     def test_comment_warns_of_unknown_owners(self):
-        text = file_generator.generate_file(
+        text = generating.generate_file(
             reading(values.slot(), owners_known=False), pci_ids.DeviceNames()
         )
         self.assertIn('does not report the owners of', text)

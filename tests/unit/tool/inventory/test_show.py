@@ -41,7 +41,7 @@ from tests.unit.tool.inventory import test_pci_ids
 #: Its first digit is not that of its LPAR: PowerVM clears a bit.
 INSTANCE = 'f0a1c2d3-0000-4000-8000-000000000001'
 LPAR = partition.lpar_uuid(INSTANCE)
-ROOT = placement_tree.PlacementProvider('root', 'host1', None, 1)
+ROOT = placement_tree.Provider('root', 'host1', None, 1)
 POLICY = policies.Policy((values.paragraph(line=3),), 'inv.yaml')
 DB = {'owner': values.client(name='db')}
 OWNED = {'owner': values.client(LPAR, name='instance-00000001')}
@@ -50,7 +50,7 @@ BURNED = {'reserved': 1, 'traits': [os_traits.HW_PCI_ONE_TIME_USE]}
 
 def provider(reserved=0, total=1, traits=(), consumers=(), **changes):
     """Make the provider of the usual slot as Placement has it."""
-    return placement_tree.PlacementProvider(
+    return placement_tree.Provider(
         **{
             'uuid': 'p1',
             'name': values.NAME,

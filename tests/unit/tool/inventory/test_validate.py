@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.tool.inventory import file_findings
-from nova_powervm.tool.inventory import problem_report
+from nova_powervm.tool.inventory import validate
 from tests.unit.tool.inventory import base
 
 BAD = """\
@@ -327,7 +327,7 @@ class ExcerptTest(base.ToolTestCase):
     def excerpt(self, text, line, column):
         problem = inventory_file.Problem(line, column, '', 'what', '')
         finding = file_findings.Finding(file_findings.Severity.ERROR, problem)
-        lines = list(problem_report.format_report([finding], 'f', text))
+        lines = list(validate.format_report([finding], 'f', text))
         return lines[1:-1]
 
     def test_marker_stands_under_the_column(self):

@@ -26,14 +26,14 @@ from tests.unit.devices import values
 
 INSTANCE = '4b1c2d3e-0000-4000-8000-000000000001'
 OTHER = '5b1c2d3e-0000-4000-8000-000000000002'
-ROOT = placement_tree.PlacementProvider('root', 'host1', None, 3)
+ROOT = placement_tree.Provider('root', 'host1', None, 3)
 POLICY = policies.Policy((values.paragraph(),), 'inventory.yaml')
 
 
 def offered(index=values.INDEX, **changes):
     """Make the provider of a slot as the service leaves it."""
     slot = values.slot(drc_index=index)
-    return placement_tree.PlacementProvider(
+    return placement_tree.Provider(
         **{
             'uuid': f'uuid of {index:08X}',
             'name': names.provider_name('host1', index),

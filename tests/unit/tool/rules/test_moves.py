@@ -20,7 +20,6 @@ from nova_powervm.devices import claims
 from nova_powervm.devices import ownership
 from nova_powervm.lpar import partition
 from nova_powervm.tool.rules import differences
-from nova_powervm.tool.rules import moves
 from nova_powervm.tool.rules import placement_tree
 from tests.unit.devices import values
 from tests.unit.tool.rules import test_differences as trees
@@ -37,8 +36,8 @@ class MovesTest(unittest.TestCase):
     def setUp(self):
         self.asked = []
         self.consumers = {
-            INSTANCE: moves.Consumer(INSTANCE, OWNER, frozenset({'there'})),
-            MIGRATION: moves.Consumer(MIGRATION, OWNER, frozenset({'here'})),
+            uuid: placement_tree.Consumer(uuid, OWNER, frozenset({provider}))
+            for uuid, provider in ((INSTANCE, 'there'), (MIGRATION, 'here'))
         }
 
     def read(self, uuid):
@@ -51,7 +50,7 @@ class MovesTest(unittest.TestCase):
         tree = placement_tree.Tree(
             'host1', trees.ROOT, (trees.offered(consumers=held),)
         )
-        found = moves.find_moves(
+        found = placement_tree.find_moves(
             tree, slots, self.read, {'there': 'host2'}.__getitem__
         )
         return dataclasses.replace(tree, moves=found)
@@ -100,7 +99,7 @@ class MovesTest(unittest.TestCase):
                 trees.offered(0x21010021, consumers=trees.held(INSTANCE)),
             ),
         )
-        found = moves.find_moves(tree, (old, new), self.read, str)
+        found = placement_tree.find_moves(tree, (old, new), self.read, str)
         tree = dataclasses.replace(tree, moves=found)
 
         self.assertEqual({values.LPAR: INSTANCE}, tree.instance_lpars)

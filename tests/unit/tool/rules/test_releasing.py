@@ -21,13 +21,13 @@ from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import releasing
 from tests.unit.devices import values
 
-ROOT = placement_tree.PlacementProvider('root', 'host1', None, 3)
+ROOT = placement_tree.Provider('root', 'host1', None, 3)
 UUID = '6a1c2d3e-0000-4000-8000-00000000000a'
 
 
 def burned(index=values.INDEX, uuid=UUID, **changes):
     """Make the provider of a device that waits for its release."""
-    return placement_tree.PlacementProvider(
+    return placement_tree.Provider(
         **{
             'uuid': uuid,
             'name': names.provider_name('host1', index),

@@ -21,9 +21,9 @@ import os_traits
 from nova_powervm import inventory_file
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
+from nova_powervm.tool.inventory import handover
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import flavors
-from nova_powervm.tool.rules import handover
 from tests.unit.devices import values
 from tests.unit.tool.rules import test_cyborg_differences
 from tests.unit.tool.rules import test_differences

@@ -18,7 +18,7 @@ from nova_powervm.devices import card_ids
 from nova_powervm.devices import names
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
-from nova_powervm.tool.rules import cleaning
+from nova_powervm.tool.clean import cleaner
 from tests.unit.devices import values
 from tests.unit.tool.rules import test_releasing
 
@@ -67,7 +67,7 @@ class TurnTest(unittest.TestCase):
         while waiting:
             # Whatever order they are found in.
             waiting.reverse()
-            chosen = cleaning.choose_next(waiting, burned_by, served)
+            chosen = cleaner.choose_next(waiting, burned_by, served)
             waiting.remove(chosen)
             served[burned_by[chosen.uuid]] += 1
             cleaned.append(int(chosen.uuid[1:]))
@@ -90,7 +90,7 @@ class ChooseTest(unittest.TestCase):
 
     def choose(self, *io_slots, partition=None, **changes):
         provider = burned(**changes)
-        return cleaning.choose_slot(provider, io_slots, partition)
+        return cleaner.choose_slot(provider, io_slots, partition)
 
     def assert_refused(self, words, *io_slots, **options):
         with self.assertRaises(errors.DeviceUnchanged) as caught:
@@ -141,12 +141,12 @@ class CleanedTest(unittest.TestCase):
 
     def assert_refused(self, words, *io_slots):
         with self.assertRaises(errors.DeviceUnchanged) as caught:
-            cleaning.check_cleaned(burned(), CARD, io_slots)
+            cleaner.check_cleaned(burned(), CARD, io_slots)
         self.assertIn(words, str(caught.exception))
 
     def test_same_card_without_owner_is_clean(self):
         others = dataclasses.replace(CARD, drc_index=1, vendor_id=1)
-        cleaning.check_cleaned(burned(), CARD, [others, CARD])
+        cleaner.check_cleaned(burned(), CARD, [others, CARD])
 
     def test_changed_or_owned_or_missing_card_is_refused(self):
         fields = 'vendor_id device_id subsys_vendor_id subsys_device_id'
@@ -177,8 +177,8 @@ class BurnedCardTest(unittest.TestCase):
     def test_changed_card_is_neither_cleaned_nor_clean(self):
         words = 'another card than the one that was burned: device_id was 1DB6'
         for function, *args in (
-            (cleaning.choose_slot, burned(), [self.OTHER], None),
-            (cleaning.check_cleaned, burned(), self.OTHER, [self.OTHER]),
+            (cleaner.choose_slot, burned(), [self.OTHER], None),
+            (cleaner.check_cleaned, burned(), self.OTHER, [self.OTHER]),
         ):
             self.assert_refused(words, function, *args)
 
@@ -186,7 +186,7 @@ class BurnedCardTest(unittest.TestCase):
         after = dataclasses.replace(CARD, pci_class=0x1080)
         self.assert_refused(
             'class was not reported, and is 1080',
-            cleaning.check_cleaned,
+            cleaner.check_cleaned,
             burned(),
             CARD,
             [after],
@@ -195,7 +195,7 @@ class BurnedCardTest(unittest.TestCase):
     def test_accepted_card_waits_for_nova_compute(self):
         self.assert_refused(
             'nova-compute has not taken up the new card yet',
-            cleaning.choose_slot,
+            cleaner.choose_slot,
             burned(traits=frozenset({ONCE})),
             [CARD],
             None,
@@ -214,5 +214,5 @@ class EnvironmentTest(unittest.TestCase):
                 'POWERVM_ATTEMPT': '2',
                 'POWERVM_PARTITION': 'cleaner',
             },
-            cleaning.make_environment(slot, 'host1', 2, 'cleaner'),
+            cleaner.make_environment(slot, 'host1', 2, 'cleaner'),
         )

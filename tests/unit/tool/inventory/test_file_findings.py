@@ -13,7 +13,7 @@
 import unittest
 
 from nova_powervm.devices import policy as policies
-from nova_powervm.tool.rules import clashes
+from nova_powervm.tool.inventory import file_findings
 
 
 def paragraph(name='gpus', allow=True, **identification):
@@ -23,7 +23,7 @@ def paragraph(name='gpus', allow=True, **identification):
 def find(earlier, later):
     """Say of each clash whether the later paragraph is the wider one."""
     policy = policies.Policy((paragraph(**earlier), paragraph(**later)))
-    return [is_wider for *_, is_wider in clashes.find_clashes(policy)]
+    return [is_wider for *_, is_wider in file_findings.find_overlaps(policy)]
 
 
 class ClashTest(unittest.TestCase):
@@ -67,7 +67,7 @@ class ClashTest(unittest.TestCase):
         disks = paragraph('disks', vendor_id='144D')
         anything = paragraph('anything', drc_name='*')
         denied = paragraph('denied', allow=False, vendor_id='10DE')
-        found = clashes.find_clashes(
+        found = file_findings.find_overlaps(
             policies.Policy((gpus, disks, denied, anything))
         )
         self.assertEqual(

@@ -20,7 +20,7 @@ import fixtures
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.scheduler import filters as scheduler_filters
-from nova_powervm.tool import upgrade_checks as rules
+from nova_powervm.tool import status
 from nova_powervm.tool.inventory import config
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.rules import placement_tree
@@ -35,12 +35,12 @@ FILTER = scheduler_filters.PowerVMDeviceOrderFilter.__name__
 
 def node(devices):
     """Make a compute node with so many GPUs."""
-    root = placement_tree.PlacementProvider('root', 'host1', None, 0)
+    root = placement_tree.Provider('root', 'host1', None, 0)
     return placement_tree.Tree(
         'host1',
         root,
         tuple(
-            placement_tree.PlacementProvider(
+            placement_tree.Provider(
                 f'uuid{number}',
                 names.provider_name('host1', number),
                 'root',
@@ -58,69 +58,69 @@ class UpgradeChecksTest(unittest.TestCase):
         self.assertIn(words, result.details or '')
 
     def test_inventory_file_without_devices_is_a_warning(self):
-        result = rules.check_inventory_file(policies.Policy(source='none'))
-        self.assert_result(rules.Code.WARNING, 'no device is offered', result)
+        result = status.check_inventory_file(policies.Policy(source='none'))
+        self.assert_result(status.Code.WARNING, 'no device is offered', result)
 
     def test_host_that_does_not_report_owners_is_a_warning(self):
         host = host_reader.HostReading(None, 'host', derives_owners=True)
         words = 'ioslot_owner_assignment_capable'
-        result = rules.check_slot_ownership(host)
-        self.assert_result(rules.Code.WARNING, words, result)
+        result = status.check_slot_ownership(host)
+        self.assert_result(status.Code.WARNING, words, result)
 
     def test_placement_older_than_14_is_a_failure(self):
-        result = rules.check_placement_release('1.36', ONE_TIME)
-        self.assert_result(rules.Code.FAILURE, 'older than 14.0', result)
+        result = status.check_placement_release('1.36', ONE_TIME)
+        self.assert_result(status.Code.FAILURE, 'older than 14.0', result)
 
     def test_unknown_placement_release_is_a_warning_for_one_time_use(self):
         def missing(name):
-            raise rules.importlib.metadata.PackageNotFoundError(name)
+            raise status.importlib.metadata.PackageNotFoundError(name)
 
         patch = fixtures.MockPatch('importlib.metadata.version', missing)
         patch.setUp()
         self.addCleanup(patch.cleanUp)
         for policy, code, words in (
-            (ONE_TIME, rules.Code.WARNING, 'pip show openstack-placement'),
-            (policies.Policy(), rules.Code.SUCCESS, 'does not tell the rel'),
-            (None, rules.Code.SUCCESS, 'before the inventory file can be'),
+            (ONE_TIME, status.Code.WARNING, 'pip show openstack-placement'),
+            (policies.Policy(), status.Code.SUCCESS, 'does not tell the rel'),
+            (None, status.Code.SUCCESS, 'before the inventory file can be'),
         ):
-            result = rules.check_placement_release('1.39', policy)
+            result = status.check_placement_release('1.39', policy)
             self.assert_result(code, words, result)
 
     def test_short_provider_names_are_a_warning(self):
         long = [names.provider_name('host1', 1)]
         short = [names.provider_name('', i, 'spec') for i in range(5)]
         for found, style, code, words in (
-            (long, 'node', rules.Code.SUCCESS, ''),
-            (long, 'spec', rules.Code.WARNING, '= spec'),
-            (long + short, 'node', rules.Code.WARNING, 'and 2 more'),
+            (long, 'node', status.Code.SUCCESS, ''),
+            (long, 'spec', status.Code.WARNING, '= spec'),
+            (long + short, 'node', status.Code.WARNING, 'and 2 more'),
         ):
-            result = rules.check_provider_names(found, style)
+            result = status.check_provider_names(found, style)
             self.assert_result(code, words, result)
 
     def test_eight_equal_devices_are_a_warning(self):
         for number, code, words in (
-            (7, rules.Code.SUCCESS, ''),
-            (8, rules.Code.WARNING, '8 CUSTOM_GPU on one host'),
+            (7, status.Code.SUCCESS, ''),
+            (8, status.Code.WARNING, '8 CUSTOM_GPU on one host'),
         ):
-            result = rules.check_candidate_limits(node(number))
+            result = status.check_candidate_limits(node(number))
             self.assert_result(code, words, result)
 
     def test_scheduler_without_filter_is_a_warning(self):
         database = '[api_database]\nconnection = mysql://\n'
         filters = '[filter_scheduler]\nenabled_filters = ComputeFilter'
         for text, code, words in (
-            ('', rules.Code.SUCCESS, 'another configuration'),
-            (filters, rules.Code.SUCCESS, 'another configuration'),
-            (database, rules.Code.WARNING, 'all_filters'),
-            (database + filters, rules.Code.WARNING, 'all_filters'),
+            ('', status.Code.SUCCESS, 'another configuration'),
+            (filters, status.Code.SUCCESS, 'another configuration'),
+            (database, status.Code.WARNING, 'all_filters'),
+            (database + filters, status.Code.WARNING, 'all_filters'),
             (
                 f'{database}{filters},{FILTER}\n',
-                rules.Code.SUCCESS,
+                status.Code.SUCCESS,
                 '',
             ),
         ):
             with self.subTest(text):
-                result = rules.check_scheduler_filter(self.nova_conf(text))
+                result = status.check_scheduler_filter(self.nova_conf(text))
                 self.assert_result(code, words, result)
 
     def nova_conf(self, text):
@@ -139,38 +139,38 @@ class UpgradeChecksTest(unittest.TestCase):
         options = '[filter_scheduler]\n'
         for nodes, text, code, words in (
             # A small cloud needs nothing.
-            (9, '', rules.Code.SUCCESS, 'placement.conf is not visible'),
-            (100, '', rules.Code.WARNING, 'set [filter_scheduler]shuffle_be'),
-            (100, options + shuffle, rules.Code.SUCCESS, '= 1000'),
+            (9, '', status.Code.SUCCESS, 'placement.conf is not visible'),
+            (100, '', status.Code.WARNING, 'set [filter_scheduler]shuffle_be'),
+            (100, options + shuffle, status.Code.SUCCESS, '= 1000'),
             (
                 100,
                 f'{options}host_subset_size = 5\n',
-                rules.Code.SUCCESS,
+                status.Code.SUCCESS,
                 '= 1000',
             ),
             (
                 1000,
                 options + shuffle,
-                rules.Code.WARNING,
+                status.Code.WARNING,
                 '[scheduler]max_placement_results = 1000 is less than 4 for '
                 'each of 1000 compute nodes',
             ),
             (
                 1000,
                 limit(4000),
-                rules.Code.WARNING,
+                status.Code.WARNING,
                 'set [filter_scheduler]shuffle_be',
             ),
             (
                 1000,
                 limit(4000) + options + shuffle,
-                rules.Code.SUCCESS,
+                status.Code.SUCCESS,
                 '[placement]max_allocation_candidates = 8000',
             ),
         ):
             with self.subTest(nodes=nodes, text=text):
                 conf = self.nova_conf(text)
-                result = rules.check_scheduler_options(conf, nodes)
+                result = status.check_scheduler_options(conf, nodes)
                 self.assert_result(code, words, result)
 
     def test_scheduler_is_seen_by_its_database(self):
@@ -180,4 +180,4 @@ class UpgradeChecksTest(unittest.TestCase):
             ('[api_database]\nconnection = mysql://\n', True),
         ):
             conf = self.nova_conf(text)
-            self.assertIs(expected, rules.sees_scheduler(conf))
+            self.assertIs(expected, status.sees_scheduler(conf))
