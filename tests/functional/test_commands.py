@@ -32,7 +32,7 @@ from nova_powervm.tool import errors
 from nova_powervm.tool import status
 from nova_powervm.tool.inventory import app
 from nova_powervm.tool.inventory import clouds
-from nova_powervm.tool.inventory import device_changes
+from nova_powervm.tool.inventory import device_commands
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import trait_purge
 from nova_powervm.tool.rules import cyborg_slots
@@ -851,7 +851,7 @@ class CommandsTest(CommandTestCase):
         """
         index = min(self.slot_providers())
         burned, slot = self.burn(index), f'{index:08X}'
-        agree = device_changes.DeviceCommand.is_agreed
+        agree = device_commands.DeviceCommand.is_agreed
 
         def change_card(command, question):
             self.control().pull(slot)
@@ -860,7 +860,7 @@ class CommandsTest(CommandTestCase):
             return agree(command, question)
 
         with mock.patch.object(
-            device_changes.DeviceCommand, 'is_agreed', change_card
+            device_commands.DeviceCommand, 'is_agreed', change_card
         ):
             code, _, err = self.run_command('release', slot, answer='y\n')
         self.assertEqual(2, code, err)

@@ -119,10 +119,10 @@ class Cleaner:
     def _find_waiting(self, done: Collection[str]) -> Sequence[_Provider]:
         """Return the devices that wait and have had no turn in this pass."""
         tree = self._services.placement.tree(self._node)
-        found = releasing.find_used_devices(tree)
+        waiting = releasing.find_used_devices(tree)
         if not done:
-            self._services.attempts.keep({*map(_counted_as, found)})
-        return [each for each in found if each.uuid not in done]
+            self._services.attempts.keep({*map(_counted_as, waiting)})
+        return [device for device in waiting if device.uuid not in done]
 
     def _find_projects(
         self, waiting: Sequence[_Provider]
@@ -370,13 +370,6 @@ def find_change(before: slots.Slot, after: slots.Slot) -> str:
     )
 
 
-def describe_ids(slot: slots.Slot) -> str:
-    """Return the ids of vendor, device and subsystem; unreported are empty."""
-    return ':'.join(
-        policy.PROPERTIES[key].value_in(slot) or '' for key in _IDS
-    )
-
-
 def make_environment(
     slot: slots.Slot, node: str, attempt: int, partition: str | None
 ) -> Mapping[str, str]:
@@ -384,10 +377,12 @@ def make_environment(
 
     :param attempt: The number of this attempt, from 1.
     """
+    # What is not reported stays empty.
+    ids = (policy.PROPERTIES[key].value_in(slot) or '' for key in _IDS)
     return {
         'POWERVM_DRC_INDEX': slot.drc_hex,
         'POWERVM_LOCATION': slot.drc_name or '',
-        'POWERVM_IDS': describe_ids(slot),
+        'POWERVM_IDS': ':'.join(ids),
         'POWERVM_HOST': node,
         'POWERVM_ATTEMPT': str(attempt),
         'POWERVM_PARTITION': partition or '',

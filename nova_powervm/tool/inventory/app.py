@@ -14,7 +14,6 @@
 
 import argparse
 import logging
-import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -159,16 +158,6 @@ class InventoryApp(app.App):
         """Print the help if no command was given."""
         show_help = cliff_help.HelpAction([], argparse.SUPPRESS, default=self)
         show_help(self.parser, self.options, None, None)
-
-    def own_command(self, node: str | None) -> tuple[str, str]:
-        """Return this program with its options, and the option for a node."""
-        words = [NAME]
-        for path in self.options.config_files or ():
-            words += ['--config-file', path]
-        for path in self.options.config_dirs or ():
-            words += ['--config-dir', path]
-        option = f' --node {shlex.quote(node)}' if node else ''
-        return shlex.join(words), option
 
     @property
     def terminal(self) -> TextIO | None:

@@ -20,7 +20,6 @@ import traceback
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from typing import Any
 from typing import TextIO
 from typing import TypeAlias
@@ -35,12 +34,9 @@ from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import load
 from nova_powervm.tool import errors
 from nova_powervm.tool import exit_codes
+from nova_powervm.tool.inventory import app as inventory_app
 
-if TYPE_CHECKING:
-    from nova_powervm.tool.inventory import app as inventory_app
-
-    App: TypeAlias = inventory_app.InventoryApp
-
+App: TypeAlias = inventory_app.InventoryApp
 #: Column names and rows.
 Listing: TypeAlias = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
@@ -58,7 +54,7 @@ class Command(command.Command):
     :cvar trouble: Exit code if the command fails.
     """
 
-    app: 'App'
+    app: App
     examples = ''
     trouble = exit_codes.FAILURE
     exit_code = exit_codes.SUCCESS
@@ -132,7 +128,7 @@ class Command(command.Command):
         print(f'{self.app.NAME}: {error}', file=self.app.stderr)
 
 
-def load_inventory(app: 'App', named: str | None) -> policies.Policy:
+def load_inventory(app: App, named: str | None) -> policies.Policy:
     """Read the inventory file named on the command line, or the default file.
 
     :param named: The name from the command line; None for

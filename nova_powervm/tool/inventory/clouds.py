@@ -157,10 +157,10 @@ class NovaClient(_Client):
         It is an error if the cell of a server does not answer.
         """
         self._require_all_projects()
-        found = {uuid: self._read(uuid) for uuid in sorted(set(uuids))}
+        servers = {uuid: self._read(uuid) for uuid in sorted(set(uuids))}
         return {
             uuid: None if record is None else _server(uuid, record)
-            for uuid, record in found.items()
+            for uuid, record in servers.items()
         }
 
     def find_migrations(
@@ -179,18 +179,18 @@ class NovaClient(_Client):
         """
         others = set(uuids) - self._servers_of(host)
         missing = set(filter(self._is_migration, sorted(others)))
-        found: dict[str, left_moves.Migration] = {}
+        migrations: dict[str, left_moves.Migration] = {}
         pages = self._migrations(host=host) if missing else iter(())
         for record in pages:
             if record['uuid'] in missing:
                 missing.remove(record['uuid'])
                 if record['source_compute'] == host:
-                    found[record['uuid']] = self._migration(record)
+                    migrations[record['uuid']] = self._migration(record)
             if not missing:
                 break
         for uuid in filter(self._is_migration, sorted(missing)):
-            found[uuid] = left_moves.Migration(uuid)
-        return found
+            migrations[uuid] = left_moves.Migration(uuid)
+        return migrations
 
     def all_flavors(self) -> Mapping[str, flavors.Flavor]:
         """Read all flavors, by their names.
@@ -209,7 +209,7 @@ class NovaClient(_Client):
         :param flavor_names: Names or IDs; empty for all flavors.
         """
         with self._translated('reading flavors'):
-            found = (
+            read = (
                 [self._find(name) for name in flavor_names]
                 if flavor_names
                 else self._api.flavors(
@@ -220,7 +220,7 @@ class NovaClient(_Client):
                 flavor.name: flavors.Flavor(
                     dict(flavor.extra_specs or {}), flavor.ram, flavor.vcpus
                 )
-                for flavor in found
+                for flavor in read
             }
 
     def set_extra_specs(
@@ -233,14 +233,14 @@ class NovaClient(_Client):
             )
 
     def _find(self, name: str) -> Any:
-        found = self._api.find_flavor(name, get_extra_specs=True)
-        if found is None:
+        flavor = self._api.find_flavor(name, get_extra_specs=True)
+        if flavor is None:
             raise errors.ComputeApiError(
                 reason=f"there is no flavor '{name}'. Create it with "
                 f'"openstack flavor create {name} --vcpus … --ram … '
                 '--disk …"'
             )
-        return found
+        return flavor
 
     def _migration(self, record: _Record) -> left_moves.Migration:
         uuid, server = record['uuid'], record['instance_uuid']
@@ -257,10 +257,10 @@ class NovaClient(_Client):
     def _servers_of(self, host: str) -> frozenset[str]:
         """Return the uuids of the servers on a host, or of its first ones."""
         query = urllib.parse.urlencode({'all_tenants': '1', 'host': host})
-        found = self._get(
+        servers = self._get(
             f'reading the servers of {host}', f'/servers?{query}', 'servers'
         )
-        return frozenset(server['id'] for server in found)
+        return frozenset(server['id'] for server in servers)
 
     def _is_migration(self, uuid: str) -> bool:
         """Return whether a consumer is a migration, if of a deleted server."""
@@ -404,8 +404,7 @@ class CyborgClient(_Client):
                 f'/{noun}', microversion=CYBORG_MICROVERSION
             )
             openstack.exceptions.raise_from_response(answer)
-            found: list[dict[str, Any]] = answer.json()[key or noun]
-            return found
+            return cast(list[dict[str, Any]], answer.json()[key or noun])
 
     def _endpoint(self) -> str:
         with self._translated('finding the endpoint'):

@@ -19,12 +19,12 @@ of its nova.conf.
 
 import contextlib
 import functools
-import queue
 import threading
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Mapping
+from concurrent import futures
 from typing import Any
 from typing import ClassVar
 from typing import TypeVar
@@ -80,10 +80,10 @@ class Conductor:
         if not providers:
             return {}
         uuids = {provider.uuid for provider in providers}
-        found = self._ask(functools.partial(self._read, node, uuids))
+        holders = self._ask(functools.partial(self._read, node, uuids))
         return {
             provider.uuid: burners.name_project(
-                found.get(provider.uuid),
+                holders.get(provider.uuid),
                 provider.written_at.timestamp()
                 if provider.written_at
                 else None,
@@ -95,22 +95,25 @@ class Conductor:
         """Return what a function returns, if it does so in time."""
         if self._asking and self._asking.is_alive():
             raise errors.ConductorUnanswered(reason='it was asked before')
-        answers: queue.SimpleQueue[Callable[[], _Result]] = queue.SimpleQueue()
+        answer: futures.Future[_Result] = futures.Future()
         self._asking = threading.Thread(
-            target=lambda: answers.put(_try(question)),
+            target=_answer,
+            args=(answer, question),
             name='powervm-conductor',
             daemon=True,
         )
         self._asking.start()
-        try:
-            answer = answers.get(timeout=self.timeout)
-        except queue.Empty:
+        if not futures.wait([answer], self.timeout).done:
             raise errors.ConductorUnanswered(
                 reason=f'no answer within {self.timeout} seconds'
-            ) from None
+            )
         # It has answered, although its thread may not have ended yet.
         self._asking = None
-        return answer()
+        try:
+            return answer.result()
+        except Exception as error:
+            reason = errors.one_line(error) or type(error).__name__
+            raise errors.ConductorUnanswered(reason=reason) from error
 
     def _read(
         self, node: str, uuids: Collection[str]
@@ -122,17 +125,14 @@ class Conductor:
             return burn_records.read_holders(node, uuids, read)
 
 
-def _try(question: Callable[[], _Result]) -> Callable[[], _Result]:
-    """Call a function; return one that returns or raises the same."""
+def _answer(
+    answer: futures.Future[_Result], question: Callable[[], _Result]
+) -> None:
+    """Call a function, and keep what it returns or raises."""
     try:
-        result = question()
+        answer.set_result(question())
     except Exception as error:
-        return functools.partial(_raise, str(error) or type(error).__name__)
-    return lambda: result
-
-
-def _raise(reason: str) -> Any:
-    raise errors.ConductorUnanswered(reason=' '.join(reason.split()))
+        answer.set_exception(error)
 
 
 @contextlib.contextmanager

@@ -201,17 +201,17 @@ def default_dirs() -> list[str]:
 
 def _readable(paths: Sequence[str]) -> list[str]:
     """Return the paths that this user can read; warn about the others."""
-    found = [
+    readable = [
         path for path in paths if os.access(path, os.R_OK, effective_ids=True)
     ]
-    for path in sorted(set(paths) - set(found)):
+    for path in sorted(set(paths) - set(readable)):
         LOG.warning(
             '%(path)s cannot be read by this user, so its options have '
             'their default values. Run the command as a user who can read '
             'the file, or use --config-file.',
             {'path': path},
         )
-    return found
+    return readable
 
 
 def describe_version(program: str) -> str:

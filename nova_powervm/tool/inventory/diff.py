@@ -109,12 +109,12 @@ class Diff(base.Lister):
         survey = surveys.read_survey(
             self.app, parsed_args, policy, reading, tree
         )
-        found = differences.compare(
-            survey.plan, tree, io_slots, reading.lpar_names, survey.leftovers
+        differing = differences.compare(
+            survey.plan, tree, io_slots, reading.lpar_names, survey.slot_moves
         )
         if accelerators is not None:
-            found = cyborg_differences.add_differences(
-                found,
+            differing = cyborg_differences.add_differences(
+                differing,
                 accelerators,
                 policy,
                 io_slots,
@@ -123,25 +123,23 @@ class Diff(base.Lister):
                     self.app.config.settings.publish_location_traits
                 ),
             )
-        if not found:
+        if not differing:
             self.note(
                 f'All is in step: {policy.source}, {reading.source}, and '
                 f'{len(tree.slot_providers)} provider(s) of slots below '
                 f'{tree.node} in Placement.'
             )
-        if found:
+        if differing:
             self.exit_code = exit_codes.DIFFERENCES
         return ('Kind', 'Slot', 'Provider', 'Difference', 'Cure'), [
             (
                 str(d.kind),
-                '' if d.drc_index is None else _hex(d.drc_index),
+                ''
+                if d.drc_index is None
+                else slots.format_drc_index(d.drc_index),
                 d.name,
                 d.what,
                 d.cure,
             )
-            for d in found
+            for d in differing
         ]
-
-
-def _hex(drc_index: int) -> str:
-    return slots.format_drc_index(drc_index)

@@ -79,7 +79,7 @@ class CheckedFile:
     :param effect: What the file does, with ``{}`` for "starts" or "does not
         start"; empty for a comparison.
     :param text: Text of the file, for excerpts.
-    :param found: The findings.
+    :param findings: What was found.
     :param policy: Content of a valid file.
     :param offer: Lines that describe the offered devices if a host was read,
         or else what could not be checked.
@@ -89,7 +89,7 @@ class CheckedFile:
     source: str
     effect: str = ''
     text: str = ''
-    found: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     policy: policies.Policy | None = None
     offer: tuple[str, ...] = ()
     other_source: str = ''
@@ -98,7 +98,7 @@ class CheckedFile:
     def is_refused(self) -> bool:
         """Whether there is an error."""
         return any(
-            finding.severity is Severity.ERROR for finding in self.found
+            finding.severity is Severity.ERROR for finding in self.findings
         )
 
     def compare(
@@ -111,18 +111,18 @@ class CheckedFile:
         """
         if self.policy is None:
             return self
-        found = find_clashes(self.policy)
+        more = find_clashes(self.policy)
         offer: Iterable[str] = (_NOT_CHECKED,)
         if reading:
-            found = find_host_mismatches(self.policy, reading)
+            more = find_host_mismatches(self.policy, reading)
             offer = describe_offer(self.policy, reading)
         return dataclasses.replace(
-            self, found=(*self.found, *found), offer=tuple(offer)
+            self, findings=(*self.findings, *more), offer=tuple(offer)
         )
 
 
 def read_checked(
-    app: 'base.App', path: str, service: str, *, named: bool
+    app: base.App, path: str, service: str, *, named: bool
 ) -> CheckedFile:
     """Read a file and find its problems.
 
@@ -142,13 +142,14 @@ def read_checked(
             hint='check the name; without it the file that '
             '[powervm]inventory_file names is checked',
         )
-        found = _make_errors([problem])
-        return CheckedFile(path, 'Nothing was checked.', found=found)
+        return CheckedFile(
+            path, 'Nothing was checked.', findings=_make_errors([problem])
+        )
     policy = policies.Policy(source=path)
     return CheckedFile(
         path,
         f'{service} starts without the file and offers no device.',
-        found=(*find_empty_file(policy, 'there is no such file'),),
+        findings=(*find_empty_file(policy, 'there is no such file'),),
         policy=policy,
     )
 
@@ -164,19 +165,18 @@ def _check(source: str, text: bytes | str | None, service: str) -> CheckedFile:
         policy = load(source) if text is None else parse(text, source)
     except exception.PolicyInvalid as error:
         problems = error.fields['problems']
-        if any(each.code == 'unreadable' for each in problems):
+        if any(problem.code == 'unreadable' for problem in problems):
             # Another user, who runs the service, may be able to read it.
             effect = 'The file was not checked.'
-        found = _make_errors(problems)
+        findings = _make_errors(problems)
     else:
-        empty = 'the file has no paragraph'
-        found = tuple(find_empty_file(policy, empty))
+        findings = (*find_empty_file(policy, 'the file has no paragraph'),)
         if service == CYBORG:
-            found += tuple(refuse_one_time_use(policy))
+            findings += (*refuse_one_time_use(policy),)
     if text is None:
         text = _read_excerpt(source)
     shown = text if isinstance(text, str) else text.decode(errors='replace')
-    return CheckedFile(source, effect, shown, found, policy)
+    return CheckedFile(source, effect, shown, findings, policy)
 
 
 def _read_excerpt(path: str) -> bytes:
@@ -188,11 +188,8 @@ def _read_excerpt(path: str) -> bytes:
     return b''
 
 
-def _make_errors(
-    problems: Iterable[Problem],
-) -> tuple[Finding, ...]:
-    error = Severity.ERROR
-    return tuple(Finding(error, each) for each in problems)
+def _make_errors(problems: Iterable[Problem]) -> tuple[Finding, ...]:
+    return tuple(Finding(Severity.ERROR, problem) for problem in problems)
 
 
 def find_empty_file(policy: policies.Policy, what: str) -> Iterator[Finding]:
@@ -301,10 +298,10 @@ def _conflicts(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
     by_reason: dict[str, list[matching.Verdict]] = {}
     for verdict in matching.conflicts(verdicts):
         by_reason.setdefault(str(verdict.reason), []).append(verdict)
-    for reason, found in by_reason.items():
+    for reason, alike in by_reason.items():
         yield _find(
-            found[0].paragraphs[-1],
-            f'{_slots(found)}: {reason}',
+            alike[0].paragraphs[-1],
+            f'{_slots(alike)}: {reason}',
             'change the identification sections so that each device is '
             'identified by one paragraph only',
             Severity.ERROR,
@@ -320,10 +317,10 @@ def _wired(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
             if wired:
                 place = (verdict.paragraphs[0].line, wired)
                 by_place.setdefault(place, []).append(verdict)
-    for (_, wired), found in sorted(by_place.items()):
+    for (_, wired), alike in sorted(by_place.items()):
         yield _find(
-            found[0].paragraphs[0],
-            f'{_slots(found)}: it is connected to {wired}',
+            alike[0].paragraphs[0],
+            f'{_slots(alike)}: it is connected to {wired}',
             'an instance would be connected to it, bypassing Neutron and '
             'Cinder; remove it from the paragraph, or deny it in a '
             'paragraph with allow: false',
@@ -355,11 +352,11 @@ def describe_offer(
     """Summarize the devices that a file offers on a host."""
     slots = reading.system.io_slots
     verdicts = matching.judge(policy, slots)
-    found = matching.devices(verdicts)
-    counts = collections.Counter(device.resource_class for device in found)
+    devices = matching.devices(verdicts)
+    counts = collections.Counter(device.resource_class for device in devices)
     classes = ', '.join(f'{n} {name}' for name, n in sorted(counts.items()))
     yield (
-        f'It offers {len(found)} of the {len(slots)} slots of '
+        f'It offers {len(devices)} of the {len(slots)} slots of '
         f'{reading.source}{classes and ": " + classes}.'
     )
     for verdict in verdicts:

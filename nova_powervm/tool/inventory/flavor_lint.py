@@ -33,8 +33,8 @@ from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import profile_lint
 from nova_powervm.tool.rules import setting_lint
 
-#: Name of a flavor, of a device profile, and what was found.
-_Found = tuple[str, str, flavor_lint.Finding]
+#: Name of a flavor, name of a device profile, and a finding.
+_Row = tuple[str, str, flavor_lint.Finding]
 _Sources = Mapping[str, flavors.Flavor]
 
 
@@ -134,7 +134,7 @@ class Lint(base.Lister):
                 self.app.config.settings.publish_location_traits
             ),
         )
-        found = [
+        findings = [
             *_lint_flavors(
                 sources, known, cyborg if parsed_args.cyborg else None
             ),
@@ -147,18 +147,18 @@ class Lint(base.Lister):
                 )
             ),
         ]
-        if not found:
+        if not findings:
             also = (
                 f' and {len(profiles)} device profile(s)'
                 if parsed_args.cyborg
                 else ''
             )
             self.note(f'No problems in {len(sources)} flavor(s){also}.')
-        self._grade(finding for _, _, finding in found)
-        return _list(found, with_profiles=parsed_args.cyborg)
+        self._grade(finding for _, _, finding in findings)
+        return _list(findings, with_profiles=parsed_args.cyborg)
 
-    def _grade(self, found: Iterable[flavor_lint.Finding]) -> None:
-        severities = {finding.severity for finding in found}
+    def _grade(self, findings: Iterable[flavor_lint.Finding]) -> None:
+        severities = {finding.severity for finding in findings}
         if flavor_lint.Severity.ERROR in severities:
             self.exit_code = exit_codes.ERRORS
         elif flavor_lint.Severity.WARNING in severities:
@@ -177,7 +177,7 @@ class Lint(base.Lister):
             client.profiles(), client.deployables()
         )
 
-    def _lint_settings(self, sources: _Sources) -> Iterator[_Found]:
+    def _lint_settings(self, sources: _Sources) -> Iterator[_Row]:
         config = self.app.config
         for name, flavor in sources.items():
             for finding in setting_lint.lint_settings(
@@ -227,7 +227,7 @@ class Lint(base.Lister):
             if policies.may_be_device(name)
         }
         offering = {name: placement.offering(name) for name in asked - ours}
-        slots = {name for name, found in offering.items() if _has_slot(found)}
+        slots = {n for n, offers in offering.items() if _has_slot(offers)}
         repeated = {
             kind
             for flavor in groups
@@ -238,9 +238,11 @@ class Lint(base.Lister):
             classes=ours | slots,
             traits=placement.associated_traits(),
             devices=devices,
-            foreign=frozenset(n for n, found in offering.items() if found)
+            foreign=frozenset(n for n, offers in offering.items() if offers)
             - slots,
-            used_up=frozenset(n for n, o in offering.items() if o == ()),
+            used_up=frozenset(
+                n for n, offers in offering.items() if offers == ()
+            ),
             whole=True,
             source='the cloud',
             burning=frozenset(
@@ -280,7 +282,7 @@ def _lint_flavors(
     sources: _Sources,
     known: flavor_lint.DeviceOffers,
     cyborg: profile_lint.CyborgOffers | None,
-) -> Iterator[_Found]:
+) -> Iterator[_Row]:
     for name, flavor in sources.items():
         specs = flavor.extra_specs
         profile = specs.get(accelerators.PROFILE, '')
@@ -292,7 +294,7 @@ def _lint_flavors(
             yield name, profile, finding
 
 
-def _list(found: Iterable[_Found], *, with_profiles: bool) -> base.Listing:
+def _list(findings: Iterable[_Row], *, with_profiles: bool) -> base.Listing:
     columns = ['Flavor', 'Severity', 'Extra spec', 'Problem', 'Hint']
     if with_profiles:
         columns.insert(1, 'Device Profile')
@@ -305,5 +307,5 @@ def _list(found: Iterable[_Found], *, with_profiles: bool) -> base.Listing:
             finding.what,
             finding.hint,
         )
-        for name, profile, finding in found
+        for name, profile, finding in findings
     ]

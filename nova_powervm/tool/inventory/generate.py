@@ -43,6 +43,7 @@ AUTO_CLASS = 'auto'
 # Properties that identify a type of device.
 _TYPE = ('vendor_id', 'device_id', 'class')
 _WIDTH = 72
+_clean = pci_ids.printable
 
 
 class Generate(base.Command):
@@ -225,12 +226,12 @@ def _groups(
     host_slots: Collection[slots.Slot], instance_lpars: Collection[str]
 ) -> Sequence[_Group]:
     duplicated = slots.duplicated_indexes(host_slots)
-    found: dict[tuple[str, ...], _Group] = {}
+    groups: dict[tuple[str, ...], _Group] = {}
     for slot in sorted(host_slots, key=lambda s: s.drc_name or ''):
         if slot.is_empty:
             continue
         identification = _identification(slot)
-        group = found.setdefault(
+        group = groups.setdefault(
             tuple(identification.values()),
             _Group(identification, device_kinds.kind_of(slot), [], []),
         )
@@ -239,7 +240,7 @@ def _groups(
             group.taken.append((slot, reason))
         else:
             group.free.append(slot)
-    return sorted(found.values(), key=lambda group: group.name)
+    return sorted(groups.values(), key=lambda group: group.name)
 
 
 def _identification(slot: slots.Slot) -> dict[str, str]:
@@ -354,10 +355,6 @@ def _left_out(
 
 def _place(slot: slots.Slot) -> str:
     return _clean(slot.drc_name or f'slot {slot.drc_hex}')
-
-
-def _clean(words: str) -> str:
-    return pci_ids.printable(words)
 
 
 def _comment(words: str, indent: str = '# ') -> Iterator[str]:

@@ -59,9 +59,9 @@ class Side:
     @property
     def is_offered(self) -> bool:
         """Whether a new server can get the device."""
-        found = self.provider
-        return found is not None and not (
-            found.reserved or names.WITHDRAWN_TRAIT in found.traits
+        provider = self.provider
+        return provider is not None and not (
+            provider.reserved or names.WITHDRAWN_TRAIT in provider.traits
         )
 
 
@@ -212,10 +212,20 @@ class Handover(base.Lister):
             records,
             offered,
             silence,
-            tool=self.app.own_command(parsed_args.node),
+            tool=self._own_command(parsed_args.node),
             openstack=cyborg_slots.openstack_command(parsed_args.os_cloud),
             wanted_class=parsed_args.resource_class,
         )
+
+    def _own_command(self, node: str | None) -> tuple[str, str]:
+        """Return this program with its options, and the option for a node."""
+        words = [self.app.NAME]
+        for path in self.app.options.config_files or ():
+            words += ['--config-file', path]
+        for path in self.app.options.config_dirs or ():
+            words += ['--config-dir', path]
+        option = f' --node {shlex.quote(node)}' if node else ''
+        return shlex.join(words), option
 
 
 def _side(
@@ -231,7 +241,7 @@ def _side(
 
 def make_steps(facts: Facts) -> tuple[Step, ...]:
     """Return the steps in their order; each waits for those before it."""
-    found: list[Step] = []
+    steps: list[Step] = []
     first = 0
     for number, judge in enumerate(_JUDGES, start=1):
         step = judge(facts)
@@ -239,8 +249,8 @@ def make_steps(facts: Facts) -> tuple[Step, ...]:
             step = Step(step.goal, BLOCKED, f'after step {first}')
         elif step.state != DONE:
             first = number
-        found.append(step)
-    return tuple(found)
+        steps.append(step)
+    return tuple(steps)
 
 
 def _freed(facts: Facts) -> Step:

@@ -77,17 +77,17 @@ class HostReading:
         :param name: See :data:`SLOT_HELP`.
         :raises exception.ConfigurationError: There is none, or several.
         """
-        found = [
+        named = [
             slot
             for slot in self.system.io_slots
             if is_named(name, slot.drc_index, slot.drc_name)
         ]
-        if len(found) == 1:
-            return found[0]
-        several = f'several slots {name}: {", ".join(map(str, found))}'
+        if len(named) == 1:
+            return named[0]
+        several = f'several slots {name}: {", ".join(map(str, named))}'
         raise exception.ConfigurationError(
             reason=f'{self.source} has '
-            f'{several if found else f"no slot {name}"}. '
+            f'{several if named else f"no slot {name}"}. '
             '"nova-powervm-inventory show" lists all slots.'
         )
 
@@ -165,7 +165,7 @@ def _add_timeout(group: argparse._ArgumentGroup) -> None:
 
 
 def read_host(
-    app: 'base.App',
+    app: base.App,
     parsed_args: argparse.Namespace,
     with_lpars: bool = False,
     with_disk: bool = False,
@@ -228,23 +228,21 @@ def read_server(
     adapter = session.connect(server)
     try:
         managed = system.RestSystem(adapter, server)
-        found = HostReading(managed.read(), str(server))
-        if with_lpars:
-            listed = partitions.RestPartitions(adapter, managed).names()
-            found = dataclasses.replace(found, lpar_names=listed)
-        if read_disk:
-            found = dataclasses.replace(
-                found, disk=read_disk(adapter, managed)
-            )
-        return dataclasses.replace(
-            found, derives_owners=not managed.reports_owners
+        return HostReading(
+            managed.read(),
+            str(server),
+            lpar_names=partitions.RestPartitions(adapter, managed).names()
+            if with_lpars
+            else None,
+            disk=read_disk(adapter, managed) if read_disk else None,
+            derives_owners=not managed.reports_owners,
         )
     finally:
         adapter.session.close()
 
 
 def _read_disk(
-    app: 'base.App', adapter: Any, managed: system.RestSystem
+    app: base.App, adapter: Any, managed: system.RestSystem
 ) -> host_values.DiskCapacity | None:
     """Read the storage that ``[powervm]disk_driver`` uses."""
     context = disk_drivers.Context(adapter, managed, app.config.settings)

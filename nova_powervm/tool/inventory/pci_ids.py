@@ -78,7 +78,9 @@ class DeviceNames:
         device = self._devices.get((slot.vendor_id, slot.device_id))
         if device is None:
             return None
-        return f'{_short(self._vendors[slot.vendor_id])} {device}'
+        # The legal form of the vendor does not tell what the device is.
+        vendor = _LEGAL_FORM.sub('', self._vendors[slot.vendor_id])
+        return f'{vendor} {device}'
 
 
 def read_names(paths: Iterable[str] = ()) -> DeviceNames:
@@ -102,14 +104,14 @@ def parse_names(lines: Iterable[str]) -> DeviceNames:
     devices: dict[tuple[int, int], str] = {}
     vendor: int | None = None
     for line in lines:
-        found = _LINE.match(line)
-        if found is None:
+        match = _LINE.match(line)
+        if match is None:
             # Lines below a class, for example, do not belong to a vendor.
             if not line.startswith(('\t', '#')) and line.strip():
                 vendor = None
             continue
-        number, name = int(found['id'], 16), printable(found['name'].strip())
-        if not found['tab']:
+        number, name = int(match['id'], 16), printable(match['name'].strip())
+        if not match['tab']:
             vendor = number
             vendors[vendor] = name
         elif vendor is not None:
@@ -120,8 +122,3 @@ def parse_names(lines: Iterable[str]) -> DeviceNames:
 def printable(text: str) -> str:
     """Replace characters that are not printable by spaces."""
     return ''.join(c if c.isprintable() else ' ' for c in text).strip()
-
-
-def _short(vendor: str) -> str:
-    """Remove the legal form from a vendor name."""
-    return _LEGAL_FORM.sub('', vendor)

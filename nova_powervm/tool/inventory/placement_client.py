@@ -21,6 +21,7 @@ that was read, and removes traits that no provider has.
 import argparse
 import contextlib
 import datetime
+import functools
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Collection
@@ -29,7 +30,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from concurrent import futures
 from email import utils
-from typing import TYPE_CHECKING
 from typing import Any
 from typing import TextIO
 from typing import cast
@@ -41,10 +41,8 @@ from keystoneauth1 import loading
 from oslo_config import cfg
 
 from nova_powervm.tool import errors
+from nova_powervm.tool.inventory import base
 from nova_powervm.tool.rules import placement_tree
-
-if TYPE_CHECKING:
-    from nova_powervm.tool.inventory import base
 
 #: Lowest that suffices: 1.26 lets reserved equal the total; 1.31 tells of
 #: whole trees, each as one.
@@ -57,10 +55,13 @@ CONNECTIONS = 8
 #: The classes of each host. As long as a unit of one of them is free,
 #: Placement tells of the whole tree in one answer.
 HOST_CLASSES = ('VCPU', 'DISK_GB', 'MEMORY_MB')
+_PROVIDERS = '/resource_providers'
+# HTTP status of an answer.
+_BAD_REQUEST, _GONE, _CHANGED = 400, 404, 409
 _SECTION = 'section [placement]'
 _ONE_UNIT = {'total': 1, 'reserved': 0}
 _Record = Mapping[str, Any]
-_Found = placement_tree.Provider | None
+_Read = Callable[[_Record], placement_tree.Provider]
 
 
 def add_node_option(
@@ -91,7 +92,7 @@ def add_node_option(
 
 
 def read_node(
-    app: 'base.App', parsed_args: argparse.Namespace
+    app: base.App, parsed_args: argparse.Namespace
 ) -> tuple['PlacementClient', placement_tree.Tree]:
     """Read the providers of the compute node that the options select.
 
@@ -155,7 +156,10 @@ def load_session(conf: cfg.ConfigOpts) -> Any:
 
 
 class PlacementClient:
-    """Reads the providers of compute nodes.
+    """Reads providers, and changes single ones.
+
+    All methods raise :class:`nova_powervm.exception.PowerVMError` if Placement
+    can't be reached, or refuses a request.
 
     :param client: An adapter for Placement.
     :param terminal: Where to show how far it is; None to show nothing.
@@ -179,12 +183,11 @@ class PlacementClient:
         :returns: The providers. The inventory of a device with its one unit to
             give has only the total, and nothing reserved.
         :raises errors.NodeUnknown: The provider does not exist.
-        :raises exception.PowerVMError: Placement can't be read.
         """
-        found = self._list(name=node)
-        if not found:
+        named = self._list(name=node)
+        if not named:
             raise errors.NodeUnknown(node=node)
-        root = found[0]
+        root = named[0]
         members = self._list(in_tree=root['uuid'])
         # Asked after the generations, which any change increases.
         summaries = self._read_summaries(root['uuid'])
@@ -215,58 +218,57 @@ class PlacementClient:
         :returns: Provider uuid to summary; nothing if the host is full.
         """
         for resource_class in HOST_CLASSES:
-            answer = self._get(
+            summaries: Mapping[str, _Record] = self._get(
                 '/allocation_candidates',
                 in_tree=root,
                 resources=f'{resource_class}:1',
                 limit='1',
-            )
-            found: Mapping[str, _Record] = answer['provider_summaries']
-            if found:
-                return found
+            )['provider_summaries']
+            if summaries:
+                return summaries
         return {}
 
     def _read_all(
-        self, read: Callable[[_Record], _Found], records: Sequence[_Record]
+        self, read: _Read, records: Sequence[_Record]
     ) -> tuple[placement_tree.Provider, ...]:
         """Read providers in their order; the first error ends it all."""
-        found = []
+        providers = []
         pool = futures.ThreadPoolExecutor(CONNECTIONS, 'powervm-placement')
         try:
             for number, provider in enumerate(
-                pool.map(read, records), start=1
+                pool.map(functools.partial(_unless_deleted, read), records),
+                start=1,
             ):
                 self._show(f'Placement: {number} of {len(records)} providers')
                 if provider is not None:
-                    found.append(provider)
+                    providers.append(provider)
         finally:
             pool.shutdown(cancel_futures=True)
             self._show('')
-        return tuple(found)
+        return tuple(providers)
 
-    def _read_member(self, record: _Record, summary: _Record | None) -> _Found:
+    def _read_member(
+        self, record: _Record, summary: _Record | None
+    ) -> placement_tree.Provider:
         """Read what a summary does not tell of a provider.
 
         :param summary: None if there is none.
         """
         if summary is None:
             return self._read_provider(record)
-        capacities = summary['resources'].values()
-        found = None
-        with _unless(404):
-            uuid = record['uuid']
-            rest: dict[str, Any] = {
-                'inventory': dict.fromkeys(summary['resources'], _ONE_UNIT)
-            }
-            if any(each['capacity'] != 1 for each in capacities):
-                rest = self._read_inventory(uuid)
-            if any(each['used'] for each in capacities):
-                rest['consumers'] = self._consumers(uuid)
-            # The traits are older than the inventory's own generation.
-            rest['generation'] = record['generation']
-            traits = frozenset(summary['traits'])
-            found = _make_provider(record, traits=traits, **rest)
-        return found
+        uuid, capacities = record['uuid'], summary['resources'].values()
+        rest: dict[str, Any] = {
+            'inventory': dict.fromkeys(summary['resources'], _ONE_UNIT)
+        }
+        if any(each['capacity'] != 1 for each in capacities):
+            rest = self._read_inventory(uuid)
+        if any(each['used'] for each in capacities):
+            rest['consumers'] = self._consumers(uuid)
+        # The traits are older than the inventory's own generation.
+        rest['generation'] = record['generation']
+        return _make_provider(
+            record, traits=frozenset(summary['traits']), **rest
+        )
 
     def _show(self, text: str) -> None:
         """Show how far it is in a line that the next one replaces."""
@@ -274,20 +276,14 @@ class PlacementClient:
             self._terminal.write(f'\r\033[K{text}')
             self._terminal.flush()
 
-    def provider(self, uuid: str) -> _Found:
-        """Read one provider with four requests; return None if it is missing.
-
-        :raises exception.PowerVMError: Placement can't be read.
-        """
+    def provider(self, uuid: str) -> placement_tree.Provider | None:
+        """Read one provider with four requests; None if it is missing."""
         for record in self._list(uuid=uuid):
-            return self._read_provider(record)
+            return _unless_deleted(self._read_provider, record)
         return None
 
     def consumer(self, uuid: str) -> placement_tree.Consumer | None:
-        """Read a consumer with one request; return None without allocations.
-
-        :raises exception.PowerVMError: Placement can't be read.
-        """
+        """Read a consumer with one request; None without allocations."""
         answer = self._get(f'/allocations/{uuid}')
         if not answer['allocations']:
             return None
@@ -298,27 +294,19 @@ class PlacementClient:
         )
 
     def node_of(self, provider: str) -> str:
-        """Return the name of the node that a provider belongs to.
-
-        :raises exception.PowerVMError: Placement can't be read.
-        """
+        """Return the name of the node that a provider belongs to."""
         members = self._list(in_tree=provider)
         roots = [m['name'] for m in members if not m['parent_provider_uuid']]
         return str(roots[0]) if roots else provider
 
     def associated_traits(self) -> frozenset[str]:
-        """List the traits that any provider has, with one request.
-
-        :raises exception.PowerVMError: Placement can't be read.
-        """
-        answer = self._get('/traits', associated='true')
-        return frozenset(answer['traits'])
+        """List the traits that any provider has, with one request."""
+        return frozenset(self._get('/traits', associated='true')['traits'])
 
     def unused_traits(self, prefix: str) -> frozenset[str]:
         """List the traits that no provider has, with one request.
 
         :param prefix: The beginning of their names.
-        :raises exception.PowerVMError: Placement can't be read.
         """
         answer = self._get(
             '/traits', name=f'startswith:{prefix}', associated='false'
@@ -326,21 +314,18 @@ class PlacementClient:
         return frozenset(answer['traits'])
 
     def remove_traits(self, traits: Sequence[str]) -> frozenset[str]:
-        """Remove traits, one after the other.
+        """Remove traits, one after the other; an error keeps the rest.
 
         Placement reads all its traits for each; more at a time would keep it
         from other work.
 
         :returns: Those that are gone, without those that a provider has.
-        :raises exception.PowerVMError: Placement refused a removal or can't
-            be reached; those before are removed.
         """
         gone = set()
         for number, trait in enumerate(traits, start=1):
             self._show(f'Placement: {number} of {len(traits)} traits')
-            with _unless(409):
-                with _unless(404):
-                    self._ask('DELETE', f'/traits/{trait}')
+            answer = self._ask('DELETE', f'/traits/{trait}', (_GONE, _CHANGED))
+            if answer.status_code != _CHANGED:
                 gone.add(trait)
         self._show('')
         return frozenset(gone)
@@ -349,14 +334,13 @@ class PlacementClient:
         """List the providers with a free unit of a class, with one request.
 
         :returns: Their names; None if the class does not exist.
-        :raises exception.PowerVMError: Placement can't be read.
         """
-        offering = None
-        # Placement answers 400 for a class that does not exist.
-        with _unless(400):
-            found = self._list(resources=f'{resource_class}:1')
-            offering = tuple(provider['name'] for provider in found)
-        return offering
+        records = self._list_free(resource_class)
+        return (
+            None
+            if records is None
+            else tuple(each['name'] for each in records)
+        )
 
     def count_free(
         self, resource_class: str, traits: Collection[str]
@@ -366,31 +350,28 @@ class PlacementClient:
         :param traits: What each of these devices has.
         :returns: A number for each host; none if the class or a trait does not
             exist.
-        :raises exception.PowerVMError: Placement can't be read.
         """
-        counts: tuple[int, ...] = ()
-        query = {'required': ','.join(sorted(traits))} if traits else {}
-        # Placement answers 400 for what does not exist.
-        with _unless(400):
-            found = self._list(resources=f'{resource_class}:1', **query)
-            roots = Counter(each['root_provider_uuid'] for each in found)
-            counts = tuple(roots.values())
-        return counts
+        records = self._list_free(resource_class, traits) or ()
+        roots = Counter(record['root_provider_uuid'] for record in records)
+        return tuple(roots.values())
+
+    def _list_free(
+        self, resource_class: str, traits: Collection[str] = ()
+    ) -> list[_Record] | None:
+        """List providers; None if the class or a trait does not exist."""
+        query = {'resources': f'{resource_class}:1'}
+        if traits:
+            query['required'] = ','.join(sorted(traits))
+        answer = self._ask('GET', _PROVIDERS, (_BAD_REQUEST,), params=query)
+        return answer.json()['resource_providers'] if answer else None
 
     def count_nodes(self) -> int:
-        """Count the compute nodes of the cloud, with one request.
-
-        :raises exception.PowerVMError: Placement can't be read.
-        """
+        """Count the compute nodes of the cloud, with one request."""
         return len(self._list(required=os_traits.COMPUTE_NODE))
 
     def max_microversion(self) -> str:
-        """Return the highest microversion that Placement supports.
-
-        :raises exception.PowerVMError: Placement can't be read.
-        """
-        versions = self._get('/')['versions']
-        return str(versions[0]['max_version'])
+        """Return the highest microversion that Placement supports."""
+        return str(self._get('/')['versions'][0]['max_version'])
 
     def write_inventory(
         self,
@@ -398,66 +379,53 @@ class PlacementClient:
         resource_class: str,
         record: _Record,
     ) -> bool:
-        """Replace one inventory record, unless the provider has changed.
+        """Replace one inventory record.
 
         :returns: False if the provider has changed since it was read.
-        :raises exception.PowerVMError: Placement refused the write or can't
-            be reached.
         """
         url = f'inventories/{resource_class}'
         return self._replace(provider, url, **record)
 
     def write_traits(
-        self,
-        provider: placement_tree.Provider,
-        traits: Collection[str],
+        self, provider: placement_tree.Provider, traits: Collection[str]
     ) -> bool:
-        """Replace the traits of a provider, unless it has changed.
+        """Replace the traits of a provider.
 
         :returns: False if the provider has changed since it was read.
-        :raises exception.PowerVMError: Placement refused the write or can't
-            be reached.
         """
         for trait in sorted(set(traits) - provider.traits):
             self._ask('PUT', f'/traits/{trait}')
         return self._replace(provider, 'traits', traits=sorted(traits))
 
     def _replace(
-        self,
-        provider: placement_tree.Provider,
-        part: str,
-        **content: Any,
+        self, provider: placement_tree.Provider, part: str, **content: Any
     ) -> bool:
         """Replace a part of a provider; return False if it has changed."""
         generation = {'resource_provider_generation': provider.generation}
-        is_written = False
-        with _unless(409):
+        return bool(
             self._ask(
                 'PUT',
-                f'/resource_providers/{provider.uuid}/{part}',
+                f'{_PROVIDERS}/{provider.uuid}/{part}',
+                (_CHANGED,),
                 json={**generation, **content},
             )
-            is_written = True
-        return is_written
+        )
 
-    def _read_provider(self, record: _Record) -> _Found:
+    def _read_provider(self, record: _Record) -> placement_tree.Provider:
         uuid = record['uuid']
-        found = None
-        with _unless(404):
-            found = _make_provider(
-                record,
-                # Read first, so that the rest is not older than it.
-                **self._read_inventory(uuid),
-                traits=frozenset(
-                    self._get(f'/resource_providers/{uuid}/traits')['traits']
-                ),
-                consumers=self._consumers(uuid),
-            )
-        return found
+        return _make_provider(
+            record,
+            # Read first, so that the rest is not older than it.
+            **self._read_inventory(uuid),
+            traits=frozenset(
+                self._get(f'{_PROVIDERS}/{uuid}/traits')['traits']
+            ),
+            consumers=self._consumers(uuid),
+        )
 
     def _read_inventory(self, uuid: str) -> dict[str, Any]:
         """Read the inventory of a provider, with its generation and time."""
-        answer = self._ask('GET', f'/resource_providers/{uuid}/inventories')
+        answer = self._ask('GET', f'{_PROVIDERS}/{uuid}/inventories')
         content = answer.json()
         return {
             'generation': content['resource_provider_generation'],
@@ -466,24 +434,54 @@ class PlacementClient:
         }
 
     def _consumers(self, uuid: str) -> Mapping[str, Mapping[str, int]]:
-        answer = self._get(f'/resource_providers/{uuid}/allocations')
+        answer = self._get(f'{_PROVIDERS}/{uuid}/allocations')
         return {
             consumer: record['resources']
             for consumer, record in answer['allocations'].items()
         }
 
-    def _list(self, **query: str) -> list[dict[str, Any]]:
-        answer = self._get('/resource_providers', **query)
-        return cast(list[dict[str, Any]], answer['resource_providers'])
+    def _list(self, **query: str) -> list[_Record]:
+        answer = self._get(_PROVIDERS, **query)
+        return cast(list[_Record], answer['resource_providers'])
 
     def _get(self, url: str, **query: str) -> Any:
         return self._ask('GET', url, params=query).json()
 
-    def _ask(self, method: str, url: str, **options: Any) -> Any:
+    def _ask(
+        self,
+        method: str,
+        url: str,
+        expected: Collection[int] = (),
+        **options: Any,
+    ) -> Any:
+        """Send a request.
+
+        :param expected: The errors that are answers, by their status.
+        :returns: The answer, which is false for an error.
+        """
         with _translated(url):
-            return self._client.request(
-                url, method, microversion=MICROVERSION, **options
+            answer = self._client.request(
+                url,
+                method,
+                microversion=MICROVERSION,
+                raise_exc=False,
+                **options,
             )
+            if not answer and answer.status_code not in expected:
+                raise keystone.from_response(answer, method, url)
+            return answer
+
+
+def _unless_deleted(
+    read: _Read, record: _Record
+) -> placement_tree.Provider | None:
+    """Read a provider; return None if it was deleted meanwhile."""
+    try:
+        return read(record)
+    except errors.PlacementError as error:
+        if error.fields['status'] != _GONE:
+            raise
+        return None
 
 
 def _make_provider(record: _Record, **rest: Any) -> placement_tree.Provider:
@@ -504,16 +502,6 @@ def _read_time(header: str | None) -> datetime.datetime | None:
         return utils.parsedate_to_datetime(header or '')
     except ValueError:
         return None
-
-
-@contextlib.contextmanager
-def _unless(status: int) -> Iterator[None]:
-    """Leave the block if Placement answers with an expected error."""
-    try:
-        yield
-    except errors.PlacementError as error:
-        if error.fields['status'] != status:
-            raise
 
 
 @contextlib.contextmanager

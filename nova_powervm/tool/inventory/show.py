@@ -14,6 +14,7 @@
 
 import argparse
 import dataclasses
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from nova_powervm.devices import names
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
+from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.inventory import placement_client
@@ -31,6 +33,7 @@ from nova_powervm.tool.inventory import slot_rows
 from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import left_moves
+from nova_powervm.tool.rules import placement_tree
 
 _FORK, _LAST, _BAR, _GAP = '├── ', '└── ', '│   ', '    '
 
@@ -130,7 +133,7 @@ class Show(base.Lister):
         )
         host_reader.add_host_options(parser)
         placement_client.add_node_option(parser, optional=True)
-        surveys.add_cyborg_options(parser)
+        _add_cyborg_options(parser)
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -187,7 +190,7 @@ class Show(base.Lister):
         if not parsed_args.cyborg:
             return survey
         try:
-            facts = surveys.read_cyborg(self.app, parsed_args, tree)
+            facts = self._ask_cyborg(parsed_args, tree)
         except exception.PowerVMError as error:
             self.complain(f'{error} The output has nothing from Cyborg.')
             self.exit_code = self.trouble
@@ -201,14 +204,38 @@ class Show(base.Lister):
             )
         return dataclasses.replace(survey, cyborg=facts)
 
+    def _ask_cyborg(
+        self,
+        parsed_args: argparse.Namespace,
+        tree: placement_tree.Tree | None,
+    ) -> cyborg_slots.CyborgFacts:
+        """Read the records of Cyborg, and which of their servers are gone.
+
+        :raises exception.PowerVMError: Placement was not asked, or an API
+            can't be reached.
+        """
+        if tree is None:
+            raise exception.ConfigurationError(
+                reason="Cyborg's slots are found by their providers, but "
+                'Placement was not asked. Fill in section [placement] of '
+                'nova.conf, or leave out --cyborg'
+            )
+        access = parsed_args.os_cloud, self.app.config.conf
+        records = clouds.CyborgClient(*access).read()
+        consumers = cyborg_slots.find_servers(tree, records)
+        gone = clouds.NovaClient(*access).find_missing(consumers)
+        return cyborg_slots.CyborgFacts(records, gone, parsed_args.os_cloud)
+
     def _rows(
         self, survey: surveys.Survey, parsed_args: argparse.Namespace
     ) -> list[slot_rows.SlotRow]:
-        found = list(slot_rows.make_rows(survey, pci_ids.read_names()))
+        rows = list(slot_rows.make_rows(survey, pci_ids.read_names()))
         chosen = []
         for name in parsed_args.slot or ():
             named = [
-                row for row in found if slot_rows.is_slot_named(row, name)
+                row
+                for row in rows
+                if host_reader.is_named(name, row.drc_index, row.location)
             ]
             if not named:
                 raise exception.ConfigurationError(
@@ -218,32 +245,46 @@ class Show(base.Lister):
             chosen += named
         shown = [
             row
-            for row in found
+            for row in rows
             if (row in chosen or not parsed_args.slot)
             and (row.offered or not parsed_args.offered)
         ]
-        self._note_leftovers(shown)
+        self._note_moves(shown)
         return shown
 
-    def _note_leftovers(self, rows: Iterable[slot_rows.SlotRow]) -> None:
+    def _note_moves(self, rows: Iterable[slot_rows.SlotRow]) -> None:
         """Print what to do about what moves have left, ready to be copied."""
-        slots_of: dict[left_moves.Finding, list[str]] = {}
+        slots_of: dict[left_moves.SlotMove, list[str]] = {}
         for row in rows:
-            if row.leftover and row.leftover.steps:
-                named = slots_of.setdefault(row.leftover, [])
+            if row.move and row.move.steps:
+                named = slots_of.setdefault(row.move, [])
                 named.append(slots.format_drc_index(row.drc_index))
-        for finding, named in slots_of.items():
+        for move, named in slots_of.items():
             which = ', '.join(dict.fromkeys(named))
-            for line in (f'Slot {which}, {finding.state}:', *finding.steps):
+            for line in (f'Slot {which}, {move.state}:', *move.steps):
                 self.note(line)
 
 
-def draw_tree(node: str, found: Iterable[slot_rows.SlotRow]) -> Iterator[str]:
+def _add_cyborg_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        'Cyborg',
+        'needs a user with the role admin: without --os-cloud and OS_* '
+        'variables, the one in section [placement] of nova.conf',
+    )
+    group.add_argument(
+        '--cyborg',
+        action='store_true',
+        help='ask Cyborg for the state of its slots',
+    )
+    clouds.add_cloud_option(group)
+
+
+def draw_tree(node: str, rows: Iterable[slot_rows.SlotRow]) -> Iterator[str]:
     """Draw the tree as it will be after nova-compute's next update.
 
-    :param found: Rows of slots; those without a provider are left out.
+    :param rows: Rows of slots; those without a provider are left out.
     """
-    drawn = [provider for row in found for provider in _providers(row)]
+    drawn = [provider for row in rows for provider in _providers(row)]
     yield f'{node} (compute node)'
     for number, lines in enumerate(drawn, start=1):
         first, *others = map(printable.printable, lines)
@@ -278,14 +319,12 @@ def _providers(row: slot_rows.SlotRow) -> Iterator[Sequence[str]]:
 
 
 def _place(row: slot_rows.SlotRow) -> Iterator[str]:
-    location = row.slot.drc_name if row.slot else None
-    if known := [text for text in (row.device, location) if text]:
+    if known := [text for text in (row.device, row.location) if text]:
         yield ' at '.join(known)
 
 
-def _describe(traits: Iterable[str]) -> str:
-    found = set(traits)
-    named = sorted(t for t in found if not names.is_slot_trait(t))
-    if generated := len(found) - len(named):
+def _describe(traits: Collection[str]) -> str:
+    named = sorted(t for t in traits if not names.is_slot_trait(t))
+    if generated := len(traits) - len(named):
         named.append(f'and {generated} that say what it is and where')
     return f'traits: {", ".join(named) or "none"}'

@@ -25,7 +25,6 @@ from nova_powervm.devices import names
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
-from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.rules import cyborg_slots
@@ -49,7 +48,7 @@ class SlotRow:
     :param owner_known: False if a slot without an owner may have one.
     :param device: Description of the device.
     :param cyborg: What Cyborg has of the slot; None if it has nothing.
-    :param leftover: What a move has to do with the slot; None if none has.
+    :param move: What a move has to do with the slot; None if none has.
     :param project: Id of the project that burned its device, or
         :data:`.burners.UNKNOWN`; empty if it is not burned.
     :param servers: Uuids of the servers, or migrations, that have it or were
@@ -65,7 +64,7 @@ class SlotRow:
     owner_known: bool
     device: str
     cyborg: cyborg_slots.CyborgSlot | None = None
-    leftover: left_moves.Finding | None = None
+    move: left_moves.SlotMove | None = None
     project: str = ''
     servers: tuple[str, ...] = ()
 
@@ -73,6 +72,11 @@ class SlotRow:
     def slot(self) -> slots.Slot | None:
         """The slot; None if the host no longer reports it."""
         return self.verdict.slot if self.verdict else None
+
+    @property
+    def location(self) -> str:
+        """The location code of the slot; empty if it is not known."""
+        return (self.slot.drc_name if self.slot else None) or ''
 
     @property
     def offered(self) -> bool:
@@ -145,21 +149,18 @@ class SlotRow:
         """State of the provider in Placement."""
         if not self.asked:
             return ''
-        found = self.provider
-        if found is None:
+        provider = self.provider
+        if provider is None:
             return self._state_without_provider
-        if found.needs_cleaning:
+        if provider.needs_cleaning:
             # A partition can have a device that Placement has not allocated.
             holder = self.slot.owner if self.slot else None
             return f'used, and {holder} has it' if holder else _TO_CLEAN
-        if found.consumers:
-            who = self.lpar_name or ' '.join(sorted(found.consumers))
-            return (
-                self.leftover.state
-                if self.leftover
-                else (f'allocated to {who}')
-            )
-        return _state_of_free(found)
+        if provider.consumers:
+            who = self.lpar_name or ' '.join(sorted(provider.consumers))
+            move = self.move
+            return move.state if move else f'allocated to {who}'
+        return _state_of_free(provider)
 
     @property
     def _state_without_provider(self) -> str:
@@ -174,7 +175,7 @@ class SlotRow:
     @property
     def remedy(self) -> tuple[str, ...]:
         """What to do about its state, one command or instruction a line."""
-        return (self.leftover.steps if self.leftover else ()) + (
+        return (self.move.steps if self.move else ()) + (
             self.cyborg.remedy if self.cyborg else ()
         )
 
@@ -306,8 +307,8 @@ def make_rows(
         come last.
     """
     entries: dict[int, list[planned.Entry | None]] = {}
-    for entry in survey.plan.entries:
-        entries.setdefault(entry.drc_index, []).append(entry)
+    for planned_entry in survey.plan.entries:
+        entries.setdefault(planned_entry.drc_index, []).append(planned_entry)
     judged = sorted(
         survey.plan.verdicts,
         key=lambda v: (_natural(v.slot.drc_name or ''), v.slot.drc_index),
@@ -326,12 +327,12 @@ def make_rows(
     ]
     for index, verdict in pairs:
         # A slot can have two providers, one with the specification's name.
-        for found in entries.get(index, [None]):
-            provider = providers.get(found.uuid or '') if found else None
+        for entry in entries.get(index, [None]):
+            provider = providers.get(entry.uuid or '') if entry else None
             yield SlotRow(
                 drc_index=index,
                 verdict=verdict,
-                entry=found,
+                entry=entry,
                 provider=provider,
                 source=survey.tree.source(verdict.slot)
                 if survey.tree and verdict
@@ -340,7 +341,7 @@ def make_rows(
                 owner_known=survey.reading.owners_known,
                 device=pci_names.describe(verdict.slot) if verdict else '',
                 cyborg=cyborgs.get(index),
-                leftover=survey.leftovers.get(index),
+                move=survey.slot_moves.get(index),
                 project=survey.projects.get(provider.uuid, '')
                 if provider
                 else '',
@@ -356,23 +357,14 @@ def _servers(
     """Return the consumers of a provider, and whose LPAR owns the slot."""
     if tree is None:
         return ()
-    found = {*provider.consumers} if provider else set()
+    servers = {*provider.consumers} if provider else set()
     owner = verdict.slot.owner_lpar if verdict else ''
     if owner in tree.instance_lpars:
-        found.add(tree.instance_lpars[owner])
-    return tuple(sorted(found))
+        servers.add(tree.instance_lpars[owner])
+    return tuple(sorted(servers))
 
 
 def _natural(text: str) -> list[str | int]:
     """Return a sort key that puts C9 before C10."""
     parts = enumerate(re.split(r'(\d+)', text))
     return [int(part) if number % 2 else part for number, part in parts]
-
-
-def is_slot_named(row: SlotRow, name: str) -> bool:
-    """Return whether a name from the command line matches the slot of a row.
-
-    :param name: See :data:`.host_reader.SLOT_HELP`.
-    """
-    location = row.slot.drc_name if row.slot else None
-    return host_reader.is_named(name, row.drc_index, location)

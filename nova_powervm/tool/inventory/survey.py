@@ -21,7 +21,6 @@ import argparse
 import dataclasses
 from collections.abc import Collection
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
@@ -33,6 +32,7 @@ from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
+from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import conductor
 from nova_powervm.tool.inventory import host_reader
@@ -40,9 +40,6 @@ from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
-
-if TYPE_CHECKING:
-    from nova_powervm.tool.inventory import base
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ class Survey:
         were not asked.
     :param projects: Provider uuid to the project that burned its device, or to
         :data:`.burners.UNKNOWN`.
-    :param leftovers: What moves have to do with slots, by DRC index.
+    :param slot_moves: What moves have to do with slots, by DRC index.
     """
 
     policy: policies.Policy
@@ -68,7 +65,7 @@ class Survey:
     plan: planned.Plan
     cyborg: cyborg_slots.CyborgFacts | None = None
     projects: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    leftovers: Mapping[int, left_moves.Finding] = dataclasses.field(
+    slot_moves: Mapping[int, left_moves.SlotMove] = dataclasses.field(
         default_factory=dict
     )
 
@@ -115,7 +112,7 @@ def make_survey(
 
 
 def read_survey(
-    app: 'base.App',
+    app: base.App,
     parsed_args: argparse.Namespace,
     policy: policies.Policy,
     reading: host_reader.HostReading,
@@ -125,20 +122,16 @@ def read_survey(
 
     :param tree: What Placement holds, with the moves; None without it.
     """
-    found = make_survey(
-        policy,
-        reading,
-        tree,
-        parsed_args.node or app.config.nodename,
-        app.config.settings,
-    )
+    node = parsed_args.node or app.config.nodename
+    survey = make_survey(policy, reading, tree, node, app.config.settings)
     if tree is None:
-        return found
-    left = read_leftovers(app, parsed_args, tree, reading)
-    return dataclasses.replace(found, leftovers=left)
+        return survey
+    return dataclasses.replace(
+        survey, slot_moves=read_slot_moves(app, parsed_args, tree, reading)
+    )
 
 
-def read_projects(app: 'base.App', survey: Survey) -> Mapping[str, str]:
+def read_projects(app: base.App, survey: Survey) -> Mapping[str, str]:
     """Ask Nova's conductor which projects burned the devices of a host.
 
     Nothing is asked if none is burned. If the conductor does not answer, that
@@ -160,7 +153,7 @@ def read_projects(app: 'base.App', survey: Survey) -> Mapping[str, str]:
 
 
 def read_tree(
-    app: 'base.App',
+    app: base.App,
     parsed_args: argparse.Namespace,
     host_slots: Collection[slots.Slot],
 ) -> placement_tree.Tree:
@@ -179,7 +172,7 @@ def read_tree(
 
 
 def read_optional_tree(
-    app: 'base.App',
+    app: base.App,
     parsed_args: argparse.Namespace,
     host_slots: Collection[slots.Slot],
 ) -> placement_tree.Tree | None:
@@ -203,31 +196,31 @@ def read_optional_tree(
     return None
 
 
-def read_leftovers(
-    app: 'base.App',
+def read_slot_moves(
+    app: base.App,
     parsed_args: argparse.Namespace,
     tree: placement_tree.Tree,
     reading: host_reader.HostReading,
-) -> Mapping[int, left_moves.Finding]:
+) -> Mapping[int, left_moves.SlotMove]:
     """Find out what moves have to do with the slots of a host.
 
     Nova's API is asked only if a slot is allocated to a consumer whose LPAR
-    does not have it, or if an LPAR is on the wrong side. If the API does not
-    answer, that is a warning, and the findings say so.
+    does not have it, or if an LPAR is stale. If the API does not
+    answer, that is a warning, and the answers say so.
 
-    :returns: DRC index to finding.
+    :returns: What they have to do with a slot, by DRC index.
     """
     cloud = parsed_args.os_cloud
+    consumers = left_moves.find_unexplained(tree, reading.system.io_slots)
+    stale = {each.instance_uuid for each in tree.moves.stale_lpars.values()}
+    if not consumers and not stale:
+        return {}
     host = left_moves.Host(
         tree,
         reading.system.io_slots,
         reading.owners_known and not parsed_args.system_xml,
         cyborg_slots.openstack_command(cloud),
     )
-    consumers = left_moves.find_unexplained(tree, reading.system.io_slots)
-    stale = {each.instance_uuid for each in tree.moves.stale_lpars.values()}
-    if not consumers and not stale:
-        return {}
     try:
         nova = clouds.NovaClient(cloud, app.config.conf)
         migrations = nova.find_migrations(tree.node, consumers)
@@ -241,42 +234,4 @@ def read_leftovers(
             'moves is not known.'
         )
         return left_moves.describe_silence(host, str(error))
-    return left_moves.find_leftovers(host, migrations, servers)
-
-
-def add_cyborg_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that control the requests to Cyborg."""
-    group = parser.add_argument_group(
-        'Cyborg',
-        'needs a user with the role admin: without --os-cloud and OS_* '
-        'variables, the one in section [placement] of nova.conf',
-    )
-    group.add_argument(
-        '--cyborg',
-        action='store_true',
-        help='ask Cyborg for the state of its slots',
-    )
-    clouds.add_cloud_option(group)
-
-
-def read_cyborg(
-    app: 'base.App',
-    parsed_args: argparse.Namespace,
-    tree: placement_tree.Tree | None,
-) -> cyborg_slots.CyborgFacts:
-    """Read the records of Cyborg, and which of their servers are gone.
-
-    :raises exception.PowerVMError: Placement was not asked, or an API can't be
-        reached.
-    """
-    if tree is None:
-        raise exception.ConfigurationError(
-            reason="Cyborg's slots are found by their providers, but "
-            'Placement was not asked. Fill in section [placement] of '
-            'nova.conf, or leave out --cyborg'
-        )
-    conf, cloud = app.config.conf, parsed_args.os_cloud
-    records = clouds.CyborgClient(cloud, conf).read()
-    consumers = cyborg_slots.find_servers(tree, records)
-    gone = clouds.NovaClient(cloud, conf).find_missing(consumers)
-    return cyborg_slots.CyborgFacts(records, gone, cloud)
+    return left_moves.judge_moves(host, migrations, servers)

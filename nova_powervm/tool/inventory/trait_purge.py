@@ -113,8 +113,8 @@ class Purge(base.Lister):
             for profile in clouds.CyborgClient(*access).profiles():
                 for trait in _traits(profile_lint.as_extra_specs(profile)):
                     named[trait] = f'device profile {profile.name}'
-        found = clouds.NovaClient(*access).all_flavors()
-        for name, flavor in sorted(found.items()):
+        all_flavors = clouds.NovaClient(*access).all_flavors()
+        for name, flavor in sorted(all_flavors.items()):
             for trait in _traits(flavor.extra_specs):
                 named[trait] = f'flavor {name}'
         return named

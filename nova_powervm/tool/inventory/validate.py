@@ -125,7 +125,7 @@ class Validate(base.Lister):
                 for column in columns
             ]
             for each in checked
-            for finding in each.found
+            for finding in each.findings
         ]
 
     def _report(self, parsed_args: argparse.Namespace) -> int:
@@ -140,7 +140,7 @@ class Validate(base.Lister):
         checked: Iterable[file_findings.CheckedFile],
         parsed_args: argparse.Namespace,
     ) -> int:
-        severities = {f.severity for each in checked for f in each.found}
+        severities = {f.severity for each in checked for f in each.findings}
         if file_findings.Severity.ERROR in severities:
             self.exit_code = exit_codes.ERRORS
         elif severities:
@@ -197,12 +197,12 @@ def _compare_files(
     policy, other = inventory.policy, accelerators.policy
     if policy is None or other is None:
         return []
-    found = file_findings.find_shared_slots(policy, other, reading)
+    shared = file_findings.find_shared_slots(policy, other, reading)
     return [
         file_findings.CheckedFile(
             accelerators.source,
             text=accelerators.text,
-            found=tuple(found),
+            findings=tuple(shared),
             other_source=inventory.source,
         )
     ]
@@ -228,24 +228,23 @@ def format_checked(checked: file_findings.CheckedFile) -> Iterator[str]:
 
     :param checked: The file, or the comparison.
     """
-    yield from format_report(checked.found, checked.source, checked.text)
+    yield from format_report(checked.findings, checked.source, checked.text)
     yield _summarize(checked)
     if not checked.is_refused:
         yield from checked.offer
 
 
 def format_report(
-    found: Sequence[file_findings.Finding], source: str, text: str
+    findings: Sequence[file_findings.Finding], source: str, text: str
 ) -> Iterator[str]:
     """Format findings with excerpts of the file.
 
-    :param found: The findings.
     :param source: Name of the file.
     :param text: Text of the file.
     """
     # The parser counts lines by line feeds only, too.
     lines = text.removesuffix('\n').split('\n')
-    for finding in found:
+    for finding in findings:
         problem = finding.problem
         place = _place(problem, source)
         yield f'{place}: {finding.severity}: {_what(problem)}'
@@ -261,7 +260,7 @@ def _summarize(checked: file_findings.CheckedFile) -> str:
     The line says what the service does with the file only if that is known.
     """
     errors, warnings = (
-        sum(finding.severity is severity for finding in checked.found)
+        sum(finding.severity is severity for finding in checked.findings)
         for severity in file_findings.Severity
     )
     if checked.other_source:
@@ -269,7 +268,7 @@ def _summarize(checked: file_findings.CheckedFile) -> str:
         if not errors:
             return f'{both}: no device in both.'
         return f'{both}: {_count(errors, "problem")} with devices in both.'
-    if not checked.found:
+    if not checked.findings:
         return f'{checked.source}: no problems.'
     effect = checked.effect.format('does not start' if errors else 'starts')
     return (

@@ -37,7 +37,7 @@ _Providers = Mapping[int, placement_tree.Provider]
 
 
 def add_differences(
-    found: Iterable[differences.Difference],
+    novas: Iterable[differences.Difference],
     policy: policies.Policy,
     nova_policy: policies.Policy,
     io_slots: tuple[slots.Slot, ...],
@@ -47,7 +47,7 @@ def add_differences(
 ) -> tuple[differences.Difference, ...]:
     """Add the differences about Cyborg's slots to those about Nova's.
 
-    :param found: The differences about Nova's slots.
+    :param novas: The differences about Nova's slots.
     :param policy: The content of Cyborg's file.
     :param publishes_locations: See :class:`nova_powervm.cyborg.facts.Facts`.
     """
@@ -61,7 +61,7 @@ def add_differences(
     )
     return differences.sort_differences(
         [
-            *found,
+            *novas,
             *_shared(policy, nova_policy, io_slots),
             *_of_report(facts, tree),
         ]
@@ -70,12 +70,12 @@ def add_differences(
 
 def own_providers(tree: placement_tree.Tree) -> _Providers:
     """Return the providers that Cyborg's driver has reported, by slot."""
-    found = {}
+    providers = {}
     for provider in tree.below:
         index = names.slot_of_cyborg_provider(provider.name, tree.node)
         if index is not None:
-            found[index] = provider
-    return found
+            providers[index] = provider
+    return providers
 
 
 def _for_report(providers: _Providers) -> dict[int, cyborg_facts.Provider]:

@@ -197,17 +197,17 @@ def find_providers(
 
     :returns: DRC index to provider.
     """
-    found: dict[int, placement_tree.Provider] = {}
+    providers: dict[int, placement_tree.Provider] = {}
     for provider in tree.below:
         named = names.slot_of_cyborg_provider(provider.name)
         if named is not None:
-            found[named] = provider
+            providers[named] = provider
         elif os_traits.OWNER_CYBORG in provider.traits:
             for index in ownership.slots_named_by(
                 provider.name, provider.traits
             ):
-                found.setdefault(index, provider)
-    return found
+                providers.setdefault(index, provider)
+    return providers
 
 
 def find_servers(
@@ -233,22 +233,22 @@ def find_slots(
     :returns: DRC index to slot.
     """
     providers = find_providers(tree)
-    found = {
+    cyborgs = {
         index: _of_placement(index, provider)
         if facts is None
         else _of_cyborg(index, provider, tree.node, facts)
         for index, provider in providers.items()
     }
     for device in facts.records.devices if facts else ():
-        if device.hostname == tree.node and device.drc_index not in found:
-            found[device.drc_index] = CyborgSlot(
+        if device.hostname == tree.node and device.drc_index not in cyborgs:
+            cyborgs[device.drc_index] = CyborgSlot(
                 device.drc_index,
                 None,
                 'unknown to Placement',
                 ('see the log of cyborg-agent, which reports it again',),
                 device,
             )
-    return found
+    return cyborgs
 
 
 def _of_placement(index: int, provider: placement_tree.Provider) -> CyborgSlot:
@@ -269,20 +269,20 @@ def _of_cyborg(
 ) -> CyborgSlot:
     device = facts.records.device(node, index)
     requests = facts.records.requests_of(provider.uuid)
-    found = [
+    states = [
         *_request_states(provider, requests, facts),
         *_consumer_states(provider, requests, facts),
         *_device_states(provider, device, facts),
     ]
-    if not found and names.WITHDRAWN_TRAIT in provider.traits:
-        found.append(('withheld, see the log of cyborg-agent', ''))
-    if not found:
-        found.append(('free', ''))
+    if not states and names.WITHDRAWN_TRAIT in provider.traits:
+        states.append(('withheld, see the log of cyborg-agent', ''))
+    if not states:
+        states.append(('free', ''))
     return CyborgSlot(
         index,
         provider,
-        '; '.join(state for state, _ in found),
-        tuple(remedy for _, remedy in found if remedy),
+        '; '.join(state for state, _ in states),
+        tuple(remedy for _, remedy in states if remedy),
         device,
         requests,
     )

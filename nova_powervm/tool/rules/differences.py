@@ -46,7 +46,7 @@ _REPLACED = (
 )
 
 
-Leftovers = Mapping[int, left_moves.Finding]
+SlotMoves = Mapping[int, left_moves.SlotMove]
 
 
 class Kind(enum.StrEnum):
@@ -91,7 +91,7 @@ def compare(
     tree: placement_tree.Tree,
     host_slots: Collection[slots.Slot],
     lpar_uuids: Collection[str] | None,
-    leftovers: Leftovers | None = None,
+    slot_moves: SlotMoves | None = None,
 ) -> tuple[Difference, ...]:
     """Find all that does not agree.
 
@@ -101,24 +101,26 @@ def compare(
 
     :param lpar_uuids: Upper-case uuids of the host's LPARs; None if unknown,
         and then no allocation is reported because its LPAR is missing.
-    :param leftovers: What moves have to do with slots, by DRC index.
+    :param slot_moves: What moves have to do with slots, by DRC index.
     :returns: The differences, by kind and slot.
     """
     return sort_differences(
         [
             *_of_plan(plan, tree),
             *_foreign(plan, tree, host_slots),
-            *_leaked(tree, host_slots, lpar_uuids, leftovers or {}),
+            *_leaked(tree, host_slots, lpar_uuids, slot_moves or {}),
         ]
     )
 
 
-def sort_differences(found: Iterable[Difference]) -> tuple[Difference, ...]:
+def sort_differences(
+    differences: Iterable[Difference],
+) -> tuple[Difference, ...]:
     """Sort differences by kind, slot and provider."""
     order = list(Kind)
     return tuple(
         sorted(
-            found,
+            differences,
             key=lambda d: (order.index(d.kind), d.drc_index or 0, d.name),
         )
     )
@@ -218,7 +220,8 @@ def _foreign(
     indexes = [slot.drc_index for slot in host_slots]
     for other in tree.below:
         index = next((i for i in indexes if _stands_for(other, i)), None)
-        if other.uuid in ours or (index not in claimed and _is_cyborgs(other)):
+        is_cyborgs = names.slot_of_cyborg_provider(other.name) is not None
+        if other.uuid in ours or (index not in claimed and is_cyborgs):
             continue
         if judged := _judge_foreign(other, index, offered):
             yield Difference(Kind.FOREIGN, *judged, index, other.name)
@@ -231,11 +234,6 @@ def _claimed(plan: planned.Plan) -> frozenset[int]:
         for verdict in plan.verdicts
         if verdict.paragraphs and not verdict.denials
     }
-
-
-def _is_cyborgs(other: placement_tree.Provider) -> bool:
-    """Return whether our driver for Cyborg has reported a provider."""
-    return names.slot_of_cyborg_provider(other.name) is not None
 
 
 def _judge_foreign(
@@ -289,12 +287,12 @@ def _leaked(
     tree: placement_tree.Tree,
     host_slots: Iterable[slots.Slot],
     lpar_uuids: Collection[str] | None,
-    leftovers: Leftovers,
+    slot_moves: SlotMoves,
 ) -> Iterator[Difference]:
     by_index = {slot.drc_index: slot for slot in host_slots}
     for provider in tree.slot_providers:
         index = provider.drc_index or 0
-        move = leftovers.get(index)
+        move = slot_moves.get(index)
         if move and not move.steps:
             # Nova waits for a user: the migration needs what it holds.
             continue
@@ -313,10 +311,10 @@ def _leaked(
                     drc_index=provider.drc_index,
                     name=provider.name,
                 )
-    yield from _unallocated(tree, by_index, leftovers)
+    yield from _unallocated(tree, by_index, slot_moves)
 
 
-def _cure_of_move(move: left_moves.Finding | None) -> str:
+def _cure_of_move(move: left_moves.SlotMove | None) -> str:
     if move is None or not move.steps:
         return ''
     return f'{move.state}: {"; ".join(move.steps)}'
@@ -343,7 +341,7 @@ def _unheld(
 def _unallocated(
     tree: placement_tree.Tree,
     by_index: Mapping[int, slots.Slot],
-    leftovers: Leftovers,
+    slot_moves: SlotMoves,
 ) -> Iterator[Difference]:
     """Find the slots that LPARs of instances hold without an allocation."""
     for slot in by_index.values():
@@ -379,7 +377,7 @@ def _unallocated(
         yield Difference(
             kind=Kind.LEAKED,
             what=what,
-            cure=_cure_of_move(leftovers.get(slot.drc_index))
+            cure=_cure_of_move(slot_moves.get(slot.drc_index))
             or account + cure,
             drc_index=slot.drc_index,
             name=standing[0].name if standing else '',

@@ -161,19 +161,19 @@ def lint_flavor(
     """
     groups = flavors.read_groups(extra_specs)
     devices = [g for g in groups if _asks_for_devices(g, offers)]
-    found = [
+    findings = [
         *_near_keys(extra_specs, groups),
         *_policy(extra_specs, groups),
         *(f for group in devices for f in _group(group, offers)),
         *_explosion(devices, offers),
         *_promises(extra_specs, bool(devices)),
     ]
-    return errors_first(found)
+    return errors_first(findings)
 
 
-def errors_first(found: Iterable[Finding]) -> tuple[Finding, ...]:
+def errors_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sort findings by their severity."""
-    return tuple(sorted(found, key=lambda f: f.severity != Severity.ERROR))
+    return tuple(sorted(findings, key=lambda f: f.severity != Severity.ERROR))
 
 
 def _asks_for_devices(

@@ -84,16 +84,16 @@ def read_groups(extra_specs: Mapping[str, str]) -> tuple[FlavorGroup, ...]:
     :returns: The groups, in the order in which they first appear. Keys that
         Nova ignores are left out.
     """
-    found: dict[str, dict[str, dict[str, str]]] = {}
+    groups: dict[str, dict[str, dict[str, str]]] = {}
     for key, value in extra_specs.items():
         match = _KEY.fullmatch(key)
         if match:
             kind, suffix, name = match.groups(default='')
-            parts = found.setdefault(suffix, {'resources': {}, 'trait': {}})
+            parts = groups.setdefault(suffix, {'resources': {}, 'trait': {}})
             parts[kind][name] = value
     return tuple(
         FlavorGroup(suffix, parts['resources'], parts['trait'])
-        for suffix, parts in found.items()
+        for suffix, parts in groups.items()
     )
 
 
@@ -211,15 +211,17 @@ def find_conflicting_keys(
 
     :returns: Keys, sorted.
     """
-    ours = _keys_of_groups(existing)
-    return tuple(sorted(k for k in ours if existing[k] != wanted.get(k)))
-
-
-def _keys_of_groups(extra_specs: Mapping[str, str]) -> Iterable[str]:
-    for key in extra_specs:
-        match = _KEY.fullmatch(key)
-        if key == GROUP_POLICY or (match and match.group(2)):
-            yield key
+    return tuple(
+        sorted(
+            key
+            for key, value in existing.items()
+            if value != wanted.get(key)
+            and (
+                key == GROUP_POLICY
+                or ((match := _KEY.fullmatch(key)) and match.group(2))
+            )
+        )
+    )
 
 
 def parse_pairs(lines: Iterable[str]) -> dict[str, str]:

@@ -83,7 +83,7 @@ class Server:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
+class SlotMove:
     """What a slot has to do with a move.
 
     :param state: The state of the slot in words.
@@ -124,11 +124,11 @@ class Host:
 
     def amounts_of(self, consumer: str) -> Mapping[str, int]:
         """Return what a consumer holds of this host, by resource class."""
-        found: dict[str, int] = {}
+        amounts: dict[str, int] = {}
         for provider in (self.tree.root, *self.tree.below):
             for name, amount in provider.consumers.get(consumer, {}).items():
-                found[name] = found.get(name, 0) + amount
-        return found
+                amounts[name] = amounts.get(name, 0) + amount
+        return amounts
 
     def owned_by(self, lpar_uuid: str) -> frozenset[int]:
         """Return the DRC indexes of the slots that an LPAR owns."""
@@ -136,14 +136,6 @@ class Host:
             slot.drc_index
             for slot in self.io_slots
             if slot.owner_lpar == lpar_uuid
-        )
-
-    def owned_among(self, indexes: Collection[int]) -> tuple[slots.Slot, ...]:
-        """Return those of some slots that a partition owns."""
-        return tuple(
-            slot
-            for slot in self.io_slots
-            if slot.owner and slot.drc_index in indexes
         )
 
 
@@ -168,23 +160,23 @@ def read_wants(flavor: Mapping[str, Any]) -> Mapping[str, int]:
 
     Amounts that cannot be read are left out, as are disks.
     """
-    found = {'VCPU': flavor.get('vcpus', 0), 'MEMORY_MB': flavor.get('ram', 0)}
+    wants = {'VCPU': flavor.get('vcpus', 0), 'MEMORY_MB': flavor.get('ram', 0)}
     # The unnumbered group replaces the sizes; the others add to it.
     groups = flavors.read_groups(flavor.get('extra_specs') or {})
     for group in sorted(groups, key=lambda group: group.suffix):
         for name, amount in group.resources.items():
             if amount.isdecimal():
-                found[name] = int(amount) + (
-                    found.get(name, 0) if group.suffix else 0
+                wants[name] = int(amount) + (
+                    wants.get(name, 0) if group.suffix else 0
                 )
-    return found
+    return wants
 
 
-def find_leftovers(
+def judge_moves(
     host: Host,
     migrations: Mapping[str, Migration],
     servers: Mapping[str, Server | None],
-) -> Mapping[int, Finding]:
+) -> Mapping[int, SlotMove]:
     """Find what moves have to do with the slots of a host.
 
     :param migrations: Those among the unexplained consumers that are
@@ -193,10 +185,10 @@ def find_leftovers(
     :returns: DRC index to finding, for slots that are allocated to a
         migration, or owned by an LPAR whose instance is on another host.
     """
-    found: dict[int, Finding] = {}
+    slot_moves: dict[int, SlotMove] = {}
     for move in _list_moves(host, servers, migrations):
-        found |= dict.fromkeys(move.indexes, _judge(move))
-    return found
+        slot_moves |= dict.fromkeys(move.indexes, _judge(move))
+    return slot_moves
 
 
 def _list_moves(
@@ -214,24 +206,24 @@ def _list_moves(
         yield _Move(host, each.server, server, indexes, each)
 
 
-def describe_silence(host: Host, problem: str) -> Mapping[int, Finding]:
+def describe_silence(host: Host, problem: str) -> Mapping[int, SlotMove]:
     """Say of all slots that may be of a move that this is not known.
 
     :param problem: Why Nova's API has not answered.
     """
-    found: dict[int, Finding] = {}
+    slot_moves: dict[int, SlotMove] = {}
     steps = (f"delete nothing before Nova's API answers. {problem}",)
     for lpar_uuid in host.tree.moves.stale_lpars:
         state = 'Nova does not tell about its move'
         indexes = host.owned_by(lpar_uuid)
-        found |= dict.fromkeys(indexes, Finding(state, steps))
+        slot_moves |= dict.fromkeys(indexes, SlotMove(state, steps))
     for consumer in find_unexplained(host.tree, host.io_slots):
         state = (
             f'allocated to {consumer}; Nova does not tell whether it is a move'
         )
         indexes = host.slots_of(consumer)
-        found |= dict.fromkeys(indexes, Finding(state, steps))
-    return found
+        slot_moves |= dict.fromkeys(indexes, SlotMove(state, steps))
+    return slot_moves
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -271,7 +263,11 @@ class _Move:
     @property
     def owners(self) -> tuple[slots.Slot, ...]:
         """Those of the slots that a partition owns."""
-        return self.host.owned_among(self.indexes)
+        return tuple(
+            slot
+            for slot in self.host.io_slots
+            if slot.owner and slot.drc_index in self.indexes
+        )
 
     @property
     def is_here(self) -> bool:
@@ -296,29 +292,29 @@ class _Move:
         )
 
 
-def _judge(move: _Move) -> Finding:
+def _judge(move: _Move) -> SlotMove:
     """Tell what a move has left, by the first judge that knows."""
-    found = filter(None, (judge(move) for judge in _JUDGES))
-    return next(found, None) or _judge_rest(move)
+    judged = filter(None, (judge(move) for judge in _JUDGES))
+    return next(judged, None) or _judge_rest(move)
 
 
-def _judge_missing(move: _Move) -> Finding | None:
+def _judge_missing(move: _Move) -> SlotMove | None:
     """Return whether Nova has a migration, but not its server."""
     if move.server or not move.uuid:
         return None
-    return Finding(
+    return SlotMove(
         f'{move.subject}, which Nova does not have',
         (f'see {PAGE}, and keep the allocations',),
     )
 
 
-def _judge_open(move: _Move) -> Finding | None:
+def _judge_open(move: _Move) -> SlotMove | None:
     """Return whether Nova is at the server, or its user has to decide."""
     server = move.server
     if server is None:
         return None
     if server.status == _SOFT_DELETED:
-        return Finding(f'{move.subject}, which is soft-deleted')
+        return SlotMove(f'{move.subject}, which is soft-deleted')
     if not server.task and server.status != _AWAITS_USER:
         return None
     name = next(
@@ -332,9 +328,9 @@ def _judge_open(move: _Move) -> Finding | None:
     state = f'allocated to {name or f"server {move.uuid}"}, which moves'
     status = move.migration.status if move.migration else ''
     if not server.task and status not in _ENDING:
-        return Finding(state)
+        return SlotMove(state)
     now = f'task {server.task}' if server.task else f'migration {status}'
-    return Finding(
+    return SlotMove(
         state,
         (
             f'nothing, as long as Nova is at it ({now}); if it was '
@@ -344,12 +340,12 @@ def _judge_open(move: _Move) -> Finding | None:
     )
 
 
-def _judge_need(move: _Move) -> Finding | None:
+def _judge_need(move: _Move) -> SlotMove | None:
     """Return whether a hard reboot would take the migration's allocations."""
     if not move.is_here:
         return None
     if move.migration is None:
-        return Finding(
+        return SlotMove(
             f'{move.subject}, which has its allocations on another host',
             (f'see "If the server is recorded on the wrong host" in {PAGE}',),
         )
@@ -360,7 +356,7 @@ def _judge_need(move: _Move) -> Finding | None:
     return _judge_flavor(move, move.migration.uuid)
 
 
-def _judge_flavor(move: _Move, migration: str) -> Finding | None:
+def _judge_flavor(move: _Move, migration: str) -> SlotMove | None:
     """Tell by the flavor whose allocations count after a resize in place.
 
     Nova's API does not tell which flavor a resize began with. What Placement
@@ -379,7 +375,7 @@ def _judge_flavor(move: _Move, migration: str) -> Finding | None:
         for held in (old, new)
     )
     if is_old == is_new:
-        return Finding(
+        return SlotMove(
             f'{move.subject}, which may need a hard reboot',
             (
                 *move.reboot,
@@ -390,21 +386,21 @@ def _judge_flavor(move: _Move, migration: str) -> Finding | None:
     return _needs_reboot(move) if is_old else None
 
 
-def _needs_reboot(move: _Move) -> Finding:
-    return Finding(f'{move.subject}, which needs a hard reboot', move.reboot)
+def _needs_reboot(move: _Move) -> SlotMove:
+    return SlotMove(f'{move.subject}, which needs a hard reboot', move.reboot)
 
 
-def _judge_unknown_owners(move: _Move) -> Finding | None:
+def _judge_unknown_owners(move: _Move) -> SlotMove | None:
     """Return whether partitions may own slots that the host does not tell."""
     if move.host.owners_known:
         return None
-    return Finding(
+    return SlotMove(
         f'{move.subject}; the host does not tell who has its slots',
         ('run the command on the host, without stored responses',),
     )
 
 
-def _judge_owners(move: _Move) -> Finding | None:
+def _judge_owners(move: _Move) -> SlotMove | None:
     """Tell which partition of this host has the slots."""
     if not move.owners:
         return None
@@ -412,7 +408,7 @@ def _judge_owners(move: _Move) -> Finding | None:
         slot for slot in move.owners if slot.owner_lpar != move.lpar_uuid
     ]
     if others:
-        return Finding(
+        return SlotMove(
             f'{move.subject}, but {others[0].owner} has slot '
             f'{slots.format_drc_index(others[0].drc_index)}',
             (
@@ -421,12 +417,12 @@ def _judge_owners(move: _Move) -> Finding | None:
             ),
         )
     if move.server and not move.is_here:
-        return _judge_wrong_side(move, move.server)
+        return _judge_stale_lpar(move, move.server)
     return _needs_reboot(move)
 
 
-def _judge_wrong_side(move: _Move, server: Server) -> Finding:
-    """Tell how to remove an LPAR whose server is not on this host."""
+def _judge_stale_lpar(move: _Move, server: Server) -> SlotMove:
+    """Tell how to remove a stale LPAR."""
     owner = move.owners[0].owner
     number = owner.partition_id if owner else None
     which = f'id={"<id>" if number is None else number}'
@@ -437,7 +433,7 @@ def _judge_wrong_side(move: _Move, server: Server) -> Finding:
     )
     failed = server.status == _ERROR
     where = server.host or 'its host'
-    return Finding(
+    return SlotMove(
         f'{move.subject}, which is on {where}: its LPAR here is on the wrong '
         'side',
         (
@@ -448,11 +444,11 @@ def _judge_wrong_side(move: _Move, server: Server) -> Finding:
     )
 
 
-def _judge_rest(move: _Move) -> Finding:
+def _judge_rest(move: _Move) -> SlotMove:
     """Say that what a migration holds is not needed."""
     if move.migration is None:
-        return Finding(move.subject)
-    return Finding(
+        return SlotMove(move.subject)
+    return SlotMove(
         f'left over from a move of {move.who}',
         (
             f'{move.host.openstack} resource provider allocation delete '
@@ -461,7 +457,7 @@ def _judge_rest(move: _Move) -> Finding:
     )
 
 
-_JUDGES: tuple[Callable[[_Move], Finding | None], ...] = (
+_JUDGES: tuple[Callable[[_Move], SlotMove | None], ...] = (
     _judge_missing,
     _judge_open,
     _judge_need,

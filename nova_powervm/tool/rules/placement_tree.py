@@ -127,8 +127,8 @@ class Moves:
 
     :param migrations: Consumer that is a migration to the upper-case uuid of
         the LPAR that moves.
-    :param stale: Upper-case uuid of each LPAR that owns a slot, although
-        its instance is on another node, to where that is.
+    :param stale_lpars: Upper-case uuid of each stale LPAR that owns a slot,
+        whose instance has moved to another host, to where that is.
     """
 
     migrations: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -221,15 +221,13 @@ class Tree:
     def allocations(self) -> existing.Allocations:
         """Allocations and reservations of the providers below the root."""
         return existing.Allocations(
-            {o.uuid: o.consumers for o in self.below},
+            {each.uuid: each.consumers for each in self.below},
             frozenset(
-                o.uuid for o in self.below if self._is_reserved(o.for_plan)
+                provider.uuid
+                for provider in self.providers
+                if any(r.get('reserved') for r in provider.inventory.values())
             ),
         )
-
-    def _is_reserved(self, provider: existing.Provider) -> bool:
-        own = existing.remove_additions(provider, self.additions)
-        return any(record.get('reserved') for record in own.inventory.values())
 
     @property
     def instance_lpars(self) -> Mapping[str, str]:
@@ -299,25 +297,25 @@ def find_moves(
     to their instances.
     """
     migrations: dict[str, str] = {}
-    stale: dict[str, ownership.StaleLpar] = {}
+    stale_lpars: dict[str, ownership.StaleLpar] = {}
     lpar_uuids = {slot.owner_lpar for slot in host_slots}
     for lpar_uuid, holders in _find_others(tree, host_slots).items():
         instance = _read_instance(tree, lpar_uuid, read)
         if instance is None:
             continue
-        found = {
+        its_migrations = {
             holder: lpar_uuid
             for holder in sorted(holders)
             if partition.lpar_uuid(holder) not in lpar_uuids
             and (consumer := read(holder))
             and consumer.owner == instance.owner
         }
-        migrations |= found
-        if not found and lpar_uuid not in tree.instance_lpars:
-            stale[lpar_uuid] = ownership.StaleLpar(
+        migrations |= its_migrations
+        if not its_migrations and lpar_uuid not in tree.instance_lpars:
+            stale_lpars[lpar_uuid] = ownership.StaleLpar(
                 instance.uuid, node_of(min(instance.providers))
             )
-    return Moves(migrations, stale)
+    return Moves(migrations, stale_lpars)
 
 
 def _find_others(
@@ -327,7 +325,7 @@ def _find_others(
 
     :returns: Upper-case uuid of the LPAR to the consumers of its slots.
     """
-    found: dict[str, frozenset[str]] = {}
+    others: dict[str, frozenset[str]] = {}
     for slot in host_slots:
         lpar_uuid = slot.owner_lpar
         if (
@@ -337,8 +335,9 @@ def _find_others(
         ):
             holders = frozenset(_holders(tree, slot.drc_index))
             if lpar_uuid not in map(partition.lpar_uuid, holders):
-                found[lpar_uuid] = found.get(lpar_uuid, frozenset()) | holders
-    return found
+                holders |= others.get(lpar_uuid, frozenset())
+                others[lpar_uuid] = holders
+    return others
 
 
 def _holders(tree: Tree, index: int) -> Iterator[str]:

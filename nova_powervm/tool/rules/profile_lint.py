@@ -89,13 +89,13 @@ def lint_profile(
         out.
     """
     ours = offers.classes | cyborg.classes
-    found = [
+    findings = [
         finding
         for group in flavors.read_groups(as_extra_specs(profile))
         if names.CYBORG_TRAIT in group.required or ours & set(group.resources)
         for finding in _lint_group(group, offers, cyborg)
     ]
-    return flavor_lint.errors_first(found)
+    return flavor_lint.errors_first(findings)
 
 
 def _lint_group(
@@ -172,7 +172,7 @@ def lint_flavor(
     cyborg: CyborgOffers,
 ) -> tuple[_Finding, ...]:
     """Find the mistakes in a flavor that Cyborg's records show."""
-    found = [
+    findings = [
         *_misspelled(extra_specs),
         *_profile(extra_specs, cyborg),
         *(
@@ -181,7 +181,7 @@ def lint_flavor(
             for finding in _requests_of_nova(group, offers, cyborg)
         ),
     ]
-    return flavor_lint.errors_first(found)
+    return flavor_lint.errors_first(findings)
 
 
 def _misspelled(

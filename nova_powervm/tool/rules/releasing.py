@@ -242,8 +242,8 @@ def check_unowned(provider: _Provider, io_slots: _Slots) -> None:
     :raises errors.DeviceUnchanged: A partition has the device, or the host
         does not tell.
     """
-    found = [s for s in io_slots if s.drc_index == provider.drc_index]
-    owners = [str(slot.owner) for slot in found if slot.owner]
+    its_slots = [s for s in io_slots if s.drc_index == provider.drc_index]
+    owners = [str(slot.owner) for slot in its_slots if slot.owner]
     if owners:
         raise errors.DeviceUnchanged(
             which=provider,
@@ -252,12 +252,12 @@ def check_unowned(provider: _Provider, io_slots: _Slots) -> None:
             'allocated it. '
             'Otherwise, remove the slot from the partition first',
         )
-    if len(found) > 1:
+    if len(its_slots) > 1:
         raise errors.DeviceUnchanged(
             which=provider,
             reason='the host reports its DRC index more than once',
         )
-    if all(card_ids.is_elsewhere(provider.traits, slot) for slot in found):
+    if all(card_ids.is_elsewhere(provider.traits, slot) for slot in its_slots):
         raise errors.DeviceUnchanged(
             which=provider,
             reason='the host does not report its slot, so it may be in use. '

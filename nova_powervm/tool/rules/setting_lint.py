@@ -88,10 +88,10 @@ def find_charge(
         raise exception.ConfigurationError(
             reason='say how many vCPUs the flavor has with --vcpus'
         )
-    found = settings.decide_settings(
+    decided = settings.decide_settings(
         settings.FlavorSettings(0, flavor.vcpus, units_per_vcpu), named
     )
-    return max(1, math.ceil(round(found.processors * ratio, 2)))
+    return max(1, math.ceil(round(decided.processors * ratio, 2)))
 
 
 def _refused(objection: extra_specs.Objection) -> flavor_lint.Finding:

@@ -277,12 +277,12 @@ class PlacementTest(base.ToolTestCase):
         self.assertEqual({'p1', 'p2'}, {row.provider.uuid for row in found})
 
     def test_leftover_of_move_gives_state_and_remedy(self):
-        left = left_moves.Finding('left over', ('clean', 'up'))
+        left = left_moves.SlotMove('left over', ('clean', 'up'))
         remedy = slot_rows.PLACEMENT_COLUMNS['Remedy']
         slots = values.slot(), values.slot(drc_index=1)
         for consumers, state in (([INSTANCE], 'left over'), ([], 'free')):
             found = survey(*slots, below=[provider(consumers=consumers)])
-            found = dataclasses.replace(found, leftovers={values.INDEX: left})
+            found = dataclasses.replace(found, slot_moves={values.INDEX: left})
             rows = slot_rows.make_rows(found, pci_ids.DeviceNames())
             other, row = sorted(rows, key=lambda row: row.drc_index)
             self.assertEqual(
@@ -335,7 +335,7 @@ host1 (compute node)
 
 class SlotNameTest(base.ToolTestCase):
     def test_slot_is_named_by_index_location_or_wildcard(self):
-        row = row_of(values.slot())
+        slot = values.slot()
         for name, expected in (
             ('21010020', True),
             ('U78CB.001.WZS0JZB-P1-C2', True),
@@ -349,7 +349,10 @@ class SlotNameTest(base.ToolTestCase):
             ('P1', False),
         ):
             with self.subTest(name=name):
-                self.assertEqual(expected, slot_rows.is_slot_named(row, name))
+                is_named = host_reader.is_named(
+                    name, slot.drc_index, slot.drc_name
+                )
+                self.assertEqual(expected, is_named)
 
     def test_locations_are_sorted_by_number(self):
         slots = [

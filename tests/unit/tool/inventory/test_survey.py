@@ -87,7 +87,7 @@ class LeftoversTest(unittest.TestCase):
             warn=self.warnings.append,
         )
         arguments = {'os_cloud': None, 'system_xml': None} | options
-        return surveys.read_leftovers(
+        return surveys.read_slot_moves(
             app,
             types.SimpleNamespace(**arguments),
             tree,
@@ -110,7 +110,7 @@ class LeftoversTest(unittest.TestCase):
         )
         self.assertEqual([], self.warnings)
 
-    def test_nova_is_asked_about_lpar_on_wrong_side(self):
+    def test_nova_is_asked_about_stale_lpar(self):
         other = '5b1c2d3e-0000-4000-8000-000000000002'
         self.read(
             moves.SERVER,
@@ -131,7 +131,7 @@ class LeftoversTest(unittest.TestCase):
         (warning,) = self.warnings
         self.assertIn('The compute API: no answer. Whether', warning)
         self.assertEqual(
-            left_moves.Finding(
+            left_moves.SlotMove(
                 f'allocated to {moves.MIGRATION}; Nova does not tell whether '
                 'it is a move',
                 (

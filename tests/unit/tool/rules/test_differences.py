@@ -66,13 +66,13 @@ def compare(
     slots=None,
     lpar_uuids=(values.LPAR,),
     policy=POLICY,
-    leftovers=None,
+    slot_moves=None,
 ):
     """Compare as the command does, on a host with one GPU."""
     slots = (values.slot(),) if slots is None else slots
     tree = placement_tree.Tree('host1', ROOT, tuple(below))
     plan = plan_for(tree, slots, policy)
-    return differences.compare(plan, tree, slots, lpar_uuids, leftovers)
+    return differences.compare(plan, tree, slots, lpar_uuids, slot_moves)
 
 
 class DifferencesTest(unittest.TestCase):
@@ -225,9 +225,9 @@ class DifferencesTest(unittest.TestCase):
             ((), []),
             (('keep it', 'ask'), ['left over: keep it; ask']),
         ):
-            left = {values.INDEX: left_moves.Finding('left over', steps)}
+            left = {values.INDEX: left_moves.SlotMove('left over', steps)}
             found = compare(
-                [offered(consumers=held())], lpar_uuids=(), leftovers=left
+                [offered(consumers=held())], lpar_uuids=(), slot_moves=left
             )
             self.assertEqual(cures, [each.cure for each in found])
 
@@ -240,7 +240,7 @@ class DifferencesTest(unittest.TestCase):
             ((), 'server show'),
             (('reboot',), 'reboot'),
         ):
-            left = {values.INDEX: left_moves.Finding('moves', steps)}
+            left = {values.INDEX: left_moves.SlotMove('moves', steps)}
             found = differences.compare(
                 *(plan_for(tree, slots), tree, slots, (values.LPAR,)),
                 None if steps is None else left,

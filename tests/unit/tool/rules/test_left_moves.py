@@ -76,7 +76,7 @@ class LeftMovesTestCase(unittest.TestCase):
 
     def find(self, server, migration=MOVED, **options):
         """Return the findings by slot."""
-        return left_moves.find_leftovers(
+        return left_moves.judge_moves(
             self.host(**options),
             {migration.uuid: migration} if migration else {},
             {SERVER: server},
@@ -85,7 +85,7 @@ class LeftMovesTestCase(unittest.TestCase):
     def assert_found(self, words, steps, server, migration=MOVED, **options):
         """Assert what is found of the first slot, and nothing of others."""
         found = self.find(server, migration, **options)
-        self.assertEqual({FIRST: left_moves.Finding(words, steps)}, found)
+        self.assertEqual({FIRST: left_moves.SlotMove(words, steps)}, found)
 
     def assert_steps(self, steps, server):
         """Assert the steps for the first slot."""
@@ -189,7 +189,7 @@ class OwnedSlotTest(LeftMovesTestCase):
         super().setUp()
         self.owners[FIRST] = OWNER
 
-    def wrong_side(self, server, subject='allocated to a move of'):
+    def stale_lpar(self, server, subject='allocated to a move of'):
         return (
             f'{subject} server {SERVER}, which is on {server.host}: its LPAR '
             'here is on the wrong side'
@@ -197,9 +197,9 @@ class OwnedSlotTest(LeftMovesTestCase):
 
     def test_lpar_goes_once_the_server_runs_on_its_host(self):
         steps = (f'once server {SERVER} runs on host2:', *REMOVE)
-        self.assert_found(self.wrong_side(THERE), steps, THERE)
+        self.assert_found(self.stale_lpar(THERE), steps, THERE)
         failed = dataclasses.replace(THERE, status='ERROR')
-        self.assert_found(self.wrong_side(THERE), (REBOOT, *steps), failed)
+        self.assert_found(self.stale_lpar(THERE), (REBOOT, *steps), failed)
 
     def test_unknown_host_and_id_are_left_to_the_operator(self):
         server = left_moves.Server('SHELVED_OFFLOADED', None, None)
@@ -247,7 +247,7 @@ class OwnedSlotTest(LeftMovesTestCase):
         self.consumers = {}
         self.stale_lpars = {LPAR: ownership.StaleLpar(SERVER, 'host2')}
         self.assert_found(
-            self.wrong_side(THERE, 'owned by'),
+            self.stale_lpar(THERE, 'owned by'),
             (f'once server {SERVER} runs on host2:', *REMOVE),
             THERE,
             None,
@@ -374,7 +374,7 @@ class SilentNovaTest(LeftMovesTestCase):
         state = f'allocated to {MIGRATION}; Nova does not tell whether it is a'
         step = "delete nothing before Nova's API answers. HTTP 503."
         self.assertEqual(
-            {FIRST: left_moves.Finding(f'{state} move', (step,))},
+            {FIRST: left_moves.SlotMove(f'{state} move', (step,))},
             self.find_without_nova(),
         )
         self.consumers = {}
