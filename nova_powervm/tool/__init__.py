@@ -10,7 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Commands for operators, such as nova-powervm-inventory."""
+"""The commands of operators: nova-powervm-inventory, -clean and -status.
+
+The room for what an operator runs and no service loads. What the driver
+decides is not decided here again: the commands call its planner and print what
+that says. Nothing but the demonstration may import this package.
+
+Open first: the entry points in ``setup.cfg``, which name the class of each
+command; :data:`.exit_codes.TABLE`; :func:`.inventory.survey.make_survey`,
+which brings together what was read with the plan of nova-compute;
+:class:`.status.Checks`.
+"""
 
 import warnings
 

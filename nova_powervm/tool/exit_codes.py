@@ -103,7 +103,7 @@ TABLE: Mapping[str, Mapping[str, Mapping[int, str]]] = {
             RUNS_ALREADY: 'Another process cleans the devices of this host.',
             TROUBLE: 'The configuration is wrong, or, with ``--once``, the '
             'host or Placement did not answer.',
-        },
+        }
     },
     'nova-powervm-status': {
         '': {
@@ -112,6 +112,6 @@ TABLE: Mapping[str, Mapping[str, Mapping[int, str]]] = {
             'into.',
             ERRORS: 'At least one check failed. Correct the problem first.',
             UNCHECKED: 'The checks could not be run.',
-        },
+        }
     },
 }

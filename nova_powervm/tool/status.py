@@ -173,7 +173,7 @@ def check_candidate_limits(tree: placement_tree.Tree) -> Result:
 
     Its API does not report these options.
     """
-    counts = Counter(rc for o in tree.slot_providers for rc in o.inventory)
+    counts = Counter(rc for p in tree.slot_providers for rc in p.inventory)
     many = {rc: n for rc, n in counts.items() if n >= flavor_lint.MANY_DEVICES}
     if not many:
         return success()

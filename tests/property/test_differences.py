@@ -86,5 +86,5 @@ class DifferencesTest(unittest.TestCase):
         tree = tree_of(providers)
         plan = plan_for(tree, policy, slots)
         for difference in differences.compare(plan, tree, slots, ()):
-            self.assertTrue(difference.what)
+            self.assertTrue(difference.words)
             self.assertTrue(difference.cure)

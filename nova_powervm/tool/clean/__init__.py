@@ -10,4 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Command nova-powervm-clean."""
+"""nova-powervm-clean: has used devices cleaned, and releases them.
+
+A service beside nova-compute, or a job of cron. It alone keeps files on the
+host, and runs a program of the operator's. How a device is cleaned is that
+program's business, and when one may be released that of
+``tool.rules.releasing``: neither may come in.
+
+Open first: :func:`.app.serve`, :meth:`.cleaner.Cleaner.clean_all`,
+:meth:`.program.Program.run`.
+"""

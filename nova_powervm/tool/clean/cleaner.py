@@ -69,10 +69,7 @@ class Services:
     read_host: Callable[[], host_reader.HostReading]
     program: programs.Program
     attempts: state.Attempts
-    name_projects: Callable[
-        [str, Collection[_Provider]],
-        Mapping[str, str],
-    ]
+    name_projects: Callable[[str, Collection[_Provider]], Mapping[str, str]]
 
 
 class Cleaner:
@@ -147,7 +144,7 @@ class Cleaner:
             LOG.warning(
                 'Slot %(slot)s is not cleaned now: %(reason)s.',
                 {
-                    'slot': slots.format_drc_index(provider.drc_index or 0),
+                    'slot': provider.drc_hex,
                     'reason': obstacle,
                 },
             )
@@ -169,10 +166,7 @@ class Cleaner:
             return None, error.fields['reason']
 
     def _attempt(
-        self,
-        provider: _Provider,
-        slot: slots.Slot,
-        number: int,
+        self, provider: _Provider, slot: slots.Slot, number: int
     ) -> bool:
         """Run the program, and release the device if it is clean.
 
@@ -207,11 +201,7 @@ class Cleaner:
         settings = self._settings
         LOG.info(
             'Cleaning %(slot)s, attempt %(number)d of %(attempts)d.',
-            {
-                'slot': slot,
-                'number': number,
-                'attempts': settings.attempts,
-            },
+            {'slot': slot, 'number': number, 'attempts': settings.attempts},
         )
         return self._services.program.run(
             make_environment(slot, self._node, number, settings.partition),
@@ -294,9 +284,7 @@ def choose_next(
     """
     number = collections.Counter(projects[each.uuid] for each in waiting)
 
-    def turn(
-        provider: _Provider,
-    ) -> tuple[int, int, str, int, str]:
+    def turn(provider: _Provider) -> tuple[int, int, str, int, str]:
         project = projects[provider.uuid]
         return (
             served.get(project, 0),
@@ -310,9 +298,7 @@ def choose_next(
 
 
 def choose_slot(
-    provider: _Provider,
-    io_slots: _Slots,
-    partition: str | None,
+    provider: _Provider, io_slots: _Slots, partition: str | None
 ) -> slots.Slot:
     """Return the slot of a device that may be cleaned now.
 
@@ -334,9 +320,7 @@ def choose_slot(
 
 
 def check_cleaned(
-    provider: _Provider,
-    before: slots.Slot,
-    io_slots: _Slots,
+    provider: _Provider, before: slots.Slot, io_slots: _Slots
 ) -> None:
     """Check what the program has left.
 

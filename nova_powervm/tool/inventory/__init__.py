@@ -10,4 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The operator's command ``nova-powervm-inventory``."""
+"""nova-powervm-inventory, and the clients that all three programs read with.
+
+A command is a class with its options, what it reads, and what it prints;
+commands with the same steps share a module. The clients are ``config`` (of
+nova.conf), ``host_reader``, ``placement_client``, ``clouds`` (Nova's API and
+Cyborg's) and ``conductor`` (Nova's records).
+
+A rule that values alone decide belongs in ``tool.rules`` if two commands need
+it. Nova is imported inside of the functions that cannot do without it: that
+takes a second, which most commands save.
+
+Open first: :class:`.base.Command` for errors and exit codes, the class of a
+command, and :func:`.device_changes.release` for a change in Placement.
+"""

@@ -63,9 +63,7 @@ class Conductor:
         self._asking: threading.Thread | None = None
 
     def name_projects(
-        self,
-        node: str,
-        providers: Collection[placement_tree.Provider],
+        self, node: str, providers: Collection[placement_tree.Provider]
     ) -> Mapping[str, str]:
         """Find the projects that burned devices.
 

@@ -125,7 +125,7 @@ def _list_devices(rows: Iterable[tuple[_Provider, str]]) -> base.Listing:
     """Return the table of devices, each with its state."""
     return ('Slot', 'Provider', 'UUID', 'Allocated to', 'State'), [
         (
-            slots.format_drc_index(provider.drc_index or 0),
+            provider.drc_hex,
             provider.name,
             provider.uuid,
             ' '.join(sorted(provider.consumers)),
@@ -200,7 +200,7 @@ class Release(DeviceCommand):
             return _list_devices(
                 (each, 'would be released') for each in chosen
             )
-        indexes = slots.format_drc_indexes(o.drc_index or 0 for o in chosen)
+        indexes = slots.format_drc_indexes(p.drc_index or 0 for p in chosen)
         question = (
             f'Have the devices {indexes} been cleaned, and may the next '
             'instance have them?'

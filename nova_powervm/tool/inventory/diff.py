@@ -113,8 +113,7 @@ class Diff(base.Lister):
             survey.plan, tree, io_slots, reading.lpar_names, survey.slot_moves
         )
         if accelerators is not None:
-            differing = cyborg_differences.add_differences(
-                differing,
+            cyborgs = cyborg_differences.compare(
                 accelerators,
                 policy,
                 io_slots,
@@ -123,6 +122,7 @@ class Diff(base.Lister):
                     self.app.config.settings.publish_location_traits
                 ),
             )
+            differing = differences.sort_differences([*differing, *cyborgs])
         if not differing:
             self.note(
                 f'All is in step: {policy.source}, {reading.source}, and '
@@ -138,7 +138,7 @@ class Diff(base.Lister):
                 if d.drc_index is None
                 else slots.format_drc_index(d.drc_index),
                 d.name,
-                d.what,
+                d.words,
                 d.cure,
             )
             for d in differing

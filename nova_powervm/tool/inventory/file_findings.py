@@ -192,16 +192,18 @@ def _make_errors(problems: Iterable[Problem]) -> tuple[Finding, ...]:
     return tuple(Finding(Severity.ERROR, problem) for problem in problems)
 
 
-def find_empty_file(policy: policies.Policy, what: str) -> Iterator[Finding]:
+def find_empty_file(
+    policy: policies.Policy, problem: str
+) -> Iterator[Finding]:
     """Find a file without paragraphs.
 
     :param policy: The parsed file.
-    :param what: What to say of it.
+    :param problem: What to say of it.
     """
     if not policy.paragraphs:
         yield _find(
             None,
-            f'{what}, so no device is offered',
+            f'{problem}, so no device is offered',
             'nova-powervm-inventory generate creates a first file',
         )
 
@@ -279,14 +281,14 @@ def find_host_mismatches(
             'nova-powervm-inventory show lists what the host has',
         )
     for paragraph in matching.unused(policy, reading.system.io_slots):
-        what = (
+        verb = (
             'identifies no device of'
             if paragraph.allow
             else 'denies nothing that another paragraph allows on'
         )
         yield _find(
             paragraph,
-            f'the paragraph {what} {reading.source}',
+            f'the paragraph {verb} {reading.source}',
             'compare its values with those that nova-powervm-inventory show '
             '--long prints, or remove it',
         )
@@ -337,13 +339,13 @@ def _slots(verdicts: Sequence[matching.Verdict]) -> str:
 
 def _find(
     paragraph: policies.Paragraph | None,
-    what: str,
+    problem: str,
     hint: str,
     severity: Severity = Severity.WARNING,
 ) -> Finding:
     """Return a finding about a paragraph, or about the file as a whole."""
     place = (paragraph.line, 1, paragraph.name) if paragraph else (0, 0, '')
-    return Finding(severity, Problem(*place, what, hint))
+    return Finding(severity, Problem(*place, problem, hint))
 
 
 def describe_offer(

@@ -135,7 +135,7 @@ class Create(base.Command):
             if requests
             else ()
         ):
-            self.app.warn(f'{finding.what}; {finding.hint}')
+            self.app.warn(f'{finding.problem}; {finding.hint}')
         specs |= _own_extra_specs(parsed_args.extra_spec)
         cloud, existing = None, None
         if parsed_args.apply:
@@ -176,7 +176,7 @@ class Create(base.Command):
         for finding in setting_lint.lint_settings(flavor, *known):
             if finding.severity is flavor_lint.Severity.ERROR:
                 raise exception.ConfigurationError(
-                    reason=f'{finding.key}: {finding.what}: {finding.hint}'
+                    reason=f'{finding.key}: {finding.problem}: {finding.hint}'
                 )
         charge = setting_lint.find_charge(flavor, *known)
         return {} if charge is None else {setting_lint.CHARGE: str(charge)}

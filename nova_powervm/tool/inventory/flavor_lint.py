@@ -304,7 +304,7 @@ def _list(findings: Iterable[_Row], *, with_profiles: bool) -> base.Listing:
             *([profile] if with_profiles else []),
             str(finding.severity),
             finding.key,
-            finding.what,
+            finding.problem,
             finding.hint,
         )
         for name, profile, finding in findings

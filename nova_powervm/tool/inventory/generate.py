@@ -86,9 +86,7 @@ class Generate(base.Command):
             'output',
         )
         parser.add_argument(
-            '--force',
-            action='store_true',
-            help='replace an existing file',
+            '--force', action='store_true', help='replace an existing file'
         )
         host_reader.add_host_options(parser)
         placement_client.add_node_option(parser, optional=True)
@@ -223,11 +221,11 @@ def generate_file(
 
 
 def _groups(
-    host_slots: Collection[slots.Slot], instance_lpars: Collection[str]
+    io_slots: Collection[slots.Slot], instance_lpars: Collection[str]
 ) -> Sequence[_Group]:
-    duplicated = slots.duplicated_indexes(host_slots)
+    duplicated = slots.duplicated_indexes(io_slots)
     groups: dict[tuple[str, ...], _Group] = {}
-    for slot in sorted(host_slots, key=lambda s: s.drc_name or ''):
+    for slot in sorted(io_slots, key=lambda s: s.drc_name or ''):
         if slot.is_empty:
             continue
         identification = _identification(slot)
@@ -331,7 +329,7 @@ def _paragraph(
 
 def _left_out(
     groups: Iterable[_Group],
-    host_slots: Iterable[slots.Slot],
+    io_slots: Iterable[slots.Slot],
     pci_names: pci_ids.DeviceNames,
 ) -> Iterator[str]:
     taken = [
@@ -347,7 +345,7 @@ def _left_out(
         )
         for line in taken:
             yield from _comment(line, '#   ')
-    empty = sum(slot.is_empty for slot in host_slots)
+    empty = sum(slot.is_empty for slot in io_slots)
     if empty:
         yield ''
         yield f'# Empty slots: {empty}'

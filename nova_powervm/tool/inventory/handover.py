@@ -198,7 +198,7 @@ class Handover(base.Lister):
         except exception.PowerVMError as error:
             silence = str(error)
         path = parsed_args.file or self.app.config.inventory_file
-        ours = {o.drc_index: o for o in tree.slot_providers}
+        ours = {p.drc_index: p for p in tree.slot_providers}
         nova = _side(NOVA, path, ours.get(index))
         path = parsed_args.accelerators
         theirs = cyborg_differences.own_providers(tree)

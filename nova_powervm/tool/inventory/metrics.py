@@ -96,11 +96,7 @@ class Metrics(base.Command):
             self.app, parsed_args, reading.system.io_slots
         )
         survey = surveys.make_survey(
-            policy,
-            reading,
-            tree,
-            tree.node,
-            self.app.config.settings,
+            policy, reading, tree, tree.node, self.app.config.settings
         )
         allocated = {p.uuid for p in tree.below if p.consumers}
         yield metrics.make_slot_family(

@@ -205,9 +205,7 @@ class Show(base.Lister):
         return dataclasses.replace(survey, cyborg=facts)
 
     def _ask_cyborg(
-        self,
-        parsed_args: argparse.Namespace,
-        tree: placement_tree.Tree | None,
+        self, parsed_args: argparse.Namespace, tree: placement_tree.Tree | None
     ) -> cyborg_slots.CyborgFacts:
         """Read the records of Cyborg, and which of their servers are gone.
 

@@ -155,7 +155,7 @@ def read_projects(app: base.App, survey: Survey) -> Mapping[str, str]:
 def read_tree(
     app: base.App,
     parsed_args: argparse.Namespace,
-    host_slots: Collection[slots.Slot],
+    io_slots: Collection[slots.Slot],
 ) -> placement_tree.Tree:
     """Read the node's providers, and the moves of LPARs that own slots.
 
@@ -165,7 +165,7 @@ def read_tree(
     return dataclasses.replace(
         tree,
         moves=placement_tree.find_moves(
-            tree, host_slots, client.consumer, client.node_of
+            tree, io_slots, client.consumer, client.node_of
         ),
         additions=app.config.additions,
     )
@@ -174,7 +174,7 @@ def read_tree(
 def read_optional_tree(
     app: base.App,
     parsed_args: argparse.Namespace,
-    host_slots: Collection[slots.Slot],
+    io_slots: Collection[slots.Slot],
 ) -> placement_tree.Tree | None:
     """Read the same, if Placement is configured.
 
@@ -186,7 +186,7 @@ def read_optional_tree(
     ):
         return None
     try:
-        return read_tree(app, parsed_args, host_slots)
+        return read_tree(app, parsed_args, io_slots)
     except errors.PlacementNotConfigured as error:
         if parsed_args.node:
             raise

@@ -10,4 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Pure rules that only the commands use: no Nova, files or clock."""
+"""Rules that several commands share, or that deserve a place of their own.
+
+They take values and return values: no request, file, clock or configuration,
+and nothing of Nova may come in. Clients read what they need; where a rule
+decides what to ask next, it gets a function that asks.
+
+Open first: :class:`.placement_tree.Tree`, which all of them take;
+:func:`.differences.compare`, :func:`.left_moves.judge_moves`,
+:func:`.releasing.check_release`, :func:`.flavor_lint.lint_flavor`.
+"""

@@ -15,7 +15,6 @@
 What the providers should be is what cyborg-agent would report now.
 """
 
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 
@@ -36,8 +35,7 @@ _CURE = (
 _Providers = Mapping[int, placement_tree.Provider]
 
 
-def add_differences(
-    novas: Iterable[differences.Difference],
+def compare(
     policy: policies.Policy,
     nova_policy: policies.Policy,
     io_slots: tuple[slots.Slot, ...],
@@ -45,9 +43,8 @@ def add_differences(
     *,
     publishes_locations: bool = True,
 ) -> tuple[differences.Difference, ...]:
-    """Add the differences about Cyborg's slots to those about Nova's.
+    """Find the differences about Cyborg's slots.
 
-    :param novas: The differences about Nova's slots.
     :param policy: The content of Cyborg's file.
     :param publishes_locations: See :class:`nova_powervm.cyborg.facts.Facts`.
     """
@@ -56,15 +53,11 @@ def add_differences(
         nova_policy,
         io_slots,
         _for_report(own_providers(tree)),
-        _for_report({o.drc_index or 0: o for o in tree.slot_providers}),
+        _for_report({p.drc_index or 0: p for p in tree.slot_providers}),
         publishes_locations=publishes_locations,
     )
     return differences.sort_differences(
-        [
-            *novas,
-            *_shared(policy, nova_policy, io_slots),
-            *_of_report(facts, tree),
-        ]
+        [*_shared(policy, nova_policy, io_slots), *_of_report(facts, tree)]
     )
 
 
@@ -104,7 +97,7 @@ def _shared(
     ):
         yield differences.Difference(
             kind=differences.Kind.SHARED,
-            what=f'{shared.nova_paragraph} of {nova_policy.source} and '
+            words=f'{shared.nova_paragraph} of {nova_policy.source} and '
             f'{shared.paragraph} of {policy.source} both identify it; while '
             'no server has it, neither service offers it',
             cure='deny it in one of the files, or narrow the paragraph',
@@ -123,19 +116,19 @@ def _of_report(
         kind = differences.Kind.CHANGED
         if provider is None:
             kind = differences.Kind.MISSING
-            what = (
+            words = (
                 f'{policy.source} gives it to Cyborg as '
                 f'{entry.resource_class}, but Placement has no provider of '
                 "Cyborg's for it"
             )
         elif index in report.missing:
-            kind, what = differences.Kind.STALE, f'{entry.reason}; free'
+            kind, words = differences.Kind.STALE, f'{entry.reason}; free'
         else:
-            what = '; '.join(_changes(entry, provider))
-        if what:
+            words = '; '.join(_changes(entry, provider))
+        if words:
             yield differences.Difference(
                 kind=kind,
-                what=what,
+                words=words,
                 cure=_cure(entry, provider),
                 drc_index=entry.drc_index,
                 name=provider.name if provider else '',

@@ -384,9 +384,7 @@ def removal_command(request: Request, facts: CyborgFacts) -> str:
     )
 
 
-def unbound_requests(
-    records: Records,
-) -> tuple[Request, ...]:
+def unbound_requests(records: Records) -> tuple[Request, ...]:
     """Return the requests without a server.
 
     Nova creates them when it builds a server, and binds or removes them soon.

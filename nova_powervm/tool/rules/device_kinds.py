@@ -68,17 +68,7 @@ STORAGE = DeviceKind('storage', 'Storage controllers', doubt=_DISKS)
 OTHER = DeviceKind('other', 'Other adapters', doubt=_UNKNOWN)
 
 #: Kinds in the order of listings.
-KINDS = (
-    GPU,
-    NVME,
-    CRYPTO,
-    FPGA,
-    ACCELERATOR,
-    STORAGE,
-    NETWORK,
-    FABRIC,
-    OTHER,
-)
+KINDS = (GPU, NVME, CRYPTO, FPGA, ACCELERATOR, STORAGE, NETWORK, FABRIC, OTHER)
 
 #: Xilinx and Altera, whose FPGAs have the PCI class of accelerators.
 _FPGA_VENDORS = (0x10EE, 0x1172)

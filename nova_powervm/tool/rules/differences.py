@@ -73,14 +73,14 @@ class Difference:
     """One thing that does not agree.
 
     :param kind: What is wrong.
-    :param what: The difference in words.
+    :param words: The difference in words.
     :param cure: What to do about it.
     :param drc_index: The slot, if it is about one.
     :param name: Name of the provider, if there is one.
     """
 
     kind: Kind
-    what: str
+    words: str
     cure: str
     drc_index: int | None = None
     name: str = ''
@@ -89,7 +89,7 @@ class Difference:
 def compare(
     plan: planned.Plan,
     tree: placement_tree.Tree,
-    host_slots: Collection[slots.Slot],
+    io_slots: Collection[slots.Slot],
     lpar_uuids: Collection[str] | None,
     slot_moves: SlotMoves | None = None,
 ) -> tuple[Difference, ...]:
@@ -107,8 +107,8 @@ def compare(
     return sort_differences(
         [
             *_of_plan(plan, tree),
-            *_foreign(plan, tree, host_slots),
-            *_leaked(tree, host_slots, lpar_uuids, slot_moves or {}),
+            *_foreign(plan, tree, io_slots),
+            *_leaked(tree, io_slots, lpar_uuids, slot_moves or {}),
         ]
     )
 
@@ -133,21 +133,26 @@ def _of_plan(
     plan: planned.Plan, tree: placement_tree.Tree
 ) -> Iterator[Difference]:
     there = {provider.uuid: provider for provider in tree.children}
-    elsewhere = {o.name for o in tree.below} - {
+    elsewhere = {p.name for p in tree.below} - {
         provider.name for provider in tree.children
     }
     for entry in plan.entries:
         if entry.uuid is None:
             if entry.name not in elsewhere:
-                offer = ', '.join(entry.resource_classes)
-                what = f'offered as {offer}, but Placement has no provider of '
-                yield _planned(Kind.MISSING, entry, f'{what}it', name='')
+                words = (
+                    f'offered as {", ".join(entry.resource_classes)}, but '
+                    'Placement has no provider of it'
+                )
+                missing = _planned(Kind.MISSING, entry, words)
+                yield dataclasses.replace(missing, name='')
             continue
         if entry.replacement:
-            what = f'the ids of another card: {entry.replacement}'
+            words = f'the ids of another card: {entry.replacement}'
             index = slots.format_drc_index(entry.drc_index)
-            cure = _REPLACED.format(index=index)
-            yield _planned(Kind.REPLACED, entry, what, cure=cure)
+            yield dataclasses.replace(
+                _planned(Kind.REPLACED, entry, words),
+                cure=_REPLACED.format(index=index),
+            )
         changes = '; '.join(_changes(entry, there[entry.uuid]))
         if entry.action is planned.Action.DELETE:
             yield _planned(Kind.STALE, entry, f'{entry.reason}; free')
@@ -157,12 +162,8 @@ def _of_plan(
             yield _planned(Kind.CHANGED, entry, changes)
 
 
-def _planned(
-    kind: Kind, entry: planned.Entry, what: str, **changes: str
-) -> Difference:
-    cure = changes.get('cure', _cure(entry))
-    name = changes.get('name', entry.name)
-    return Difference(kind, what, cure, entry.drc_index, name)
+def _planned(kind: Kind, entry: planned.Entry, words: str) -> Difference:
+    return Difference(kind, words, _cure(entry), entry.drc_index, entry.name)
 
 
 def _cure(entry: planned.Entry) -> str:
@@ -212,12 +213,12 @@ def compare_traits(
 def _foreign(
     plan: planned.Plan,
     tree: placement_tree.Tree,
-    host_slots: Iterable[slots.Slot],
+    io_slots: Iterable[slots.Slot],
 ) -> Iterator[Difference]:
-    ours = {o.uuid for o in tree.slot_providers}
+    ours = {p.uuid for p in tree.slot_providers}
     offered = {rc for e in plan.entries for rc in e.resource_classes}
     claimed = _claimed(plan)
-    indexes = [slot.drc_index for slot in host_slots]
+    indexes = [slot.drc_index for slot in io_slots]
     for other in tree.below:
         index = next((i for i in indexes if _stands_for(other, i)), None)
         is_cyborgs = names.slot_of_cyborg_provider(other.name) is not None
@@ -237,9 +238,7 @@ def _claimed(plan: planned.Plan) -> frozenset[int]:
 
 
 def _judge_foreign(
-    other: placement_tree.Provider,
-    index: int | None,
-    offered: Collection[str],
+    other: placement_tree.Provider, index: int | None, offered: Collection[str]
 ) -> tuple[str, str] | None:
     """Say what a provider of others is, and what to do if it does harm.
 
@@ -285,11 +284,11 @@ def _stands_for(other: placement_tree.Provider, index: int) -> bool:
 
 def _leaked(
     tree: placement_tree.Tree,
-    host_slots: Iterable[slots.Slot],
+    io_slots: Iterable[slots.Slot],
     lpar_uuids: Collection[str] | None,
     slot_moves: SlotMoves,
 ) -> Iterator[Difference]:
-    by_index = {slot.drc_index: slot for slot in host_slots}
+    by_index = {slot.drc_index: slot for slot in io_slots}
     for provider in tree.slot_providers:
         index = provider.drc_index or 0
         move = slot_moves.get(index)
@@ -298,12 +297,12 @@ def _leaked(
             continue
         for consumer in sorted(provider.consumers):
             lpar_uuid = tree.lpar_of(consumer)
-            if what := _unheld(
+            if words := _unheld(
                 consumer, lpar_uuid, by_index.get(index), lpar_uuids
             ):
                 yield Difference(
                     kind=Kind.LEAKED,
-                    what=what,
+                    words=words,
                     cure=_cure_of_move(move)
                     or _ACCOUNT.format(consumer=consumer)
                     + '; if there is no such server, "openstack resource '
@@ -359,14 +358,14 @@ def _unallocated(
         if any(tree.is_held(provider, lpar_uuid) for provider in standing):
             continue
         account = _ACCOUNT.format(consumer=consumer)
-        what = (
+        words = (
             f'held by {slot.owner} of instance {consumer}, which was not '
             'allocated it'
         )
         cure = '; if it is a leftover, take the slot from the LPAR with pvmctl'
         if stale:
             account = _ACCOUNT.format(consumer=stale.instance_uuid)
-            what = (
+            words = (
                 f'held by {slot.owner}, whose instance {stale.instance_uuid} '
                 f'is on {stale.host}'
             )
@@ -376,7 +375,7 @@ def _unallocated(
             )
         yield Difference(
             kind=Kind.LEAKED,
-            what=what,
+            words=words,
             cure=_cure_of_move(slot_moves.get(slot.drc_index))
             or account + cure,
             drc_index=slot.drc_index,

@@ -74,24 +74,24 @@ class Finding:
 
     :param severity: Its severity.
     :param key: Key of the extra spec.
-    :param what: The problem.
+    :param problem: What is wrong.
     :param hint: The remedy.
     """
 
     severity: Severity
     key: str
-    what: str
+    problem: str
     hint: str
 
 
-def error(key: str, what: str, hint: str) -> Finding:
+def error(key: str, problem: str, hint: str) -> Finding:
     """Return a finding for which no instance gets its devices."""
-    return Finding(Severity.ERROR, key, what, hint)
+    return Finding(Severity.ERROR, key, problem, hint)
 
 
-def warning(key: str, what: str, hint: str) -> Finding:
+def warning(key: str, problem: str, hint: str) -> Finding:
     """Return a finding that may be intended."""
-    return Finding(Severity.WARNING, key, what, hint)
+    return Finding(Severity.WARNING, key, problem, hint)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -176,9 +176,7 @@ def errors_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda f: f.severity != Severity.ERROR))
 
 
-def _asks_for_devices(
-    group: flavors.FlavorGroup, offers: DeviceOffers
-) -> bool:
+def _asks_for_devices(group: flavors.Group, offers: DeviceOffers) -> bool:
     """Return whether a group requests slots, or may be meant to.
 
     Other services use numbered groups and custom classes, too.
@@ -190,7 +188,7 @@ def _asks_for_devices(
 
 
 def _near_keys(
-    extra_specs: Mapping[str, str], groups: Sequence[flavors.FlavorGroup]
+    extra_specs: Mapping[str, str], groups: Sequence[flavors.Group]
 ) -> Iterator[Finding]:
     meant = {group.suffix for group in groups if group.resources}
     for key in extra_specs:
@@ -215,7 +213,7 @@ def _near_keys(
 
 
 def _policy(
-    extra_specs: Mapping[str, str], groups: Sequence[flavors.FlavorGroup]
+    extra_specs: Mapping[str, str], groups: Sequence[flavors.Group]
 ) -> Iterator[Finding]:
     numbered = [g for g in groups if g.suffix and g.resources]
     value = extra_specs.get(flavors.GROUP_POLICY)
@@ -234,9 +232,7 @@ def _policy(
         )
 
 
-def _group(
-    group: flavors.FlavorGroup, offers: DeviceOffers
-) -> Iterator[Finding]:
+def _group(group: flavors.Group, offers: DeviceOffers) -> Iterator[Finding]:
     for name, amount in group.resources.items():
         yield from _resource(group, name, amount, offers)
     for name, value in group.traits.items():
@@ -246,7 +242,7 @@ def _group(
 
 
 def _resource(
-    group: flavors.FlavorGroup, name: str, amount: str, offers: DeviceOffers
+    group: flavors.Group, name: str, amount: str, offers: DeviceOffers
 ) -> Iterator[Finding]:
     key = f'resources{group.suffix}:{name}'
     if not policies.may_be_device(name) and name not in offers.classes:
@@ -291,7 +287,7 @@ def _resource(
 
 
 def _trait(
-    group: flavors.FlavorGroup, name: str, value: str, offers: DeviceOffers
+    group: flavors.Group, name: str, value: str, offers: DeviceOffers
 ) -> Iterator[Finding]:
     key = f'trait{group.suffix}:{name}'
     is_location = bool(card_ids.select_place([name]))
@@ -332,7 +328,7 @@ def _trait(
         )
 
 
-def _without_location(group: flavors.FlavorGroup) -> str:
+def _without_location(group: flavors.Group) -> str:
     """Say how to name a slot on hosts that do not publish locations."""
     return (
         'hosts with [powervm]publish_location_traits = false do not have it: '
@@ -341,7 +337,7 @@ def _without_location(group: flavors.FlavorGroup) -> str:
 
 
 def _whole_group(
-    group: flavors.FlavorGroup, offers: DeviceOffers
+    group: flavors.Group, offers: DeviceOffers
 ) -> Iterator[Finding]:
     owners = [t for t in group.required if _OWNERS.fullmatch(t)]
     if not owners:
@@ -365,11 +361,9 @@ def _whole_group(
         )
 
 
-def _without_owner(
-    group: flavors.FlavorGroup, offers: DeviceOffers
-) -> Finding:
+def _without_owner(group: flavors.Group, offers: DeviceOffers) -> Finding:
     shared = sorted(offers.cyborgs & set(group.resources))
-    what = (
+    problem = (
         f'missing, and Cyborg has slots of class {", ".join(shared)}: the '
         'group may get one of these, and the build fails'
         if shared
@@ -379,13 +373,13 @@ def _without_owner(
     return Finding(
         Severity.ERROR if shared else Severity.WARNING,
         f'trait{group.suffix}:{names.OWNER_TRAIT}',
-        what,
+        problem,
         f'add trait{group.suffix}:{names.OWNER_TRAIT}=required',
     )
 
 
 def find_repeated(
-    groups: Iterable[flavors.FlavorGroup],
+    groups: Iterable[flavors.Group],
 ) -> dict[flavors.DeviceRequest, int]:
     """Return the requests that several groups make, and their number."""
     kinds = Counter(
@@ -397,7 +391,7 @@ def find_repeated(
 
 
 def _explosion(
-    groups: Sequence[flavors.FlavorGroup], offers: DeviceOffers
+    groups: Sequence[flavors.Group], offers: DeviceOffers
 ) -> Iterator[Finding]:
     """Find equal groups that Placement can satisfy in very many ways."""
     for kind, number in find_repeated(groups).items():

@@ -48,7 +48,7 @@ class Flavor:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class FlavorGroup:
+class Group:
     """A request group in the extra specs of a flavor.
 
     :param suffix: Suffix of the keys; empty for the unnumbered group.
@@ -78,7 +78,7 @@ class DeviceRequest:
     traits: frozenset[str]
 
 
-def read_groups(extra_specs: Mapping[str, str]) -> tuple[FlavorGroup, ...]:
+def read_groups(extra_specs: Mapping[str, str]) -> tuple[Group, ...]:
     """Read the request groups in the same way as Nova.
 
     :returns: The groups, in the order in which they first appear. Keys that
@@ -92,7 +92,7 @@ def read_groups(extra_specs: Mapping[str, str]) -> tuple[FlavorGroup, ...]:
             parts = groups.setdefault(suffix, {'resources': {}, 'trait': {}})
             parts[kind][name] = value
     return tuple(
-        FlavorGroup(suffix, parts['resources'], parts['trait'])
+        Group(suffix, parts['resources'], parts['trait'])
         for suffix, parts in groups.items()
     )
 

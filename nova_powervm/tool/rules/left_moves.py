@@ -140,13 +140,13 @@ class Host:
 
 
 def find_unexplained(
-    tree: placement_tree.Tree, host_slots: Iterable[slots.Slot]
+    tree: placement_tree.Tree, io_slots: Iterable[slots.Slot]
 ) -> frozenset[str]:
     """Return the consumers of slots that their own LPARs do not have.
 
     They are migrations, or instances whose LPAR does not exist yet.
     """
-    owners = {slot.drc_index: slot.owner_lpar for slot in host_slots}
+    owners = {slot.drc_index: slot.owner_lpar for slot in io_slots}
     return frozenset(
         consumer
         for provider in tree.slot_providers

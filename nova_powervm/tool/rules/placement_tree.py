@@ -78,6 +78,11 @@ class Provider:
         return names.slot_of_provider(self.name)
 
     @property
+    def drc_hex(self) -> str:
+        """DRC index in its name, as the user sees it."""
+        return slots.format_drc_index(self.drc_index or 0)
+
+    @property
     def used(self) -> int:
         """Allocated units of all classes."""
         return sum(
@@ -287,7 +292,7 @@ Read = Callable[[str], Consumer | None]
 
 def find_moves(
     tree: Tree,
-    host_slots: Collection[slots.Slot],
+    io_slots: Collection[slots.Slot],
     read: Read,
     node_of: Callable[[str], str],
 ) -> Moves:
@@ -298,8 +303,8 @@ def find_moves(
     """
     migrations: dict[str, str] = {}
     stale_lpars: dict[str, ownership.StaleLpar] = {}
-    lpar_uuids = {slot.owner_lpar for slot in host_slots}
-    for lpar_uuid, holders in _find_others(tree, host_slots).items():
+    lpar_uuids = {slot.owner_lpar for slot in io_slots}
+    for lpar_uuid, holders in _find_others(tree, io_slots).items():
         instance = _read_instance(tree, lpar_uuid, read)
         if instance is None:
             continue
@@ -319,14 +324,14 @@ def find_moves(
 
 
 def _find_others(
-    tree: Tree, host_slots: Iterable[slots.Slot]
+    tree: Tree, io_slots: Iterable[slots.Slot]
 ) -> Mapping[str, frozenset[str]]:
     """Find the LPARs that own slots without an allocation of their instances.
 
     :returns: Upper-case uuid of the LPAR to the consumers of its slots.
     """
     others: dict[str, frozenset[str]] = {}
-    for slot in host_slots:
+    for slot in io_slots:
         lpar_uuid = slot.owner_lpar
         if (
             lpar_uuid

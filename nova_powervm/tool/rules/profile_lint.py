@@ -99,7 +99,7 @@ def lint_profile(
 
 
 def _lint_group(
-    group: flavors.FlavorGroup,
+    group: flavors.Group,
     offers: flavor_lint.DeviceOffers,
     cyborg: CyborgOffers,
 ) -> Iterator[_Finding]:
@@ -117,7 +117,7 @@ def _lint_group(
         )
 
 
-def _is_met(group: flavors.FlavorGroup, slot: cyborg_slots.Deployable) -> bool:
+def _is_met(group: flavors.Group, slot: cyborg_slots.Deployable) -> bool:
     """Return whether a slot has the class and the traits of a group.
 
     Whether it bears the mark changes with who uses it.
@@ -128,7 +128,7 @@ def _is_met(group: flavors.FlavorGroup, slot: cyborg_slots.Deployable) -> bool:
 
 
 def _without_mark(
-    group: flavors.FlavorGroup, offers: flavor_lint.DeviceOffers
+    group: flavors.Group, offers: flavor_lint.DeviceOffers
 ) -> _Finding:
     shared = sorted(offers.classes & set(group.resources))
     key = f'groups[{group.suffix}]: {_MARK}'
@@ -148,7 +148,7 @@ def _without_mark(
     )
 
 
-def _amounts(group: flavors.FlavorGroup) -> Iterator[_Finding]:
+def _amounts(group: flavors.Group) -> Iterator[_Finding]:
     if len(group.resources) > 1:
         yield flavor_lint.error(
             f'groups[{group.suffix}]',
@@ -184,9 +184,7 @@ def lint_flavor(
     return flavor_lint.errors_first(findings)
 
 
-def _misspelled(
-    extra_specs: Mapping[str, str],
-) -> Iterator[_Finding]:
+def _misspelled(extra_specs: Mapping[str, str]) -> Iterator[_Finding]:
     """Find spellings outside of Nova's namespace accel, which is checked."""
     for key, value in extra_specs.items():
         if not key.startswith('accel:') and _MISSPELLED.fullmatch(key.lower()):
@@ -233,7 +231,7 @@ def _profile(
 
 
 def _requests_of_nova(
-    group: flavors.FlavorGroup,
+    group: flavors.Group,
     offers: flavor_lint.DeviceOffers,
     cyborg: CyborgOffers,
 ) -> Iterator[_Finding]:

@@ -47,23 +47,20 @@ def find_provider(which: str, tree: placement_tree.Tree) -> _Provider:
             reason='an empty text names no device. Give the DRC index of a '
             'slot, or the name or UUID of a provider',
         )
-    named = [o for o in tree.below if which in (o.uuid, o.name)]
+    named = [p for p in tree.below if which in (p.uuid, p.name)]
     meant = named or [
-        o for o in tree.slot_providers if o.drc_index == _index(which)
+        p for p in tree.slot_providers if p.drc_index == _index(which)
     ]
     if len(meant) == 1 and meant[0] in tree.slot_providers:
         return meant[0]
     if not meant:
-        there = sorted(
-            slots.format_drc_index(o.drc_index or 0)
-            for o in tree.slot_providers
-        )
+        there = sorted(p.drc_hex for p in tree.slot_providers)
         reason = (
             f'{tree.node} has no such slot or provider in Placement; its '
             f'slots are: {", ".join(there) or "none"}'
         )
     elif len(meant) > 1:
-        uuids = ', '.join(o.uuid for o in meant)
+        uuids = ', '.join(p.uuid for p in meant)
         reason = f'the slot has several providers: {uuids}. Give one UUID'
     elif os_traits.OWNER_CYBORG in meant[0].traits:
         reason = (
@@ -226,10 +223,8 @@ def _accept(provider: _Provider) -> str:
 
 def _restore_command(provider: _Provider, *, is_new: bool = False) -> str:
     is_new = is_new or provider.traits >= names.REPLACED_TRAITS
-    return (
-        'nova-powervm-inventory restore '
-        f'{slots.format_drc_index(provider.drc_index or 0)}'
-        + (' --new-card' if is_new else '')
+    return f'nova-powervm-inventory restore {provider.drc_hex}' + (
+        ' --new-card' if is_new else ''
     )
 
 
@@ -290,9 +285,7 @@ def make_released_records(
     ]
 
 
-def find_used_devices(
-    tree: placement_tree.Tree,
-) -> Sequence[_Provider]:
+def find_used_devices(tree: placement_tree.Tree) -> Sequence[_Provider]:
     """List the providers of devices that need cleaning, by slot."""
-    waiting = (o for o in tree.slot_providers if o.needs_cleaning)
-    return sorted(waiting, key=lambda o: (o.drc_index or 0, o.uuid))
+    waiting = (p for p in tree.slot_providers if p.needs_cleaning)
+    return sorted(waiting, key=lambda p: (p.drc_index or 0, p.uuid))

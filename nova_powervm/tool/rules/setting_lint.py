@@ -96,9 +96,7 @@ def find_charge(
 
 def _refused(objection: extra_specs.Objection) -> flavor_lint.Finding:
     return flavor_lint.error(
-        objection.key,
-        f"'{objection.value}' is refused",
-        objection.reason,
+        objection.key, f"'{objection.value}' is refused", objection.reason
     )
 
 

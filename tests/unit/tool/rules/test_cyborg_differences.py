@@ -44,9 +44,10 @@ def compare(
     tree = novas.placement_tree.Tree('host1', novas.ROOT, tuple(below))
     plan = novas.plan_for(tree, slots, nova_policy)
     found = novas.differences.compare(plan, tree, slots, None)
-    return cyborg_differences.add_differences(
-        found, policy, nova_policy, slots, tree, **options
+    cyborgs = cyborg_differences.compare(
+        policy, nova_policy, slots, tree, **options
     )
+    return novas.differences.sort_differences([*found, *cyborgs])
 
 
 class CyborgDifferencesTest(unittest.TestCase):
@@ -55,7 +56,7 @@ class CyborgDifferencesTest(unittest.TestCase):
             [kind for kind, _ in expected], [str(d.kind) for d in found], found
         )
         for (_, words), difference in zip(expected, found, strict=True):
-            self.assertIn(words, difference.what)
+            self.assertIn(words, difference.words)
             self.assertTrue(difference.cure)
             self.assertEqual(values.INDEX, difference.drc_index)
 
@@ -94,7 +95,7 @@ class CyborgDifferencesTest(unittest.TestCase):
         (found,) = compare([reported(traits=withheld)])
         self.assertTrue(found.cure.startswith('cyborg-agent corrects it'))
         (found,) = compare([reported(traits=withheld | {'CUSTOM_OTHER'})])
-        self.assertIn(f'CUSTOM_OTHER, {names.WITHDRAWN_TRAIT}', found.what)
+        self.assertIn(f'CUSTOM_OTHER, {names.WITHDRAWN_TRAIT}', found.words)
         self.assertIn(
             'if CUSTOM_OTHER stays, somebody else has set it', found.cure
         )
@@ -113,7 +114,7 @@ class CyborgDifferencesTest(unittest.TestCase):
         self.assertIn(
             "paragraph 'gpus' (line 1) of inventory.yaml and paragraph "
             "'cards' (line 1) of cyborg.yaml both identify it",
-            found[-1].what,
+            found[-1].words,
         )
 
     def test_slot_that_only_cyborg_has_is_no_difference_without_its_file(self):

@@ -79,7 +79,7 @@ class DifferencesTest(unittest.TestCase):
     def assert_one(self, kind, words, found):
         (difference,) = found
         self.assertEqual(kind, str(difference.kind))
-        self.assertIn(words, difference.what)
+        self.assertIn(words, difference.words)
         self.assertTrue(difference.cure)
         return difference
 

@@ -50,7 +50,7 @@ class FlavorLintTest(unittest.TestCase):
     def assert_found(self, severity, key, words, specs, offers=FILE):
         (finding,) = flavor_lint.lint_flavor(specs, offers)
         self.assertEqual((severity, key), (str(finding.severity), finding.key))
-        self.assertIn(words, finding.what)
+        self.assertIn(words, finding.problem)
         return finding
 
     def test_valid_flavor_has_no_finding(self):

@@ -77,7 +77,7 @@ class MovesTest(unittest.TestCase):
         )
         (_, leaked) = self.differences(tree)
         self.assertEqual(differences.Kind.LEAKED, leaked.kind)
-        self.assertIn(f'instance {INSTANCE} is on host2', leaked.what)
+        self.assertIn(f'instance {INSTANCE} is on host2', leaked.words)
 
     def test_slot_allocated_to_somebody_else_is_of_no_migration(self):
         for changes in ({'owner': ('project', 'another')}, None):

@@ -55,7 +55,7 @@ class ProfileTest(unittest.TestCase):
     def assert_found(self, severity, words, *groups):
         finding = self.lint(*groups)[0]
         self.assertEqual(severity, str(finding.severity))
-        self.assertIn(words, finding.what)
+        self.assertIn(words, finding.problem)
         self.assertTrue(finding.hint)
         return finding
 
@@ -101,7 +101,7 @@ class FlavorTest(unittest.TestCase):
         (finding,) = self.lint(specs, *groups)
         self.assertEqual('error', str(finding.severity))
         self.assertEqual(key, finding.key)
-        self.assertIn(words, finding.what)
+        self.assertIn(words, finding.problem)
         return finding
 
     def test_good_flavor_has_no_finding(self):

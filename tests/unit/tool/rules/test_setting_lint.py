@@ -24,7 +24,7 @@ def lint(vcpus=4, memory_mb=1024, ratio=4.0, **specs):
     """Return severity, key, and words of what is found."""
     specs = {key.replace('__', ':'): value for key, value in specs.items()}
     return [
-        (str(found.severity), found.key, f'{found.what}; {found.hint}')
+        (str(found.severity), found.key, f'{found.problem}; {found.hint}')
         for found in setting_lint.lint_settings(
             flavors.Flavor(specs, memory_mb, vcpus), 0.1, ratio
         )
