@@ -104,7 +104,7 @@ class ConductorUnanswered(exception.PowerVMError):
 
 
 class DeviceUnchanged(exception.PowerVMError):
-    """A device was not changed: it must not be, or others keep doing so."""
+    """A device was not changed: it must not be, or others kept changing it."""
 
     code = 'powervm.device.unchanged'
     message = 'Not changed: {which}: {reason}.'

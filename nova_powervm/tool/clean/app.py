@@ -78,7 +78,7 @@ class Passes:
         self._wanted.set()
 
     def stop(self) -> None:
-        """End soon. A program that runs is stopped."""
+        """End soon, and stop the program if it runs."""
         self._stopping.set()
         self._wanted.set()
         self._program.stop()

@@ -55,7 +55,7 @@ _IDENTITY = (*card_ids.KEYS, 'drc_name')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Services:
-    """Who is asked, and told.
+    """The collaborators of a cleaner.
 
     :param placement: Placement.
     :param read_host: Reads the host anew.
@@ -75,7 +75,7 @@ class Services:
 class Cleaner:
     """Cleans devices and releases them, one after the other.
 
-    :param services: Who is asked, and told.
+    :param services: Its collaborators.
     :param settings: The options.
     :param node: Name of the compute node.
     """

@@ -58,7 +58,7 @@ class Endpoint:
         payload: dict[str, Any],
         metadata: dict[str, Any],
     ) -> None:
-        """Take one; oslo.messaging calls this."""
+        """Take a notification; oslo.messaging calls this."""
         LOG.info(
             'Instance %s was deleted.', payload['nova_object.data']['uuid']
         )

@@ -68,7 +68,7 @@ class Program:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it starts no more."""
+        """Whether it was stopped, and so starts no more."""
         return self._stopping
 
     def stop(self) -> None:

@@ -256,14 +256,6 @@ class Lister(Command, lister.Lister):
         status: int = super().produce_output(parsed_args, column_names, data)
         return status
 
-    def is_short(self, parsed_args: argparse.Namespace) -> bool:
-        """Return whether to show only the columns that fit a terminal."""
-        return (
-            parsed_args.formatter == 'table'
-            and not parsed_args.columns
-            and not parsed_args.long
-        )
-
     def cell(self, value: Any, parsed_args: argparse.Namespace) -> Any:
         """Convert a value to the selected output format."""
         if parsed_args.formatter in _STRUCTURED:

@@ -221,21 +221,21 @@ def refuse_one_time_use(policy: policies.Policy) -> Iterator[Finding]:
         )
 
 
-def find_shared_slots(
-    policy: policies.Policy,
-    accelerators: policies.Policy,
+def compare_files(
+    inventory: CheckedFile,
+    accelerators: CheckedFile,
     reading: host_reader.HostReading,
-) -> Iterator[Finding]:
-    """Find the slots that both files give away.
+) -> list[CheckedFile]:
+    """Find the devices that Nova's and Cyborg's files both give away.
 
-    :param policy: Nova's file.
-    :param accelerators: Cyborg's file.
     :param reading: The state of the host.
+    :returns: The comparison; none if a file is not valid.
     """
-    for shared in accelerator_policy.find_shared_slots(
-        accelerators, policy, reading.system.io_slots
-    ):
-        yield _find(
+    policy, other = inventory.policy, accelerators.policy
+    if policy is None or other is None:
+        return []
+    findings = (
+        _find(
             shared.paragraph,
             f'{shared.slot}: {shared.nova_paragraph} of {policy.source} '
             'identifies it, too. Whichever service a server has it from '
@@ -245,6 +245,18 @@ def find_shared_slots(
             'cyborg" (or nova) prints the steps',
             Severity.ERROR,
         )
+        for shared in accelerator_policy.find_shared_slots(
+            other, policy, reading.system.io_slots
+        )
+    )
+    return [
+        CheckedFile(
+            accelerators.source,
+            text=accelerators.text,
+            findings=tuple(findings),
+            other_source=inventory.source,
+        )
+    ]
 
 
 def find_clashes(policy: policies.Policy) -> Iterator[Finding]:

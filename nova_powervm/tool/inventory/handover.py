@@ -10,7 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Command ``handover``: the steps from Nova to Cyborg, or back."""
+"""Command ``handover``: steps that give a slot to Cyborg, or back to Nova.
+
+None of them costs a device or a guest.
+"""
 
 import argparse
 import dataclasses
@@ -72,6 +75,7 @@ class Facts:
     :param giver: Who shall not have it any more; the taker shall.
     :param records: What Cyborg knows; None if it did not answer.
     :param offered: Flavors by name; None if Nova did not answer.
+    :param silence: Why one of the two did not answer.
     :param tool: This program with its options, and those of its commands.
     :param wanted_class: Class for a device that nothing else gives one.
     """

@@ -145,7 +145,7 @@ class Show(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> base.Listing:
         """List the slots."""
         survey = self._survey(parsed_args)
-        if not parsed_args.servers and not self.is_short(parsed_args):
+        if not parsed_args.servers and not _is_short(parsed_args):
             survey = dataclasses.replace(
                 survey, projects=surveys.read_projects(self.app, survey)
             )
@@ -157,7 +157,7 @@ class Show(base.Lister):
         chosen: Iterable[str] = cells
         if parsed_args.servers:
             chosen = slot_rows.SERVER_COLUMNS
-        elif self.is_short(parsed_args):
+        elif _is_short(parsed_args):
             chosen = slot_rows.SHORT_COLUMNS
         cells = {c: cells[c] for c in chosen if c in cells}
         return tuple(cells), [
@@ -261,6 +261,15 @@ class Show(base.Lister):
             which = ', '.join(dict.fromkeys(named))
             for line in (f'Slot {which}, {move.state}:', *move.steps):
                 self.note(line)
+
+
+def _is_short(parsed_args: argparse.Namespace) -> bool:
+    """Return whether to show only the columns that fit a terminal."""
+    return (
+        parsed_args.formatter == 'table'
+        and not parsed_args.columns
+        and not parsed_args.long
+    )
 
 
 def _add_cyborg_options(parser: argparse.ArgumentParser) -> None:

@@ -163,7 +163,9 @@ class Validate(base.Lister):
             reading = host_reader.read_host(self.app, parsed_args)
         checked = [each.compare(reading) for each in checked]
         if parsed_args.accelerators and reading:
-            checked += _compare_files(checked[0], checked[1], reading)
+            checked += file_findings.compare_files(
+                checked[0], checked[1], reading
+            )
         return checked
 
     def _read(
@@ -183,29 +185,6 @@ class Validate(base.Lister):
                 file_findings.CYBORG,
                 named=True,
             )
-
-
-def _compare_files(
-    inventory: file_findings.CheckedFile,
-    accelerators: file_findings.CheckedFile,
-    reading: host_reader.HostReading,
-) -> list[file_findings.CheckedFile]:
-    """Find the devices that both files give away, if both are valid.
-
-    :param reading: The state of the host.
-    """
-    policy, other = inventory.policy, accelerators.policy
-    if policy is None or other is None:
-        return []
-    shared = file_findings.find_shared_slots(policy, other, reading)
-    return [
-        file_findings.CheckedFile(
-            accelerators.source,
-            text=accelerators.text,
-            findings=tuple(shared),
-            other_source=inventory.source,
-        )
-    ]
 
 
 def _cells(

@@ -293,13 +293,13 @@ class _Move:
 
 
 def _judge(move: _Move) -> SlotMove:
-    """Tell what a move has left, by the first judge that knows."""
+    """Judge a move by the first of the judges that knows."""
     judged = filter(None, (judge(move) for judge in _JUDGES))
     return next(judged, None) or _judge_rest(move)
 
 
 def _judge_missing(move: _Move) -> SlotMove | None:
-    """Return whether Nova has a migration, but not its server."""
+    """Judge a migration whose server Nova does not have."""
     if move.server or not move.uuid:
         return None
     return SlotMove(
@@ -309,7 +309,7 @@ def _judge_missing(move: _Move) -> SlotMove | None:
 
 
 def _judge_open(move: _Move) -> SlotMove | None:
-    """Return whether Nova is at the server, or its user has to decide."""
+    """Judge a move that Nova, or the user of its server, has not ended."""
     server = move.server
     if server is None:
         return None
@@ -341,7 +341,7 @@ def _judge_open(move: _Move) -> SlotMove | None:
 
 
 def _judge_need(move: _Move) -> SlotMove | None:
-    """Return whether a hard reboot would take the migration's allocations."""
+    """Judge a move whose allocations a hard reboot would take."""
     if not move.is_here:
         return None
     if move.migration is None:
@@ -357,7 +357,7 @@ def _judge_need(move: _Move) -> SlotMove | None:
 
 
 def _judge_flavor(move: _Move, migration: str) -> SlotMove | None:
-    """Tell by the flavor whose allocations count after a resize in place.
+    """Judge by the flavor whose allocations count after a resize in place.
 
     Nova's API does not tell which flavor a resize began with. What Placement
     has allocated for the one and for the other tells, where it differs.
@@ -391,7 +391,7 @@ def _needs_reboot(move: _Move) -> SlotMove:
 
 
 def _judge_unknown_owners(move: _Move) -> SlotMove | None:
-    """Return whether partitions may own slots that the host does not tell."""
+    """Judge a move on a host that does not tell who has its slots."""
     if move.host.owners_known:
         return None
     return SlotMove(
@@ -401,7 +401,7 @@ def _judge_unknown_owners(move: _Move) -> SlotMove | None:
 
 
 def _judge_owners(move: _Move) -> SlotMove | None:
-    """Tell which partition of this host has the slots."""
+    """Judge by the partition of this host that has the slots."""
     if not move.owners:
         return None
     others = [
@@ -457,6 +457,7 @@ def _judge_rest(move: _Move) -> SlotMove:
     )
 
 
+#: Each returns None for a move of which it knows nothing.
 _JUDGES: tuple[Callable[[_Move], SlotMove | None], ...] = (
     _judge_missing,
     _judge_open,
