@@ -33,7 +33,6 @@ from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
-from nova_powervm.tool.rules import cyborg_differences
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import placement_tree
@@ -205,7 +204,7 @@ class Handover(base.Lister):
         ours = {p.drc_index: p for p in tree.slot_providers}
         nova = _side(NOVA, path, ours.get(index))
         path = parsed_args.accelerators
-        theirs = cyborg_differences.own_providers(tree)
+        theirs = cyborg_slots.own_providers(tree)
         cyborg = _side(CYBORG, path, theirs.get(index))
         is_to_nova = parsed_args.to == NOVA
         return Facts(

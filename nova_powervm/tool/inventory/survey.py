@@ -46,7 +46,6 @@ from nova_powervm.tool.rules import placement_tree
 class Survey:
     """State of the devices of one host.
 
-    :param policy: What the inventory file allows.
     :param reading: The host.
     :param node: Name of the compute node.
     :param tree: What Placement holds; None if it was not asked.
@@ -58,7 +57,6 @@ class Survey:
     :param slot_moves: What moves have to do with slots, by DRC index.
     """
 
-    policy: policies.Policy
     reading: host_reader.HostReading
     node: str
     tree: placement_tree.Tree | None
@@ -108,7 +106,7 @@ def make_survey(
         tree.allocations if tree else slot_providers.Allocations({}),
         names.namer(node, settings.provider_names),
     )
-    return Survey(policy, reading, node, tree, plan)
+    return Survey(reading, node, tree, plan)
 
 
 def read_survey(

@@ -21,9 +21,9 @@ from collections.abc import Mapping
 from nova_powervm.cyborg import facts as cyborg_facts
 from nova_powervm.cyborg import report as reports
 from nova_powervm.devices import accelerator_policy
-from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
+from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import differences
 from nova_powervm.tool.rules import placement_tree
 
@@ -52,23 +52,13 @@ def compare(
         policy,
         nova_policy,
         io_slots,
-        _for_report(own_providers(tree)),
+        _for_report(cyborg_slots.own_providers(tree)),
         _for_report({p.drc_index or 0: p for p in tree.slot_providers}),
         publishes_locations=publishes_locations,
     )
     return differences.sort_differences(
         [*_shared(policy, nova_policy, io_slots), *_of_report(facts, tree)]
     )
-
-
-def own_providers(tree: placement_tree.Tree) -> _Providers:
-    """Return the providers that Cyborg's driver has reported, by slot."""
-    providers = {}
-    for provider in tree.below:
-        index = names.slot_of_cyborg_provider(provider.name, tree.node)
-        if index is not None:
-            providers[index] = provider
-    return providers
 
 
 def _for_report(providers: _Providers) -> dict[int, cyborg_facts.Provider]:
@@ -109,7 +99,7 @@ def _of_report(
     facts: cyborg_facts.Facts, tree: placement_tree.Tree
 ) -> Iterator[differences.Difference]:
     """Compare with what cyborg-agent would report now, after a restart."""
-    policy, providers = facts.policy, own_providers(tree)
+    policy, providers = facts.policy, cyborg_slots.own_providers(tree)
     report = reports.make_report(facts, reports.Memory())
     for index, entry in report.entries.items():
         provider = providers.get(index)

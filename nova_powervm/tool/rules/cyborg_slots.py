@@ -21,7 +21,6 @@ from collections.abc import Mapping
 import os_traits
 
 from nova_powervm.devices import names
-from nova_powervm.devices import ownership
 from nova_powervm.tool.rules import placement_tree
 
 BOUND = 'Bound'
@@ -203,11 +202,21 @@ def find_providers(
         if named is not None:
             providers[named] = provider
         elif os_traits.OWNER_CYBORG in provider.traits:
-            for index in ownership.slots_named_by(
-                provider.name, provider.traits
-            ):
+            for index in provider.named_slots:
                 providers.setdefault(index, provider)
     return providers
+
+
+def own_providers(
+    tree: placement_tree.Tree,
+) -> Mapping[int, placement_tree.Provider]:
+    """Find the providers that our driver for Cyborg has reported, by slot."""
+    return {
+        index: provider
+        for provider in tree.below
+        if (index := names.slot_of_cyborg_provider(provider.name, tree.node))
+        is not None
+    }
 
 
 def find_servers(

@@ -27,7 +27,6 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
-from nova_powervm.devices import ownership
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
 from nova_powervm.tool.rules import flavors
@@ -117,9 +116,7 @@ class Host:
             index
             for provider in self.tree.below
             if consumer in provider.consumers
-            for index in ownership.slots_named_by(
-                provider.name, provider.traits
-            )
+            for index in provider.named_slots
         )
 
     def amounts_of(self, consumer: str) -> Mapping[str, int]:
@@ -261,7 +258,7 @@ class _Move:
         return partition.lpar_uuid(self.uuid) if self.uuid else None
 
     @property
-    def owners(self) -> tuple[slots.Slot, ...]:
+    def owned_slots(self) -> tuple[slots.Slot, ...]:
         """Those of the slots that a partition owns."""
         return tuple(
             slot
@@ -320,7 +317,7 @@ def _judge_open(move: _Move) -> SlotMove | None:
     name = next(
         (
             slot.owner.name
-            for slot in move.owners
+            for slot in move.owned_slots
             if slot.owner and slot.owner_lpar == move.lpar_uuid
         ),
         None,
@@ -402,10 +399,10 @@ def _judge_unknown_owners(move: _Move) -> SlotMove | None:
 
 def _judge_owners(move: _Move) -> SlotMove | None:
     """Judge by the partition of this host that has the slots."""
-    if not move.owners:
+    if not move.owned_slots:
         return None
     others = [
-        slot for slot in move.owners if slot.owner_lpar != move.lpar_uuid
+        slot for slot in move.owned_slots if slot.owner_lpar != move.lpar_uuid
     ]
     if others:
         return SlotMove(
@@ -423,7 +420,7 @@ def _judge_owners(move: _Move) -> SlotMove | None:
 
 def _judge_stale_lpar(move: _Move, server: Server) -> SlotMove:
     """Tell how to remove a stale LPAR."""
-    owner = move.owners[0].owner
+    owner = move.owned_slots[0].owner
     number = owner.partition_id if owner else None
     which = f'id={"<id>" if number is None else number}'
     removal = (

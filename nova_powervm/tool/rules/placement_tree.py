@@ -78,6 +78,11 @@ class Provider:
         return names.slot_of_provider(self.name)
 
     @property
+    def named_slots(self) -> frozenset[int]:
+        """DRC indexes of the slots that its name or its traits name."""
+        return ownership.slots_named_by(self.name, self.traits)
+
+    @property
     def drc_hex(self) -> str:
         """DRC index in its name, as the user sees it."""
         return slots.format_drc_index(self.drc_index or 0)
@@ -263,8 +268,7 @@ class Tree:
             if (
                 owner
                 and self.is_held(provider, owner)
-                and slot.drc_index
-                in ownership.slots_named_by(provider.name, provider.traits)
+                and slot.drc_index in provider.named_slots
             ):
                 if os_traits.OWNER_CYBORG in provider.traits:
                     return claims.Source.ACCELERATOR
@@ -348,7 +352,7 @@ def _find_others(
 def _holders(tree: Tree, index: int) -> Iterator[str]:
     """Yield the consumers of the providers of a slot, whoever made them."""
     for provider in tree.below:
-        if index in ownership.slots_named_by(provider.name, provider.traits):
+        if index in provider.named_slots:
             yield from provider.consumers
 
 
