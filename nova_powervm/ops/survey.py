@@ -27,7 +27,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import plan
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import images as image_ops
 from nova_powervm.ops import interfaces
@@ -59,7 +59,7 @@ class Askers:
     :param metadata: The keys of VIF drivers in Nova's record of the instance.
     """
 
-    image: disk_interfaces.Source | None = None
+    image: drivers.Source | None = None
     config_drive: Callable[[Sequence[slots.Slot]], bytes] | None = None
     ports: Callable[[], Sequence[network_ports.Port]] = _no_ports
     bind_ports: Callable[[], Sequence[network_ports.Port]] = _no_ports
@@ -85,7 +85,7 @@ class Readers:
     partitions: interfaces.Partitions
     host: host_ops.HostOps
     placement: interfaces.Placement
-    disks: disk_interfaces.Disks
+    disks: drivers.Disks
     images: image_ops.ImageOps
     networks: network_ops.NetworkOps
     volumes: volume_ops.VolumeOps
@@ -133,7 +133,7 @@ class Survey:
         self._held.__exit__(*exc_info)
 
     @property
-    def image_source(self) -> disk_interfaces.Source:
+    def image_source(self) -> drivers.Source:
         """The bytes of the image, the last ones only if all are correct."""
         return self._source()
 
@@ -306,7 +306,7 @@ class Survey:
         pool = self._readers.disks.pool
         return pool.cached_image(described) if pool else None
 
-    def _bytes(self) -> disk_interfaces.Source:
+    def _bytes(self) -> drivers.Source:
         assert self._askers.image is not None  # noqa: S101 - a root has one
         return self._askers.image
 
@@ -351,7 +351,7 @@ class _ImageSource:
         self,
         images: image_ops.ImageOps,
         root: spec.WantedImage,
-        source: disk_interfaces.Source,
+        source: drivers.Source,
     ) -> None:
         self._images = images
         self._root = root

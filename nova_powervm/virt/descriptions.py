@@ -30,17 +30,15 @@ from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
-from nova_powervm.ops import claiming as claim_ops
+from nova_powervm.ops import claiming
 from nova_powervm.ops import survey
 from nova_powervm.virt import config_drives
 from nova_powervm.virt import glance_images
 from nova_powervm.virt import instance_claims
-from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import port_records
-from nova_powervm.virt import vifs
-from nova_powervm.virt import virtual_slots
+from nova_powervm.virt import slot_records
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -57,7 +55,7 @@ class Descriptions:
 
     def __init__(
         self,
-        slot_claims: claim_ops.ClaimOps,
+        slot_claims: claiming.ClaimOps,
         units_per_vcpu: float,
         virtapi: Any,
         host: str,
@@ -133,7 +131,7 @@ class Descriptions:
             flavors ask for.
         """
         refusals = []
-        for flavor in instance_moves.flavors(instance):
+        for flavor in instance_records.flavors(instance):
             try:
                 found = self._find(instance, flavor, requests, held)
             except exception.ClaimFailed as error:
@@ -188,7 +186,7 @@ class Descriptions:
         found = self._claims.stored_claims(
             instance.uuid,
             dict(flavor.extra_specs or {}),
-            instance_moves.new_slots(instance),
+            instance_records.new_slots(instance),
         )
         return self._describe(instance, flavor, found, (), **rest)
 
@@ -206,12 +204,12 @@ class Descriptions:
             settings=self._settings(flavor),
             other_settings=tuple(
                 self._settings(other)
-                for other in instance_moves.flavors(instance)
+                for other in instance_records.flavors(instance)
                 if other.id != flavor.id
             ),
             slots=self._claims.wanted_slots(instance.uuid, found, requests),
             config_drive=configdrive.required_by(instance),
-            virtual_slots=virtual_slots.recorded(instance),
+            virtual_slots=slot_records.recorded(instance),
             providers={
                 uuid: provider.drc_index
                 for uuid, provider in self._claims.published.providers.items()
@@ -301,7 +299,7 @@ class NovaAskers:
         """The ports as Nova passed them; None if it did not."""
         if self.network_info is None:
             return None
-        return vifs.ports(self.network_info)
+        return instance_ports.ports(self.network_info)
 
     def _config_drive(self, owned: Sequence[slots.Slot]) -> bytes:
         return config_drives.make_iso(
@@ -319,9 +317,9 @@ class NovaAskers:
 
     def _bind_ports(self) -> Sequence[network_ports.Port]:
         self.network_info = instance_ports.bind_ports(self.instance, self.host)
-        return vifs.ports(self.network_info)
+        return instance_ports.ports(self.network_info)
 
     def _plugging(self) -> contextlib.AbstractContextManager[None]:
-        return vifs.wait_for_plugging(
+        return instance_ports.wait_for_plugging(
             self.virtapi, self.instance, self.network_info
         )

@@ -20,20 +20,18 @@ from nova import exception as nova_exception
 from nova.virt import driver
 
 from nova_powervm.virt import builds
+from nova_powervm.virt import errors
 from nova_powervm.virt import instances
-from nova_powervm.virt import live_migration
-from nova_powervm.virt import nova_errors
+from nova_powervm.virt import refusals
 from nova_powervm.virt import services
 from nova_powervm.virt import translation
-from nova_powervm.virt.unsupported import messages
-from nova_powervm.virt.unsupported import refusals
 
 CONF = nova.conf.CONF
 
 _refuse = refusals.Refusal
 
 
-@nova_errors.translate_errors
+@errors.translate_errors
 class PowerVMDriver(driver.ComputeDriver):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
@@ -471,7 +469,7 @@ class PowerVMDriver(driver.ComputeDriver):
         disk_over_commit: bool = False,
     ) -> Any:
         """Leave the decision to the source, which knows the slots."""
-        return live_migration.make_check_data()
+        return refusals.make_check_data()
 
     def cleanup_live_migration_destination_check(
         self, context: Any, dest_check_data: Any
@@ -486,9 +484,7 @@ class PowerVMDriver(driver.ComputeDriver):
         block_device_info: Any = None,
     ) -> Any:
         """Refuse, naming the slots that prevent the migration."""
-        raise live_migration.refusal(
-            self.services.operations.partitions, instance
-        )
+        raise refusals.refusal(self.services.operations.partitions, instance)
 
     # The host and its node
 
@@ -500,7 +496,7 @@ class PowerVMDriver(driver.ComputeDriver):
     def poll_rebooting_instances(self, timeout: Any, instances: Any) -> None:
         """Log the refusal only; the host finishes every reboot in time."""
         for instance in instances:
-            messages.log_refusal('[DEFAULT]reboot_timeout', instance)
+            refusals.log_refusal('[DEFAULT]reboot_timeout', instance)
 
     host_power_action = _refuse(
         "changing the host's power state", NotImplementedError

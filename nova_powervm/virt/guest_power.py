@@ -29,21 +29,20 @@ from nova_powervm.ops import apply
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import power
 from nova_powervm.virt import accelerator_requests
-from nova_powervm.virt import action_events
+from nova_powervm.virt import builds
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
+from nova_powervm.virt import errors
+from nova_powervm.virt import hard_reboots
 from nova_powervm.virt import instance_claims
-from nova_powervm.virt import instance_locks
 from nova_powervm.virt import instance_ports
-from nova_powervm.virt import move_repairs
-from nova_powervm.virt import nova_errors
-from nova_powervm.virt import rebuild
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import instance_volumes
+from nova_powervm.virt import refusals
 from nova_powervm.virt import rescues
-from nova_powervm.virt import snapshot_checks
+from nova_powervm.virt import slot_records
+from nova_powervm.virt import snapshots
 from nova_powervm.virt import translation
-from nova_powervm.virt import virtual_slots
-from nova_powervm.virt import volumes
-from nova_powervm.virt.unsupported import guest_stops
 
 LOG = logging.getLogger(__name__)
 
@@ -69,8 +68,8 @@ class GuestPower:
         describes: descriptions.Descriptions,
         partitions: interfaces.Partitions,
         found: instance_claims.InstanceClaims,
-        repairs: move_repairs.MoveRepairs,
-        snapshots: snapshot_checks.SnapshotChecks,
+        repairs: hard_reboots.MoveRepairs,
+        snapshots: snapshots.SnapshotChecks,
         host: str,
     ) -> None:
         self._lpars = lpars
@@ -116,13 +115,13 @@ class GuestPower:
         :raises exception.PowerVMError: It is the first step of a shelve that
             would fail; the guest keeps running.
         """
-        guest_stops.check_supported(instance)
+        refusals.check_stop_supported(instance)
         if instance.task_state == task_states.RESCUING:
             return
         self._snapshots.check_stop(instance)
         self.deferred_starts.forget(instance)
         with (
-            rebuild.refused_if_stop_fails(instance),
+            builds.refused_if_stop_fails(instance),
             self._logged_if_evacuated(instance),
         ):
             try:
@@ -181,7 +180,7 @@ class GuestPower:
         try:
             requests = self._await_requests(context, instance, accel_info)
             if reboot_type == 'HARD':
-                with instance_locks.unchanged(instance):
+                with instance_records.unchanged(instance):
                     self._repairs.hard_reboot(
                         instance, network_info, block_device_info, requests
                     )
@@ -199,11 +198,11 @@ class GuestPower:
             LOG.error(
                 'The instance is not rebooted: %s', error, instance=instance
             )
-            action_events.record_failure(
+            errors.record_failure(
                 context,
                 instance,
                 _REBOOT_EVENT,
-                nova_exception.NovaException(nova_errors.for_users(error)),
+                nova_exception.NovaException(errors.for_users(error)),
             )
             raise
         accelerator_requests.save_slots(instance, requests)
@@ -226,11 +225,11 @@ class GuestPower:
                 held=self._claims.find_moved(instance),
                 ports=asked.ports,
                 timeout=timeout,
-                volumes=volumes.recorded_boot_volume(instance),
+                volumes=instance_volumes.recorded_boot_volume(instance),
             ),
             asked.askers,
         )
-        virtual_slots.try_to_save(instance, done)
+        slot_records.try_to_save(instance, done)
 
     def start_at_boot(self, context: Any, instance: Any) -> None:
         """Start an instance that Nova expects to be running.
@@ -251,7 +250,7 @@ class GuestPower:
                 requests,
                 ports=ports,
                 rescued=rescues.is_rescued(instance),
-                volumes=volumes.recorded_boot_volume(instance),
+                volumes=instance_volumes.recorded_boot_volume(instance),
             ),
             dataclasses.replace(
                 asked.askers,

@@ -17,15 +17,15 @@ import dataclasses
 from nova_powervm.ops import apply
 from nova_powervm.ops import claiming
 from nova_powervm.ops import consoles
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
 from nova_powervm.ops import removal
-from nova_powervm.ops import stale_lpars
 from nova_powervm.ops import sweep
 from nova_powervm.ops import volumes
+from nova_powervm.ops import watch
 from nova_powervm.virt import descriptions
 from nova_powervm.virt.provider_tree import updating
 
@@ -62,11 +62,11 @@ class HostOperations:
     descriptions: descriptions.Descriptions
     removal: removal.RemovalOps
     sweep: sweep.Sweep
-    stale_lpars: stale_lpars.StaleLpars
+    stale_lpars: watch.StaleLpars
     images: images.ImageOps
     network: network.NetworkOps
     volumes: volumes.VolumeOps
     partitions: interfaces.Partitions
     records: interfaces.Records
-    disks: disk_interfaces.Disks
+    disks: drivers.Disks
     consoles: consoles.Consoles

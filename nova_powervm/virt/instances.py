@@ -26,7 +26,7 @@ from nova_powervm.lpar import partition
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import power
 from nova_powervm.virt import deferred_starts
-from nova_powervm.virt import startup
+from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Instances:
         self,
         partitions: interfaces.Partitions,
         records: interfaces.Records,
-        start: startup.Startup,
+        start: restart_repairs.Startup,
         deferred: deferred_starts.DeferredStarts,
     ) -> None:
         self._partitions = partitions

@@ -24,17 +24,16 @@ from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.ops import apply
-from nova_powervm.ops import attached_slots
+from nova_powervm.ops import claiming
 from nova_powervm.ops import host
 from nova_powervm.ops import interfaces
-from nova_powervm.virt import action_events
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
+from nova_powervm.virt import errors
 from nova_powervm.virt import instance_records
-from nova_powervm.virt import nova_errors
+from nova_powervm.virt import refusals
+from nova_powervm.virt import slot_records
 from nova_powervm.virt import translation
-from nova_powervm.virt import virtual_slots
-from nova_powervm.virt.unsupported import messages
 
 LOG = logging.getLogger(__name__)
 
@@ -83,8 +82,8 @@ class NetworkAdapters:
                     done = self._run(
                         operations.PLUG_PORTS, instance, network_info
                     )
-                virtual_slots.try_to_save(instance, done, only_idle=True)
-            attached_slots.log_missing(
+                slot_records.try_to_save(instance, done, only_idle=True)
+            claiming.log_missing(
                 instance.uuid,
                 instance_records.stored_slots(instance.resources),
                 self._host.last_or_read().system,
@@ -115,7 +114,7 @@ class NetworkAdapters:
             spec.Wanted(
                 instance.uuid,
                 ports=asked.ports,
-                virtual_slots=virtual_slots.recorded(instance),
+                virtual_slots=slot_records.recorded(instance),
             ),
             asked.askers,
         )
@@ -137,7 +136,7 @@ class NetworkAdapters:
         if instance.vm_state != vm_states.ACTIVE:
             return None
         obstacle = self._partitions.obstacle(translation.lpar_of(instance))
-        return obstacle and messages.log_refusal(
+        return obstacle and refusals.log_refusal(
             f'{change} this running server',
             instance,
             f'{obstacle.rstrip(".")}. Stop it first',
@@ -161,7 +160,7 @@ class NetworkAdapters:
             raise nova_exception.InterfaceAttachFailed(
                 instance_uuid=instance.uuid
             ) from error
-        virtual_slots.try_to_save(instance, done)
+        slot_records.try_to_save(instance, done)
         try:
             ports = [*instance.get_network_info(), vif]
             device_tags.record(context, instance, ports)
@@ -193,7 +192,7 @@ class NetworkAdapters:
             raise nova_exception.InterfaceDetachFailed(
                 instance_uuid=instance.uuid
             ) from error
-        virtual_slots.try_to_save(instance, done)
+        slot_records.try_to_save(instance, done)
         try:
             ports = instance.get_network_info()
             device_tags.record(
@@ -220,7 +219,7 @@ class NetworkAdapters:
             reason = self._refusal(change, instance)
         except exception.PowerVMError:
             reason = None
-        reason = reason or nova_errors.for_users(error)
-        action_events.record_failure(
+        reason = reason or errors.for_users(error)
+        errors.record_failure(
             context, instance, event, nova_exception.NovaException(reason)
         )

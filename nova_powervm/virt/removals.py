@@ -23,14 +23,14 @@ from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
 from nova_powervm.ops import power
 from nova_powervm.ops import removal
-from nova_powervm.virt import consoles
 from nova_powervm.virt import deferred_starts
-from nova_powervm.virt import instance_locks
+from nova_powervm.virt import instance_consoles
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import port_records
+from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import shared_storage
-from nova_powervm.virt import startup
 from nova_powervm.virt import translation
-from nova_powervm.virt import volumes
 
 LOG = logging.getLogger(__name__)
 
@@ -54,9 +54,9 @@ class Removals:
         partitions: interfaces.Partitions,
         networks: network.NetworkOps,
         storage: shared_storage.SharedStorage,
-        start: startup.Startup,
+        start: restart_repairs.Startup,
         deferred: deferred_starts.DeferredStarts,
-        shown: consoles.InstanceConsoles,
+        shown: instance_consoles.InstanceConsoles,
         host: str,
     ) -> None:
         self._removal = removals
@@ -86,7 +86,7 @@ class Removals:
             self._keep_stopped(instance)
             return
         # A rescue or reboot of the instance may be connecting its disks.
-        with instance_locks.alone(instance):
+        with instance_records.alone(instance):
             self.remove(
                 instance,
                 delete_disks=destroy_disks
@@ -131,7 +131,7 @@ class Removals:
         self._removal.destroy(
             instance.uuid,
             delete_disks=delete_disks,
-            volumes=volumes.identify_all(block_device_info),
+            volumes=instance_volumes.identify_all(block_device_info),
         )
         self._network.release_unused(
             port_records.NovaInstanceMetadata(instance, self._host)

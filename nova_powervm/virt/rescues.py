@@ -28,15 +28,15 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import supported_features
 from nova_powervm.ops import apply
 from nova_powervm.virt import accelerator_requests
-from nova_powervm.virt import consoles
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import glance_images
 from nova_powervm.virt import instance_claims
-from nova_powervm.virt import instance_locks
+from nova_powervm.virt import instance_consoles
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import instance_volumes
+from nova_powervm.virt import refusals
 from nova_powervm.virt import translation
-from nova_powervm.virt import volumes
-from nova_powervm.virt.unsupported import build_requests
 
 _DISK = 'disk'
 
@@ -58,7 +58,7 @@ class Rescues:
         describes: descriptions.Descriptions,
         found: instance_claims.InstanceClaims,
         deferred: deferred_starts.DeferredStarts,
-        shown: consoles.InstanceConsoles,
+        shown: instance_consoles.InstanceConsoles,
         host: str,
     ) -> None:
         self._lpars = lpars
@@ -121,7 +121,7 @@ class Rescues:
         requests = accelerator_requests.fetch_requests(
             context, instance, self._host, wait=False
         )
-        with instance_locks.unchanged(instance):
+        with instance_records.unchanged(instance):
             self._lpars.run(
                 operation,
                 self._descriptions.recorded(
@@ -152,7 +152,7 @@ def _check_root(instance: Any, block_device_info: Any) -> None:
 
     :raises exception.RescueRefused: A volume is its root disk.
     """
-    if volumes.boot_volume(block_device_info):
+    if instance_volumes.boot_volume(block_device_info):
         raise exception.RescueRefused(
             instance_uuid=instance.uuid,
             reason='it boots from a volume. Detach the volume, or attach it '
@@ -165,7 +165,7 @@ def _check_image(instance: Any, image_meta: Any) -> None:
 
     :raises exception.RescueRefused: It asks for what is not supported.
     """
-    properties = build_requests.image_properties(image_meta)
+    properties = refusals.image_properties(image_meta)
     refused = [*map(str, supported_features.refused_properties(properties))]
     device = properties.get('hw_rescue_device', _DISK)
     if device != _DISK:

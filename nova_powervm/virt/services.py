@@ -10,16 +10,19 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Assembles the collaborators of the driver."""
+"""Assembles the collaborators of the driver, and loads the plug-ins."""
 
 import contextlib
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
+from typing import TypeVar
 from typing import cast
 
 import nova.conf
+import stevedore
+import stevedore.exception
 from nova import exception as nova_exception
 from nova.virt import event as virtevent
 from oslo_log import log as logging
@@ -32,21 +35,18 @@ from nova_powervm.devices import names
 from nova_powervm.devices import slot_providers
 from nova_powervm.inventory_file import InventoryFile
 from nova_powervm.ops import apply
-from nova_powervm.ops import burn
 from nova_powervm.ops import claiming
 from nova_powervm.ops import consoles as console_ops
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
-from nova_powervm.ops import readiness
 from nova_powervm.ops import removal
-from nova_powervm.ops import stale_lpars
-from nova_powervm.ops import stopped_lpars
 from nova_powervm.ops import survey
 from nova_powervm.ops import sweep
 from nova_powervm.ops import volumes as volume_ops
+from nova_powervm.ops import watch
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import events
 from nova_powervm.powervm import partitions
@@ -57,41 +57,100 @@ from nova_powervm.powervm import vif
 from nova_powervm.powervm import volume
 from nova_powervm.virt import builds
 from nova_powervm.virt import burn_limit
-from nova_powervm.virt import consoles
-from nova_powervm.virt import cycle_metrics
 from nova_powervm.virt import descriptions
-from nova_powervm.virt import drivers
+from nova_powervm.virt import errors
 from nova_powervm.virt import guest_power
+from nova_powervm.virt import hard_reboots
 from nova_powervm.virt import host_cycle
 from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_claims
+from nova_powervm.virt import instance_consoles
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import instances
-from nova_powervm.virt import interrupted_evacuations
-from nova_powervm.virt import local_node
-from nova_powervm.virt import move_checks
-from nova_powervm.virt import move_questions
-from nova_powervm.virt import move_repairs
 from nova_powervm.virt import moves
 from nova_powervm.virt import network_adapters
-from nova_powervm.virt import nova_errors
 from nova_powervm.virt import port_records
 from nova_powervm.virt import privileged_files
 from nova_powervm.virt import removals
 from nova_powervm.virt import rescues
+from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import shared_storage
-from nova_powervm.virt import snapshot_checks
 from nova_powervm.virt import snapshots
-from nova_powervm.virt import startup
 from nova_powervm.virt import system_metadata
-from nova_powervm.virt import volumes
+from nova_powervm.virt.provider_tree import contents
 from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import placement
-from nova_powervm.virt.provider_tree import provider_config
 from nova_powervm.virt.provider_tree import updating
 
-CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
+
+_R = TypeVar('_R')
+
+#: ``[powervm]disk_driver`` names one of these.
+DISK_DRIVERS = 'nova_powervm.disk_drivers'
+#: All of these are loaded; each is named as a ``binding:vif_type``.
+VIF_DRIVERS = 'nova_powervm.vif_drivers'
+#: All of these are loaded; each is named as a ``driver_volume_type``.
+VOLUME_DRIVERS = 'nova_powervm.volume_drivers'
+
+
+def load_disk_driver(context: disk.Context) -> drivers.Disks:
+    """Load the disk driver that ``[powervm]disk_driver`` names.
+
+    :raises exception.ConfigurationError: No such driver is installed, or it
+        cannot be loaded.
+    """
+    name = context.settings.disk_driver
+    try:
+        driver = stevedore.DriverManager(
+            DISK_DRIVERS, name, on_load_failure_callback=_fail
+        ).driver
+    except stevedore.exception.NoMatches as error:
+        known = stevedore.ExtensionManager(DISK_DRIVERS).entry_points_names()
+        raise exception.ConfigurationError(
+            reason=f"[powervm]disk_driver = '{name}' is not installed; there "
+            f'are: {", ".join(sorted(known))}'
+        ) from error
+    return cast(drivers.Disks, driver(context))
+
+
+def load_vif_drivers(
+    context: vif.Context,
+) -> dict[str, drivers.VifDriver[Any, Any]]:
+    """Load the VIF drivers that are installed.
+
+    :returns: VIF type to VIF driver.
+    :raises exception.ConfigurationError: A driver cannot be loaded.
+    """
+    return _load_all(VIF_DRIVERS, context)
+
+
+def load_volume_drivers(
+    context: volume.Context,
+) -> dict[str, drivers.VolumeDriver]:
+    """Load the volume drivers that are installed.
+
+    :returns: ``driver_volume_type`` to volume driver.
+    :raises exception.ConfigurationError: A driver cannot be loaded.
+    """
+    return _load_all(VOLUME_DRIVERS, context)
+
+
+def _load_all(group: str, context: Any) -> dict[str, Any]:
+    manager = stevedore.ExtensionManager(group, on_load_failure_callback=_fail)
+    return {found.name: found.plugin(context) for found in manager}
+
+
+def _fail(manager: Any, entry_point: Any, error: BaseException) -> None:
+    raise exception.ConfigurationError(
+        reason=f"the driver '{entry_point.name}' ({entry_point.value}) of "
+        f'{entry_point.group} cannot be loaded: {error}. Reinstall or remove '
+        'it'
+    ) from error
+
+
+CONF = nova.conf.CONF
 
 conf.register_opts(CONF)
 
@@ -112,7 +171,7 @@ class Services:
         self,
         operations: host_operations.HostOperations,
         virtapi: Any,
-        node: local_node.LocalNode,
+        node: instance_records.LocalNode,
         listen: Callable[[], None] = lambda: None,
         close: Callable[[], None] = lambda: None,
         metrics_file: str | None = None,
@@ -123,7 +182,7 @@ class Services:
         self.operations = operations
         self.node = node
         self.close = close
-        self.startup = startup.Startup()
+        self.startup = restart_repairs.Startup()
         self.storage = shared_storage.SharedStorage(
             operations.disks,
             operations.images,
@@ -133,7 +192,7 @@ class Services:
         found = instance_claims.InstanceClaims(
             virtapi, operations.placement, operations.claims, node
         )
-        self.move_repairs = move_repairs.MoveRepairs(
+        self.move_repairs = hard_reboots.MoveRepairs(
             lpars,
             describes,
             found,
@@ -141,7 +200,7 @@ class Services:
             self.storage,
             node.name,
         )
-        checks = snapshot_checks.SnapshotChecks(
+        checks = snapshots.SnapshotChecks(
             operations.disks, operations.partitions, operations.volumes
         )
         self.power = guest_power.GuestPower(
@@ -157,7 +216,7 @@ class Services:
         self.snapshots = snapshots.Snapshots(
             checks, operations.disks, self.deferred_starts.start_or_defer
         )
-        self.consoles = consoles.InstanceConsoles(
+        self.consoles = instance_consoles.InstanceConsoles(
             operations.consoles, node.name
         )
         self.rescues = rescues.Rescues(
@@ -192,7 +251,7 @@ class Services:
             self.consoles,
             node.name,
         )
-        self.move_questions = move_questions.MoveQuestions(
+        self.move_questions = moves.MoveQuestions(
             lpars, describes, found, self.storage, limit, node.name
         )
         self.moves = moves.Moves(
@@ -200,7 +259,7 @@ class Services:
             describes,
             operations.partitions,
             found,
-            move_checks.MoveChecks(
+            moves.MoveChecks(
                 lpars,
                 describes,
                 operations.disks,
@@ -216,7 +275,7 @@ class Services:
             self.consoles,
             node.name,
         )
-        self.volumes = volumes.InstanceVolumes(
+        self.volumes = instance_volumes.InstanceVolumes(
             lpars, operations.volumes, operations.partitions
         )
         self.network_adapters = network_adapters.NetworkAdapters(
@@ -233,7 +292,7 @@ class Services:
             self.startup,
             self.deferred_starts,
             listen,
-            cycle_metrics.CycleMetrics(
+            host_cycle.CycleMetrics(
                 metrics_file,
                 node.name,
                 placement.ReportClientPlacement(virtapi).read_written_at,
@@ -265,7 +324,7 @@ def read_settings() -> options.Settings:
     try:
         settings = options.read_settings(CONF.powervm)
     except exception.PowerVMError as error:
-        raise nova_errors.to_nova(error) from error
+        raise errors.to_nova(error) from error
     return dataclasses.replace(
         settings,
         disk_overcommitment=CONF.disk_allocation_ratio
@@ -292,14 +351,12 @@ def start(
     :raises exception.ConfigurationError: An option or the file is invalid.
     :raises exception.RestUnreachable: The host did not answer in time.
     """
-    additions = provider_config.read_additions(
-        CONF.compute.provider_config_location
-    )
+    additions = contents.read_additions(CONF.compute.provider_config_location)
     inventory = InventoryFile(settings.inventory_file)
     adapter = session.connect(settings.server)
     with contextlib.ExitStack() as undo:
         undo.callback(adapter.session.close)
-        interrupted_evacuations.complete_returned(nodename)
+        restart_repairs.complete_returned(nodename)
         system_metadata.rename_old(nodename)
         operations = _assemble(
             settings, nodename, virtapi, inventory, adapter, additions
@@ -312,7 +369,7 @@ def start(
         _log_host(settings, operations.disks, snapshot.system)
         listener = events.Listener(
             adapter,
-            stopped_lpars.StoppedLpars(
+            watch.StoppedLpars(
                 operations.partitions,
                 operations.records,
                 nodename,
@@ -329,7 +386,7 @@ def start(
         return Services(
             operations,
             virtapi,
-            local_node.LocalNode(nodename),
+            instance_records.LocalNode(nodename),
             listener.start,
             undo.pop_all().close,
             settings.metrics_file,
@@ -349,7 +406,7 @@ def _wait_for_host(
 
     After a while, continue without the states that stay unknown.
     """
-    ready = readiness.Readiness(operations.partitions, operations.records)
+    ready = watch.Readiness(operations.partitions, operations.records)
 
     def read() -> None:
         operations.host.read()
@@ -382,21 +439,17 @@ def _assemble(
         if settings.management_root == '/'
         else None
     )
-    disks = drivers.load_disk_driver(
-        disk.Context(adapter, managed, settings, files)
-    )
+    disks = load_disk_driver(disk.Context(adapter, managed, settings, files))
     nova_placement = placement.ReportClientPlacement(virtapi)
     reader = host.HostOps(
         managed, disks, nova_records, nova_placement, nodename
     )
     slot_claims = claiming.ClaimOps(inventory)
     ports = port_records.NovaPortRecords(nodename)
-    vifs = drivers.load_vif_drivers(
-        vif.Context(adapter, managed, settings, ports)
-    )
+    vifs = load_vif_drivers(vif.Context(adapter, managed, settings, ports))
     networks = network.NetworkOps(vifs)
     storage_network = volume_ops.VolumeOps(
-        drivers.load_volume_drivers(volume.Context(adapter, managed, settings))
+        load_volume_drivers(volume.Context(adapter, managed, settings))
     )
     removals = removal.RemovalOps(lpars, disks, storage_network)
     reading = images.ImageOps()
@@ -424,7 +477,7 @@ def _assemble(
                 networks,
                 storage_network,
             ),
-            burn.BurnOps(nova_placement),
+            claiming.BurnOps(nova_placement),
             removals,
         ),
         descriptions=descriptions.Descriptions(
@@ -436,7 +489,7 @@ def _assemble(
                 lpars, disks, networks, nova_records, removals, nodename
             )
         ),
-        stale_lpars=stale_lpars.StaleLpars(lpars, nova_records, nodename),
+        stale_lpars=watch.StaleLpars(lpars, nova_records, nodename),
         images=reading,
         network=networks,
         volumes=storage_network,
@@ -458,7 +511,7 @@ def _assemble(
 
 def _log_host(
     settings: options.Settings,
-    disks: disk_interfaces.Disks,
+    disks: drivers.Disks,
     managed: host_values.ManagedSystem,
 ) -> None:
     LOG.info(

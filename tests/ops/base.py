@@ -39,7 +39,7 @@ from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import volumes
 from nova_powervm.ops import apply
-from nova_powervm.ops import burn
+from nova_powervm.ops import claiming
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import images
 from nova_powervm.ops import network as network_ops
@@ -373,7 +373,7 @@ class HostTestCase(unittest.TestCase):
                 self.networks,
                 self.volumes,
             ),
-            burn.BurnOps(self.placement),
+            claiming.BurnOps(self.placement),
             self.removals,
         )
 

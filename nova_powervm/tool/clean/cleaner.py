@@ -23,7 +23,7 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.conf import cleaning as options
-from nova_powervm.devices import burners
+from nova_powervm.devices import one_time_use
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
 from nova_powervm.tool.clean import program as programs
@@ -117,7 +117,7 @@ class Cleaner:
         self, waiting: Sequence[placement_tree.PlacementProvider]
     ) -> Mapping[str, str]:
         """Find the projects that burned devices; one alone needs none."""
-        unknown = {each.uuid: burners.UNKNOWN for each in waiting}
+        unknown = {each.uuid: one_time_use.UNKNOWN for each in waiting}
         if len(waiting) == 1:
             return unknown
         try:

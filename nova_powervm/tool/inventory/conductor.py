@@ -32,7 +32,7 @@ from typing import TypeVar
 import oslo_messaging
 from oslo_config import cfg
 
-from nova_powervm.devices import burners
+from nova_powervm.devices import one_time_use
 from nova_powervm.tool import errors
 from nova_powervm.tool.rules import placement_tree
 
@@ -82,7 +82,7 @@ class Conductor:
         uuids = {provider.uuid for provider in providers}
         found = self._ask(functools.partial(self._read, node, uuids))
         return {
-            provider.uuid: burners.name_project(
+            provider.uuid: one_time_use.name_project(
                 found.get(provider.uuid),
                 provider.written_at.timestamp()
                 if provider.written_at
@@ -114,7 +114,7 @@ class Conductor:
 
     def _read(
         self, node: str, uuids: Collection[str]
-    ) -> Mapping[str, burners.Holder]:
+    ) -> Mapping[str, one_time_use.Holder]:
         # Importing Nova takes a second, and most calls do not need it.
         from nova_powervm.virt import burn_records  # noqa: PLC0415
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 
-from nova_powervm.devices import accelerator_policy
+from nova_powervm.devices import accelerators as devices_accelerators
 from nova_powervm.devices import matching
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import Problem
@@ -68,7 +68,7 @@ def find_empty_file(policy: policies.Policy, what: str) -> Iterator[Finding]:
 
 def refuse_one_time_use(policy: policies.Policy) -> Iterator[Finding]:
     """Find paragraphs of one-time-use devices in Cyborg's file."""
-    for paragraph in accelerator_policy.one_time_use_paragraphs(policy):
+    for paragraph in devices_accelerators.one_time_use_paragraphs(policy):
         yield _find(
             paragraph,
             'one_time_use is true, but Cyborg offers a device again as soon '
@@ -90,7 +90,7 @@ def find_shared_slots(
     :param accelerators: Cyborg's file.
     :param reading: The state of the host.
     """
-    for shared in accelerator_policy.find_shared_slots(
+    for shared in devices_accelerators.find_shared_slots(
         accelerators, policy, reading.system.io_slots
     ):
         yield _find(

@@ -22,7 +22,7 @@ from typing import Any
 from nova_powervm.devices import claims
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
-from nova_powervm.devices import plan as planned
+from nova_powervm.devices import plan
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import host_reader
@@ -58,7 +58,7 @@ class SlotRow:
 
     drc_index: int
     verdict: matching.Verdict | None
-    entry: planned.Entry | None
+    entry: plan.Entry | None
     provider: placement_tree.PlacementProvider | None
     source: claims.Source | None
     asked: bool
@@ -305,7 +305,7 @@ def make_rows(
     :returns: Rows in the order of location codes; providers without a slot
         come last.
     """
-    entries: dict[int, list[planned.Entry | None]] = {}
+    entries: dict[int, list[plan.Entry | None]] = {}
     for entry in survey.plan.entries:
         entries.setdefault(entry.drc_index, []).append(entry)
     judged = sorted(

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 import os_traits
 
 from nova_powervm.devices import names
-from nova_powervm.devices import ownership
+from nova_powervm.devices import slot_providers
 from nova_powervm.tool.rules import placement_tree
 
 BOUND = 'Bound'
@@ -203,7 +203,7 @@ def find_providers(
         if named is not None:
             found[named] = provider
         elif os_traits.OWNER_CYBORG in provider.traits:
-            for index in ownership.slots_named_by(
+            for index in slot_providers.slots_named_by(
                 provider.name, provider.traits
             ):
                 found.setdefault(index, provider)

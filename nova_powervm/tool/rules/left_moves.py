@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
-from nova_powervm.devices import ownership
+from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
 from nova_powervm.tool.rules import flavors
@@ -117,7 +117,7 @@ class Host:
             index
             for provider in self.tree.below
             if consumer in provider.consumers
-            for index in ownership.slots_named_by(
+            for index in slot_providers.slots_named_by(
                 provider.name, provider.traits
             )
         )

@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 
-from nova_powervm.devices import ownership
+from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
 from nova_powervm.tool.rules import placement_tree
@@ -61,7 +61,7 @@ def find_moves(
     to their instances.
     """
     migrations: dict[str, str] = {}
-    stale: dict[str, ownership.StaleLpar] = {}
+    stale: dict[str, slot_providers.StaleLpar] = {}
     lpar_uuids = {slot.owner_lpar for slot in host_slots}
     for lpar_uuid, holders in _find_others(tree, host_slots).items():
         instance = _read_instance(tree, lpar_uuid, read)
@@ -76,7 +76,7 @@ def find_moves(
         }
         migrations |= found
         if not found and lpar_uuid not in tree.instance_lpars:
-            stale[lpar_uuid] = ownership.StaleLpar(
+            stale[lpar_uuid] = slot_providers.StaleLpar(
                 instance.uuid, node_of(min(instance.providers))
             )
     return placement_tree.Moves(migrations, stale)
@@ -102,7 +102,9 @@ def _find_others(
 def _holders(tree: placement_tree.Tree, index: int) -> Iterator[str]:
     """Yield the consumers of the providers of a slot, whoever made them."""
     for provider in tree.below:
-        if index in ownership.slots_named_by(provider.name, provider.traits):
+        if index in slot_providers.slots_named_by(
+            provider.name, provider.traits
+        ):
             yield from provider.consumers
 
 

@@ -20,7 +20,6 @@ import os_traits
 
 from nova_powervm.devices import claims
 from nova_powervm.devices import names
-from nova_powervm.devices import ownership
 from nova_powervm.devices import slot_providers as existing
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
@@ -122,7 +121,7 @@ class Moves:
     """
 
     migrations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    stale_lpars: Mapping[str, ownership.StaleLpar] = dataclasses.field(
+    stale_lpars: Mapping[str, existing.StaleLpar] = dataclasses.field(
         default_factory=dict
     )
 
@@ -251,7 +250,7 @@ class Tree:
                 owner
                 and self.is_held(provider, owner)
                 and slot.drc_index
-                in ownership.slots_named_by(provider.name, provider.traits)
+                in existing.slots_named_by(provider.name, provider.traits)
             ):
                 if os_traits.OWNER_CYBORG in provider.traits:
                     return claims.Source.ACCELERATOR

@@ -30,8 +30,8 @@ from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.ops import power
 from nova_powervm.ops import survey
 from nova_powervm.virt import descriptions
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import system_metadata
-from nova_powervm.virt import volumes as virt_volumes
 from tests.property.simulation import compute
 from tests.property.simulation import host
 from tests.property.simulation import inventory
@@ -184,7 +184,7 @@ class Instance:
             self.requests,
             root=None if keeps_disks else _ROOT,
             blanks=descriptions.blank_disks(self.blank_disks()),
-            volumes=virt_volumes.parse_all(record, self.blank_disks()),
+            volumes=instance_volumes.parse_all(record, self.blank_disks()),
         )
 
 

@@ -29,24 +29,22 @@ from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.devices import names
 from nova_powervm.ops import apply
-from nova_powervm.ops import burn
 from nova_powervm.ops import claiming
 from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import network
 from nova_powervm.ops import removal
-from nova_powervm.ops import stale_lpars
 from nova_powervm.ops import survey
 from nova_powervm.ops import sweep
 from nova_powervm.ops import volumes as volume_ops
+from nova_powervm.ops import watch
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver
 from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_records
-from nova_powervm.virt import local_node
 from nova_powervm.virt import services
+from nova_powervm.virt.provider_tree import contents
 from nova_powervm.virt.provider_tree import placement as virt_placement
-from nova_powervm.virt.provider_tree import provider_config as additions
 from nova_powervm.virt.provider_tree import updating
 from tests.property.simulation import host as hosts
 from tests.property.simulation import process
@@ -122,7 +120,7 @@ class Compute:
         self.driver.services = services.Services(
             self.operations,
             self.driver.virtapi,
-            local_node.LocalNode(node.name),
+            instance_records.LocalNode(node.name),
         )
         self.driver.services.node.uuid = node.root
         self.tracker = Tracker(node.name, self.driver, self.client)
@@ -165,7 +163,7 @@ class Compute:
                 self._inventory,
                 placement,
                 names.namer(self._node.name, 'node'),
-                additions.read_additions(self._node.additions),
+                contents.read_additions(self._node.additions),
                 slot_claims,
             ),
             lpars=apply.LparOps(
@@ -178,7 +176,7 @@ class Compute:
                     networks,
                     volumes,
                 ),
-                burn.BurnOps(placement),
+                claiming.BurnOps(placement),
                 removals,
             ),
             descriptions=descriptions.Descriptions(
@@ -204,9 +202,7 @@ class Compute:
                     self._node.name,
                 )
             ),
-            stale_lpars=stale_lpars.StaleLpars(
-                server, records, self._node.name
-            ),
+            stale_lpars=watch.StaleLpars(server, records, self._node.name),
             images=reading,
         )
 

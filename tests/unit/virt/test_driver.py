@@ -25,7 +25,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_powervm import exception
 from nova_powervm.ops import sweep
 from nova_powervm.virt import driver
-from nova_powervm.virt import local_node
+from nova_powervm.virt import instance_records
 from nova_powervm.virt import moves
 from nova_powervm.virt import services
 
@@ -37,7 +37,7 @@ def start(operations):
     """
     started = driver.PowerVMDriver(None)
     started.services = services.Services(
-        operations, None, local_node.LocalNode('host1')
+        operations, None, instance_records.LocalNode('host1')
     )
     return started
 

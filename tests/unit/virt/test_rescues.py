@@ -47,7 +47,7 @@ class UnrescueTest(test.NoDBTestCase):
             lambda *_, **__: (),
         )
         self.stub_out(
-            'nova_powervm.virt.instance_locks.unchanged',
+            'nova_powervm.virt.instance_records.unchanged',
             contextlib.nullcontext,
         )
         instance = objects.Instance(

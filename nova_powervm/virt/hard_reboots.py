@@ -22,17 +22,17 @@ from nova_powervm.devices import accelerators
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.ops import apply
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import instance_claims
-from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_ports
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import shared_storage
+from nova_powervm.virt import slot_records
 from nova_powervm.virt import system_metadata
 from nova_powervm.virt import translation
-from nova_powervm.virt import virtual_slots
-from nova_powervm.virt import volumes
 
 LOG = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class MoveRepairs:
         lpars: apply.LparOps,
         describes: descriptions.Descriptions,
         found: instance_claims.InstanceClaims,
-        disks: disk_interfaces.Disks,
+        disks: drivers.Disks,
         storage: shared_storage.SharedStorage,
         host: str,
     ) -> None:
@@ -98,8 +98,8 @@ class MoveRepairs:
             ports=asked.ports,
             checks_swap=has_moved or held.has_failed,
             grow_root_gb=None if growth is None else int(growth),
-            volumes=volumes.parse_all(instance, block_device_info),
-            known_volumes=volumes.recorded_ids(instance),
+            volumes=instance_volumes.parse_all(instance, block_device_info),
+            known_volumes=instance_volumes.recorded_ids(instance),
         )
         with self._lpars.plan(
             operations.HARD_REBOOT, wanted, asked.askers
@@ -108,8 +108,8 @@ class MoveRepairs:
             if has_moved or held.has_failed:
                 instance_ports.bind_ports(instance, self._host)
             done = planned.carry_out()
-        volumes.record(block_device_info, done.udids)
-        virtual_slots.try_to_save(instance, done)
+        instance_volumes.record(block_device_info, done.udids)
+        slot_records.try_to_save(instance, done)
         if done.has_grown:
             _ROOT_GB.remove(instance.system_metadata)
         if has_moved:
@@ -131,7 +131,7 @@ class MoveRepairs:
             requests,
             held=held,
             moved_slots={
-                **instance_moves.moved_slots(instance, self._host),
+                **instance_records.moved_slots(instance, self._host),
                 **held.moved_slots,
             },
             blanks=descriptions.blank_disks(block_device_info),

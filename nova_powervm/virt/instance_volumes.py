@@ -37,11 +37,12 @@ from nova_powervm.ops import interfaces
 from nova_powervm.ops import volumes as volume_ops
 from nova_powervm.virt import device_tags
 from nova_powervm.virt import record_changes
+from nova_powervm.virt import slot_records
 from nova_powervm.virt import translation
-from nova_powervm.virt import virtual_slots
+
+LOG = logging.getLogger(__name__)
 
 CONF = nova.conf.CONF
-LOG = logging.getLogger(__name__)
 
 
 def _iscsi_name() -> str:
@@ -98,7 +99,7 @@ class InstanceVolumes:
                     'first',
                 )
             self._volumes.check_room(
-                lpar, virtual_slots.recorded_of_ports(instance)
+                lpar, slot_records.recorded_of_ports(instance)
             )
         return {
             'host': CONF.host,
@@ -124,7 +125,7 @@ class InstanceVolumes:
         record_changes.save_connection(instance, connection_info)
         done = self._run(operations.ATTACH_VOLUME, instance, volume)
         _note(connection_info, done.udids)
-        virtual_slots.try_to_save(instance, done)
+        slot_records.try_to_save(instance, done)
         try:
             device_tags.record(context, instance, instance.get_network_info())
         except Exception:
@@ -147,7 +148,7 @@ class InstanceVolumes:
         volume = volumes.identify(connection_info)
         done = self._run(operations.DETACH_VOLUME, instance, volume)
         if instance.task_state not in task_states.rebuild_states:
-            virtual_slots.try_to_save(instance, done)
+            slot_records.try_to_save(instance, done)
 
     def _run(
         self,
@@ -160,7 +161,7 @@ class InstanceVolumes:
             spec.Wanted(
                 instance.uuid,
                 volumes=(volume,),
-                virtual_slots=virtual_slots.recorded(instance),
+                virtual_slots=slot_records.recorded(instance),
             ),
         )
 
