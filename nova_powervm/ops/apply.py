@@ -434,7 +434,7 @@ class Execution:
 
     def _prepare_host(self, step: steps.PrepareHost) -> None:
         self._readers.networks.prepare_host(
-            step.connections, self._askers.metadata
+            step.connections, self._askers.metadata()
         )
 
     def _stop(self, step: steps.Stop) -> None:
@@ -525,7 +525,7 @@ class Execution:
 
     def _create_adapters(self, step: steps.CreateAdapters) -> None:
         self._outcome.slots |= self._readers.networks.create(
-            self._lpar, step.connections, self._askers.metadata
+            self._lpar, step.connections, self._askers.metadata()
         )
 
     def _map(self, step: steps.Map) -> None:

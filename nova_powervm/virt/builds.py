@@ -39,23 +39,20 @@ from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
-from nova_powervm.ops import apply
 from nova_powervm.ops import claiming
-from nova_powervm.ops import interfaces
 from nova_powervm.ops import survey
 from nova_powervm.virt import accelerator_requests
-from nova_powervm.virt import burn_limit
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
 from nova_powervm.virt import errors
 from nova_powervm.virt import glance_images
-from nova_powervm.virt import instance_claims
+from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_allocations
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import refusals
-from nova_powervm.virt import shared_storage
 from nova_powervm.virt import slot_records
 from nova_powervm.virt import system_metadata
 
@@ -220,28 +217,10 @@ class BuildRequest:
 class Builds:
     """Creates LPARs with their slots, disks and ports.
 
-    :param lpars: Makes LPARs what they should be.
-    :param describes: Describes instances.
-    :param partitions: The host's LPARs.
-    :param storage: The storage that hosts share.
-    :param limit: The limit of one-time-use devices of a project.
-    :param host: Nova's name of this host.
+    :param host: The operations on the host.
     """
 
-    def __init__(
-        self,
-        lpars: apply.LparOps,
-        describes: descriptions.Descriptions,
-        partitions: interfaces.Partitions,
-        storage: shared_storage.SharedStorage,
-        limit: burn_limit.BurnLimit,
-        host: str,
-    ) -> None:
-        self._lpars = lpars
-        self._descriptions = describes
-        self._partitions = partitions
-        self._storage = storage
-        self._burn_limit = limit
+    def __init__(self, host: host_operations.HostOperations) -> None:
         self._host = host
 
     def spawn(self, build: BuildRequest, accel_info: Any) -> None:
@@ -266,15 +245,17 @@ class Builds:
                 build.context, instance, build.network_info
             )
             requests = accelerator_requests.parse_requests(
-                instance, self._host, accel_info
+                instance, self._host.nodename, accel_info
             )
             if keeps_disks:
                 build = dataclasses.replace(build, image_meta=None)
             wanted, askers = self._describe(build, requests)
             with (
                 self._kept_from_deletion(instance),
-                self._burn_limit.admit(build.context, instance, wanted.slots),
-                self._lpars.plan(
+                self._host.burn_limit.admit(
+                    build.context, instance, wanted.slots
+                ),
+                self._host.lpars.plan(
                     operations.ARRIVAL if keeps_disks else operations.SPAWN,
                     wanted,
                     askers,
@@ -289,7 +270,7 @@ class Builds:
         # What an older host has written of a server that was shelved there.
         system_metadata.rename(instance.system_metadata)
         record_image(instance)
-        self._storage.record_pool(instance)
+        self._host.storage.record_pool(instance)
         accelerator_requests.record_slots(instance, requests)
 
     def _slots_recorded(
@@ -298,17 +279,17 @@ class Builds:
         """Have Nova record the slots of a build before anything is made."""
         return record_changes.resources_recorded(
             build.instance,
-            instance_claims.resources_of(
+            instance_allocations.resources_of(
                 build.instance, build.allocations, wanted.slots
             ),
-            self._host,
+            self._host.nodename,
         )
 
     def arrive(self, build: BuildRequest) -> None:
         """Create an LPAR for an instance that moves here with its disks."""
-        done = self._lpars.run(operations.ARRIVAL, *self._describe(build))
+        done = self._host.lpars.run(operations.ARRIVAL, *self._describe(build))
         slot_records.note_all(build.instance, done.slots)
-        self._storage.record_pool(build.instance)
+        self._host.storage.record_pool(build.instance)
 
     def check_rebuild(
         self, build: BuildRequest, *, evacuate: bool, preserve_ephemeral: bool
@@ -343,7 +324,7 @@ class Builds:
     def _is_rebuilt_here(self, instance: Any) -> bool:
         """Return whether a build is that of a rebuild, not an evacuation."""
         is_rebuilt = instance.task_state in task_states.rebuild_states
-        return is_rebuilt and bool(instance.host == self._host)
+        return is_rebuilt and bool(instance.host == self._host.nodename)
 
     def _kept_from_deletion(
         self, instance: Any
@@ -362,21 +343,23 @@ class Builds:
         if _has_unbound(build.network_info):
             # Without an answer, the ports are refused as unbound.
             with contextlib.suppress(exception.PortsUnknown):
-                instance_ports.fetch_ports(build.instance, self._host)
+                instance_ports.fetch_ports(build.instance, self._host.nodename)
         requests = accelerator_requests.fetch_requests(
             # Nova fetches them only after destroying the instance.
             build.context,
             build.instance,
-            self._host,
+            self._host.nodename,
             owned=lambda: self._slots_beside_allocated(build.instance),
         )
         # Nova disconnects volumes before it has the LPAR removed.
         slot_records.save_present(
-            self._lpars,
+            self._host.lpars,
             build.instance,
             instance_volumes.identify_all(build.block_device_info),
         )
-        self._lpars.check(operations.SPAWN, *self._describe(build, requests))
+        self._host.lpars.check(
+            operations.SPAWN, *self._describe(build, requests)
+        )
 
     def _keeps_disks(self, instance: Any) -> bool:
         """Return whether a build continues with the disks of an instance.
@@ -386,19 +369,21 @@ class Builds:
         host of an evacuated instance when its build has succeeded.
         """
         return self._is_evacuated(instance) and bool(
-            self._storage.kept_disks(instance)
+            self._host.storage.kept_disks(instance)
         )
 
     def _is_evacuated(self, instance: Any) -> bool:
         return bool(
             instance.task_state in task_states.rebuild_states
-            and instance.host != self._host
+            and instance.host != self._host.nodename
         )
 
     def _slots_beside_allocated(self, instance: Any) -> set[int]:
         """Return the LPAR's slots that Nova did not allocate."""
         stored = instance_records.stored_slots(instance.resources)
-        present = claiming.list_slots(self._partitions, instance.uuid, stored)
+        present = claiming.list_slots(
+            self._host.partitions, instance.uuid, stored
+        )
         return {*present} - {known.drc_index for known in stored.values()}
 
     def _describe(
@@ -408,7 +393,7 @@ class Builds:
     ) -> tuple[spec.Wanted, survey.Askers]:
         """Describe an instance for a build."""
         instance = build.instance
-        asked = self._descriptions.askers(
+        asked = self._host.descriptions.askers(
             instance,
             self._network_info(build),
             build.injected_files,
@@ -425,22 +410,19 @@ class Builds:
             )
             root = descriptions.image(instance, glance)
             asked.image = glance.read
-        wanted = self._descriptions.allocated(
-            instance,
-            build.allocations,
-            requests,
+        # A rebuild binds no port while it makes the LPAR: no event comes.
+        asked.waits = not self._is_rebuilt_here(instance)
+        wanted = dataclasses.replace(
+            self._host.descriptions.allocated(
+                instance, build.allocations, requests
+            ),
             root=root,
             blanks=descriptions.blank_disks(build.block_device_info),
-            ports=asked.ports,
+            ports=asked.passed_ports,
             volumes=connected,
             power_on=build.power_on,
         )
-        if self._is_rebuilt_here(instance):
-            # It binds no port while it makes the LPAR, so no event comes.
-            return wanted, dataclasses.replace(
-                asked.askers, plugging=contextlib.nullcontext
-            )
-        return wanted, asked.askers
+        return wanted, asked
 
     def _network_info(self, build: BuildRequest) -> Any:
         """Return what Nova passes, or what the check of a rebuild has bound.

@@ -31,7 +31,6 @@ from nova_powervm.ops import sweep
 from nova_powervm.virt import burn_records
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import host_operations
-from nova_powervm.virt import instance_records
 from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import translation
 from nova_powervm.virt.provider_tree import contents
@@ -165,32 +164,25 @@ CONF = nova.conf.CONF
 class HostCycle:
     """The two steps of a cycle of Nova's resource tracker.
 
-    :param operations: The operations on the host.
-    :param virtapi: Nova's VirtAPI.
-    :param node: The node of this compute service.
-    :param start: Whether nova-compute is starting.
+    :param host: The operations on the host.
     :param deferred: Instances to start.
     :param listen: Starts to listen to the host, once.
-    :param metrics: Writes what a cycle knows.
     """
 
     def __init__(
         self,
-        operations: host_operations.HostOperations,
-        virtapi: Any,
-        node: instance_records.LocalNode,
-        start: restart_repairs.Startup,
+        host: host_operations.HostOperations,
         deferred: deferred_starts.DeferredStarts,
         listen: Callable[[], None],
-        metrics: CycleMetrics,
     ) -> None:
-        self._operations = operations
-        self._virtapi = virtapi
-        self._node = node
-        self._startup = start
+        self._host = host
         self._deferred_starts = deferred
         self._listen = listen
-        self._metrics = metrics
+        self._metrics = CycleMetrics(
+            host.settings.metrics_file,
+            host.nodename,
+            host.placement.read_written_at,
+        )
 
     def read(self, nodename: str) -> dict[str, Any]:
         """Read the host, and the inventory file if it has changed.
@@ -201,49 +193,46 @@ class HostCycle:
         began = time.monotonic()
         # Even if the first cycle fails, a later one must not remove orphan
         # disks: builds may be in progress then.
-        is_first_cycle = self._startup.end()
-        running = self._operations
+        is_first_cycle = self._host.startup.end()
         # Not before: while nova-compute starts, Nova resumes guests one after
         # another, and would take a stop event for those that are still off.
         self._listen()
-        running.provider_tree.recover_deleted(self._node.uuid)
+        self._host.provider_tree.recover_deleted(self._host.node.uuid)
         if is_first_cycle:
-            self._give_up_evacuations(running)
-            self._take_home(running)
-        running.sweep.run(
+            self._give_up_evacuations()
+            self._take_home()
+        self._host.sweep.run(
             sweep.When.CYCLE,
             *([sweep.When.FIRST_CYCLE] if is_first_cycle else ()),
         )
-        self._deferred_starts.retry(self._node.name)
-        running.inventory.refresh()
-        snapshot = running.host.read()
-        self._report_stale_lpars(running, snapshot)
+        self._deferred_starts.retry(self._host.nodename)
+        self._host.inventory.refresh()
+        snapshot = self._host.reader.read()
+        self._report_stale_lpars(snapshot)
         self._metrics.expect_update(began)
         return {
-            'uuid': self._node.uuid,
+            'uuid': self._host.node.uuid,
             **translation.available_resource(snapshot, nodename),
         }
 
-    def _give_up_evacuations(
-        self, running: host_operations.HostOperations
-    ) -> None:
+    def _give_up_evacuations(self) -> None:
         """Give up evacuations to this host, without failing the cycle."""
         interrupted = restart_repairs.InterruptedEvacuations(
-            self._virtapi, running.removal.note_leftover
+            self._host.virtapi, self._host.removal.note_leftover
         )
         try:
-            interrupted.give_up(self._node.name, self._node.uuid)
+            interrupted.give_up(self._host.nodename, self._host.node.uuid)
         except Exception:
             LOG.exception(
                 'Interrupted evacuations could not be given up; the next '
                 'start of nova-compute tries again.'
             )
 
-    def _take_home(self, running: host_operations.HostOperations) -> None:
+    def _take_home(self) -> None:
         """Record stranded instances here, without failing the cycle."""
         try:
             restart_repairs.take_home(
-                self._node.name, self._node.uuid, running.placement
+                self._host.nodename, self._host.node.uuid, self._host.placement
             )
         except Exception:
             LOG.exception(
@@ -252,14 +241,10 @@ class HostCycle:
                 'again.'
             )
 
-    def _report_stale_lpars(
-        self,
-        running: host_operations.HostOperations,
-        snapshot: host_ops.Snapshot,
-    ) -> None:
-        """Report LPARs on the wrong side, without failing the cycle."""
+    def _report_stale_lpars(self, snapshot: host_ops.Snapshot) -> None:
+        """Report stale LPARs, without failing the cycle."""
         try:
-            running.stale_lpars.report(snapshot)
+            self._host.stale_lpars.report(snapshot)
         except Exception:
             LOG.exception(
                 'LPARs on the wrong side could not be reported; the next '
@@ -282,15 +267,14 @@ class HostCycle:
             what has changed. In a running service this is the only error
             that Nova logs without a traceback.
         """
-        running = self._operations
-        snapshot = running.host.last_or_read()
+        snapshot = self._host.reader.last_or_read()
         self._update_root(provider_tree, nodename, snapshot, find_ratios)
         try:
-            plan = running.provider_tree.update(
+            plan = self._host.provider_tree.update(
                 provider_tree, nodename, snapshot
             )
         except exception.PlacementUnanswered as error:
-            if not running.claims.published.is_complete:
+            if not self._host.claims.published.is_complete:
                 # InvalidConfiguration would stop a starting service.
                 raise
             raise nova_exception.InvalidConfiguration(str(error)) from error

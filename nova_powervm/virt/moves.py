@@ -37,25 +37,19 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import storage
-from nova_powervm.ops import apply
-from nova_powervm.ops import drivers
-from nova_powervm.ops import interfaces
 from nova_powervm.ops import power
 from nova_powervm.virt import builds
-from nova_powervm.virt import burn_limit
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import errors
 from nova_powervm.virt import hard_reboots
-from nova_powervm.virt import instance_claims
-from nova_powervm.virt import instance_consoles
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import refusals
 from nova_powervm.virt import removals
-from nova_powervm.virt import shared_storage
 from nova_powervm.virt import slot_records
 from nova_powervm.virt import translation
 
@@ -82,28 +76,10 @@ _SLOTS_BACK = dataclasses.replace(
 class MoveQuestions:
     """Asks the other host of a move whether it can do its part, and answers.
 
-    :param lpars: Makes LPARs what they should be.
-    :param describes: Describes instances.
-    :param found: Finds the allocations of instances.
-    :param storage: The storage that hosts share.
-    :param limit: The limit of one-time-use devices of a project.
-    :param host: Nova's name of this host.
+    :param host: The operations on the host.
     """
 
-    def __init__(
-        self,
-        lpars: apply.LparOps,
-        describes: descriptions.Descriptions,
-        found: instance_claims.InstanceClaims,
-        storage: shared_storage.SharedStorage,
-        limit: burn_limit.BurnLimit,
-        host: str,
-    ) -> None:
-        self._lpars = lpars
-        self._descriptions = describes
-        self._claims = found
-        self._storage = storage
-        self._burn_limit = limit
+    def __init__(self, host: host_operations.HostOperations) -> None:
         self._host = host
 
     def ask_to_take(self, context: Any, instance: Any, host: str) -> None:
@@ -111,7 +87,7 @@ class MoveQuestions:
 
         :raises exception.MoveRefused: It cannot.
         """
-        if not self._storage.kept_disks(instance):
+        if not self._host.storage.kept_disks(instance):
             raise exception.MoveRefused(
                 reason='its disks are not in a shared storage pool '
                 '([powervm]disk_driver), so no other host sees them',
@@ -128,7 +104,7 @@ class MoveQuestions:
     def _ask(
         self, context: Any, instance: Any, host: str, question: str
     ) -> None:
-        pool = self._storage.pool
+        pool = self._host.storage.pool
         answer = rpcapi.ComputeAPI().check_instance_shared_storage(
             context,
             {
@@ -156,7 +132,7 @@ class MoveQuestions:
             other host sends.
         :returns: Whether the storage is shared; for a move, what prevents it.
         """
-        is_shared = self._storage.is_shared(data)
+        is_shared = self._host.storage.is_shared(data)
         if not {_MOVED, _RETURNED} & data.keys():
             return is_shared
         if not is_shared:
@@ -172,97 +148,22 @@ class MoveQuestions:
 
     def _check_arrival(self, uuid: str) -> None:
         instance = instance_records.read_moving(uuid)
-        wanted = self._descriptions.moving(
-            instance,
-            instance.new_flavor,
-            moved_slots=instance_records.moved_slots(instance, self._host),
+        wanted = dataclasses.replace(
+            self._host.descriptions.moving(instance, instance.new_flavor),
             ports=instance_ports.ports(instance.get_network_info()),
-            power_on=False,
-            runs_later=instance_records.is_running(instance),
         )
-        self._lpars.check(operations.ARRIVAL, wanted)
-        self._burn_limit.check_move(instance, wanted.slots)
+        self._host.lpars.check(operations.ARRIVAL, wanted)
+        self._host.burn_limit.check_move(instance, wanted.slots)
 
     def _check_return(self, uuid: str) -> None:
         """Check the LPAR of the source; one that is lost is made anew."""
         instance = instance_records.read_moving(uuid)
         with contextlib.suppress(exception.PartitionNotFound):
-            self._lpars.check(
-                _SLOTS_BACK,
-                self._descriptions.recorded(
-                    instance,
-                    held=self._claims.find(instance),
-                    power_on=False,
-                ),
+            wanted = self._host.descriptions.recorded(
+                instance, held=self._host.allocations.find(instance)
             )
-
-
-class MoveChecks:
-    """Refuses moves that could not be finished.
-
-    :param lpars: Makes LPARs what they should be.
-    :param describes: Describes instances.
-    :param disks: The disk driver.
-    :param questions: Asks the other host of a move.
-    :param limit: The limit of one-time-use devices of a project.
-    :param host: Nova's name of this host.
-    """
-
-    def __init__(
-        self,
-        lpars: apply.LparOps,
-        describes: descriptions.Descriptions,
-        disks: drivers.Disks,
-        questions: MoveQuestions,
-        limit: burn_limit.BurnLimit,
-        host: str,
-    ) -> None:
-        self._lpars = lpars
-        self._descriptions = describes
-        self._disks = disks
-        self._questions = questions
-        self._burn_limit = limit
-        self._host = host
-
-    def check_move(
-        self,
-        context: Any,
-        instance: Any,
-        move: Any,
-        flavor: Any,
-    ) -> None:
-        """Check all that can be known before a guest is stopped for a move.
-
-        What its present LPAR prevents is in the plan of its departure.
-
-        :raises exception.PowerVMError: The move is refused.
-        """
-        refused = [
-            *storage.refused_disk_changes(
-                instance_records.disk_sizes(instance.flavor),
-                instance_records.disk_sizes(flavor),
-            ),
-            *refusals.refused_specs(flavor),
-        ]
-        if refused:
-            raise exception.MoveRefused(
-                reason=exception.Listing(refused, '; ')
-            )
-        if instance_records.is_within_host(move):
-            wanted = self._descriptions.moving(
-                instance,
-                flavor,
-                moved_slots=instance_records.moved_slots(instance, self._host),
-                power_on=False,
-                runs_later=instance_records.is_running(instance),
-            )
-            self._lpars.check(operations.RESIZE, wanted)
-            self._burn_limit.check_move(instance, wanted.slots)
-        else:
-            self._questions.ask_to_take(context, instance, move.dest_compute)
-        if flavor.root_gb > instance.flavor.root_gb:
-            self._disks.check_growth(
-                translation.lpar_of(instance), flavor.root_gb
+            self._host.lpars.check(
+                _SLOTS_BACK, dataclasses.replace(wanted, power_on=False)
             )
 
 
@@ -280,47 +181,27 @@ _NOT_REVERTED = (
 class Moves:
     """Resizes instances and moves them to other hosts.
 
-    :param lpars: Makes LPARs what they should be.
-    :param describes: Describes instances.
-    :param partitions: The host's LPARs.
-    :param found: Finds the allocations of instances.
-    :param checks: Refuses moves.
-    :param questions: Asks the other host of a move.
-    :param repairs: Brings LPARs back to what Nova records.
+    :param host: The operations on the host.
+    :param deferred: Instances to start.
     :param build: Builds instances.
     :param removal: Removes instances.
-    :param deferred: Instances to start.
-    :param shown: The consoles of instances.
-    :param host: Nova's name of this host.
+    :param reboots: Brings LPARs back to what Nova records.
     """
 
     def __init__(
         self,
-        lpars: apply.LparOps,
-        describes: descriptions.Descriptions,
-        partitions: interfaces.Partitions,
-        found: instance_claims.InstanceClaims,
-        checks: MoveChecks,
-        questions: MoveQuestions,
-        repairs: hard_reboots.MoveRepairs,
+        host: host_operations.HostOperations,
+        deferred: deferred_starts.DeferredStarts,
         build: builds.Builds,
         removal: removals.Removals,
-        deferred: deferred_starts.DeferredStarts,
-        shown: instance_consoles.InstanceConsoles,
-        host: str,
+        reboots: hard_reboots.HardReboots,
     ) -> None:
-        self._lpars = lpars
-        self._descriptions = describes
-        self._partitions = partitions
-        self._claims = found
-        self._checks = checks
-        self._questions = questions
-        self._repairs = repairs
+        self._host = host
+        self._deferred_starts = deferred
         self._builds = build
         self._removals = removal
-        self._deferred_starts = deferred
-        self._consoles = shown
-        self._host = host
+        self._hard_reboots = reboots
+        self.questions = MoveQuestions(host)
 
     def migrate_disk_and_power_off(
         self,
@@ -346,20 +227,54 @@ class Moves:
             instance_volumes.refuse_move(instance)
             move = instance_records.move_of(instance)
             leaves = not instance_records.is_within_host(move)
-            source = self._descriptions.recorded(
-                instance,
-                held=self._claims.find(instance),
+            source = dataclasses.replace(
+                self._host.descriptions.recorded(
+                    instance, held=self._host.allocations.find(instance)
+                ),
                 blanks=descriptions.blank_disks(block_device_info),
                 checks_swap=leaves and flavor.swap != instance.flavor.swap,
                 timeout=timeout,
             )
-            with self._lpars.plan(operations.DEPARTURE, source) as planned:
+            with self._host.lpars.plan(
+                operations.DEPARTURE, source
+            ) as planned:
                 if leaves:
                     # The destination reads them, to answer.
-                    slot_records.save_present(self._lpars, instance)
-                self._checks.check_move(context, instance, move, flavor)
+                    slot_records.save_present(self._host.lpars, instance)
+                self._check_move(context, instance, move, flavor)
                 planned.carry_out()
-        self._consoles.forget(instance)
+        self._host.consoles.forget(instance)
+
+    def _check_move(
+        self, context: Any, instance: Any, move: Any, flavor: Any
+    ) -> None:
+        """Check all that can be known before a guest is stopped for a move.
+
+        What its present LPAR prevents is in the plan of its departure.
+
+        :raises exception.PowerVMError: The move is refused.
+        """
+        refused = [
+            *storage.refused_disk_changes(
+                instance_records.disk_sizes(instance.flavor),
+                instance_records.disk_sizes(flavor),
+            ),
+            *refusals.refused_specs(flavor),
+        ]
+        if refused:
+            raise exception.MoveRefused(
+                reason=exception.Listing(refused, '; ')
+            )
+        if instance_records.is_within_host(move):
+            wanted = self._host.descriptions.moving(instance, flavor)
+            self._host.lpars.check(operations.RESIZE, wanted)
+            self._host.burn_limit.check_move(instance, wanted.slots)
+        else:
+            self.questions.ask_to_take(context, instance, move.dest_compute)
+        if flavor.root_gb > instance.flavor.root_gb:
+            self._host.disks.check_growth(
+                translation.lpar_of(instance), flavor.root_gb
+            )
 
     @contextlib.contextmanager
     def _refused_moves(self, instance: Any) -> Iterator[None]:
@@ -431,19 +346,20 @@ class Moves:
         block_device_info: Any,
         power_on: bool,
     ) -> None:
-        asked = self._descriptions.askers(instance, network_info)
-        done = self._lpars.run(
+        asked = self._host.descriptions.askers(instance, network_info)
+        done = self._host.lpars.run(
             operations.RESIZE,
-            self._descriptions.allocated(
-                instance,
-                allocations,
-                moved_slots=instance_records.moved_slots(instance, self._host),
-                ports=asked.ports,
+            dataclasses.replace(
+                self._host.descriptions.allocated(instance, allocations),
+                moved_slots=instance_records.moved_slots(
+                    instance, self._host.nodename
+                ),
+                ports=asked.passed_ports,
                 blanks=descriptions.blank_disks(block_device_info),
                 checks_swap=instance_records.changes_swap(instance),
                 power_on=power_on,
             ),
-            asked.askers,
+            asked,
         )
         slot_records.try_to_save(instance, done)
 
@@ -480,11 +396,11 @@ class Moves:
         )
         # Before what can fail. Nova may also forget that it is deleting the
         # server; then a hard reboot grows the disk.
-        self._repairs.record_growth(instance)
+        self._hard_reboots.record_growth(instance)
         if not instance_records.is_within_host(migration):
             self._remove_source(migration, instance)
         if not is_deleting:
-            self._repairs.grow_root(instance)
+            self._hard_reboots.grow_root(instance)
 
     def _remove_source(self, migration: Any, instance: Any) -> None:
         """Remove the LPAR of the source, unless the instance is back on it.
@@ -493,7 +409,7 @@ class Moves:
         confirmation, Nova still has the migration, and confirms it in place
         of the server's next one.
         """
-        if instance.host == self._host:
+        if instance.host == self._host.nodename:
             LOG.warning(
                 'LPAR %(lpar_uuid)s is not removed: Nova confirms migration '
                 '%(migration)s to host %(destination)s, but the server is on '
@@ -530,7 +446,7 @@ class Moves:
             _refuse_earlier(instance)
         if instance.task_state in _SHELVING:
             self._record_virtual_slots(instance, block_device_info)
-        if not is_reverting or instance.host != self._host:
+        if not is_reverting or instance.host != self._host.nodename:
             self._removals.destroy(instance, destroy_disks, block_device_info)
             return
         with errors_out(_NOT_REVERTED), instance_records.unchanged(instance):
@@ -542,7 +458,7 @@ class Moves:
         """Record the virtual slots of an LPAR that a shelve removes."""
         try:
             slot_records.save_present(
-                self._lpars,
+                self._host.lpars,
                 instance,
                 instance_volumes.identify_all(block_device_info),
             )
@@ -565,7 +481,7 @@ class Moves:
             self._ask_source(context, instance, move)
         with contextlib.suppress(exception.PartitionNotFound):
             power.power_off(
-                self._partitions,
+                self._host.partitions,
                 translation.lpar_of(instance),
                 translation.shutdown_timeout(instance),
             )
@@ -579,7 +495,7 @@ class Moves:
             server as ACTIVE, and the move as failed.
         """
         try:
-            self._questions.ask_to_take_back(
+            self.questions.ask_to_take_back(
                 context, instance, move.source_compute
             )
         except Exception as error:
@@ -615,19 +531,21 @@ class Moves:
             instance_records.is_within_host(migration)
             and instance.task_state != task_states.RESIZE_MIGRATING
         )
-        asked = self._descriptions.askers(instance, network_info)
+        asked = self._host.descriptions.askers(instance, network_info)
         with errors_out(), instance_records.unchanged(instance):
-            done = self._lpars.run(
+            done = self._host.lpars.run(
                 operations.RESIZE if is_within else operations.RETURN,
-                self._repairs.describe_recorded(
-                    instance,
-                    block_device_info,
-                    held=self._claims.find(instance),
-                    ports=asked.ports,
+                dataclasses.replace(
+                    self._hard_reboots.describe_recorded(
+                        instance,
+                        block_device_info,
+                        held=self._host.allocations.find(instance),
+                    ),
+                    ports=asked.passed_ports,
                     checks_swap=instance_records.changes_swap(instance),
                     power_on=power_on,
                 ),
-                asked.askers,
+                asked,
             )
             slot_records.try_to_save(instance, done)
 

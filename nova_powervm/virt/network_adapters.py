@@ -12,8 +12,6 @@
 
 """Connects the ports of instances to their LPARs, as Nova asks for it."""
 
-import contextlib
-from collections.abc import Callable
 from typing import Any
 
 from nova import exception as nova_exception
@@ -25,11 +23,9 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.ops import apply
 from nova_powervm.ops import claiming
-from nova_powervm.ops import host
-from nova_powervm.ops import interfaces
-from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
 from nova_powervm.virt import errors
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import refusals
 from nova_powervm.virt import slot_records
@@ -46,26 +42,11 @@ _DETACH = 'powervm_detach_interface', 'detaching a port from'
 class NetworkAdapters:
     """Creates and removes network adapters of LPARs.
 
-    :param lpars: Makes LPARs what they should be.
-    :param describes: Describes instances.
-    :param reader: Reads the host.
-    :param partitions: The host's LPARs.
-    :param limit_waits: Limits the waits for a silent host at start.
+    :param host: The operations on the host.
     """
 
-    def __init__(
-        self,
-        lpars: apply.LparOps,
-        describes: descriptions.Descriptions,
-        reader: host.HostOps,
-        partitions: interfaces.Partitions,
-        limit_waits: Callable[[], contextlib.AbstractContextManager[None]],
-    ) -> None:
-        self._lpars = lpars
-        self._descriptions = describes
-        self._host = reader
-        self._partitions = partitions
-        self._limit_waits = limit_waits
+    def __init__(self, host: host_operations.HostOperations) -> None:
+        self._host = host
 
     def plug(self, instance: Any, network_info: Any) -> None:
         """Create the adapters that the instance's LPAR lacks.
@@ -78,7 +59,7 @@ class NetworkAdapters:
         """
         try:
             if network_info is not None:
-                with self._limit_waits():
+                with self._host.startup.limit_waits():
                     done = self._run(
                         operations.PLUG_PORTS, instance, network_info
                     )
@@ -86,7 +67,7 @@ class NetworkAdapters:
             claiming.log_missing(
                 instance.uuid,
                 instance_records.stored_slots(instance.resources),
-                self._host.last_or_read().system,
+                self._host.reader.last_or_read().system,
             )
         except exception.PowerVMError as error:
             LOG.error(
@@ -108,15 +89,15 @@ class NetworkAdapters:
         self, operation: operations.Operation, instance: Any, vifs: Any
     ) -> apply.Outcome:
         """Carry out an operation on some ports of an instance."""
-        asked = self._descriptions.askers(instance, vifs)
-        return self._lpars.run(
+        asked = self._host.descriptions.askers(instance, vifs)
+        return self._host.lpars.run(
             operation,
             spec.Wanted(
                 instance.uuid,
-                ports=asked.ports,
+                ports=asked.passed_ports,
                 virtual_slots=slot_records.recorded(instance),
             ),
-            asked.askers,
+            asked,
         )
 
     def check_attachable(self, instance: Any) -> None:
@@ -135,7 +116,9 @@ class NetworkAdapters:
         """Return, and log, why the ports of a running server cannot change."""
         if instance.vm_state != vm_states.ACTIVE:
             return None
-        obstacle = self._partitions.obstacle(translation.lpar_of(instance))
+        obstacle = self._host.partitions.obstacle(
+            translation.lpar_of(instance)
+        )
         return obstacle and refusals.log_refusal(
             f'{change} this running server',
             instance,

@@ -31,9 +31,10 @@ from nova_powervm.lpar import storage
 from nova_powervm.ops import drivers
 from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
-from nova_powervm.ops import volumes as volume_ops
+from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import errors
 from nova_powervm.virt import glance_images
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import translation
 
@@ -47,20 +48,11 @@ _SHELVES = (task_states.SHELVING, task_states.SHELVING_OFFLOADING)
 class SnapshotChecks:
     """Refuses images that cannot be made, before anything changes.
 
-    :param disks: The disk driver.
-    :param partitions: The host's LPARs.
-    :param connects: Connects volumes to LPARs.
+    :param host: The operations on the host.
     """
 
-    def __init__(
-        self,
-        disks: drivers.Disks,
-        partitions: interfaces.Partitions,
-        connects: volume_ops.VolumeOps,
-    ) -> None:
-        self._disks = disks
-        self._partitions = partitions
-        self._volumes = connects
+    def __init__(self, host: host_operations.HostOperations) -> None:
+        self._host = host
 
     def check(self, instance: Any) -> None:
         """Refuse an image of an instance as it is now, running or not.
@@ -70,9 +62,9 @@ class SnapshotChecks:
             asked for.
         """
         lpar_uuid = translation.lpar_of(instance)
-        lpar = interfaces.require_lpar(self._partitions, lpar_uuid)
+        lpar = interfaces.require_lpar(self._host.partitions, lpar_uuid)
         is_off = lpar.power is partition.Power.OFF
-        size_gb = self._disks.check_read(lpar_uuid, is_off=is_off)
+        size_gb = self._host.disks.check_read(lpar_uuid, is_off=is_off)
         if _is_too_large(instance, size_gb):
             LOG.warning(
                 'The root disk has %(size)g GB, more than the %(root)d GB of '
@@ -124,11 +116,13 @@ class SnapshotChecks:
         """
         wanted = instance_volumes.recorded(instance)
         if wanted:
-            self._volumes.check_removal(translation.lpar_of(instance), wanted)
+            self._host.volumes.check_removal(
+                translation.lpar_of(instance), wanted
+            )
 
     def _check_shelving(self, instance: Any) -> None:
         """Refuse to shelve an instance that could not come back."""
-        size_gb = self._disks.check_read(
+        size_gb = self._host.disks.check_read(
             translation.lpar_of(instance), is_off=True
         )
         self.check_size(instance, size_gb * storage.GIB)
@@ -196,20 +190,18 @@ _ALGORITHM = 'sha512'
 class Snapshots:
     """Makes images of the root disks of instances.
 
-    :param checks: Refuses those that cannot be made.
-    :param disks: The disk driver.
-    :param start: Starts a guest, given a context and an instance.
+    :param host: The operations on the host.
+    :param deferred: Instances to start.
     """
 
     def __init__(
         self,
-        checks: SnapshotChecks,
-        disks: drivers.Disks,
-        start: Callable[[Any, Any], None],
+        host: host_operations.HostOperations,
+        deferred: deferred_starts.DeferredStarts,
     ) -> None:
-        self._checks = checks
-        self._disks = disks
-        self._start = start
+        self._host = host
+        self._deferred_starts = deferred
+        self._checks = SnapshotChecks(host)
 
     def take(
         self,
@@ -259,7 +251,9 @@ class Snapshots:
         shelves = instance.task_state == task_states.SHELVING
         self._checks.check(instance)
         update_task_state(task_states.IMAGE_PENDING_UPLOAD)
-        with self._disks.read_root(translation.lpar_of(instance)) as found:
+        with self._host.disks.read_root(
+            translation.lpar_of(instance)
+        ) as found:
             if shelves:
                 # The host rounds the sizes that it reports.
                 self._checks.check_size(instance, found.size)
@@ -313,7 +307,7 @@ class Snapshots:
             instance=instance,
         )
         try:
-            self._start(context, instance)
+            self._deferred_starts.start_or_defer(context, instance)
         except exception.PowerVMError as second:
             LOG.error(
                 'The server stays off: %s. Start it when that is mended.',

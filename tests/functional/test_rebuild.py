@@ -282,9 +282,9 @@ class ChangedServerTest(base.PowerVMTestCase):
         server = self.boot(base.gpu_groups(1))
         lpar = self.lpar(server)
         self.control().set_partition(lpar.uuid, state='not activated')
-        self.computes[
-            'host1'
-        ].manager.driver.services.operations.partitions.delete(lpar.uuid)
+        self.computes['host1'].manager.driver.services.host.partitions.delete(
+            lpar.uuid
+        )
 
         self._rebuild_server(server, self.image)
 

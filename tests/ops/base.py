@@ -128,6 +128,13 @@ def make_gigabytes_small(test, size=SMALL_GB):
         test.enterContext(unittest.mock.patch(name, value))
 
 
+class Askers(survey.Askers):
+    """Answers as a test says, and nothing else."""
+
+    def __init__(self, **answers):
+        vars(self).update(answers)
+
+
 class Placement:
     """Placement with the providers of the slots, in memory.
 
@@ -411,16 +418,16 @@ class HostTestCase(unittest.TestCase):
     def run_plan(self, operation, wanted, **asked):
         """Run an operation; forget the requests before it."""
         self.forget()
-        found = survey.Askers(
+        asked_for = Askers(
             **{
                 'image': Source(),
-                'config_drive': lambda slots: ISO,
+                'make_config_drive': lambda slots: ISO,
                 'ports': lambda: wanted.ports or (),
                 'bind_ports': lambda: wanted.ports or (),
             }
             | asked
         )
-        return self.lpars.run(operation, wanted, found)
+        return self.lpars.run(operation, wanted, asked_for)
 
     def spawn(self, **fields):
         """Spawn an instance, and return its description."""

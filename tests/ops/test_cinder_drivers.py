@@ -124,7 +124,9 @@ class CinderDriversTest(volumes.VolumesTestCase):
         instance_volumes.CONF.set_override('host', host)
         self.addCleanup(instance_volumes.CONF.clear_override, 'host')
         connects = instance_volumes.InstanceVolumes(
-            None, self.volumes, self.partitions
+            types.SimpleNamespace(
+                volumes=self.volumes, partitions=self.partitions
+            )
         )
         instance = types.SimpleNamespace(
             uuid=base.INSTANCE, vm_state=vm_states.BUILDING

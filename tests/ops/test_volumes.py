@@ -276,7 +276,9 @@ class AttachTest(volumes.VolumesTestCase):
             'virtual slot 63',
         )
         connects = instance_volumes.InstanceVolumes(
-            None, self.volumes, self.partitions
+            types.SimpleNamespace(
+                volumes=self.volumes, partitions=self.partitions
+            )
         )
         instance = types.SimpleNamespace(
             uuid=base.INSTANCE,

@@ -62,7 +62,7 @@ class Held:
     moved_slots: Mapping[int, str] = dataclasses.field(default_factory=dict)
 
 
-class InstanceClaims:
+class InstanceAllocations:
     """Finds the allocations of instances, and moves them home.
 
     :param virtapi: Nova's VirtAPI.
