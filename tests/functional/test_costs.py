@@ -94,7 +94,7 @@ class CycleCostTest(CostTestCase):
         self._run_periodics()
 
     def story_unchanged_host_answers_two_conditional_requests(self):
-        host = self.driver().services.host.host
+        host = self.driver().services.host.reader
         managed = host.last_or_read().system
 
         asked, sent = self.cycle()

@@ -159,7 +159,7 @@ class RootDiskTest(BuildTestCase):
             SPAWN,
             dataclasses.replace(wanted, config_drive=True),
             image=source,
-            config_drive=config_drive,
+            make_config_drive=config_drive,
         )
 
         self.assertEqual((1, 1), (source.opened, source.closed))
@@ -174,7 +174,7 @@ class RootDiskTest(BuildTestCase):
         self.run_plan(
             SPAWN,
             self.describe(config_drive=True, slots=(base.slot(base.GPU),)),
-            config_drive=config_drive,
+            make_config_drive=config_drive,
         )
 
         self.assertEqual([base.GPU], seen)

@@ -445,7 +445,7 @@ class PoolRescueTest(DisksMixin, RescueTestCase):
             RESCUE,
             self.asked(),
             image=base.Source(DATA),
-            config_drive=take,
+            make_config_drive=take,
         )
 
         # A guest that was stopped is not started without its disk.
