@@ -172,15 +172,31 @@ def refuse_nova_devices(
 ) -> None:
     """Refuse requests for devices that Nova manages.
 
-    A request is bound to one of the driver's own providers if its device
-    profile asks for a resource class only: the scheduler then picked a device
-    that Nova manages.
-
     :param instance_uuid: The instance's uuid, for messages.
     :param requests: Its accelerator requests.
     :param providers: The driver's own providers on this host.
     :raises exception.AcceleratorRefused: For each conflict, the message has
         the remedy and then both sides.
+    """
+    conflicts = describe_conflicts(requests, providers)
+    if conflicts:
+        raise exception.AcceleratorRefused(
+            instance_uuid=instance_uuid,
+            reason=exception.Listing(conflicts, '; '),
+        )
+
+
+def describe_conflicts(
+    requests: Iterable[Request], providers: Iterable[claims.SlotProvider]
+) -> list[str]:
+    """Describe the requests for devices that Nova manages, and the remedy.
+
+    A request is bound to one of the driver's own providers if its device
+    profile asks for a resource class only: the scheduler then picked a device
+    that Nova manages.
+
+    :param requests: Accelerator requests.
+    :param providers: The driver's own providers on this host.
     """
     by_slot: dict[int | None, claims.SlotProvider] = {}
     by_uuid: dict[str | None, claims.SlotProvider] = {}
@@ -201,11 +217,7 @@ def refuse_nova_devices(
                 'operator has to remove it from one: '
                 f'{_name(request.uuid)}, {ours.uuid}'
             )
-    if conflicts:
-        raise exception.AcceleratorRefused(
-            instance_uuid=instance_uuid,
-            reason=exception.Listing(conflicts, '; '),
-        )
+    return conflicts
 
 
 def _name(request: object) -> str:

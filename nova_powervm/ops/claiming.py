@@ -179,18 +179,15 @@ class ClaimOps:
 
     def wanted_slots(
         self,
-        instance_uuid: str,
-        found: Iterable[claims.Claim],
-        requests: Iterable[accelerators.Request] = (),
+        claimed: Iterable[claims.Claim],
+        requests: Sequence[accelerators.Request] = (),
     ) -> tuple[spec.WantedSlot, ...]:
         """Say of claimed slots what must be done before an LPAR gets them.
 
-        :param instance_uuid: The instance's uuid, for messages.
-        :param found: Its claims.
+        :param claimed: The claims of an instance.
         :param requests: Its accelerator requests.
         """
         published = self.published
-        by_slot = {request.drc_index: request for request in requests}
         return tuple(
             spec.WantedSlot(
                 claim,
@@ -202,26 +199,19 @@ class ClaimOps:
                         published.providers,
                     )
                 ),
-                refusal=self._refusal(
-                    instance_uuid, by_slot.get(claim.drc_index)
+                refusal='; '.join(
+                    accelerators.describe_conflicts(
+                        [
+                            r
+                            for r in requests
+                            if r.drc_index == claim.drc_index
+                        ],
+                        published.providers.values(),
+                    )
                 ),
             )
-            for claim in found
+            for claim in claimed
         )
-
-    def _refusal(
-        self, instance_uuid: str, request: accelerators.Request | None
-    ) -> str:
-        """Return why an accelerator request must not get its slot, or ''."""
-        try:
-            accelerators.refuse_nova_devices(
-                instance_uuid,
-                [request] if request else [],
-                self.published.providers.values(),
-            )
-        except exception.AcceleratorRefused as error:
-            return str(error.fields['reason'])
-        return ''
 
 
 class BurnOps:

@@ -207,7 +207,7 @@ class Descriptions:
                 for other in instance_records.flavors(instance)
                 if other.id != flavor.id
             ),
-            slots=self._claims.wanted_slots(instance.uuid, claimed, requests),
+            slots=self._claims.wanted_slots(claimed, requests),
             config_drive=configdrive.required_by(instance),
             virtual_slots=slot_records.recorded(instance),
             providers={

@@ -51,7 +51,7 @@ class OneTimeUseTest(unittest.TestCase):
 
     def burned(self, ops, claim):
         """Return the uuids of the providers to burn for a claim."""
-        (slot,) = ops.wanted_slots('i', [claim])
+        (slot,) = ops.wanted_slots([claim])
         self.assertIs(claim, slot.claim)
         return [burning.provider_uuid for burning in slot.burns]
 
@@ -101,7 +101,7 @@ class RefusalTest(unittest.TestCase):
         return [
             slot.refusal
             for slot in ops.wanted_slots(
-                'i', [OF_CYBORG, OTHER_OF_CYBORG], requests
+                [OF_CYBORG, OTHER_OF_CYBORG], requests
             )
         ]
 
