@@ -29,19 +29,18 @@ from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import stored_disks
-from nova_powervm.ops import disk_interfaces
-from nova_powervm.virt import drivers
+from nova_powervm.ops import drivers
+from nova_powervm.virt import services
 
 #: The name of both drivers.
 VIF_TYPE = 'example'
 
 _ENTRY_POINTS = f"""\
-[{drivers.DISK_DRIVERS}]
+[{services.DISK_DRIVERS}]
 {VIF_TYPE} = {__name__}:ExampleDisks
 broken = {__name__}:there_is_no_such_driver
 
-[{drivers.VIF_DRIVERS}]
+[{services.VIF_DRIVERS}]
 {VIF_TYPE} = {__name__}:ExampleVifDriver
 """
 
@@ -117,12 +116,12 @@ class ExampleDisks:
         name = storage.disk_name(lpar, disk.role)
         self.made[name] = size
         self.sizes[name] = disk.size_gb
-        return stored_disks.Stored(name, None)
+        return storage.Stored(name, None)
 
     def make_medium(self, lpar, iso, *, rescue=False):
         name = storage.config_drive_name(lpar, rescue=rescue)
         self.made[name] = len(iso)
-        return stored_disks.Stored(name, None)
+        return storage.Stored(name, None)
 
     def attach(self, lpar, stored):
         self.attached[lpar] += [each.name for each in stored]
@@ -155,7 +154,7 @@ class ExampleDisks:
     def read_root(self, lpar):
         size = self.made[self._root(lpar)]
         stream = io.BytesIO(bytes(size))
-        return contextlib.nullcontext(disk_interfaces.DiskBytes(size, stream))
+        return contextlib.nullcontext(drivers.DiskBytes(size, stream))
 
     def end_read(self, lpar):
         return False

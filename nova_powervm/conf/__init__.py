@@ -10,7 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Registration of the options of nova-compute, and the list of all."""
+"""The options of nova-compute and of the commands, each said once.
+
+They are read when a service starts, and passed as :class:`.powervm.Settings`;
+no other module reads them. Add an option to :data:`.powervm.OPTIONS`.
+"""
 
 from typing import Any
 

@@ -11,4 +11,10 @@
 # under the License.
 
 
-"""Cyborg's driver for PowerVM slots; imports no nova."""
+"""What cyborg-agent loads: Cyborg's driver for the slots of PowerVM hosts.
+
+It shares the rules of ``devices``, the inventory file and the reading part of
+``powervm``. No nova may come in: no process can load Nova and Cyborg. Begin
+with :meth:`.driver.PowerVMDriver.discover`; :func:`.report.make_report`
+decides what Cyborg learns.
+"""

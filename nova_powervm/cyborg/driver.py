@@ -30,7 +30,7 @@ from nova_powervm.cyborg import facts
 from nova_powervm.cyborg import objects
 from nova_powervm.cyborg import report as reports
 from nova_powervm.cyborg import services
-from nova_powervm.devices import accelerator_policy
+from nova_powervm.devices import accelerators
 from nova_powervm.devices import matching
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
@@ -221,7 +221,7 @@ class PowerVMDriver(driver.GenericDriver):
 
 
 def _refuse_one_time_use(policy: policies.Policy) -> None:
-    found = accelerator_policy.one_time_use_paragraphs(policy)
+    found = accelerators.one_time_use_paragraphs(policy)
     if found:
         raise exception.ConfigurationError(
             reason=f'{policy.source}: {", ".join(map(str, found))} '

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 import os_traits
 
 from nova_powervm.cyborg import facts as facts_lib
-from nova_powervm.devices import accelerator_policy
+from nova_powervm.devices import accelerators
 from nova_powervm.devices import card_ids
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
@@ -212,7 +212,7 @@ def _shared_slots(facts: facts_lib.Facts) -> dict[int, slots.Reason]:
             f'but {found.nova_paragraph} of {facts.nova_policy.source} gives '
             'it to Nova, too. Remove it from one of the files',
         )
-        for found in accelerator_policy.find_shared_slots(
+        for found in accelerators.find_shared_slots(
             facts.policy, facts.nova_policy, facts.io_slots
         )
     }

@@ -10,4 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The pure core: no nova, pypowervm, files or clock."""
+"""The pure core: which slots are offered, and what happens to their providers.
+
+No nova, pypowervm, options, files or clock may come in: everything is a value
+that tests make, compare and print. Begin with :func:`.matching.judge` (is a
+slot offered?), :func:`.plan.assess` and :func:`.plan.make_plan` (what happens
+to each provider?), and :func:`.claims.resolve` (which slots does an instance
+get?). Who calls them is in ``virt/provider_tree`` and in ``ops/claiming.py``.
+"""

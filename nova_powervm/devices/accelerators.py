@@ -10,7 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Cyborg's accelerator requests (ARQs), as Nova passes them."""
+"""Cyborg's part: its accelerator requests (ARQs), and its own file of slots.
+
+Nova passes the requests. Cyborg's file has the form of Nova's inventory file
+and the same rules, with one more: a device that is withheld after its first
+use needs Nova.
+"""
 
 import dataclasses
 import re
@@ -23,6 +28,8 @@ from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
+from nova_powervm.devices import matching
+from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
 
 #: The flavor's extra spec that names a device profile of Cyborg's.
@@ -165,15 +172,31 @@ def refuse_nova_devices(
 ) -> None:
     """Refuse requests for devices that Nova manages.
 
-    A request is bound to one of the driver's own providers if its device
-    profile asks for a resource class only: the scheduler then picked a device
-    that Nova manages.
-
     :param instance_uuid: The instance's uuid, for messages.
     :param requests: Its accelerator requests.
     :param providers: The driver's own providers on this host.
     :raises exception.AcceleratorRefused: For each conflict, the message has
         the remedy and then both sides.
+    """
+    conflicts = describe_conflicts(requests, providers)
+    if conflicts:
+        raise exception.AcceleratorRefused(
+            instance_uuid=instance_uuid,
+            reason=exception.Listing(conflicts, '; '),
+        )
+
+
+def describe_conflicts(
+    requests: Iterable[Request], providers: Iterable[claims.SlotProvider]
+) -> list[str]:
+    """Describe the requests for devices that Nova manages, and the remedy.
+
+    A request is bound to one of the driver's own providers if its device
+    profile asks for a resource class only: the scheduler then picked a device
+    that Nova manages.
+
+    :param requests: Accelerator requests.
+    :param providers: The driver's own providers on this host.
     """
     by_slot: dict[int | None, claims.SlotProvider] = {}
     by_uuid: dict[str | None, claims.SlotProvider] = {}
@@ -194,11 +217,7 @@ def refuse_nova_devices(
                 'operator has to remove it from one: '
                 f'{_name(request.uuid)}, {ours.uuid}'
             )
-    if conflicts:
-        raise exception.AcceleratorRefused(
-            instance_uuid=instance_uuid,
-            reason=exception.Listing(conflicts, '; '),
-        )
+    return conflicts
 
 
 def _name(request: object) -> str:
@@ -284,3 +303,63 @@ def _duplicates(requests: Sequence[Request]) -> Iterator[str]:
                 f'accelerator requests {other} and {request.uuid} both name '
                 f'slot {slots.format_drc_index(index)}'
             )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SharedSlot:
+    """A slot that both files give away; each service then withholds it.
+
+    :param slot: The slot.
+    :param paragraph: The paragraph of Cyborg's file that identifies it.
+    :param nova_paragraph: That of Nova's inventory file.
+    """
+
+    slot: slots.Slot
+    paragraph: policies.Paragraph
+    nova_paragraph: policies.Paragraph
+
+
+def one_time_use_paragraphs(
+    policy: policies.Policy,
+) -> tuple[policies.Paragraph, ...]:
+    """Return the paragraphs that Cyborg's file must not have.
+
+    Cyborg offers a device again as soon as its server is deleted, so it cannot
+    keep a one-time-use device out of reach.
+
+    :param policy: The content of Cyborg's file.
+    :returns: In the order of the file.
+    """
+    return tuple(p for p in policy.paragraphs if p.allow and p.one_time_use)
+
+
+def find_shared_slots(
+    policy: policies.Policy,
+    nova_policy: policies.Policy,
+    host_slots: Collection[slots.Slot],
+) -> tuple[SharedSlot, ...]:
+    """Find the slots that both files give away, whoever owns them.
+
+    :param policy: The content of Cyborg's file.
+    :param nova_policy: The content of Nova's inventory file.
+    :param host_slots: All slots of the host.
+    :returns: In the order of the host's slots.
+    """
+    ours = _given_away(policy, host_slots)
+    novas = _given_away(nova_policy, host_slots)
+    return tuple(
+        SharedSlot(slot, ours[slot.drc_index], novas[slot.drc_index])
+        for slot in host_slots
+        if slot.drc_index in ours and slot.drc_index in novas
+    )
+
+
+def _given_away(
+    policy: policies.Policy, host_slots: Collection[slots.Slot]
+) -> dict[int, policies.Paragraph]:
+    """Return the allowing paragraph of each slot that no other denies."""
+    return {
+        verdict.slot.drc_index: verdict.paragraphs[0]
+        for verdict in matching.judge(policy, host_slots)
+        if verdict.paragraphs and not verdict.denials
+    }

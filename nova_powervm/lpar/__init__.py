@@ -10,4 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The parts of an instance, as values: no Nova, files or clock."""
+"""What an LPAR should be, and what an operation does to it.
+
+Pure, like :mod:`nova_powervm.devices`, and nothing here reads the host: a plan
+asks for what it needs through :class:`.spec.Actual`. Begin with
+:mod:`.operations`, the table of what each operation may do, then
+:func:`.plan.decide`, which compares what is wanted with what is there, and
+:mod:`.steps`, which has the order of what it decides. ``ops/apply.py`` carries
+it out.
+"""

@@ -33,7 +33,6 @@ from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import stored_disks
 from nova_powervm.lpar import virtual_slots
 from nova_powervm.lpar import volumes as lpar_volumes
 
@@ -347,7 +346,7 @@ class _Planner:
     def _kept_disks(self) -> list[steps.Step]:
         """Use the disks in the pool; make a swap disk if it is missing."""
         wanted = self._wanted
-        kept = stored_disks.select_kept(
+        kept = storage.select_kept(
             self._actual.disks, wanted.blanks, wanted.instance_uuid
         )
         found: list[steps.Step] = [steps.KeepDisks(tuple(kept))]
@@ -633,7 +632,7 @@ class _Planner:
         :raises exception.DiskInUse: A running LPAR uses one of them.
         """
         if power is Power.OFF and self._actual.has_pool:
-            stored_disks.check_unused(self._actual.disks)
+            storage.check_unused(self._actual.disks)
 
     def _change(self, lpar: partition.Partition) -> steps.Document | None:
         """Return the change of the document; None if it is right."""
@@ -782,7 +781,7 @@ class _Planner:
         if not (self._starts or maps):
             return []
         found = self._actual.disks
-        stored_disks.check_unused(found)
+        storage.check_unused(found)
         if maps and self._wanted.pool_is_current:
             return self._mapped_disks(found)
         for known in found:
@@ -802,7 +801,7 @@ class _Planner:
         return []
 
     def _mapped_disks(
-        self, found: Sequence[stored_disks.PoolDisk]
+        self, found: Sequence[storage.PoolDisk]
     ) -> list[steps.Step]:
         """Connect what is in the pool, but not connected to the LPAR."""
         if not found:
@@ -816,7 +815,7 @@ class _Planner:
         ]
         if not missing:
             return []
-        kept = stored_disks.select_kept(
+        kept = storage.select_kept(
             found, self._wanted.blanks, self._wanted.instance_uuid
         )
         medium = storage.config_drive_name(self._wanted.lpar_uuid)

@@ -30,7 +30,6 @@ from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import stored_disks
 from nova_powervm.lpar import virtual_slots
 from nova_powervm.lpar import volumes as lpar_volumes
 
@@ -287,9 +286,9 @@ class Actual:
         return len(self._get(Part.MEDIUM))
 
     @property
-    def disks(self) -> tuple[stored_disks.PoolDisk, ...]:
+    def disks(self) -> tuple[storage.PoolDisk, ...]:
         """The instance's disks in the pool."""
-        found: tuple[stored_disks.PoolDisk, ...] = self._get(Part.DISKS)
+        found: tuple[storage.PoolDisk, ...] = self._get(Part.DISKS)
         return found
 
     @property

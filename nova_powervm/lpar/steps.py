@@ -20,7 +20,6 @@ from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import stored_disks
 from nova_powervm.lpar import volumes as lpar_volumes
 
 
@@ -90,7 +89,7 @@ class MakeRoot(Step):
 class KeepDisks(Step):
     """Use the disks that the instance has in the pool."""
 
-    disks: tuple[stored_disks.PoolDisk, ...]
+    disks: tuple[storage.PoolDisk, ...]
 
     def __str__(self) -> str:
         names = ', '.join(known.stored.name for known in self.disks)

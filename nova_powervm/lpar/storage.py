@@ -10,14 +10,23 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Virtual disks and media: their roles, names and sizes."""
+"""Virtual disks and media: their roles, names, sizes, and who may use them.
+
+Two LPARs must never write to one disk in storage that several hosts share.
+"""
 
 import dataclasses
+import functools
 import math
+import operator
 import re
 import uuid
+from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Sequence
+from typing import Any
 
 from nova_powervm import exception
 
@@ -350,3 +359,137 @@ def root_disk_gb(flavor_gb: int, image_bytes: int, image: str) -> int:
             image=image, needed_gb=needed, flavor_gb=flavor_gb
         )
     return flavor_gb
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stored:
+    """A disk or medium that was created.
+
+    :param name: Its name.
+    :param handle: What its disk driver needs to attach it; opaque.
+    """
+
+    name: str
+    handle: Any = dataclasses.field(compare=False, repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PoolDisk:
+    """A disk of an LPAR in storage that several hosts share.
+
+    :param lpar_uuid: Upper-case PowerVM uuid of the LPAR that it belongs to.
+    :param disk: Its role and size.
+    :param in_use: Whether a running LPAR uses it, on any host; False if the
+        driver is told not to ask.
+    :param stored: The disk, to attach it.
+    """
+
+    lpar_uuid: str
+    disk: Disk
+    in_use: bool
+    stored: Stored
+
+
+def check_unused(disks: Iterable[PoolDisk]) -> None:
+    """Refuse disks that a running LPAR of any host uses.
+
+    :raises exception.DiskInUse: One of them is in use.
+    """
+    for known in disks:
+        if known.in_use:
+            raise exception.DiskInUse(name=known.stored.name)
+
+
+def only(matching: Collection[PoolDisk], what: str, owner: str) -> PoolDisk:
+    """Return the only one of the disks that have the wanted role.
+
+    :param matching: All disks of the owner with this role.
+    :param what: The role in words.
+    :param owner: The instance or LPAR, for messages.
+    :raises exception.DiskMissing: There is none.
+    :raises exception.DiskAmbiguous: There are several.
+    """
+    if not matching:
+        raise exception.DiskMissing(
+            owner=owner, what=what, place='the shared storage pool'
+        )
+    first = next(iter(matching))
+    if len(matching) > 1:
+        raise exception.DiskAmbiguous(
+            owner=owner, what=what, count=len(matching), name=first.stored.name
+        )
+    return first
+
+
+def select_kept(
+    found: Sequence[PoolDisk],
+    blanks: Iterable[Disk],
+    instance_uuid: str,
+) -> list[PoolDisk]:
+    """Select the disks that an instance keeps, the root disk first.
+
+    A swap disk may be missing: it holds nothing worth keeping.
+
+    :param found: Its disks in the pool.
+    :param blanks: The disks that it has beside the root disk.
+    :param instance_uuid: Its uuid, for messages.
+    :raises exception.DiskMissing: Another one does not exist.
+    :raises exception.DiskAmbiguous: Several may be one of them.
+    :raises exception.DiskInUse: A running LPAR uses one of them.
+    """
+
+    def one(what: str, is_wanted: Callable[[str], bool]) -> PoolDisk:
+        matching = [known for known in found if is_wanted(known.disk.role)]
+        return only(matching, what, f'instance {instance_uuid}')
+
+    kept = [one('root', is_root)] + [
+        one(
+            role_name(disk.role),
+            functools.partial(operator.eq, disk.role),
+        )
+        for disk in blanks
+        if disk.role != SWAP
+        or any(known.disk.role == disk.role for known in found)
+    ]
+    check_unused(kept)
+    return kept
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DiskSizes:
+    """The sizes of disks that a flavor asks for.
+
+    :param root_gb: Of the root disk in GiB; 0 for the size of the image.
+    :param ephemeral_gb: Of all ephemeral disks in GiB.
+    :param swap_mb: Of the swap disk in MiB; 0 for none.
+    """
+
+    root_gb: int
+    ephemeral_gb: int
+    swap_mb: int
+
+
+def refused_disk_changes(old: DiskSizes, new: DiskSizes) -> Iterator[str]:
+    """Yield what cannot be done to the disks, in words.
+
+    A root disk can only grow, because its contents would be cut off. Its name
+    says for ever whether Placement counts it (:func:`.storage.is_counted`).
+    Nova does not change its records of ephemeral disks in a resize.
+    """
+    if new.root_gb and not old.root_gb:
+        yield (
+            'the root disk has the size of its image, because the present '
+            'flavor has a disk of 0 GB, so it cannot be resized to '
+            f'{new.root_gb} GB: choose a flavor with a disk of 0 GB'
+        )
+    elif new.root_gb < old.root_gb:
+        yield (
+            f'the root disk of {old.root_gb} GB cannot shrink to '
+            f'{new.root_gb} GB'
+        )
+    if new.ephemeral_gb != old.ephemeral_gb:
+        yield (
+            'ephemeral disks cannot change: the present flavor has '
+            f'{old.ephemeral_gb} GB of them, and the new one '
+            f'{new.ephemeral_gb} GB'
+        )

@@ -10,7 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The ML2 mechanism driver for PowerVM hosts, which needs no agent.
+"""What the Neutron server loads: the ML2 mechanism driver for PowerVM hosts.
 
-It runs in the Neutron server and requires neither nova nor pypowervm.
+It needs no agent, and requires neither nova nor pypowervm: nothing of the
+compute driver may come in. Begin with :mod:`.mechanism`; :mod:`.binding` is
+its rule.
 """

@@ -36,14 +36,14 @@ from nova_powervm.lpar import partition
 from nova_powervm.lpar import plan as lpar_plan
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
-from nova_powervm.lpar import stored_disks
+from nova_powervm.lpar import storage
 from nova_powervm.lpar import virtual_slots
 from nova_powervm.lpar import volumes as lpar_volumes
-from nova_powervm.ops import burn
+from nova_powervm.ops import claiming
+from nova_powervm.ops import drivers
 from nova_powervm.ops import power
 from nova_powervm.ops import removal
 from nova_powervm.ops import survey
-from nova_powervm.ops import volume_interfaces
 
 LOG = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class LparOps:
     def __init__(
         self,
         readers: survey.Readers,
-        burns: burn.BurnOps,
+        burns: claiming.BurnOps,
         removals: removal.RemovalOps,
     ) -> None:
         self.readers = readers
@@ -236,8 +236,8 @@ class Execution:
         self._askers = askers
         self._found = found
         self._written: partition.Partition | None = None
-        self._stored: list[stored_disks.Stored] = []
-        self._volumes: dict[str, volume_interfaces.Found] = {}
+        self._stored: list[storage.Stored] = []
+        self._volumes: dict[str, drivers.Found] = {}
         self._stopped: partition.Partition | None = None
         self._is_reordered = False
         self._outcome = Outcome()
@@ -434,7 +434,7 @@ class Execution:
 
     def _prepare_host(self, step: steps.PrepareHost) -> None:
         self._readers.networks.prepare_host(
-            step.connections, self._askers.metadata
+            step.connections, self._askers.metadata()
         )
 
     def _stop(self, step: steps.Stop) -> None:
@@ -472,7 +472,7 @@ class Execution:
     def _keep_disks(self, step: steps.KeepDisks) -> None:
         """Ask again whether a disk is in use: minutes may have passed."""
         pool = self._readers.disks.pool
-        kept = stored_disks.select_kept(
+        kept = storage.select_kept(
             pool.disks(self._wanted.lpar_uuid) if pool else (),
             self._wanted.blanks,
             self._wanted.instance_uuid,
@@ -525,7 +525,7 @@ class Execution:
 
     def _create_adapters(self, step: steps.CreateAdapters) -> None:
         self._outcome.slots |= self._readers.networks.create(
-            self._lpar, step.connections, self._askers.metadata
+            self._lpar, step.connections, self._askers.metadata()
         )
 
     def _map(self, step: steps.Map) -> None:
@@ -572,7 +572,7 @@ class Execution:
         """Ask again whether a disk is in use: minutes may have passed."""
         pool = self._readers.disks.pool
         if pool is not None:
-            stored_disks.check_unused(pool.disks(self._wanted.lpar_uuid))
+            storage.check_unused(pool.disks(self._wanted.lpar_uuid))
         self._is_reordered = True
         self._readers.disks.reconnect(
             self._wanted.lpar_uuid, rescued=step.rescued
@@ -641,7 +641,7 @@ class Execution:
     def _start(self, step: steps.Start) -> None:
         pool = self._readers.disks.pool
         if step.asks_again and pool is not None:
-            stored_disks.check_unused(pool.disks(self._wanted.lpar_uuid))
+            storage.check_unused(pool.disks(self._wanted.lpar_uuid))
         may_be_read = pool is None and not self._wanted.boots_from_volume
         if may_be_read and not self._plan.makes:
             self._readers.disks.end_read(self._wanted.lpar_uuid)

@@ -10,7 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Claims: the slots that an instance gets."""
+"""The slots of an instance: claimed, burned, and listed for messages.
+
+A claim ties a slot to an instance that was allocated its provider. The burn
+reserves a one-time-use device just before an LPAR gets it; its only caller is
+:meth:`nova_powervm.ops.apply.Execution._write_document`. Which devices are
+burned is decided in :mod:`nova_powervm.lpar.plan`.
+"""
 
 import dataclasses
 from collections.abc import Iterable
@@ -23,8 +29,11 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
+from nova_powervm.devices import host_values
 from nova_powervm.devices import matching
 from nova_powervm.devices import one_time_use
+from nova_powervm.devices import slots
+from nova_powervm.lpar import partition
 from nova_powervm.lpar import spec
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import interfaces
@@ -170,18 +179,15 @@ class ClaimOps:
 
     def wanted_slots(
         self,
-        instance_uuid: str,
-        found: Iterable[claims.Claim],
-        requests: Iterable[accelerators.Request] = (),
+        claimed: Iterable[claims.Claim],
+        requests: Sequence[accelerators.Request] = (),
     ) -> tuple[spec.WantedSlot, ...]:
         """Say of claimed slots what must be done before an LPAR gets them.
 
-        :param instance_uuid: The instance's uuid, for messages.
-        :param found: Its claims.
+        :param claimed: The claims of an instance.
         :param requests: Its accelerator requests.
         """
         published = self.published
-        by_slot = {request.drc_index: request for request in requests}
         return tuple(
             spec.WantedSlot(
                 claim,
@@ -193,23 +199,154 @@ class ClaimOps:
                         published.providers,
                     )
                 ),
-                refusal=self._refusal(
-                    instance_uuid, by_slot.get(claim.drc_index)
+                refusal='; '.join(
+                    accelerators.describe_conflicts(
+                        [
+                            r
+                            for r in requests
+                            if r.drc_index == claim.drc_index
+                        ],
+                        published.providers.values(),
+                    )
                 ),
             )
-            for claim in found
+            for claim in claimed
         )
 
-    def _refusal(
-        self, instance_uuid: str, request: accelerators.Request | None
-    ) -> str:
-        """Return why an accelerator request must not get its slot, or ''."""
+
+class BurnOps:
+    """Burns the one-time-use devices that instances are about to get.
+
+    Burning means reserving all inventory of a provider, in Placement and
+    nowhere else (specification "One-time-use devices", "Implementation"). It
+    is the last step before the LPAR gets the slot, so a build that is refused
+    or fails earlier costs no device.
+
+    :param placement: Where the burn is written.
+    """
+
+    def __init__(self, placement: interfaces.Placement) -> None:
+        self._placement = placement
+
+    def check(
+        self, instance_uuid: str, burning: Iterable[claims.Claim]
+    ) -> None:
+        """Verify that Placement answers about devices, and change nothing.
+
+        :param instance_uuid: The instance's uuid.
+        :param burning: Claims of one-time-use devices.
+        :raises exception.ClaimFailed: It does not.
+        """
         try:
-            accelerators.refuse_nova_devices(
-                instance_uuid,
-                [request] if request else [],
-                self.published.providers.values(),
-            )
-        except exception.AcceleratorRefused as error:
-            return str(error.fields['reason'])
-        return ''
+            for claim in burning:
+                self._is_burned(claim)
+        except exception.PlacementUnanswered as error:
+            raise _unknown(instance_uuid, error) from error
+
+    def burn(
+        self, instance_uuid: str, burning: Sequence[claims.Claim]
+    ) -> None:
+        """Burn devices, just before an LPAR gets them.
+
+        Skip those that are burned already, as in a rebuild. Before the first
+        of several is burned, Placement must answer about all of them.
+
+        :param instance_uuid: The instance's uuid.
+        :param burning: Claims of one-time-use devices.
+        :raises exception.ClaimFailed: Placement does not confirm that a
+            device is burned; the error names those that are burned by now.
+        """
+        burned: list[claims.Claim] = []
+        try:
+            if len(burning) > 1:
+                burning = [c for c in burning if not self._is_burned(c)]
+            for claim in burning:
+                if self._placement.burn(
+                    claim.provider_uuid or '', claim.resource_classes
+                ):
+                    burned.append(claim)
+                    LOG.info(
+                        'Burned the one-time-use device in slot %(slot)s for '
+                        'instance %(instance_uuid)s.',
+                        {'slot': claim, 'instance_uuid': instance_uuid},
+                    )
+        except exception.PlacementUnanswered as error:
+            raise _unknown(instance_uuid, error, burned) from error
+
+    def _is_burned(self, claim: claims.Claim) -> bool:
+        return self._placement.is_burned(
+            claim.provider_uuid or '', claim.resource_classes
+        )
+
+
+def _unknown(
+    instance_uuid: str,
+    error: exception.PlacementUnanswered,
+    burned: Sequence[claims.Claim] = (),
+) -> exception.ClaimFailed:
+    """Return the error, with what brings back devices that are burned now."""
+    words = refused = 'its one-time-use devices cannot be reserved. '
+    if burned:
+        indexes = sorted({str(claim) for claim in burned})
+        words += (
+            f'The devices in the slots {", ".join(indexes)} are reserved by '
+            'now, although no LPAR has them: give them back with '
+            f'`nova-powervm-inventory release {" ".join(indexes)}`. '
+        )
+    return exception.ClaimFailed(
+        instance_uuid=instance_uuid,
+        reason=exception.PrivateText(
+            f'{words}{error}', f'{refused}{error.summary}'
+        ),
+    )
+
+
+#: Slot providers by uuid, as Nova stored them with an instance.
+Stored = Mapping[str, claims.SlotProvider]
+
+
+def log_missing(
+    instance_uuid: str, stored: Stored, managed: host_values.ManagedSystem
+) -> None:
+    """Log the slots that the LPAR of an instance lacks, and change nothing.
+
+    :param instance_uuid: The instance's uuid.
+    :param managed: The last reading of the host.
+    """
+    lpar_uuid = partition.lpar_uuid(instance_uuid)
+    owned = {
+        s.drc_index for s in managed.io_slots if s.owner_lpar == lpar_uuid
+    }
+    lost = _indexes(stored) - owned
+    if lost:
+        LOG.error(
+            'Instance %(instance_uuid)s was allocated the slots %(slots)s, '
+            'but its LPAR does not have them. Reboot the server hard or start '
+            'it to assign those that are free.',
+            {
+                'instance_uuid': instance_uuid,
+                'slots': slots.format_drc_indexes(lost),
+            },
+        )
+
+
+def list_slots(
+    partitions: interfaces.Partitions, instance_uuid: str, stored: Stored
+) -> tuple[int, ...]:
+    """List the slots that an instance has or was allocated.
+
+    If the host does not answer, list only those that Nova knows.
+
+    :param instance_uuid: The instance's uuid.
+    """
+    uuid = partition.lpar_uuid(instance_uuid)
+    try:
+        lpar = partitions.find(uuid)
+    except exception.PowerVMError as error:
+        LOG.warning('LPAR %s cannot be read: %s', uuid, error)
+        lpar = None
+    return tuple(sorted(_indexes(stored) | set(lpar.slots if lpar else ())))
+
+
+def _indexes(stored: Stored) -> set[int]:
+    return {provider.drc_index for provider in stored.values()}

@@ -21,9 +21,9 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import host_values
-from nova_powervm.devices import ownership
+from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Snapshot:
     disk: host_values.DiskCapacity
     holdings: Holdings = dataclasses.field(default_factory=dict)
     lost: frozenset[str] = frozenset()
-    stale_lpars: Mapping[str, ownership.StaleLpar] = dataclasses.field(
+    stale_lpars: Mapping[str, slot_providers.StaleLpar] = dataclasses.field(
         default_factory=dict
     )
 
@@ -80,7 +80,7 @@ class HostOps:
     def __init__(
         self,
         system: interfaces.System,
-        storage: disk_interfaces.Disks,
+        storage: drivers.Disks,
         records: interfaces.Records,
         placement: interfaces.Placement,
         nodename: str,

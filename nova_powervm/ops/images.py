@@ -29,7 +29,7 @@ from oslo_utils.imageutils import format_inspector
 
 from nova_powervm import exception
 from nova_powervm.lpar import image
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 
 LOG = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class ImageReader:
     def __init__(
         self,
         described: image.Image,
-        source: disk_interfaces.Source,
+        source: drivers.Source,
         complete: Callable[[image.Contents], None],
         *,
         inspect: bool,
@@ -173,7 +173,7 @@ class ImageOps:
     def open(
         self,
         described: image.Image,
-        source: disk_interfaces.Source,
+        source: drivers.Source,
         *,
         inspect: bool = True,
     ) -> ImageReader:
@@ -203,7 +203,7 @@ class ImageOps:
     def verify(
         self,
         described: image.Image,
-        source: disk_interfaces.Source,
+        source: drivers.Source,
         *,
         inspect: bool = True,
     ) -> image.Contents:
@@ -230,8 +230,8 @@ class ImageOps:
     def cache(
         self,
         described: image.Image,
-        source: disk_interfaces.Source,
-        disks: disk_interfaces.Disks,
+        source: drivers.Source,
+        disks: drivers.Disks,
         *,
         inspect: bool = True,
     ) -> bool:
@@ -261,7 +261,7 @@ class ImageOps:
     def _read_whole(
         self,
         described: image.Image,
-        source: disk_interfaces.Source,
+        source: drivers.Source,
         inspect: bool,
     ) -> image.Contents:
         with contextlib.closing(

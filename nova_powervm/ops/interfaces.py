@@ -15,8 +15,8 @@
 :mod:`nova_powervm.powervm` implements those of the host,
 :mod:`nova_powervm.virt` those of Nova and Placement,
 :mod:`nova_powervm.inventory_file` that of the inventory file. Those of
-networks are in :mod:`nova_powervm.ops.vif_interfaces`, those of storage in
-:mod:`nova_powervm.ops.disk_interfaces`.
+networks are in :mod:`nova_powervm.ops.drivers`, those of storage in
+:mod:`nova_powervm.ops.drivers`.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,6 @@ from typing import Protocol
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import host_values
-from nova_powervm.devices import ownership
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
 from nova_powervm.lpar import partition
@@ -215,7 +214,7 @@ class Records(Protocol):
 
     def stale_lpars(
         self, lpar_uuids: Iterable[str], host: str
-    ) -> Mapping[str, ownership.StaleLpar]:
+    ) -> Mapping[str, slot_providers.StaleLpar]:
         """Find the LPARs on the wrong side.
 
         :param lpar_uuids: Upper-case PowerVM uuids.

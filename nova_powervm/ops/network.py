@@ -27,15 +27,15 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import partition
-from nova_powervm.ops import vif_interfaces
+from nova_powervm.ops import drivers
 
 LOG = logging.getLogger(__name__)
 
 _BINDING_FAILED = 'binding_failed'
 
-InstanceMetadata = vif_interfaces.InstanceMetadata
+InstanceMetadata = drivers.InstanceMetadata
 #: A VIF driver, with any kind of connections and adapters.
-_Driver = vif_interfaces.VifDriver[Any, Any]
+_Driver = drivers.VifDriver[Any, Any]
 _T = TypeVar('_T')
 
 

@@ -30,7 +30,7 @@ from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import volumes as lpar_volumes
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import volumes as volume_ops
 
@@ -58,7 +58,7 @@ class RemovalOps:
     def __init__(
         self,
         partitions: interfaces.Partitions,
-        disks: disk_interfaces.Disks,
+        disks: drivers.Disks,
         volume_drivers: volume_ops.VolumeOps,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -27,46 +27,57 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import plan
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import images as image_ops
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network as network_ops
 from nova_powervm.ops import volumes as volume_ops
 
-
-def _no_ports() -> Sequence[network_ports.Port]:
-    return ()
-
-
 #: What leaves the form of volumes' paths aside.
 _PATHS_UNUSED = (operations.Volumes.NO, operations.Volumes.REMOVED)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Askers:
     """What an operation asks and waits for, beside the host and Placement.
 
-    :param image: Returns the bytes of the image of a new root disk.
-    :param config_drive: Makes the contents of the config drive, given the
-        instance's slots.
-    :param ports: Asks Neutron for the present ports. It raises
-        :class:`~nova_powervm.exception.PortsUnknown`.
-    :param bind_ports: Has Neutron bind the ports to this host, and returns
-        them; for an LPAR that was lost.
-    :param plugging: Returns the context in which the ports of a new LPAR are
-        plugged; the context may wait at its end.
-    :param metadata: The keys of VIF drivers in Nova's record of the instance.
+    This one has no answers, for an operation on an LPAR that is as it should
+    be; :mod:`nova_powervm.virt.descriptions` has the one that asks Nova and
+    Neutron.
+
+    :ivar image: Returns the bytes of the image of a new root disk.
     """
 
-    image: disk_interfaces.Source | None = None
-    config_drive: Callable[[Sequence[slots.Slot]], bytes] | None = None
-    ports: Callable[[], Sequence[network_ports.Port]] = _no_ports
-    bind_ports: Callable[[], Sequence[network_ports.Port]] = _no_ports
-    plugging: Callable[[], contextlib.AbstractContextManager[None]] = (
-        contextlib.nullcontext
-    )
-    metadata: network_ops.InstanceMetadata = network_ops.UNRECORDED
+    image: drivers.Source | None = None
+
+    def metadata(self) -> drivers.InstanceMetadata:
+        """Return the keys of VIF drivers in Nova's record of the instance."""
+        return network_ops.UNRECORDED
+
+    def make_config_drive(self, owned: Sequence[slots.Slot]) -> bytes:
+        """Make the contents of the config drive.
+
+        :param owned: The instance's slots.
+        """
+        raise NotImplementedError
+
+    def ports(self) -> Sequence[network_ports.Port]:
+        """Ask Neutron for the present ports.
+
+        :raises exception.PortsUnknown: It does not answer.
+        """
+        return ()
+
+    def bind_ports(self) -> Sequence[network_ports.Port]:
+        """Have Neutron bind the ports to this host, for a lost LPAR."""
+        return ()
+
+    def plugging(self) -> contextlib.AbstractContextManager[None]:
+        """Return the context in which the ports of a new LPAR are plugged.
+
+        It may wait at its end.
+        """
+        return contextlib.nullcontext()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,7 +96,7 @@ class Readers:
     partitions: interfaces.Partitions
     host: host_ops.HostOps
     placement: interfaces.Placement
-    disks: disk_interfaces.Disks
+    disks: drivers.Disks
     images: image_ops.ImageOps
     networks: network_ops.NetworkOps
     volumes: volume_ops.VolumeOps
@@ -133,7 +144,7 @@ class Survey:
         self._held.__exit__(*exc_info)
 
     @property
-    def image_source(self) -> disk_interfaces.Source:
+    def image_source(self) -> drivers.Source:
         """The bytes of the image, the last ones only if all are correct."""
         return self._source()
 
@@ -306,7 +317,7 @@ class Survey:
         pool = self._readers.disks.pool
         return pool.cached_image(described) if pool else None
 
-    def _bytes(self) -> disk_interfaces.Source:
+    def _bytes(self) -> drivers.Source:
         assert self._askers.image is not None  # noqa: S101 - a root has one
         return self._askers.image
 
@@ -321,9 +332,8 @@ class Survey:
         return self._image
 
     def _medium(self) -> bytes:
-        assert self._askers.config_drive  # noqa: S101 - it is wanted
         found, indexes = self.actual.rules.io_slots, self._wanted.drc_indexes
-        self.iso = self._askers.config_drive(
+        self.iso = self._askers.make_config_drive(
             [slot for slot in found if slot.drc_index in indexes]
         )
         return self.iso
@@ -351,7 +361,7 @@ class _ImageSource:
         self,
         images: image_ops.ImageOps,
         root: spec.WantedImage,
-        source: disk_interfaces.Source,
+        source: drivers.Source,
     ) -> None:
         self._images = images
         self._root = root

@@ -27,7 +27,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
 from nova_powervm.ops import removal
@@ -54,7 +54,7 @@ class Means:
     """
 
     partitions: interfaces.Partitions
-    disks: disk_interfaces.Disks
+    disks: drivers.Disks
     networks: network.NetworkOps
     records: interfaces.Records
     removals: removal.RemovalOps

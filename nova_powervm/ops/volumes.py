@@ -24,7 +24,7 @@ from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import volumes
-from nova_powervm.ops import volume_interfaces
+from nova_powervm.ops import drivers
 
 LOG = logging.getLogger(__name__)
 
@@ -37,9 +37,7 @@ class VolumeOps:
     :param drivers: ``driver_volume_type`` to volume driver.
     """
 
-    def __init__(
-        self, drivers: Mapping[str, volume_interfaces.VolumeDriver]
-    ) -> None:
+    def __init__(self, drivers: Mapping[str, drivers.VolumeDriver]) -> None:
         self._drivers = drivers
 
     def connector(self) -> dict[str, Any]:
@@ -101,16 +99,16 @@ class VolumeOps:
             ).items()
         }
 
-    def find(self, volume: Volume, lpar_uuid: str) -> volume_interfaces.Found:
+    def find(self, volume: Volume, lpar_uuid: str) -> drivers.Found:
         """Have the host find a volume, and change no LPAR."""
         return self._drivers[volume.kind].find(volume, lpar_uuid)
 
-    def forget(self, found: volume_interfaces.Found) -> None:
+    def forget(self, found: drivers.Found) -> None:
         """Have the host forget a volume that was found, but not connected."""
         self._drivers[found.volume.kind].forget(found)
 
     def connect(
-        self, found: volume_interfaces.Found, lpar: partition.Partition
+        self, found: drivers.Found, lpar: partition.Partition
     ) -> Mapping[int, int]:
         """Connect a volume that was found to an LPAR.
 

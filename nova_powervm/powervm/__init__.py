@@ -10,4 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Implements the interfaces of ``ops`` with pypowervm."""
+"""Talks to the host: implements the protocols of ``ops`` with pypowervm.
+
+Only this package imports pypowervm, and what leaves it are values and errors
+of the driver's own. No decision about an instance is made here. Begin with
+:func:`.session.connect`, :class:`.system.RestSystem` and
+:class:`.partitions.RestPartitions`; :func:`.rest_errors.retried_on_conflict`
+is how a document is changed that others change, too. The drivers of disks,
+ports and volumes are in ``disk``, ``vif`` and ``volume``.
+"""

@@ -30,7 +30,7 @@ from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.devices import host_values
-from nova_powervm.powervm import wrappers
+from nova_powervm.powervm import system as powervm_system
 
 _WRAPPERS = {
     'ManagedSystem': managed_system.System,
@@ -89,7 +89,7 @@ def _read(paths: Sequence[str], system_name: str | None) -> Capture:
             found[kind].append(wrapper)
     where = ', '.join(paths)
     system = _choose(found['ManagedSystem'], system_name, where)
-    reported = wrappers.reports_owners(system)
+    reported = powervm_system.reports_owners(system)
     own = [
         _partitions_of(found[kind], system.uuid)
         for kind in ('VirtualIOServer', 'LogicalPartition')
@@ -97,10 +97,10 @@ def _read(paths: Sequence[str], system_name: str | None) -> Capture:
     owners = (
         None
         if reported
-        else wrappers.profile_owners(itertools.chain.from_iterable(own))
+        else powervm_system.profile_owners(itertools.chain.from_iterable(own))
     )
     try:
-        managed = wrappers.managed_system_of(system, owners)
+        managed = powervm_system.managed_system_of(system, owners)
     except exception.RestBusy as error:
         raise exception.ConfigurationError(
             reason=f'{where}: system {system.system_name} comes without its '

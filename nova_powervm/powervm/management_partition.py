@@ -46,7 +46,7 @@ from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.lpar import storage
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.powervm import rest_errors
 
 LOG = logging.getLogger(__name__)
@@ -126,9 +126,9 @@ class OpenDisk:
     size: int
     file: BinaryIO
 
-    def contents(self) -> disk_interfaces.DiskBytes:
+    def contents(self) -> drivers.DiskBytes:
         """Return all of its bytes; it is open for reading."""
-        return disk_interfaces.DiskBytes(self.size, _Stream(self))
+        return drivers.DiskBytes(self.size, _Stream(self))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class ManagementPartition:
         self,
         adapter: pvm_adapter.Adapter,
         root: str,
-        files: disk_interfaces.LocalFiles | None = None,
+        files: drivers.LocalFiles | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._adapter = adapter

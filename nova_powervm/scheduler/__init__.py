@@ -10,4 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What runs in nova-scheduler; needs no options and no host."""
+"""What nova-scheduler loads: a filter that spreads builds over devices.
+
+It knows no options, no host and nothing of the driver, because it runs on
+controllers. Begin with :mod:`.filters`; :mod:`.turns` is its rule.
+"""

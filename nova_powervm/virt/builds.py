@@ -10,44 +10,190 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Builds instances, and checks what cannot be rebuilt."""
+"""Builds instances, and refuses rebuilds so that servers stay as they were.
+
+After almost any error of a rebuild, nova-compute deletes the server's
+allocations (``rebuild_instance``, ``except Exception``), and Placement does
+not take back those of a one-time-use device. InstanceNotFound is the one error
+after which it deletes nothing; but then it takes the server for deleted, and
+leaves its task and the image that the API has recorded.
+"""
 
 import contextlib
 import dataclasses
+import sys
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
 from nova.compute import task_states
+from nova.compute import utils as compute_utils
+from nova.compute import vm_states
+from nova.image import glance
 from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
-from nova_powervm.ops import apply
-from nova_powervm.ops import attached_slots
-from nova_powervm.ops import interfaces
+from nova_powervm.ops import claiming
 from nova_powervm.ops import survey
 from nova_powervm.virt import accelerator_requests
-from nova_powervm.virt import burn_limit
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
+from nova_powervm.virt import errors
 from nova_powervm.virt import glance_images
-from nova_powervm.virt import instance_claims
-from nova_powervm.virt import instance_locks
+from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_allocations
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
-from nova_powervm.virt import nova_errors
-from nova_powervm.virt import rebuild
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import record_changes
-from nova_powervm.virt import shared_storage
+from nova_powervm.virt import refusals
+from nova_powervm.virt import slot_records
 from nova_powervm.virt import system_metadata
-from nova_powervm.virt import vifs
-from nova_powervm.virt import virtual_slots
-from nova_powervm.virt import volumes
-from nova_powervm.virt.unsupported import build_requests
 
 LOG = logging.getLogger(__name__)
+
+#: Name of the event that records a refused rebuild.
+EVENT = 'powervm_rebuild'
+
+
+class RebuildRefused(nova_exception.InstanceNotFound):
+    """The rebuild of a server is refused; the server stays as it was."""
+
+    msg_fmt = 'The rebuild of instance %(instance_id)s is refused: %(reason)s'
+
+
+def record_image(instance: Any) -> None:
+    """Record the image from which the disk of an instance is made.
+
+    Nova saves this with the rest of the instance. When it unshelves one, it
+    builds it from an image that it deletes afterwards, and keeps the original
+    one in its record: so does this.
+    """
+    if instance.vm_state == vm_states.SHELVED_OFFLOADED:
+        return
+    system_metadata.IMAGE.write(instance.system_metadata, instance.image_ref)
+
+
+@contextlib.contextmanager
+def refused_on_error(
+    context: Any, instance: Any, *, evacuate: bool
+) -> Iterator[None]:
+    """Refuse the rebuild that this block checks, if the check fails.
+
+    :param context: The context of the request.
+    :param instance: nova.objects.Instance.
+    :param evacuate: Whether this is an evacuation, without an old LPAR on
+        this host.
+    :raises RebuildRefused: A rebuild is refused.
+    :raises nova.exception.InstanceDeployFailure: An evacuation is refused;
+        Nova has to remove its allocations on this host.
+    """
+    try:
+        yield
+    except Exception as error:
+        # After any other error Nova would set a running server to ERROR.
+        if not evacuate:
+            raise _refuse(context, instance, error) from error
+        if isinstance(error, exception.PowerVMError):
+            raise nova_exception.InstanceDeployFailure(
+                reason=errors.for_users(error)
+            ) from error
+        raise
+
+
+@contextlib.contextmanager
+def refused_if_stop_fails(instance: Any) -> Iterator[None]:
+    """Refuse the rebuild of an instance if this block cannot stop it.
+
+    The stop is the first step of a rebuild, after the checks. For an instance
+    that is not being rebuilt, pass errors on.
+
+    :raises RebuildRefused: The block raised one of the driver's errors.
+    """
+    try:
+        yield
+    except exception.PowerVMError as error:
+        if instance.task_state not in task_states.rebuild_states:
+            raise
+        raise _refuse(_find_context(instance), instance, error) from error
+
+
+def _find_context(instance: Any) -> Any:
+    """Return a context of the request for the last action on an instance.
+
+    Nova passes none to a stop. Without the request, the refusal gets no event.
+    """
+    context = nova_context.get_admin_context()
+    try:
+        (action,) = objects.InstanceActionList.get_by_instance_uuid(
+            context, instance.uuid, limit=1
+        )
+    except Exception:
+        # After an error of the database, Nova would delete the allocations.
+        LOG.exception(
+            'The request for the rebuild is not known, so its action gets '
+            'no event',
+            instance=instance,
+        )
+    else:
+        context.request_id = action.request_id
+    return context
+
+
+def _refuse(context: Any, instance: Any, error: Exception) -> RebuildRefused:
+    """Make Nova's record of a server what it was, and return the exception.
+
+    Nova records neither a fault nor a failed event, so this does.
+
+    :raises nova.exception.UnexpectedDeletingTaskStateError: The server is
+        being deleted meanwhile, which Nova goes on with.
+    """
+    reason = errors.for_users(error)
+    LOG.error('The rebuild is refused: %s', error, instance=instance)
+    _put_back_image(context, instance)
+    refused = RebuildRefused(instance_id=instance.uuid, reason=reason)
+    try:
+        record_changes.end_refused_rebuild(instance)
+        compute_utils.add_instance_fault_from_exc(
+            context, instance, refused, sys.exc_info()
+        )
+    except nova_exception.UnexpectedDeletingTaskStateError:
+        raise
+    except Exception:
+        # Any error of the database: the refusal matters more.
+        LOG.exception(
+            'The server is as it was, but Nova may show it in REBUILD. Run '
+            '`openstack server set --state active %s`',
+            instance.uuid,
+            instance=instance,
+        )
+    errors.record_failure(context, instance, EVENT, refused)
+    return refused
+
+
+def _put_back_image(context: Any, instance: Any) -> None:
+    """Put the image of the disk back into the record, without saving it."""
+    old = system_metadata.IMAGE.read(instance.system_metadata)
+    if not old or old == instance.image_ref:
+        return
+    try:
+        known = glance.API().get(context, old)
+    except Exception as error:
+        # Nova passes on any error of Glance's client; the refusal matters
+        # more than the properties.
+        LOG.warning(
+            'The properties of the old image %(image)s are lost: %(error)s',
+            {'image': old, 'error': error},
+            instance=instance,
+        )
+        known = {}
+    record_changes.put_back_image(instance, old, known)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,28 +217,10 @@ class BuildRequest:
 class Builds:
     """Creates LPARs with their slots, disks and ports.
 
-    :param lpars: Makes LPARs what they should be.
-    :param describes: Describes instances.
-    :param partitions: The host's LPARs.
-    :param storage: The storage that hosts share.
-    :param limit: The limit of one-time-use devices of a project.
-    :param host: Nova's name of this host.
+    :param host: The operations on the host.
     """
 
-    def __init__(
-        self,
-        lpars: apply.LparOps,
-        describes: descriptions.Descriptions,
-        partitions: interfaces.Partitions,
-        storage: shared_storage.SharedStorage,
-        limit: burn_limit.BurnLimit,
-        host: str,
-    ) -> None:
-        self._lpars = lpars
-        self._descriptions = describes
-        self._partitions = partitions
-        self._storage = storage
-        self._burn_limit = limit
+    def __init__(self, host: host_operations.HostOperations) -> None:
         self._host = host
 
     def spawn(self, build: BuildRequest, accel_info: Any) -> None:
@@ -112,20 +240,22 @@ class Builds:
         try:
             keeps_disks = self._keeps_disks(instance)
             _check_supported(build, keeps_disks=keeps_disks)
-            vifs.await_allocation(instance, build.network_info)
+            instance_ports.await_allocation(instance, build.network_info)
             instance.device_metadata = device_tags.describe_tagged(
                 build.context, instance, build.network_info
             )
             requests = accelerator_requests.parse_requests(
-                instance, self._host, accel_info
+                instance, self._host.nodename, accel_info
             )
             if keeps_disks:
                 build = dataclasses.replace(build, image_meta=None)
             wanted, askers = self._describe(build, requests)
             with (
                 self._kept_from_deletion(instance),
-                self._burn_limit.admit(build.context, instance, wanted.slots),
-                self._lpars.plan(
+                self._host.burn_limit.admit(
+                    build.context, instance, wanted.slots
+                ),
+                self._host.lpars.plan(
                     operations.ARRIVAL if keeps_disks else operations.SPAWN,
                     wanted,
                     askers,
@@ -134,15 +264,13 @@ class Builds:
             ):
                 done = planned.carry_out()
         except exception.PowerVMError as error:
-            raise nova_errors.build_error_to_nova(
-                error, instance.uuid
-            ) from error
-        volumes.record(build.block_device_info, done.udids)
-        virtual_slots.note_all(instance, done.slots)
+            raise errors.build_error_to_nova(error, instance.uuid) from error
+        instance_volumes.record(build.block_device_info, done.udids)
+        slot_records.note_all(instance, done.slots)
         # What an older host has written of a server that was shelved there.
         system_metadata.rename(instance.system_metadata)
-        rebuild.record_image(instance)
-        self._storage.record_pool(instance)
+        record_image(instance)
+        self._host.storage.record_pool(instance)
         accelerator_requests.record_slots(instance, requests)
 
     def _slots_recorded(
@@ -151,17 +279,17 @@ class Builds:
         """Have Nova record the slots of a build before anything is made."""
         return record_changes.resources_recorded(
             build.instance,
-            instance_claims.resources_of(
+            instance_allocations.resources_of(
                 build.instance, build.allocations, wanted.slots
             ),
-            self._host,
+            self._host.nodename,
         )
 
     def arrive(self, build: BuildRequest) -> None:
         """Create an LPAR for an instance that moves here with its disks."""
-        done = self._lpars.run(operations.ARRIVAL, *self._describe(build))
-        virtual_slots.note_all(build.instance, done.slots)
-        self._storage.record_pool(build.instance)
+        done = self._host.lpars.run(operations.ARRIVAL, *self._describe(build))
+        slot_records.note_all(build.instance, done.slots)
+        self._host.storage.record_pool(build.instance)
 
     def check_rebuild(
         self, build: BuildRequest, *, evacuate: bool, preserve_ephemeral: bool
@@ -179,11 +307,9 @@ class Builds:
             possible.
         """
         instance = build.instance
-        with rebuild.refused_on_error(
-            build.context, instance, evacuate=evacuate
-        ):
+        with refused_on_error(build.context, instance, evacuate=evacuate):
             if evacuate:
-                volumes.refuse_move(instance)
+                instance_volumes.refuse_move(instance)
             keeps_disks = self._keeps_disks(instance)
             _check_supported(
                 build,
@@ -198,7 +324,7 @@ class Builds:
     def _is_rebuilt_here(self, instance: Any) -> bool:
         """Return whether a build is that of a rebuild, not an evacuation."""
         is_rebuilt = instance.task_state in task_states.rebuild_states
-        return is_rebuilt and bool(instance.host == self._host)
+        return is_rebuilt and bool(instance.host == self._host.nodename)
 
     def _kept_from_deletion(
         self, instance: Any
@@ -209,7 +335,7 @@ class Builds:
         For other builds Nova holds a lock.
         """
         if self._is_rebuilt_here(instance):
-            return instance_locks.undeleted(instance)
+            return instance_records.undeleted(instance)
         return contextlib.nullcontext()
 
     def _check_anew(self, build: BuildRequest) -> None:
@@ -217,21 +343,23 @@ class Builds:
         if _has_unbound(build.network_info):
             # Without an answer, the ports are refused as unbound.
             with contextlib.suppress(exception.PortsUnknown):
-                instance_ports.fetch_ports(build.instance, self._host)
+                instance_ports.fetch_ports(build.instance, self._host.nodename)
         requests = accelerator_requests.fetch_requests(
             # Nova fetches them only after destroying the instance.
             build.context,
             build.instance,
-            self._host,
+            self._host.nodename,
             owned=lambda: self._slots_beside_allocated(build.instance),
         )
         # Nova disconnects volumes before it has the LPAR removed.
-        virtual_slots.save_present(
-            self._lpars,
+        slot_records.save_present(
+            self._host.lpars,
             build.instance,
-            volumes.identify_all(build.block_device_info),
+            instance_volumes.identify_all(build.block_device_info),
         )
-        self._lpars.check(operations.SPAWN, *self._describe(build, requests))
+        self._host.lpars.check(
+            operations.SPAWN, *self._describe(build, requests)
+        )
 
     def _keeps_disks(self, instance: Any) -> bool:
         """Return whether a build continues with the disks of an instance.
@@ -241,20 +369,20 @@ class Builds:
         host of an evacuated instance when its build has succeeded.
         """
         return self._is_evacuated(instance) and bool(
-            self._storage.kept_disks(instance)
+            self._host.storage.kept_disks(instance)
         )
 
     def _is_evacuated(self, instance: Any) -> bool:
         return bool(
             instance.task_state in task_states.rebuild_states
-            and instance.host != self._host
+            and instance.host != self._host.nodename
         )
 
     def _slots_beside_allocated(self, instance: Any) -> set[int]:
         """Return the LPAR's slots that Nova did not allocate."""
         stored = instance_records.stored_slots(instance.resources)
-        present = attached_slots.list_slots(
-            self._partitions, instance.uuid, stored
+        present = claiming.list_slots(
+            self._host.partitions, instance.uuid, stored
         )
         return {*present} - {known.drc_index for known in stored.values()}
 
@@ -265,14 +393,16 @@ class Builds:
     ) -> tuple[spec.Wanted, survey.Askers]:
         """Describe an instance for a build."""
         instance = build.instance
-        asked = self._descriptions.askers(
+        asked = self._host.descriptions.askers(
             instance,
             self._network_info(build),
             build.injected_files,
             build.admin_password,
         )
         root = None
-        connected = volumes.parse_all(instance, build.block_device_info)
+        connected = instance_volumes.parse_all(
+            instance, build.block_device_info
+        )
         boots_from_volume = any(volume.is_boot for volume in connected)
         if build.image_meta is not None and not boots_from_volume:
             glance = glance_images.GlanceImage(
@@ -280,22 +410,19 @@ class Builds:
             )
             root = descriptions.image(instance, glance)
             asked.image = glance.read
-        wanted = self._descriptions.allocated(
-            instance,
-            build.allocations,
-            requests,
+        # A rebuild binds no port while it makes the LPAR: no event comes.
+        asked.waits = not self._is_rebuilt_here(instance)
+        wanted = dataclasses.replace(
+            self._host.descriptions.allocated(
+                instance, build.allocations, requests
+            ),
             root=root,
             blanks=descriptions.blank_disks(build.block_device_info),
-            ports=asked.ports,
+            ports=asked.passed_ports,
             volumes=connected,
             power_on=build.power_on,
         )
-        if self._is_rebuilt_here(instance):
-            # It binds no port while it makes the LPAR, so no event comes.
-            return wanted, dataclasses.replace(
-                asked.askers, plugging=contextlib.nullcontext
-            )
-        return wanted, asked.askers
+        return wanted, asked
 
     def _network_info(self, build: BuildRequest) -> Any:
         """Return what Nova passes, or what the check of a rebuild has bound.
@@ -311,7 +438,7 @@ class Builds:
 
 
 def _has_unbound(network_info: Any) -> bool:
-    return any(port.is_unbound for port in vifs.ports(network_info))
+    return any(port.is_unbound for port in instance_ports.ports(network_info))
 
 
 def _check_supported(
@@ -320,7 +447,7 @@ def _check_supported(
     keeps_disks: bool,
     preserve_ephemeral: bool = False,
 ) -> None:
-    build_requests.check_supported(
+    refusals.check_supported(
         build.instance,
         build.image_meta,
         build.block_device_info,

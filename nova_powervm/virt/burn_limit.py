@@ -25,13 +25,12 @@ from oslo_concurrency import lockutils
 from oslo_utils import timeutils
 
 from nova_powervm import exception
-from nova_powervm.devices import burners
+from nova_powervm.devices import one_time_use
 from nova_powervm.lpar import spec
-from nova_powervm.ops import claiming as claim_ops
-from nova_powervm.virt import action_events
+from nova_powervm.ops import claiming
 from nova_powervm.virt import burn_records
+from nova_powervm.virt import errors
 from nova_powervm.virt import instance_records
-from nova_powervm.virt import nova_errors
 
 _WINDOW = datetime.timedelta(hours=1)
 
@@ -50,7 +49,7 @@ class BurnLimit:
     """
 
     def __init__(
-        self, limit: int | None, slot_claims: claim_ops.ClaimOps, host: str
+        self, limit: int | None, slot_claims: claiming.ClaimOps, host: str
     ) -> None:
         self._limit = limit
         self._claims = slot_claims
@@ -90,11 +89,11 @@ class BurnLimit:
                 self._check(instance, asked, holds=True)
                 self._note(instance.uuid, asked)
         except exception.BurnLimitReached as error:
-            action_events.record_failure(
+            errors.record_failure(
                 context,
                 instance,
                 burn_records.REFUSED,
-                nova_errors.to_nova(error),
+                errors.to_nova(error),
             )
             raise
         try:
@@ -217,7 +216,7 @@ class BurnLimit:
     def _count_unfinished(
         self,
         since: datetime.datetime,
-        unfinished: Collection[burners.Holder],
+        unfinished: Collection[one_time_use.Holder],
     ) -> int:
         """Count what builds that run will burn, and failed ones have."""
         admitted = self._admitted
@@ -238,7 +237,7 @@ class BurnLimit:
             return sum(running)
         # Another instance may have burned what a refused build did not.
         local = burn_records.changed_since(since, host=self._host)
-        last = burners.find_last([*local, *failed.values()], doubtful)
+        last = one_time_use.find_last([*local, *failed.values()], doubtful)
         return sum(running) + sum(
             holder.instance_uuid in failed for holder in last.values()
         )

@@ -31,7 +31,7 @@ from nova import objects
 from nova.compute import instance_actions
 from nova.objects import fields
 
-from nova_powervm.devices import burners
+from nova_powervm.devices import one_time_use
 from nova_powervm.virt import instance_records
 
 #: Instances that are read to find who had a device.
@@ -60,7 +60,7 @@ def read_holders(
     host: str,
     providers: Collection[str],
     read: Callable[..., Any] | None = None,
-) -> Mapping[str, burners.Holder]:
+) -> Mapping[str, one_time_use.Holder]:
     """Find the last holders of devices, with two requests, or none for none.
 
     The second is for instances without a host: they are shelved, or their
@@ -73,7 +73,7 @@ def read_holders(
     :returns: Provider uuid to holder, without those that no record names.
     """
     read = read or objects.InstanceList.get_by_filters
-    return burners.find_last(
+    return one_time_use.find_last(
         (
             to_holder(instance)
             for place in (host, None)
@@ -91,12 +91,12 @@ def read_holders(
     )
 
 
-def to_holder(instance: Any) -> burners.Holder:
+def to_holder(instance: Any) -> one_time_use.Holder:
     """Describe an instance with the devices that it had last.
 
     :param instance: nova.objects.Instance with its resources.
     """
-    return burners.Holder(
+    return one_time_use.Holder(
         instance_uuid=instance.uuid,
         project=instance.project_id,
         providers=frozenset(instance_records.stored_slots(instance.resources)),
@@ -108,7 +108,7 @@ def to_holder(instance: Any) -> burners.Holder:
 
 def changed_since(
     since: datetime.datetime, **filters: str
-) -> Iterator[burners.Holder]:
+) -> Iterator[one_time_use.Holder]:
     """Yield instances that have changed, the last change first.
 
     :param filters: As for Nova's list of instances.

@@ -32,7 +32,7 @@ from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.virt import nova_errors
+from nova_powervm.virt import errors
 
 LOG = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class DeferredStarts:
         compute_utils.add_instance_fault_from_exc(
             context,
             instance,
-            nova_exception.NovaException(nova_errors.for_users(error)),
+            nova_exception.NovaException(errors.for_users(error)),
             sys.exc_info(),
         )
 

@@ -30,17 +30,16 @@ from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
-from nova_powervm.ops import claiming as claim_ops
+from nova_powervm.ops import claiming
+from nova_powervm.ops import drivers
 from nova_powervm.ops import survey
 from nova_powervm.virt import config_drives
 from nova_powervm.virt import glance_images
-from nova_powervm.virt import instance_claims
-from nova_powervm.virt import instance_moves
+from nova_powervm.virt import instance_allocations
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import port_records
-from nova_powervm.virt import vifs
-from nova_powervm.virt import virtual_slots
+from nova_powervm.virt import slot_records
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -49,23 +48,25 @@ LOG = logging.getLogger(__name__)
 class Descriptions:
     """Describes what Nova and Placement say about the LPARs of instances.
 
+    What an operation adds to that, such as disks to make, it adds itself.
+
     :param slot_claims: Finds the slots of instances.
     :param units_per_vcpu: ``[powervm]proc_units_factor``.
     :param virtapi: Nova's VirtAPI.
-    :param host: Nova's name of this host.
+    :param nodename: Nova's name of this host.
     """
 
     def __init__(
         self,
-        slot_claims: claim_ops.ClaimOps,
+        slot_claims: claiming.ClaimOps,
         units_per_vcpu: float,
         virtapi: Any,
-        host: str,
+        nodename: str,
     ) -> None:
         self._claims = slot_claims
         self._units = units_per_vcpu
         self._virtapi = virtapi
-        self._host = host
+        self._nodename = nodename
 
     def askers(
         self,
@@ -78,7 +79,7 @@ class Descriptions:
         return NovaAskers(
             self._virtapi,
             instance,
-            self._host,
+            self._nodename,
             network_info,
             files=files,
             password=password,
@@ -89,35 +90,30 @@ class Descriptions:
         instance: Any,
         allocations: Any,
         requests: Sequence[accelerators.Request] = (),
-        **rest: Any,
     ) -> spec.Wanted:
         """Describe an instance with the slots that Nova passes allocations of.
 
         :param instance: nova.objects.Instance.
         :param allocations: As Nova passes them to the driver.
         :param requests: Its accelerator requests.
-        :param rest: Further fields of :class:`.spec.Wanted`.
         :raises exception.ClaimFailed: The allocations do not cover what the
             flavor requests.
         """
-        found = self._claims.claim(
+        claimed = self._claims.claim(
             instance.uuid,
             allocations,
             dict(instance.flavor.extra_specs or {}),
             instance_records.stored_slots(instance.resources),
             requests,
         )
-        return self._describe(
-            instance, instance.flavor, found, requests, **rest
-        )
+        return self._describe(instance, instance.flavor, claimed, requests)
 
     def recorded(
         self,
         instance: Any,
         requests: Sequence[accelerators.Request] = (),
         *,
-        held: instance_claims.Held | None = None,
-        **rest: Any,
+        held: instance_allocations.Held | None = None,
     ) -> spec.Wanted:
         """Describe an existing instance with the slots that it should have.
 
@@ -128,14 +124,13 @@ class Descriptions:
             necessary.
         :param requests: Its accelerator requests.
         :param held: What Placement says; None if Nova's record decides.
-        :param rest: Further fields of :class:`.spec.Wanted`.
         :raises exception.ClaimFailed: There are fewer or more slots than its
             flavors ask for.
         """
         refusals = []
-        for flavor in instance_moves.flavors(instance):
+        for flavor in instance_records.flavors(instance):
             try:
-                found = self._find(instance, flavor, requests, held)
+                claimed = self._claim(instance, flavor, requests, held)
             except exception.ClaimFailed as error:
                 refusals.append(error)
                 continue
@@ -147,24 +142,22 @@ class Descriptions:
                     flavor.name,
                     instance=instance,
                 )
-            return self._describe(
-                instance,
-                instance.flavor,
-                found,
-                requests,
-                allocated=None
-                if held is None
-                else frozenset(held.allocations),
-                **rest,
+            wanted = self._describe(
+                instance, instance.flavor, claimed, requests
+            )
+            if held is None:
+                return wanted
+            return dataclasses.replace(
+                wanted, allocated=frozenset(held.allocations)
             )
         raise refusals[0]
 
-    def _find(
+    def _claim(
         self,
         instance: Any,
         flavor: Any,
         requests: Sequence[accelerators.Request],
-        held: instance_claims.Held | None,
+        held: instance_allocations.Held | None,
     ) -> Sequence[claims.Claim]:
         specs = dict(flavor.extra_specs or {})
         stored = instance_records.stored_slots(instance.resources)
@@ -176,29 +169,34 @@ class Descriptions:
             instance.uuid, specs, {} if held else stored, requests
         )
 
-    def moving(self, instance: Any, flavor: Any, **rest: Any) -> spec.Wanted:
+    def moving(self, instance: Any, flavor: Any) -> spec.Wanted:
         """Describe an instance as its move to this host is to leave it.
+
+        It is not started yet.
 
         :param instance: nova.objects.Instance.
         :param flavor: nova.objects.Flavor, the new one.
-        :param rest: Further fields of :class:`.spec.Wanted`.
         :raises exception.ClaimFailed: Nova has claimed fewer or more slots
             than the flavor asks for.
         """
-        found = self._claims.stored_claims(
+        claimed = self._claims.stored_claims(
             instance.uuid,
             dict(flavor.extra_specs or {}),
-            instance_moves.new_slots(instance),
+            instance_records.new_slots(instance),
         )
-        return self._describe(instance, flavor, found, (), **rest)
+        return dataclasses.replace(
+            self._describe(instance, flavor, claimed, ()),
+            moved_slots=instance_records.moved_slots(instance, self._nodename),
+            power_on=False,
+            runs_later=instance_records.is_running(instance),
+        )
 
     def _describe(
         self,
         instance: Any,
         flavor: Any,
-        found: Sequence[claims.Claim],
+        claimed: Sequence[claims.Claim],
         requests: Sequence[accelerators.Request],
-        **rest: Any,
     ) -> spec.Wanted:
         return spec.Wanted(
             instance.uuid,
@@ -206,17 +204,16 @@ class Descriptions:
             settings=self._settings(flavor),
             other_settings=tuple(
                 self._settings(other)
-                for other in instance_moves.flavors(instance)
+                for other in instance_records.flavors(instance)
                 if other.id != flavor.id
             ),
-            slots=self._claims.wanted_slots(instance.uuid, found, requests),
+            slots=self._claims.wanted_slots(claimed, requests),
             config_drive=configdrive.required_by(instance),
-            virtual_slots=virtual_slots.recorded(instance),
+            virtual_slots=slot_records.recorded(instance),
             providers={
                 uuid: provider.drc_index
                 for uuid, provider in self._claims.published.providers.items()
             },
-            **rest,
         )
 
     def _settings(self, flavor: Any) -> settings.FlavorSettings:
@@ -262,48 +259,43 @@ def blank_disks(block_device_info: Any) -> tuple[storage.Disk, ...]:
 
 
 @dataclasses.dataclass(slots=True)
-class NovaAskers:
-    """What an operation on an instance's LPAR asks Nova and Neutron.
+class NovaAskers(survey.Askers):
+    """Asks Nova and Neutron for an operation on an instance's LPAR.
 
     :param virtapi: Nova's VirtAPI.
     :param instance: nova.objects.Instance.
-    :param host: Nova's name of this host.
+    :param nodename: Nova's name of this host.
     :param network_info: As Nova passes it; replaced when ports are bound.
     :param image: Returns the bytes of the image of a new root disk.
     :param files: Files that the user wants on the config drive.
     :param password: The administrator's password, for the config drive.
+    :param present_ports: The ports that Neutron has, if it was asked before.
+    :param waits: Whether Neutron tells when ports are plugged.
     """
 
     virtapi: Any
     instance: Any
-    host: str
+    nodename: str
     network_info: Any = None
     image: Any = None
     files: Any = ()
     password: str | None = dataclasses.field(default=None, repr=False)
+    present_ports: Sequence[network_ports.Port] | None = None
+    waits: bool = True
+
+    def metadata(self) -> drivers.InstanceMetadata:
+        """Return the keys of VIF drivers in Nova's record of the instance."""
+        return port_records.NovaInstanceMetadata(self.instance, self.nodename)
 
     @property
-    def askers(self) -> survey.Askers:
-        """The same in the operation's terms."""
-        return survey.Askers(
-            image=self.image,
-            config_drive=self._config_drive,
-            ports=self._ports,
-            bind_ports=self._bind_ports,
-            plugging=self._plugging,
-            metadata=port_records.NovaInstanceMetadata(
-                self.instance, self.host
-            ),
-        )
-
-    @property
-    def ports(self) -> tuple[network_ports.Port, ...] | None:
+    def passed_ports(self) -> tuple[network_ports.Port, ...] | None:
         """The ports as Nova passed them; None if it did not."""
         if self.network_info is None:
             return None
-        return vifs.ports(self.network_info)
+        return instance_ports.ports(self.network_info)
 
-    def _config_drive(self, owned: Sequence[slots.Slot]) -> bytes:
+    def make_config_drive(self, owned: Sequence[slots.Slot]) -> bytes:
+        """Make the contents of the config drive."""
         return config_drives.make_iso(
             config_drives.collect_files(
                 self.instance,
@@ -314,14 +306,23 @@ class NovaAskers:
             )
         )
 
-    def _ports(self) -> Sequence[network_ports.Port]:
-        return instance_ports.fetch_ports(self.instance, self.host)
+    def ports(self) -> Sequence[network_ports.Port]:
+        """Ask Neutron for the present ports."""
+        if self.present_ports is not None:
+            return self.present_ports
+        return instance_ports.fetch_ports(self.instance, self.nodename)
 
-    def _bind_ports(self) -> Sequence[network_ports.Port]:
-        self.network_info = instance_ports.bind_ports(self.instance, self.host)
-        return vifs.ports(self.network_info)
+    def bind_ports(self) -> Sequence[network_ports.Port]:
+        """Have Neutron bind the ports to this host."""
+        self.network_info = instance_ports.bind_ports(
+            self.instance, self.nodename
+        )
+        return instance_ports.ports(self.network_info)
 
-    def _plugging(self) -> contextlib.AbstractContextManager[None]:
-        return vifs.wait_for_plugging(
+    def plugging(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context that waits until Neutron has plugged the ports."""
+        if not self.waits:
+            return contextlib.nullcontext()
+        return instance_ports.wait_for_plugging(
             self.virtapi, self.instance, self.network_info
         )

@@ -20,20 +20,18 @@ from nova import exception as nova_exception
 from nova.virt import driver
 
 from nova_powervm.virt import builds
+from nova_powervm.virt import errors
 from nova_powervm.virt import instances
-from nova_powervm.virt import live_migration
-from nova_powervm.virt import nova_errors
+from nova_powervm.virt import refusals
 from nova_powervm.virt import services
 from nova_powervm.virt import translation
-from nova_powervm.virt.unsupported import messages
-from nova_powervm.virt.unsupported import refusals
 
 CONF = nova.conf.CONF
 
 _refuse = refusals.Refusal
 
 
-@nova_errors.translate_errors
+@errors.translate_errors
 class PowerVMDriver(driver.ComputeDriver):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
@@ -68,7 +66,7 @@ class PowerVMDriver(driver.ComputeDriver):
         self.services = services.start(
             self.settings, host, self.virtapi, self.emit_event
         )
-        storage = self.services.storage
+        storage = self.services.host.storage
         self.capabilities = self.capabilities | storage.capabilities
 
     def cleanup_host(self, host: str) -> None:
@@ -219,7 +217,7 @@ class PowerVMDriver(driver.ComputeDriver):
 
     def get_vnc_console(self, context: Any, instance: Any) -> Any:
         """Open the instance's console; return where Nova's proxy finds it."""
-        return self.services.consoles.open(instance)
+        return self.services.host.consoles.open(instance)
 
     get_spice_console = _refuse('a SPICE console', NotImplementedError)
     get_serial_console = _refuse('a serial console', NotImplementedError)
@@ -448,13 +446,13 @@ class PowerVMDriver(driver.ComputeDriver):
         self, context: Any, instance: Any
     ) -> dict[str, str]:
         """Describe the storage that has the disks of an instance."""
-        return self.services.storage.describe(instance)
+        return self.services.host.storage.describe(instance)
 
     def check_instance_shared_storage_remote(
         self, context: Any, data: dict[str, str]
     ) -> Any:
         """Answer a host that shares its storage, or wants to move here."""
-        return self.services.move_questions.answer(context, data)
+        return self.services.moves.questions.answer(context, data)
 
     def check_instance_shared_storage_cleanup(
         self, context: Any, data: dict[str, str]
@@ -471,7 +469,7 @@ class PowerVMDriver(driver.ComputeDriver):
         disk_over_commit: bool = False,
     ) -> Any:
         """Leave the decision to the source, which knows the slots."""
-        return live_migration.make_check_data()
+        return refusals.make_check_data()
 
     def cleanup_live_migration_destination_check(
         self, context: Any, dest_check_data: Any
@@ -486,9 +484,7 @@ class PowerVMDriver(driver.ComputeDriver):
         block_device_info: Any = None,
     ) -> Any:
         """Refuse, naming the slots that prevent the migration."""
-        raise live_migration.refusal(
-            self.services.operations.partitions, instance
-        )
+        raise refusals.refusal(self.services.host.partitions, instance)
 
     # The host and its node
 
@@ -500,7 +496,7 @@ class PowerVMDriver(driver.ComputeDriver):
     def poll_rebooting_instances(self, timeout: Any, instances: Any) -> None:
         """Log the refusal only; the host finishes every reboot in time."""
         for instance in instances:
-            messages.log_refusal('[DEFAULT]reboot_timeout', instance)
+            refusals.log_refusal('[DEFAULT]reboot_timeout', instance)
 
     host_power_action = _refuse(
         "changing the host's power state", NotImplementedError
@@ -509,7 +505,7 @@ class PowerVMDriver(driver.ComputeDriver):
 
     def get_host_uptime(self) -> str:
         """Return the uptime of the management partition, as Nova shows it."""
-        return translation.uptime(self.services.operations.host.uptime())
+        return translation.uptime(self.services.host.reader.uptime())
 
     def plug_vifs(self, instance: Any, network_info: Any) -> None:
         """Create the adapters that the instance's LPAR lacks."""
@@ -521,11 +517,11 @@ class PowerVMDriver(driver.ComputeDriver):
 
     def manage_image_cache(self, context: Any, all_instances: Any) -> None:
         """Remove images and disks that no server of any host needs."""
-        self.services.storage.remove_unused()
+        self.services.host.storage.remove_unused()
 
     def cache_image(self, context: Any, image_id: str) -> bool:
         """Write an image to the pool's cache before servers need it."""
-        return self.services.storage.cache_image(context, image_id)
+        return self.services.host.storage.cache_image(context, image_id)
 
     def get_volume_connector(self, instance: Any) -> dict[str, Any]:
         """Describe this host to Cinder, or refuse volumes before it acts."""
@@ -533,15 +529,15 @@ class PowerVMDriver(driver.ComputeDriver):
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
         """Return the only node, which has the name of the host."""
-        return [self.services.node.name]
+        return [self.services.host.node.name]
 
     def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
         """Return the only node by the uuid that Nova stores for it."""
-        return {self.services.node.uuid: self.services.node.name}
+        return {self.services.host.node.uuid: self.services.host.node.name}
 
     def instance_on_disk(self, instance: Any) -> bool:
         """Return whether this host sees the disks of an instance."""
-        return self.services.storage.sees_disks(instance)
+        return self.services.host.storage.sees_disks(instance)
 
     volume_snapshot_create = _refuse('a volume snapshot', NotImplementedError)
     volume_snapshot_delete = _refuse('a volume snapshot', NotImplementedError)

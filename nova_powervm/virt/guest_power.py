@@ -25,25 +25,21 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.lpar import operations
-from nova_powervm.ops import apply
-from nova_powervm.ops import interfaces
 from nova_powervm.ops import power
 from nova_powervm.virt import accelerator_requests
-from nova_powervm.virt import action_events
+from nova_powervm.virt import builds
 from nova_powervm.virt import deferred_starts
-from nova_powervm.virt import descriptions
-from nova_powervm.virt import instance_claims
-from nova_powervm.virt import instance_locks
+from nova_powervm.virt import errors
+from nova_powervm.virt import hard_reboots
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_ports
-from nova_powervm.virt import move_repairs
-from nova_powervm.virt import nova_errors
-from nova_powervm.virt import rebuild
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import instance_volumes
+from nova_powervm.virt import refusals
 from nova_powervm.virt import rescues
-from nova_powervm.virt import snapshot_checks
+from nova_powervm.virt import slot_records
+from nova_powervm.virt import snapshots
 from nova_powervm.virt import translation
-from nova_powervm.virt import virtual_slots
-from nova_powervm.virt import volumes
-from nova_powervm.virt.unsupported import guest_stops
 
 LOG = logging.getLogger(__name__)
 
@@ -54,35 +50,21 @@ _REBOOT_EVENT = 'powervm_reboot'
 class GuestPower:
     """Changes the power states of instances.
 
-    :param lpars: Makes LPARs what they should be.
-    :param describes: Describes instances.
-    :param partitions: The host's LPARs.
-    :param found: Finds the allocations of instances.
-    :param repairs: Brings LPARs back to what Nova records.
-    :param snapshots: Says whether a server can be shelved.
-    :param host: Nova's name of this host.
+    :param host: The operations on the host.
+    :param deferred: Instances to start.
+    :param reboots: Brings LPARs back to what Nova records.
     """
 
     def __init__(
         self,
-        lpars: apply.LparOps,
-        describes: descriptions.Descriptions,
-        partitions: interfaces.Partitions,
-        found: instance_claims.InstanceClaims,
-        repairs: move_repairs.MoveRepairs,
-        snapshots: snapshot_checks.SnapshotChecks,
-        host: str,
+        host: host_operations.HostOperations,
+        deferred: deferred_starts.DeferredStarts,
+        reboots: hard_reboots.HardReboots,
     ) -> None:
-        self._lpars = lpars
-        self._descriptions = describes
-        self._partitions = partitions
-        self._claims = found
-        self._repairs = repairs
-        self._snapshots = snapshots
         self._host = host
-        self.deferred_starts = deferred_starts.DeferredStarts(
-            self.start_at_boot
-        )
+        self._deferred_starts = deferred
+        self._hard_reboots = reboots
+        self._snapshots = snapshots.SnapshotChecks(host)
 
     def start(
         self,
@@ -92,7 +74,7 @@ class GuestPower:
         accel_info: Any,
     ) -> None:
         """Start the instance's LPAR with its slots and ports."""
-        self.deferred_starts.forget(instance)
+        self._deferred_starts.forget(instance)
         requests = self._await_requests(context, instance, accel_info)
         self.run(operations.START, instance, network_info, requests)
         accelerator_requests.save_slots(instance, requests)
@@ -102,7 +84,7 @@ class GuestPower:
     ) -> Sequence[accelerators.Request]:
         """Return the accelerator requests, once they are bound."""
         return accelerator_requests.await_requests(
-            context, instance, self._host, accel_info
+            context, instance, self._host.nodename, accel_info
         )
 
     def stop(self, instance: Any, timeout: int) -> None:
@@ -116,18 +98,20 @@ class GuestPower:
         :raises exception.PowerVMError: It is the first step of a shelve that
             would fail; the guest keeps running.
         """
-        guest_stops.check_supported(instance)
+        refusals.check_stop_supported(instance)
         if instance.task_state == task_states.RESCUING:
             return
         self._snapshots.check_stop(instance)
-        self.deferred_starts.forget(instance)
+        self._deferred_starts.forget(instance)
         with (
-            rebuild.refused_if_stop_fails(instance),
+            builds.refused_if_stop_fails(instance),
             self._logged_if_evacuated(instance),
         ):
             try:
                 power.power_off(
-                    self._partitions, translation.lpar_of(instance), timeout
+                    self._host.partitions,
+                    translation.lpar_of(instance),
+                    timeout,
                 )
             except exception.PartitionNotFound:
                 # With this error Nova would consider the server deleted, and
@@ -148,7 +132,7 @@ class GuestPower:
         except exception.PowerVMError as error:
             if (
                 instance.task_state != task_states.POWERING_OFF
-                or instance.host == self._host
+                or instance.host == self._host.nodename
             ):
                 raise
             LOG.error(
@@ -164,7 +148,7 @@ class GuestPower:
         :raises nova.exception.InstanceNotRunning: The instance is off.
         """
         lpar_uuid = translation.lpar_of(instance)
-        if not power.crash_dump(self._partitions, lpar_uuid):
+        if not power.crash_dump(self._host.partitions, lpar_uuid):
             raise nova_exception.InstanceNotRunning(instance_id=instance.uuid)
 
     def reboot(
@@ -177,12 +161,12 @@ class GuestPower:
         accel_info: Any,
     ) -> None:
         """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
-        self.deferred_starts.forget(instance)
+        self._deferred_starts.forget(instance)
         try:
             requests = self._await_requests(context, instance, accel_info)
             if reboot_type == 'HARD':
-                with instance_locks.unchanged(instance):
-                    self._repairs.hard_reboot(
+                with instance_records.unchanged(instance):
+                    self._hard_reboots.hard_reboot(
                         instance, network_info, block_device_info, requests
                     )
             else:
@@ -199,11 +183,11 @@ class GuestPower:
             LOG.error(
                 'The instance is not rebooted: %s', error, instance=instance
             )
-            action_events.record_failure(
+            errors.record_failure(
                 context,
                 instance,
                 _REBOOT_EVENT,
-                nova_exception.NovaException(nova_errors.for_users(error)),
+                nova_exception.NovaException(errors.for_users(error)),
             )
             raise
         accelerator_requests.save_slots(instance, requests)
@@ -217,45 +201,44 @@ class GuestPower:
         timeout: int = 0,
     ) -> None:
         """Start or restart an instance with its slots and ports."""
-        asked = self._descriptions.askers(instance, network_info)
-        done = self._lpars.run(
+        asked = self._host.descriptions.askers(instance, network_info)
+        done = self._host.lpars.run(
             operation,
-            self._descriptions.recorded(
-                instance,
-                requests,
-                held=self._claims.find_moved(instance),
-                ports=asked.ports,
-                timeout=timeout,
-                volumes=volumes.recorded_boot_volume(instance),
-            ),
-            asked.askers,
-        )
-        virtual_slots.try_to_save(instance, done)
-
-    def start_at_boot(self, context: Any, instance: Any) -> None:
-        """Start an instance that Nova expects to be running.
-
-        Nova passes no accelerator requests. Fetch them without waiting for
-        unbound ones, because nova-compute is starting. Fetch the ports, too,
-        because Nova passes its cache, which may be outdated.
-        """
-        requests = accelerator_requests.fetch_requests(
-            context, instance, self._host, wait=False
-        )
-        ports = instance_ports.fetch_ports_at_boot(instance, self._host)
-        asked = self._descriptions.askers(instance, None)
-        self._lpars.run(
-            operations.START,
-            self._descriptions.recorded(
-                instance,
-                requests,
-                ports=ports,
-                rescued=rescues.is_rescued(instance),
-                volumes=volumes.recorded_boot_volume(instance),
-            ),
             dataclasses.replace(
-                asked.askers,
-                ports=lambda: ports or (),
+                self._host.descriptions.recorded(
+                    instance,
+                    requests,
+                    held=self._host.allocations.find_moved(instance),
+                ),
+                ports=asked.passed_ports,
+                timeout=timeout,
+                volumes=instance_volumes.recorded_boot_volume(instance),
             ),
+            asked,
         )
-        accelerator_requests.save_slots(instance, requests)
+        slot_records.try_to_save(instance, done)
+
+
+def start_at_boot(
+    host: host_operations.HostOperations, context: Any, instance: Any
+) -> None:
+    """Start an instance that Nova expects to be running.
+
+    Nova passes no accelerator requests. Fetch them without waiting for unbound
+    ones, because nova-compute is starting. Fetch the ports, too, because Nova
+    passes its cache, which may be outdated.
+    """
+    requests = accelerator_requests.fetch_requests(
+        context, instance, host.nodename, wait=False
+    )
+    ports = instance_ports.fetch_ports_at_boot(instance, host.nodename)
+    asked = host.descriptions.askers(instance, None)
+    asked.present_ports = ports or ()
+    wanted = dataclasses.replace(
+        host.descriptions.recorded(instance, requests),
+        ports=ports,
+        rescued=rescues.is_rescued(instance),
+        volumes=instance_volumes.recorded_boot_volume(instance),
+    )
+    host.lpars.run(operations.START, wanted, asked)
+    accelerator_requests.save_slots(instance, requests)

@@ -12,6 +12,7 @@
 
 """What nova-compute does once a minute: read the host, publish, clean up."""
 
+import collections
 import time
 from collections.abc import Callable
 from typing import Any
@@ -22,51 +23,166 @@ from nova.compute import utils
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.devices import one_time_use
+from nova_powervm.devices import plan as plans
 from nova_powervm.ops import host as host_ops
+from nova_powervm.ops import metrics
 from nova_powervm.ops import sweep
-from nova_powervm.virt import cycle_metrics
+from nova_powervm.virt import burn_records
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import host_operations
-from nova_powervm.virt import interrupted_evacuations
-from nova_powervm.virt import local_node
-from nova_powervm.virt import startup
-from nova_powervm.virt import stranded_instances
+from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import translation
-from nova_powervm.virt.provider_tree import writing
+from nova_powervm.virt.provider_tree import contents
+
+LOG = logging.getLogger(__name__)
+
+
+class CycleMetrics:
+    """Writes what a cycle knows, and which projects burned devices.
+
+    Only for the latter others are asked, once another device is burned: Nova's
+    conductor with two requests, and Placement with one for each such device.
+
+    :param path: ``[powervm]metrics_file``; None to write nothing.
+    :param host: The name of this host.
+    :param read_written_at: Returns when the inventory of a provider was
+        written last, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        path: str | None,
+        host: str,
+        read_written_at: Callable[[str], float | None],
+    ) -> None:
+        self._path = path
+        self._host = host
+        self._read_written_at = read_written_at
+        self._began: float | None = None
+        self._has_failed = False
+        # Providers of the devices that were burned in the last cycle, and the
+        # projects that burned them. Those are not asked for again: they cannot
+        # change while the devices stay burned. Both are replaced, not changed,
+        # because builds publish in other threads.
+        self._burned: frozenset[str] = frozenset()
+        self._projects: dict[str, str] = {}
+
+    def expect_update(self, began: float) -> None:
+        """Write the file when the host that was just read is published.
+
+        Nova does not hold its lock now, so this is when its conductor is
+        asked.
+
+        :param began: When the cycle began, by ``time.monotonic``.
+        """
+        self._began = began
+        if self._path and not self._burned <= self._projects.keys():
+            self._find_projects()
+
+    def _find_projects(self) -> None:
+        """Find who burned further devices, without failing the cycle."""
+        unknown = self._burned - self._projects.keys()
+        try:
+            holders = burn_records.read_holders(self._host, unknown)
+            found = {
+                uuid: one_time_use.name_project(
+                    holders.get(uuid), self._read_written_at(uuid)
+                )
+                for uuid in unknown
+            }
+        except Exception:
+            LOG.exception(
+                'Which projects burned devices could not be read; the next '
+                'cycle tries again.'
+            )
+        else:
+            self._projects = self._projects | found
+
+    def write(self, plan: plans.Plan) -> None:
+        """Write the file, at the end of a cycle; an error is a warning.
+
+        Nova also publishes for each instance that it builds; those updates
+        tell nothing new, but which devices are no longer burned.
+        """
+        self._burned = frozenset(
+            entry.uuid for entry in plan.entries if entry.uuid and entry.burned
+        )
+        self._projects = {
+            uuid: project
+            for uuid, project in self._projects.items()
+            if uuid in self._burned
+        }
+        began, self._began = self._began, None
+        if not self._path or began is None:
+            return
+        values = {
+            'powervm_service_cycle_seconds': (
+                'How long the last cycle of nova-compute took',
+                time.monotonic() - began,
+            ),
+            'powervm_service_cycle_timestamp_seconds': (
+                'When the last cycle of nova-compute ended',
+                time.time(),
+            ),
+        }
+        families = [
+            metrics.make_slot_family(
+                'powervm_service_slots', self._host, metrics.count_slots(plan)
+            ),
+            metrics.make_burned_family(
+                'powervm_service_burned_devices',
+                self._host,
+                collections.Counter(
+                    self._projects.get(entry.uuid or '', one_time_use.UNKNOWN)
+                    for entry in plan.entries
+                    if entry.state is plans.State.BURNED
+                ),
+            ),
+            *(
+                metrics.make_family(name, text, {(self._host,): value})
+                for name, (text, value) in values.items()
+            ),
+        ]
+        try:
+            metrics.write(self._path, families)
+        except OSError as error:
+            if not self._has_failed:
+                LOG.warning(
+                    'The metrics cannot be written to %(path)s: %(error)s. '
+                    'Each cycle tries again; this is logged once.',
+                    {'path': self._path, 'error': error.strerror},
+                )
+            self._has_failed = True
+        else:
+            self._has_failed = False
+
 
 CONF = nova.conf.CONF
-LOG = logging.getLogger(__name__)
 
 
 class HostCycle:
     """The two steps of a cycle of Nova's resource tracker.
 
-    :param operations: The operations on the host.
-    :param virtapi: Nova's VirtAPI.
-    :param node: The node of this compute service.
-    :param start: Whether nova-compute is starting.
+    :param host: The operations on the host.
     :param deferred: Instances to start.
     :param listen: Starts to listen to the host, once.
-    :param metrics: Writes what a cycle knows.
     """
 
     def __init__(
         self,
-        operations: host_operations.HostOperations,
-        virtapi: Any,
-        node: local_node.LocalNode,
-        start: startup.Startup,
+        host: host_operations.HostOperations,
         deferred: deferred_starts.DeferredStarts,
         listen: Callable[[], None],
-        metrics: cycle_metrics.CycleMetrics,
     ) -> None:
-        self._operations = operations
-        self._virtapi = virtapi
-        self._node = node
-        self._startup = start
+        self._host = host
         self._deferred_starts = deferred
         self._listen = listen
-        self._metrics = metrics
+        self._metrics = CycleMetrics(
+            host.settings.metrics_file,
+            host.nodename,
+            host.placement.read_written_at,
+        )
 
     def read(self, nodename: str) -> dict[str, Any]:
         """Read the host, and the inventory file if it has changed.
@@ -77,49 +193,46 @@ class HostCycle:
         began = time.monotonic()
         # Even if the first cycle fails, a later one must not remove orphan
         # disks: builds may be in progress then.
-        is_first_cycle = self._startup.end()
-        running = self._operations
+        is_first_cycle = self._host.startup.end()
         # Not before: while nova-compute starts, Nova resumes guests one after
         # another, and would take a stop event for those that are still off.
         self._listen()
-        running.provider_tree.recover_deleted(self._node.uuid)
+        self._host.provider_tree.recover_deleted(self._host.node.uuid)
         if is_first_cycle:
-            self._give_up_evacuations(running)
-            self._take_home(running)
-        running.sweep.run(
+            self._give_up_evacuations()
+            self._take_home()
+        self._host.sweep.run(
             sweep.When.CYCLE,
             *([sweep.When.FIRST_CYCLE] if is_first_cycle else ()),
         )
-        self._deferred_starts.retry(self._node.name)
-        running.inventory.refresh()
-        snapshot = running.host.read()
-        self._report_stale_lpars(running, snapshot)
+        self._deferred_starts.retry(self._host.nodename)
+        self._host.inventory.refresh()
+        snapshot = self._host.reader.read()
+        self._report_stale_lpars(snapshot)
         self._metrics.expect_update(began)
         return {
-            'uuid': self._node.uuid,
+            'uuid': self._host.node.uuid,
             **translation.available_resource(snapshot, nodename),
         }
 
-    def _give_up_evacuations(
-        self, running: host_operations.HostOperations
-    ) -> None:
+    def _give_up_evacuations(self) -> None:
         """Give up evacuations to this host, without failing the cycle."""
-        interrupted = interrupted_evacuations.InterruptedEvacuations(
-            self._virtapi, running.removal.note_leftover
+        interrupted = restart_repairs.InterruptedEvacuations(
+            self._host.virtapi, self._host.removal.note_leftover
         )
         try:
-            interrupted.give_up(self._node.name, self._node.uuid)
+            interrupted.give_up(self._host.nodename, self._host.node.uuid)
         except Exception:
             LOG.exception(
                 'Interrupted evacuations could not be given up; the next '
                 'start of nova-compute tries again.'
             )
 
-    def _take_home(self, running: host_operations.HostOperations) -> None:
+    def _take_home(self) -> None:
         """Record stranded instances here, without failing the cycle."""
         try:
-            stranded_instances.take_home(
-                self._node.name, self._node.uuid, running.placement
+            restart_repairs.take_home(
+                self._host.nodename, self._host.node.uuid, self._host.placement
             )
         except Exception:
             LOG.exception(
@@ -128,14 +241,10 @@ class HostCycle:
                 'again.'
             )
 
-    def _report_stale_lpars(
-        self,
-        running: host_operations.HostOperations,
-        snapshot: host_ops.Snapshot,
-    ) -> None:
-        """Report LPARs on the wrong side, without failing the cycle."""
+    def _report_stale_lpars(self, snapshot: host_ops.Snapshot) -> None:
+        """Report stale LPARs, without failing the cycle."""
         try:
-            running.stale_lpars.report(snapshot)
+            self._host.stale_lpars.report(snapshot)
         except Exception:
             LOG.exception(
                 'LPARs on the wrong side could not be reported; the next '
@@ -158,15 +267,14 @@ class HostCycle:
             what has changed. In a running service this is the only error
             that Nova logs without a traceback.
         """
-        running = self._operations
-        snapshot = running.host.last_or_read()
+        snapshot = self._host.reader.last_or_read()
         self._update_root(provider_tree, nodename, snapshot, find_ratios)
         try:
-            plan = running.provider_tree.update(
+            plan = self._host.provider_tree.update(
                 provider_tree, nodename, snapshot
             )
         except exception.PlacementUnanswered as error:
-            if not running.claims.published.is_complete:
+            if not self._host.claims.published.is_complete:
                 # InvalidConfiguration would stop a starting service.
                 raise
             raise nova_exception.InvalidConfiguration(str(error)) from error
@@ -181,18 +289,18 @@ class HostCycle:
     ) -> None:
         """Publish the processors, memory and disk of the host."""
         managed, disk = snapshot.system, snapshot.disk
-        writing.set_cpu_traits(provider_tree, nodename, managed.cpu_traits)
+        contents.set_cpu_traits(provider_tree, nodename, managed.cpu_traits)
         disk_reserved = utils.convert_mb_to_ceil_gb(CONF.reserved_host_disk_mb)
         present = provider_tree.data(nodename).inventory
-        inventory = writing.root_inventory(
+        inventory = contents.root_inventory(
             {
-                writing.VCPU: writing.RootResource(
+                contents.VCPU: contents.RootResource(
                     managed.vcpus, CONF.reserved_host_cpus
                 ),
-                writing.MEMORY_MB: writing.RootResource(
+                contents.MEMORY_MB: contents.RootResource(
                     managed.memory_mb, CONF.reserved_host_memory_mb
                 ),
-                writing.DISK_GB: writing.RootResource(
+                contents.DISK_GB: contents.RootResource(
                     disk.total_gb, disk.reserved_gb + disk_reserved
                 ),
             },

@@ -10,63 +10,159 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The operations on the host that the driver's collaborators share."""
+"""The one collaborator of all that virt does: what a host's operations share.
+
+It is passed whole. Nothing here acts: whoever does something for Nova finds
+the means for it here, by name.
+"""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
+from nova_powervm.conf import powervm as options
+from nova_powervm.devices import names
+from nova_powervm.devices import slot_providers
 from nova_powervm.ops import apply
 from nova_powervm.ops import claiming
-from nova_powervm.ops import consoles
-from nova_powervm.ops import disk_interfaces
-from nova_powervm.ops import host
+from nova_powervm.ops import consoles as console_ops
+from nova_powervm.ops import drivers
+from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
 from nova_powervm.ops import removal
-from nova_powervm.ops import stale_lpars
+from nova_powervm.ops import survey
 from nova_powervm.ops import sweep
 from nova_powervm.ops import volumes
+from nova_powervm.ops import watch
+from nova_powervm.virt import burn_limit
 from nova_powervm.virt import descriptions
+from nova_powervm.virt import instance_allocations
+from nova_powervm.virt import instance_consoles
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import restart_repairs
+from nova_powervm.virt import shared_storage
+from nova_powervm.virt.provider_tree import placement
 from nova_powervm.virt.provider_tree import updating
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass
 class HostOperations:
-    """The operations on the host, and the means that they share.
+    """The operations on the host, and the means that they are made of.
 
-    :param host: Reads the host.
+    The means are passed: a simulation has its own. The operations are made of
+    them here.
+
+    :param node: The node of this compute service.
+    :param settings: The ``[powervm]`` options.
+    :param virtapi: Nova's VirtAPI.
     :param inventory: The inventory file.
-    :param claims: Finds the slots of instances.
+    :param additions: What Nova's provider.yaml adds to providers.
     :param placement: Placement.
-    :param provider_tree: Updates Nova's provider tree.
-    :param lpars: Makes LPARs what they should be.
-    :param descriptions: Describes instances.
-    :param removal: Removes LPARs, and the remains of builds.
-    :param sweep: Removes what is unused.
-    :param stale: Reports LPARs on the wrong side.
-    :param images: Reads images.
+    :param records: Nova's records of instances.
+    :param system: The managed system.
+    :param partitions: The host's LPARs.
+    :param disks: The disk driver.
     :param network: Connects LPARs to networks.
     :param volumes: Connects volumes to LPARs.
-    :param partitions: The host's LPARs.
-    :param records: Nova's records of instances.
-    :param disks: The disk driver.
-    :param consoles: The consoles of LPARs.
+    :param terminals: The consoles of LPARs.
+    :ivar reader: Reads the host.
+    :ivar claims: Finds the slots of instances.
+    :ivar provider_tree: Updates Nova's provider tree.
+    :ivar lpars: Plans operations on LPARs, and carries them out.
+    :ivar removal: Removes LPARs, and the remains of builds.
+    :ivar sweep: Removes what is unused.
+    :ivar stale_lpars: Reports LPARs whose instances have moved away.
+    :ivar images: Reads images.
+    :ivar descriptions: Describes instances.
+    :ivar allocations: Finds the allocations of instances.
+    :ivar storage: What the host shares with others.
+    :ivar burn_limit: The limit of one-time-use devices of a project.
+    :ivar consoles: The consoles of instances.
+    :ivar startup: Whether nova-compute is starting.
     """
 
-    host: host.HostOps
+    node: instance_records.LocalNode
+    settings: options.Settings
+    virtapi: Any
     inventory: interfaces.Inventory
-    claims: claiming.ClaimOps
-    placement: interfaces.Placement
-    provider_tree: updating.ProviderTreeUpdater
-    lpars: apply.LparOps
-    descriptions: descriptions.Descriptions
-    removal: removal.RemovalOps
-    sweep: sweep.Sweep
-    stale_lpars: stale_lpars.StaleLpars
-    images: images.ImageOps
+    additions: Mapping[str, slot_providers.Additions]
+    placement: placement.ReportClientPlacement
+    records: interfaces.Records
+    system: interfaces.System
+    partitions: interfaces.Partitions
+    disks: drivers.Disks
     network: network.NetworkOps
     volumes: volumes.VolumeOps
-    partitions: interfaces.Partitions
-    records: interfaces.Records
-    disks: disk_interfaces.Disks
-    consoles: consoles.Consoles
+    terminals: console_ops.Consoles
+
+    @property
+    def nodename(self) -> str:
+        """Nova's name of this host, as in ``instance.host``."""
+        return self.node.name
+
+    def __post_init__(self) -> None:
+        nodename = self.nodename
+        self.startup = restart_repairs.Startup()
+        self.images = images.ImageOps()
+        self.reader = host_ops.HostOps(
+            self.system, self.disks, self.records, self.placement, nodename
+        )
+        self.claims = claiming.ClaimOps(self.inventory)
+        self.provider_tree = updating.ProviderTreeUpdater(
+            self.virtapi.reportclient,
+            self.inventory,
+            self.placement,
+            names.namer(nodename, self.settings.provider_names),
+            self.additions,
+            self.claims,
+            publishes_locations=self.settings.publish_location_traits,
+        )
+        self.removal = removal.RemovalOps(
+            self.partitions, self.disks, self.volumes
+        )
+        self.lpars = apply.LparOps(
+            survey.Readers(
+                self.partitions,
+                self.reader,
+                self.placement,
+                self.disks,
+                self.images,
+                self.network,
+                self.volumes,
+            ),
+            claiming.BurnOps(self.placement),
+            self.removal,
+        )
+        self.sweep = sweep.Sweep(
+            sweep.Means(
+                self.partitions,
+                self.disks,
+                self.network,
+                self.records,
+                self.removal,
+                nodename,
+            )
+        )
+        self.stale_lpars = watch.StaleLpars(
+            self.partitions, self.records, nodename
+        )
+        self.descriptions = descriptions.Descriptions(
+            self.claims,
+            self.settings.proc_units_factor,
+            self.virtapi,
+            nodename,
+        )
+        self.allocations = instance_allocations.InstanceAllocations(
+            self.virtapi, self.placement, self.claims, self.node
+        )
+        self.storage = shared_storage.SharedStorage(
+            self.disks, self.images, self.sweep, nodename
+        )
+        self.consoles = instance_consoles.InstanceConsoles(
+            self.terminals, nodename
+        )
+        self.burn_limit = burn_limit.BurnLimit(
+            self.settings.max_burns_per_hour, self.claims, nodename
+        )

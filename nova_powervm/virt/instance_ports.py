@@ -10,19 +10,133 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The ports of an instance, as passed by Nova and as Neutron has them."""
+"""The ports of an instance, as Nova passes them and as Neutron has them."""
 
+import contextlib
+from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
+import nova.conf
 from nova import context as nova_context
+from nova import exception as nova_exception
 from nova.network import neutron
 from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.lpar import network_ports
-from nova_powervm.virt import vifs
 
 LOG = logging.getLogger(__name__)
+
+CONF = nova.conf.CONF
+
+_EVENT = 'network-vif-plugged'
+# In the information of attach handles.
+_KEY_OF_NETWORK_DEVICES = 'physical_network'
+
+
+def port(vif: Any) -> network_ports.Port:
+    """Translate one VIF of Nova's network model.
+
+    The physical network of the binding takes precedence over that of the
+    network, which is the one of the first segment only.
+    """
+    details = vif.get('details') or {}
+    meta = (vif.get('network') or {}).get('meta') or {}
+    vlan = details.get('vlan')
+    return network_ports.Port(
+        id=vif['id'],
+        mac=vif['address'].lower(),
+        vif_type=vif.get('type') or network_ports.UNBOUND,
+        vnic_type=vif.get('vnic_type') or 'normal',
+        vlan=int(vlan) if vlan is not None else None,
+        physical_network=details.get('physical_network')
+        or meta.get('physical_network'),
+    )
+
+
+def ports(
+    network_info: Iterable[Any] | None,
+) -> tuple[network_ports.Port, ...]:
+    """Translate Nova's network information of an instance."""
+    return tuple(port(vif) for vif in network_info or ())
+
+
+def await_allocation(instance: Any, network_info: Any) -> None:
+    """Wait until Nova has allocated the networks of a build.
+
+    :param instance: nova.objects.Instance.
+    :param network_info: Nova allocates it in a thread of its own.
+    :raises exception.AcceleratorRefused: A port has a device profile. Nova
+        then looks for a network device in the accelerator request, and fails
+        with the name of the missing key only.
+    """
+    try:
+        len(network_info or ())
+    except KeyError as error:
+        if error.args != (_KEY_OF_NETWORK_DEVICES,):
+            raise
+        raise exception.AcceleratorRefused(
+            instance_uuid=instance.uuid,
+            reason='one of its ports has a device profile, but the device is '
+            'not a network device that Neutron could connect. Name the '
+            'profile in the flavor (accel:device_profile), and use a port '
+            'without one',
+        ) from error
+
+
+@contextlib.contextmanager
+def wait_for_plugging(
+    virtapi: Any, instance: Any, network_info: Iterable[Any] | None
+) -> Iterator[None]:
+    """Wait at the end of the block until Neutron has plugged all ports.
+
+    Do not wait for ports that are already active, nor for any port if
+    ``[DEFAULT]vif_plugging_timeout`` is 0.
+
+    :raises exception.PortsNotPlugged: No event arrived in time, or Neutron
+        reported a failure, and ``[DEFAULT]vif_plugging_is_fatal`` is true.
+    """
+    waiting = [
+        vif['id']
+        for vif in network_info or ()
+        if vif.get('active', True) is False
+    ]
+    if not (waiting and CONF.vif_plugging_timeout):
+        yield
+        return
+    try:
+        with virtapi.wait_for_instance_event(
+            instance,
+            [(_EVENT, identifier) for identifier in waiting],
+            timeout=CONF.vif_plugging_timeout,
+            error_callback=_on_failure,
+        ):
+            yield
+    except nova_exception.InstanceEventTimeout as error:
+        _report_unplugged(waiting, 'no event arrived', error)
+    except nova_exception.VirtualInterfaceCreateException as error:
+        _report_unplugged(waiting, 'Neutron reported a failure', error)
+
+
+def _on_failure(event_name: str, instance: Any) -> None:
+    LOG.error('Neutron reported %s as failed.', event_name, instance=instance)
+    if CONF.vif_plugging_is_fatal:
+        raise nova_exception.VirtualInterfaceCreateException()
+
+
+def _report_unplugged(
+    waiting: list[str], reason: str, error: Exception
+) -> None:
+    failure = exception.PortsNotPlugged(
+        ports=exception.Listing(waiting),
+        seconds=CONF.vif_plugging_timeout,
+        reason=reason,
+    )
+    if CONF.vif_plugging_is_fatal:
+        raise failure from error
+    LOG.warning('%s The instance is started nevertheless.', failure)
+
 
 _HOST = 'binding:host_id'
 
@@ -45,7 +159,7 @@ def fetch_ports(instance: Any, host: str) -> tuple[network_ports.Port, ...]:
     """
     context = nova_context.get_admin_context()
     try:
-        found = vifs.ports(
+        found = ports(
             neutron.API().get_instance_nw_info(
                 context, instance, force_refresh=True
             )
@@ -56,7 +170,7 @@ def fetch_ports(instance: Any, host: str) -> tuple[network_ports.Port, ...]:
             )
         is_unbound = any(port.is_unbound for port in found)
         if is_unbound and instance.host == host:
-            return vifs.ports(bind_ports(instance, host))
+            return ports(bind_ports(instance, host))
         return found
     except exception.PortsUnknown:
         raise

@@ -26,7 +26,7 @@ from nova_powervm.lpar import partition
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import power
 from nova_powervm.virt import deferred_starts
-from nova_powervm.virt import startup
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
@@ -35,39 +35,33 @@ LOG = logging.getLogger(__name__)
 class Instances:
     """Finds the LPARs that belong to instances.
 
-    :param partitions: The host's LPARs.
-    :param records: Nova's records of instances.
-    :param start: Whether nova-compute is starting.
+    :param host: The operations on the host.
     :param deferred: Instances to start.
     """
 
     def __init__(
         self,
-        partitions: interfaces.Partitions,
-        records: interfaces.Records,
-        start: startup.Startup,
+        host: host_operations.HostOperations,
         deferred: deferred_starts.DeferredStarts,
     ) -> None:
-        self._partitions = partitions
-        self._records = records
-        self._startup = start
+        self._host = host
         self._deferred_starts = deferred
 
     def lpar_names(self) -> list[str]:
         """Return the names of the LPARs that belong to instances."""
-        lpar_names = self._partitions.names()
-        ours = self._records.instances_of(lpar_names)
+        lpar_names = self._host.partitions.names()
+        ours = self._host.records.instances_of(lpar_names)
         return [name for uuid, name in lpar_names.items() if uuid in ours]
 
     def uuids(self) -> list[str]:
         """Return the uuids of the instances that have an LPAR here."""
-        lpar_names = self._partitions.names()
-        return sorted(self._records.instances_of(lpar_names).values())
+        lpar_names = self._host.partitions.names()
+        return sorted(self._host.records.instances_of(lpar_names).values())
 
     def has_lpar(self, instance: Any) -> bool:
         """Return whether an instance has an LPAR here."""
         try:
-            self._partitions.state(translation.lpar_of(instance))
+            self._host.partitions.state(translation.lpar_of(instance))
         except exception.PartitionNotFound:
             return False
         return True
@@ -81,12 +75,13 @@ class Instances:
         :raises exception.PowerVMError: The host does not tell it.
         """
         lpar_uuid = translation.lpar_of(instance)
-        with self._startup.limit_waits():
-            state = partition.power(self._partitions.state(lpar_uuid))
+        with self._host.startup.limit_waits():
+            state = partition.power(self._host.partitions.state(lpar_uuid))
         if state is partition.Power.FAILED:
             LOG.error(
                 'The LPAR of the instance has failed (reference code %s).',
-                power.reference_code(self._partitions, lpar_uuid) or 'none',
+                power.reference_code(self._host.partitions, lpar_uuid)
+                or 'none',
                 instance=instance,
             )
         if state is partition.Power.OFF and self._deferred_starts.is_waiting(
@@ -103,7 +98,7 @@ class Instances:
         :raises exception.PartitionNotFound: There is no LPAR.
         """
         lpar = interfaces.require_lpar(
-            self._partitions, translation.lpar_of(instance)
+            self._host.partitions, translation.lpar_of(instance)
         )
         return {
             'state': lpar.state,

@@ -17,39 +17,155 @@ the destination in finish_migration. A revert destroys the instance on the
 destination before finish_revert_migration continues it on the source. In a
 resize within a host all of these calls go to that host, and the LPAR is the
 same one throughout.
+
+Before a guest is stopped, the source asks the destination whether it can take
+the instance. Nova has no call for this. The one that asks about shared storage
+fits, and answers without changing anything:
+``check_instance_shared_storage``.
 """
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 from nova import exception as nova_exception
+from nova.compute import rpcapi
 from nova.compute import task_states
 from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
-from nova_powervm.ops import apply
-from nova_powervm.ops import interfaces
+from nova_powervm.lpar import storage
 from nova_powervm.ops import power
 from nova_powervm.virt import builds
-from nova_powervm.virt import consoles
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
-from nova_powervm.virt import instance_claims
-from nova_powervm.virt import instance_locks
-from nova_powervm.virt import instance_moves
-from nova_powervm.virt import move_checks
-from nova_powervm.virt import move_questions
-from nova_powervm.virt import move_repairs
-from nova_powervm.virt import nova_errors
+from nova_powervm.virt import errors
+from nova_powervm.virt import hard_reboots
+from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_ports
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import record_changes
+from nova_powervm.virt import refusals
 from nova_powervm.virt import removals
+from nova_powervm.virt import slot_records
 from nova_powervm.virt import translation
-from nova_powervm.virt import virtual_slots
-from nova_powervm.virt import volumes
 
 LOG = logging.getLogger(__name__)
+
+# What one host sends, and what the other answers.
+_POOL = 'pool'
+_LPAR = 'lpar'
+#: Uuid of an instance that moves to the host that is asked.
+_MOVED = 'moved'
+#: Uuid of one that comes back to it.
+_RETURNED = 'returned'
+_REFUSAL = 'refusal'
+
+#: The LPAR on the source, while the guest still runs with its disks elsewhere.
+_SLOTS_BACK = dataclasses.replace(
+    operations.RETURN,
+    creates=operations.Creation.NO,
+    adapters=operations.Adapters.NO,
+    disks=operations.Disks.NO,
+)
+
+
+class MoveQuestions:
+    """Asks the other host of a move whether it can do its part, and answers.
+
+    :param host: The operations on the host.
+    """
+
+    def __init__(self, host: host_operations.HostOperations) -> None:
+        self._host = host
+
+    def ask_to_take(self, context: Any, instance: Any, host: str) -> None:
+        """Ask the destination whether it can run an instance.
+
+        :raises exception.MoveRefused: It cannot.
+        """
+        if not self._host.storage.kept_disks(instance):
+            raise exception.MoveRefused(
+                reason='its disks are not in a shared storage pool '
+                '([powervm]disk_driver), so no other host sees them',
+            )
+        self._ask(context, instance, host, _MOVED)
+
+    def ask_to_take_back(self, context: Any, instance: Any, host: str) -> None:
+        """Ask the source whether its LPAR of an instance can have its slots.
+
+        :raises exception.MoveRefused: It cannot.
+        """
+        self._ask(context, instance, host, _RETURNED)
+
+    def _ask(
+        self, context: Any, instance: Any, host: str, question: str
+    ) -> None:
+        pool = self._host.storage.pool
+        answer = rpcapi.ComputeAPI().check_instance_shared_storage(
+            context,
+            {
+                _POOL: None if pool is None else pool.identity(),
+                _LPAR: translation.lpar_of(instance),
+                question: instance.uuid,
+            },
+            instance=instance,
+            host=host,
+        )
+        if not isinstance(answer, dict):
+            answer = {_REFUSAL: 'its driver cannot receive instances'}
+        if answer[_REFUSAL]:
+            raise exception.MoveRefused(
+                reason=exception.PrivateText(
+                    f'host {host} cannot run it: {answer[_REFUSAL]}',
+                    f'the other host cannot run it: {answer[_REFUSAL]}',
+                )
+            )
+
+    def answer(self, context: Any, data: dict[str, str]) -> Any:
+        """Answer a host that shares its storage, or moves an instance.
+
+        :param data: What :meth:`.SharedStorage.describe` or this class of the
+            other host sends.
+        :returns: Whether the storage is shared; for a move, what prevents it.
+        """
+        is_shared = self._host.storage.is_shared(data)
+        if not {_MOVED, _RETURNED} & data.keys():
+            return is_shared
+        if not is_shared:
+            return {_REFUSAL: 'it does not see the same shared storage pool'}
+        try:
+            if _MOVED in data:
+                self._check_arrival(data[_MOVED])
+            else:
+                self._check_return(data[_RETURNED])
+        except exception.PowerVMError as error:
+            return {_REFUSAL: errors.for_users(error)}
+        return {_REFUSAL: None}
+
+    def _check_arrival(self, uuid: str) -> None:
+        instance = instance_records.read_moving(uuid)
+        wanted = dataclasses.replace(
+            self._host.descriptions.moving(instance, instance.new_flavor),
+            ports=instance_ports.ports(instance.get_network_info()),
+        )
+        self._host.lpars.check(operations.ARRIVAL, wanted)
+        self._host.burn_limit.check_move(instance, wanted.slots)
+
+    def _check_return(self, uuid: str) -> None:
+        """Check the LPAR of the source; one that is lost is made anew."""
+        instance = instance_records.read_moving(uuid)
+        with contextlib.suppress(exception.PartitionNotFound):
+            wanted = self._host.descriptions.recorded(
+                instance, held=self._host.allocations.find(instance)
+            )
+            self._host.lpars.check(
+                _SLOTS_BACK, dataclasses.replace(wanted, power_on=False)
+            )
+
 
 #: The status of a migration that its user has yet to confirm or revert.
 _AWAITS_USER = 'finished'
@@ -65,47 +181,27 @@ _NOT_REVERTED = (
 class Moves:
     """Resizes instances and moves them to other hosts.
 
-    :param lpars: Makes LPARs what they should be.
-    :param describes: Describes instances.
-    :param partitions: The host's LPARs.
-    :param found: Finds the allocations of instances.
-    :param checks: Refuses moves.
-    :param questions: Asks the other host of a move.
-    :param repairs: Brings LPARs back to what Nova records.
+    :param host: The operations on the host.
+    :param deferred: Instances to start.
     :param build: Builds instances.
     :param removal: Removes instances.
-    :param deferred: Instances to start.
-    :param shown: The consoles of instances.
-    :param host: Nova's name of this host.
+    :param reboots: Brings LPARs back to what Nova records.
     """
 
     def __init__(
         self,
-        lpars: apply.LparOps,
-        describes: descriptions.Descriptions,
-        partitions: interfaces.Partitions,
-        found: instance_claims.InstanceClaims,
-        checks: move_checks.MoveChecks,
-        questions: move_questions.MoveQuestions,
-        repairs: move_repairs.MoveRepairs,
+        host: host_operations.HostOperations,
+        deferred: deferred_starts.DeferredStarts,
         build: builds.Builds,
         removal: removals.Removals,
-        deferred: deferred_starts.DeferredStarts,
-        shown: consoles.InstanceConsoles,
-        host: str,
+        reboots: hard_reboots.HardReboots,
     ) -> None:
-        self._lpars = lpars
-        self._descriptions = describes
-        self._partitions = partitions
-        self._claims = found
-        self._checks = checks
-        self._questions = questions
-        self._repairs = repairs
+        self._host = host
+        self._deferred_starts = deferred
         self._builds = build
         self._removals = removal
-        self._deferred_starts = deferred
-        self._consoles = shown
-        self._host = host
+        self._hard_reboots = reboots
+        self.questions = MoveQuestions(host)
 
     def migrate_disk_and_power_off(
         self,
@@ -126,25 +222,59 @@ class Moves:
         self._deferred_starts.forget(instance)
         with (
             self._refused_moves(instance),
-            instance_locks.unchanged(instance),
+            instance_records.unchanged(instance),
         ):
-            volumes.refuse_move(instance)
-            move = instance_moves.move_of(instance)
-            leaves = not instance_moves.is_within_host(move)
-            source = self._descriptions.recorded(
-                instance,
-                held=self._claims.find(instance),
+            instance_volumes.refuse_move(instance)
+            move = instance_records.move_of(instance)
+            leaves = not instance_records.is_within_host(move)
+            source = dataclasses.replace(
+                self._host.descriptions.recorded(
+                    instance, held=self._host.allocations.find(instance)
+                ),
                 blanks=descriptions.blank_disks(block_device_info),
                 checks_swap=leaves and flavor.swap != instance.flavor.swap,
                 timeout=timeout,
             )
-            with self._lpars.plan(operations.DEPARTURE, source) as planned:
+            with self._host.lpars.plan(
+                operations.DEPARTURE, source
+            ) as planned:
                 if leaves:
                     # The destination reads them, to answer.
-                    virtual_slots.save_present(self._lpars, instance)
-                self._checks.check_move(context, instance, move, flavor)
+                    slot_records.save_present(self._host.lpars, instance)
+                self._check_move(context, instance, move, flavor)
                 planned.carry_out()
-        self._consoles.forget(instance)
+        self._host.consoles.forget(instance)
+
+    def _check_move(
+        self, context: Any, instance: Any, move: Any, flavor: Any
+    ) -> None:
+        """Check all that can be known before a guest is stopped for a move.
+
+        What its present LPAR prevents is in the plan of its departure.
+
+        :raises exception.PowerVMError: The move is refused.
+        """
+        refused = [
+            *storage.refused_disk_changes(
+                instance_records.disk_sizes(instance.flavor),
+                instance_records.disk_sizes(flavor),
+            ),
+            *refusals.refused_specs(flavor),
+        ]
+        if refused:
+            raise exception.MoveRefused(
+                reason=exception.Listing(refused, '; ')
+            )
+        if instance_records.is_within_host(move):
+            wanted = self._host.descriptions.moving(instance, flavor)
+            self._host.lpars.check(operations.RESIZE, wanted)
+            self._host.burn_limit.check_move(instance, wanted.slots)
+        else:
+            self.questions.ask_to_take(context, instance, move.dest_compute)
+        if flavor.root_gb > instance.flavor.root_gb:
+            self._host.disks.check_growth(
+                translation.lpar_of(instance), flavor.root_gb
+            )
 
     @contextlib.contextmanager
     def _refused_moves(self, instance: Any) -> Iterator[None]:
@@ -167,7 +297,7 @@ class Moves:
             raise nova_exception.InstanceFaultRollback(
                 nova_exception.NovaException(
                     f'PowerVM: the server is not moved, and continues as it '
-                    f'was: {nova_errors.for_users(error)}'
+                    f'was: {errors.for_users(error)}'
                 )
             ) from error
 
@@ -189,8 +319,8 @@ class Moves:
         :raises nova.exception.NovaException: The server goes to ERROR. A hard
             reboot continues it on this host.
         """
-        with errors_out(), instance_locks.unchanged(instance):
-            if instance_moves.is_within_host(migration):
+        with errors_out(), instance_records.unchanged(instance):
+            if instance_records.is_within_host(migration):
                 self._finish_within_host(
                     instance,
                     allocations,
@@ -216,21 +346,22 @@ class Moves:
         block_device_info: Any,
         power_on: bool,
     ) -> None:
-        asked = self._descriptions.askers(instance, network_info)
-        done = self._lpars.run(
+        asked = self._host.descriptions.askers(instance, network_info)
+        done = self._host.lpars.run(
             operations.RESIZE,
-            self._descriptions.allocated(
-                instance,
-                allocations,
-                moved_slots=instance_moves.moved_slots(instance, self._host),
-                ports=asked.ports,
+            dataclasses.replace(
+                self._host.descriptions.allocated(instance, allocations),
+                moved_slots=instance_records.moved_slots(
+                    instance, self._host.nodename
+                ),
+                ports=asked.passed_ports,
                 blanks=descriptions.blank_disks(block_device_info),
-                checks_swap=instance_moves.changes_swap(instance),
+                checks_swap=instance_records.changes_swap(instance),
                 power_on=power_on,
             ),
-            asked.askers,
+            asked,
         )
-        virtual_slots.try_to_save(instance, done)
+        slot_records.try_to_save(instance, done)
 
     def _build_moved(
         self,
@@ -265,11 +396,11 @@ class Moves:
         )
         # Before what can fail. Nova may also forget that it is deleting the
         # server; then a hard reboot grows the disk.
-        self._repairs.record_growth(instance)
-        if not instance_moves.is_within_host(migration):
+        self._hard_reboots.record_growth(instance)
+        if not instance_records.is_within_host(migration):
             self._remove_source(migration, instance)
         if not is_deleting:
-            self._repairs.grow_root(instance)
+            self._hard_reboots.grow_root(instance)
 
     def _remove_source(self, migration: Any, instance: Any) -> None:
         """Remove the LPAR of the source, unless the instance is back on it.
@@ -278,7 +409,7 @@ class Moves:
         confirmation, Nova still has the migration, and confirms it in place
         of the server's next one.
         """
-        if instance.host == self._host:
+        if instance.host == self._host.nodename:
             LOG.warning(
                 'LPAR %(lpar_uuid)s is not removed: Nova confirms migration '
                 '%(migration)s to host %(destination)s, but the server is on '
@@ -294,7 +425,7 @@ class Moves:
                 instance=instance,
             )
             return
-        with errors_out(_NOT_CLEANED), instance_locks.unchanged(instance):
+        with errors_out(_NOT_CLEANED), instance_records.unchanged(instance):
             self._removals.remove(instance, delete_disks=False)
 
     def destroy(
@@ -315,10 +446,10 @@ class Moves:
             _refuse_earlier(instance)
         if instance.task_state in _SHELVING:
             self._record_virtual_slots(instance, block_device_info)
-        if not is_reverting or instance.host != self._host:
+        if not is_reverting or instance.host != self._host.nodename:
             self._removals.destroy(instance, destroy_disks, block_device_info)
             return
-        with errors_out(_NOT_REVERTED), instance_locks.unchanged(instance):
+        with errors_out(_NOT_REVERTED), instance_records.unchanged(instance):
             self._leave_destination(context, instance)
 
     def _record_virtual_slots(
@@ -326,8 +457,10 @@ class Moves:
     ) -> None:
         """Record the virtual slots of an LPAR that a shelve removes."""
         try:
-            virtual_slots.save_present(
-                self._lpars, instance, volumes.identify_all(block_device_info)
+            slot_records.save_present(
+                self._host.lpars,
+                instance,
+                instance_volumes.identify_all(block_device_info),
             )
         except exception.PowerVMError as error:
             LOG.warning(
@@ -343,16 +476,16 @@ class Moves:
         Its guest has the disks of the source, and shuts down to leave them
         whole.
         """
-        move = instance_moves.move_of(instance)
-        if not instance_moves.is_within_host(move):
+        move = instance_records.move_of(instance)
+        if not instance_records.is_within_host(move):
             self._ask_source(context, instance, move)
         with contextlib.suppress(exception.PartitionNotFound):
             power.power_off(
-                self._partitions,
+                self._host.partitions,
                 translation.lpar_of(instance),
                 translation.shutdown_timeout(instance),
             )
-        if not instance_moves.is_within_host(move):
+        if not instance_records.is_within_host(move):
             self._removals.remove(instance, delete_disks=False)
 
     def _ask_source(self, context: Any, instance: Any, move: Any) -> None:
@@ -362,7 +495,7 @@ class Moves:
             server as ACTIVE, and the move as failed.
         """
         try:
-            self._questions.ask_to_take_back(
+            self.questions.ask_to_take_back(
                 context, instance, move.source_compute
             )
         except Exception as error:
@@ -373,7 +506,7 @@ class Moves:
                 instance=instance,
             )
             raise _refused_revert(
-                f'{nova_errors.for_users(error)}. {_NOT_REVERTED}'
+                f'{errors.for_users(error)}. {_NOT_REVERTED}'
             ) from error
 
     def finish_revert_migration(
@@ -395,24 +528,26 @@ class Moves:
         """
         # Before the move has stopped the guest, there is nothing to take back.
         is_within = (
-            instance_moves.is_within_host(migration)
+            instance_records.is_within_host(migration)
             and instance.task_state != task_states.RESIZE_MIGRATING
         )
-        asked = self._descriptions.askers(instance, network_info)
-        with errors_out(), instance_locks.unchanged(instance):
-            done = self._lpars.run(
+        asked = self._host.descriptions.askers(instance, network_info)
+        with errors_out(), instance_records.unchanged(instance):
+            done = self._host.lpars.run(
                 operations.RESIZE if is_within else operations.RETURN,
-                self._repairs.describe_recorded(
-                    instance,
-                    block_device_info,
-                    held=self._claims.find(instance),
-                    ports=asked.ports,
-                    checks_swap=instance_moves.changes_swap(instance),
+                dataclasses.replace(
+                    self._hard_reboots.describe_recorded(
+                        instance,
+                        block_device_info,
+                        held=self._host.allocations.find(instance),
+                    ),
+                    ports=asked.passed_ports,
+                    checks_swap=instance_records.changes_swap(instance),
                     power_on=power_on,
                 ),
-                asked.askers,
+                asked,
             )
-            virtual_slots.try_to_save(instance, done)
+            slot_records.try_to_save(instance, done)
 
 
 def _refuse_earlier(instance: Any) -> None:
@@ -427,7 +562,7 @@ def _refuse_earlier(instance: Any) -> None:
     """
     if instance.migration_context is None:
         return
-    move = instance_moves.move_of(instance)
+    move = instance_records.move_of(instance)
     if move.status == _AWAITS_USER:
         reason = (
             f'Nova reverts another migration than {move.uuid}, which is the '
@@ -464,5 +599,5 @@ def errors_out(advice: str = _TRY_AGAIN) -> Iterator[None]:
         yield
     except exception.PowerVMError as error:
         raise nova_exception.NovaException(
-            f'{nova_errors.for_users(error).rstrip(".")}. {advice}.'
+            f'{errors.for_users(error).rstrip(".")}. {advice}.'
         ) from error

@@ -12,8 +12,6 @@
 
 """Connects the ports of instances to their LPARs, as Nova asks for it."""
 
-import contextlib
-from collections.abc import Callable
 from typing import Any
 
 from nova import exception as nova_exception
@@ -24,17 +22,14 @@ from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.ops import apply
-from nova_powervm.ops import attached_slots
-from nova_powervm.ops import host
-from nova_powervm.ops import interfaces
-from nova_powervm.virt import action_events
-from nova_powervm.virt import descriptions
+from nova_powervm.ops import claiming
 from nova_powervm.virt import device_tags
+from nova_powervm.virt import errors
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_records
-from nova_powervm.virt import nova_errors
+from nova_powervm.virt import refusals
+from nova_powervm.virt import slot_records
 from nova_powervm.virt import translation
-from nova_powervm.virt import virtual_slots
-from nova_powervm.virt.unsupported import messages
 
 LOG = logging.getLogger(__name__)
 
@@ -47,26 +42,11 @@ _DETACH = 'powervm_detach_interface', 'detaching a port from'
 class NetworkAdapters:
     """Creates and removes network adapters of LPARs.
 
-    :param lpars: Makes LPARs what they should be.
-    :param describes: Describes instances.
-    :param reader: Reads the host.
-    :param partitions: The host's LPARs.
-    :param limit_waits: Limits the waits for a silent host at start.
+    :param host: The operations on the host.
     """
 
-    def __init__(
-        self,
-        lpars: apply.LparOps,
-        describes: descriptions.Descriptions,
-        reader: host.HostOps,
-        partitions: interfaces.Partitions,
-        limit_waits: Callable[[], contextlib.AbstractContextManager[None]],
-    ) -> None:
-        self._lpars = lpars
-        self._descriptions = describes
-        self._host = reader
-        self._partitions = partitions
-        self._limit_waits = limit_waits
+    def __init__(self, host: host_operations.HostOperations) -> None:
+        self._host = host
 
     def plug(self, instance: Any, network_info: Any) -> None:
         """Create the adapters that the instance's LPAR lacks.
@@ -79,15 +59,15 @@ class NetworkAdapters:
         """
         try:
             if network_info is not None:
-                with self._limit_waits():
+                with self._host.startup.limit_waits():
                     done = self._run(
                         operations.PLUG_PORTS, instance, network_info
                     )
-                virtual_slots.try_to_save(instance, done, only_idle=True)
-            attached_slots.log_missing(
+                slot_records.try_to_save(instance, done, only_idle=True)
+            claiming.log_missing(
                 instance.uuid,
                 instance_records.stored_slots(instance.resources),
-                self._host.last_or_read().system,
+                self._host.reader.last_or_read().system,
             )
         except exception.PowerVMError as error:
             LOG.error(
@@ -109,15 +89,15 @@ class NetworkAdapters:
         self, operation: operations.Operation, instance: Any, vifs: Any
     ) -> apply.Outcome:
         """Carry out an operation on some ports of an instance."""
-        asked = self._descriptions.askers(instance, vifs)
-        return self._lpars.run(
+        asked = self._host.descriptions.askers(instance, vifs)
+        return self._host.lpars.run(
             operation,
             spec.Wanted(
                 instance.uuid,
-                ports=asked.ports,
-                virtual_slots=virtual_slots.recorded(instance),
+                ports=asked.passed_ports,
+                virtual_slots=slot_records.recorded(instance),
             ),
-            asked.askers,
+            asked,
         )
 
     def check_attachable(self, instance: Any) -> None:
@@ -136,8 +116,10 @@ class NetworkAdapters:
         """Return, and log, why the ports of a running server cannot change."""
         if instance.vm_state != vm_states.ACTIVE:
             return None
-        obstacle = self._partitions.obstacle(translation.lpar_of(instance))
-        return obstacle and messages.log_refusal(
+        obstacle = self._host.partitions.obstacle(
+            translation.lpar_of(instance)
+        )
+        return obstacle and refusals.log_refusal(
             f'{change} this running server',
             instance,
             f'{obstacle.rstrip(".")}. Stop it first',
@@ -161,7 +143,7 @@ class NetworkAdapters:
             raise nova_exception.InterfaceAttachFailed(
                 instance_uuid=instance.uuid
             ) from error
-        virtual_slots.try_to_save(instance, done)
+        slot_records.try_to_save(instance, done)
         try:
             ports = [*instance.get_network_info(), vif]
             device_tags.record(context, instance, ports)
@@ -193,7 +175,7 @@ class NetworkAdapters:
             raise nova_exception.InterfaceDetachFailed(
                 instance_uuid=instance.uuid
             ) from error
-        virtual_slots.try_to_save(instance, done)
+        slot_records.try_to_save(instance, done)
         try:
             ports = instance.get_network_info()
             device_tags.record(
@@ -220,7 +202,7 @@ class NetworkAdapters:
             reason = self._refusal(change, instance)
         except exception.PowerVMError:
             reason = None
-        reason = reason or nova_errors.for_users(error)
-        action_events.record_failure(
+        reason = reason or errors.for_users(error)
+        errors.record_failure(
             context, instance, event, nova_exception.NovaException(reason)
         )

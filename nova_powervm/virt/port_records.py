@@ -30,8 +30,8 @@ from nova.compute import task_states
 from oslo_log import log as logging
 
 from nova_powervm.lpar import network_ports
+from nova_powervm.virt import instance_ports
 from nova_powervm.virt import system_metadata
-from nova_powervm.virt import vifs
 
 LOG = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ class NovaPortRecords:
             port
             for instance in self._instances('info_cache')
             if instance.task_state != task_states.DELETING
-            for port in vifs.ports(instance.get_network_info())
+            for port in instance_ports.ports(instance.get_network_info())
         ]
 
     def _instances(self, attribute: str) -> Any:

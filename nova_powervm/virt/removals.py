@@ -19,18 +19,13 @@ from nova.compute import task_states
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.ops import interfaces
-from nova_powervm.ops import network
 from nova_powervm.ops import power
-from nova_powervm.ops import removal
-from nova_powervm.virt import consoles
 from nova_powervm.virt import deferred_starts
-from nova_powervm.virt import instance_locks
+from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import port_records
-from nova_powervm.virt import shared_storage
-from nova_powervm.virt import startup
 from nova_powervm.virt import translation
-from nova_powervm.virt import volumes
 
 LOG = logging.getLogger(__name__)
 
@@ -38,35 +33,17 @@ LOG = logging.getLogger(__name__)
 class Removals:
     """Removes LPARs with what belongs to them.
 
-    :param removals: Removes LPARs.
-    :param partitions: The host's LPARs.
-    :param networks: Connects LPARs to networks.
-    :param storage: The storage that hosts share.
-    :param start: Whether nova-compute is starting.
+    :param host: The operations on the host.
     :param deferred: Instances to start.
-    :param shown: The consoles of instances.
-    :param host: Nova's name of this host.
     """
 
     def __init__(
         self,
-        removals: removal.RemovalOps,
-        partitions: interfaces.Partitions,
-        networks: network.NetworkOps,
-        storage: shared_storage.SharedStorage,
-        start: startup.Startup,
+        host: host_operations.HostOperations,
         deferred: deferred_starts.DeferredStarts,
-        shown: consoles.InstanceConsoles,
-        host: str,
     ) -> None:
-        self._removal = removals
-        self._partitions = partitions
-        self._network = networks
-        self._storage = storage
-        self._startup = start
-        self._deferred_starts = deferred
-        self._consoles = shown
         self._host = host
+        self._deferred_starts = deferred
 
     def destroy(
         self, instance: Any, destroy_disks: bool, block_device_info: Any = None
@@ -86,11 +63,11 @@ class Removals:
             self._keep_stopped(instance)
             return
         # A rescue or reboot of the instance may be connecting its disks.
-        with instance_locks.alone(instance):
+        with instance_records.alone(instance):
             self.remove(
                 instance,
                 delete_disks=destroy_disks
-                and self._storage.may_delete_disks(instance),
+                and self._host.storage.may_delete_disks(instance),
                 block_device_info=block_device_info,
             )
 
@@ -102,8 +79,8 @@ class Removals:
         Its task tells nothing: the new host ends it when it starts itself.
         """
         return (
-            not self._startup.is_over
-            and instance.host == self._host
+            not self._host.startup.is_over
+            and instance.host == self._host.nodename
             and not instance.deleted
             and instance.task_state != task_states.DELETING
         )
@@ -116,7 +93,9 @@ class Removals:
             instance=instance,
         )
         with contextlib.suppress(exception.PartitionNotFound):
-            power.power_off(self._partitions, translation.lpar_of(instance), 0)
+            power.power_off(
+                self._host.partitions, translation.lpar_of(instance), 0
+            )
 
     def remove(
         self,
@@ -127,17 +106,17 @@ class Removals:
     ) -> None:
         """Remove an instance's LPAR, and the VLANs that only it has used."""
         self._deferred_starts.forget(instance)
-        self._consoles.forget(instance)
-        self._removal.destroy(
+        self._host.consoles.forget(instance)
+        self._host.removal.destroy(
             instance.uuid,
             delete_disks=delete_disks,
-            volumes=volumes.identify_all(block_device_info),
+            volumes=instance_volumes.identify_all(block_device_info),
         )
-        self._network.release_unused(
-            port_records.NovaInstanceMetadata(instance, self._host)
+        self._host.network.release_unused(
+            port_records.NovaInstanceMetadata(instance, self._host.nodename)
         )
 
     def clean_up(self, instance: Any, destroy_disks: bool) -> None:
         """Remove what destroy was told to keep, if there is anything."""
-        if destroy_disks and self._storage.may_delete_disks(instance):
-            self._removal.destroy(instance.uuid)
+        if destroy_disks and self._host.storage.may_delete_disks(instance):
+            self._host.removal.destroy(instance.uuid)

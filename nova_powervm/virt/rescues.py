@@ -18,6 +18,7 @@ system, so the driver does not stop the guest before that, and refuses what it
 can while the guest still runs.
 """
 
+import dataclasses
 from typing import Any
 
 from nova.compute import task_states
@@ -25,18 +26,17 @@ from nova.compute import vm_states
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
+from nova_powervm.lpar import spec
 from nova_powervm.lpar import supported_features
-from nova_powervm.ops import apply
 from nova_powervm.virt import accelerator_requests
-from nova_powervm.virt import consoles
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import descriptions
 from nova_powervm.virt import glance_images
-from nova_powervm.virt import instance_claims
-from nova_powervm.virt import instance_locks
+from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import instance_volumes
+from nova_powervm.virt import refusals
 from nova_powervm.virt import translation
-from nova_powervm.virt import volumes
-from nova_powervm.virt.unsupported import build_requests
 
 _DISK = 'disk'
 
@@ -44,29 +44,17 @@ _DISK = 'disk'
 class Rescues:
     """Rescues instances.
 
-    :param lpars: Makes LPARs what they should be.
-    :param describes: Describes instances.
-    :param found: Finds the allocations of instances.
+    :param host: The operations on the host.
     :param deferred: Instances to start.
-    :param shown: Shows consoles; each system gets another path.
-    :param host: Nova's name of this host.
     """
 
     def __init__(
         self,
-        lpars: apply.LparOps,
-        describes: descriptions.Descriptions,
-        found: instance_claims.InstanceClaims,
+        host: host_operations.HostOperations,
         deferred: deferred_starts.DeferredStarts,
-        shown: consoles.InstanceConsoles,
-        host: str,
     ) -> None:
-        self._lpars = lpars
-        self._descriptions = describes
-        self._claims = found
-        self._deferred_starts = deferred
-        self._consoles = shown
         self._host = host
+        self._deferred_starts = deferred
 
     def rescue(
         self,
@@ -88,14 +76,13 @@ class Rescues:
         glance = glance_images.GlanceImage(
             context, image_meta.id, instance.trusted_certs
         )
-        asked = self._descriptions.askers(
+        asked = self._host.descriptions.askers(
             instance, network_info, password=password
         )
         asked.image = glance.read
         self._run(
             operations.RESCUE,
             context,
-            instance,
             asked,
             root=descriptions.image(instance, glance),
         )
@@ -106,35 +93,37 @@ class Rescues:
         :raises exception.PowerVMError: Nova sets the instance to ERROR. A hard
             reboot tries again.
         """
-        asked = self._descriptions.askers(instance, None)
-        self._run(operations.UNRESCUE, context, instance, asked)
+        asked = self._host.descriptions.askers(instance, None)
+        self._run(operations.UNRESCUE, context, asked)
 
     def _run(
         self,
         operation: operations.Operation,
         context: Any,
-        instance: Any,
         asked: descriptions.NovaAskers,
-        **rest: Any,
+        root: spec.WantedImage | None = None,
     ) -> None:
+        instance = asked.instance
         self._deferred_starts.forget(instance)
         requests = accelerator_requests.fetch_requests(
-            context, instance, self._host, wait=False
+            context, instance, self._host.nodename, wait=False
         )
-        with instance_locks.unchanged(instance):
-            self._lpars.run(
+        with instance_records.unchanged(instance):
+            self._host.lpars.run(
                 operation,
-                self._descriptions.recorded(
-                    instance,
-                    requests,
-                    held=self._claims.find_moved(instance),
-                    ports=asked.ports,
+                dataclasses.replace(
+                    self._host.descriptions.recorded(
+                        instance,
+                        requests,
+                        held=self._host.allocations.find_moved(instance),
+                    ),
+                    ports=asked.passed_ports,
                     timeout=translation.shutdown_timeout(instance),
-                    **rest,
+                    root=root,
                 ),
-                asked.askers,
+                asked,
             )
-        self._consoles.forget(instance)
+        self._host.consoles.forget(instance)
 
 
 def is_rescued(instance: Any) -> bool:
@@ -152,7 +141,7 @@ def _check_root(instance: Any, block_device_info: Any) -> None:
 
     :raises exception.RescueRefused: A volume is its root disk.
     """
-    if volumes.boot_volume(block_device_info):
+    if instance_volumes.boot_volume(block_device_info):
         raise exception.RescueRefused(
             instance_uuid=instance.uuid,
             reason='it boots from a volume. Detach the volume, or attach it '
@@ -165,7 +154,7 @@ def _check_image(instance: Any, image_meta: Any) -> None:
 
     :raises exception.RescueRefused: It asks for what is not supported.
     """
-    properties = build_requests.image_properties(image_meta)
+    properties = refusals.image_properties(image_meta)
     refused = [*map(str, supported_features.refused_properties(properties))]
     device = properties.get('hw_rescue_device', _DISK)
     if device != _DISK:

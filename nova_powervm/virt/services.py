@@ -10,16 +10,20 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Assembles the collaborators of the driver."""
+"""Assembles the collaborators of the driver, and loads the plug-ins."""
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
+from typing import TypeVar
 from typing import cast
 
 import nova.conf
+import stevedore
+import stevedore.exception
 from nova import exception as nova_exception
 from nova.virt import event as virtevent
 from oslo_log import log as logging
@@ -28,25 +32,16 @@ from nova_powervm import conf
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import host_values
-from nova_powervm.devices import names
 from nova_powervm.devices import slot_providers
 from nova_powervm.inventory_file import InventoryFile
-from nova_powervm.ops import apply
-from nova_powervm.ops import burn
-from nova_powervm.ops import claiming
 from nova_powervm.ops import consoles as console_ops
-from nova_powervm.ops import disk_interfaces
-from nova_powervm.ops import host
-from nova_powervm.ops import images
+from nova_powervm.ops import drivers
+from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
-from nova_powervm.ops import readiness
-from nova_powervm.ops import removal
-from nova_powervm.ops import stale_lpars
-from nova_powervm.ops import stopped_lpars
-from nova_powervm.ops import survey
 from nova_powervm.ops import sweep
 from nova_powervm.ops import volumes as volume_ops
+from nova_powervm.ops import watch
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import events
 from nova_powervm.powervm import partitions
@@ -56,189 +51,134 @@ from nova_powervm.powervm import terminals
 from nova_powervm.powervm import vif
 from nova_powervm.powervm import volume
 from nova_powervm.virt import builds
-from nova_powervm.virt import burn_limit
-from nova_powervm.virt import consoles
-from nova_powervm.virt import cycle_metrics
-from nova_powervm.virt import descriptions
-from nova_powervm.virt import drivers
+from nova_powervm.virt import deferred_starts
+from nova_powervm.virt import errors
 from nova_powervm.virt import guest_power
+from nova_powervm.virt import hard_reboots
 from nova_powervm.virt import host_cycle
 from nova_powervm.virt import host_operations
-from nova_powervm.virt import instance_claims
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import instances
-from nova_powervm.virt import interrupted_evacuations
-from nova_powervm.virt import local_node
-from nova_powervm.virt import move_checks
-from nova_powervm.virt import move_questions
-from nova_powervm.virt import move_repairs
 from nova_powervm.virt import moves
 from nova_powervm.virt import network_adapters
-from nova_powervm.virt import nova_errors
 from nova_powervm.virt import port_records
 from nova_powervm.virt import privileged_files
 from nova_powervm.virt import removals
 from nova_powervm.virt import rescues
+from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import shared_storage
-from nova_powervm.virt import snapshot_checks
 from nova_powervm.virt import snapshots
-from nova_powervm.virt import startup
 from nova_powervm.virt import system_metadata
-from nova_powervm.virt import volumes
+from nova_powervm.virt.provider_tree import contents
 from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import placement
-from nova_powervm.virt.provider_tree import provider_config
-from nova_powervm.virt.provider_tree import updating
+
+LOG = logging.getLogger(__name__)
+
+_R = TypeVar('_R')
+
+#: ``[powervm]disk_driver`` names one of these.
+DISK_DRIVERS = 'nova_powervm.disk_drivers'
+#: All of these are loaded; each is named as a ``binding:vif_type``.
+VIF_DRIVERS = 'nova_powervm.vif_drivers'
+#: All of these are loaded; each is named as a ``driver_volume_type``.
+VOLUME_DRIVERS = 'nova_powervm.volume_drivers'
+
+
+def load_disk_driver(context: disk.Context) -> drivers.Disks:
+    """Load the disk driver that ``[powervm]disk_driver`` names.
+
+    :raises exception.ConfigurationError: No such driver is installed, or it
+        cannot be loaded.
+    """
+    name = context.settings.disk_driver
+    try:
+        driver = stevedore.DriverManager(
+            DISK_DRIVERS, name, on_load_failure_callback=_fail
+        ).driver
+    except stevedore.exception.NoMatches as error:
+        known = stevedore.ExtensionManager(DISK_DRIVERS).entry_points_names()
+        raise exception.ConfigurationError(
+            reason=f"[powervm]disk_driver = '{name}' is not installed; there "
+            f'are: {", ".join(sorted(known))}'
+        ) from error
+    return cast(drivers.Disks, driver(context))
+
+
+def load_vif_drivers(
+    context: vif.Context,
+) -> dict[str, drivers.VifDriver[Any, Any]]:
+    """Load the VIF drivers that are installed.
+
+    :returns: VIF type to VIF driver.
+    :raises exception.ConfigurationError: A driver cannot be loaded.
+    """
+    return _load_all(VIF_DRIVERS, context)
+
+
+def load_volume_drivers(
+    context: volume.Context,
+) -> dict[str, drivers.VolumeDriver]:
+    """Load the volume drivers that are installed.
+
+    :returns: ``driver_volume_type`` to volume driver.
+    :raises exception.ConfigurationError: A driver cannot be loaded.
+    """
+    return _load_all(VOLUME_DRIVERS, context)
+
+
+def _load_all(group: str, context: Any) -> dict[str, Any]:
+    manager = stevedore.ExtensionManager(group, on_load_failure_callback=_fail)
+    return {found.name: found.plugin(context) for found in manager}
+
+
+def _fail(manager: Any, entry_point: Any, error: BaseException) -> None:
+    raise exception.ConfigurationError(
+        reason=f"the driver '{entry_point.name}' ({entry_point.value}) of "
+        f'{entry_point.group} cannot be loaded: {error}. Reinstall or remove '
+        'it'
+    ) from error
+
 
 CONF = nova.conf.CONF
-LOG = logging.getLogger(__name__)
 
 conf.register_opts(CONF)
 
 
 class Services:
-    """The collaborators of the driver, once it is connected to the host.
+    """What does the work of the driver, once it is connected to the host.
 
-    :param operations: The operations on the host.
-    :param virtapi: Nova's VirtAPI.
-    :param node: The node of this compute service.
+    :param host: The operations on the host.
     :param listen: Starts to listen to the host, once.
     :param close: Stops listening to the host, and logs off.
-    :param metrics_file: ``[powervm]metrics_file``.
-    :param max_burns: ``[powervm]max_burns_per_hour``.
     """
 
     def __init__(
         self,
-        operations: host_operations.HostOperations,
-        virtapi: Any,
-        node: local_node.LocalNode,
+        host: host_operations.HostOperations,
         listen: Callable[[], None] = lambda: None,
         close: Callable[[], None] = lambda: None,
-        metrics_file: str | None = None,
-        max_burns: int | None = None,
     ) -> None:
-        lpars, describes = operations.lpars, operations.descriptions
-        limit = burn_limit.BurnLimit(max_burns, operations.claims, node.name)
-        self.operations = operations
-        self.node = node
+        self.host = host
         self.close = close
-        self.startup = startup.Startup()
-        self.storage = shared_storage.SharedStorage(
-            operations.disks,
-            operations.images,
-            operations.sweep,
-            node.name,
+        deferred = deferred_starts.DeferredStarts(
+            functools.partial(guest_power.start_at_boot, host)
         )
-        found = instance_claims.InstanceClaims(
-            virtapi, operations.placement, operations.claims, node
-        )
-        self.move_repairs = move_repairs.MoveRepairs(
-            lpars,
-            describes,
-            found,
-            operations.disks,
-            self.storage,
-            node.name,
-        )
-        checks = snapshot_checks.SnapshotChecks(
-            operations.disks, operations.partitions, operations.volumes
-        )
-        self.power = guest_power.GuestPower(
-            lpars,
-            describes,
-            operations.partitions,
-            found,
-            self.move_repairs,
-            checks,
-            node.name,
-        )
-        self.deferred_starts = self.power.deferred_starts
-        self.snapshots = snapshots.Snapshots(
-            checks, operations.disks, self.deferred_starts.start_or_defer
-        )
-        self.consoles = consoles.InstanceConsoles(
-            operations.consoles, node.name
-        )
-        self.rescues = rescues.Rescues(
-            lpars,
-            describes,
-            found,
-            self.deferred_starts,
-            self.consoles,
-            node.name,
-        )
-        self.instances = instances.Instances(
-            operations.partitions,
-            operations.records,
-            self.startup,
-            self.deferred_starts,
-        )
-        self.builds = builds.Builds(
-            lpars,
-            describes,
-            operations.partitions,
-            self.storage,
-            limit,
-            node.name,
-        )
-        self.removals = removals.Removals(
-            operations.removal,
-            operations.partitions,
-            operations.network,
-            self.storage,
-            self.startup,
-            self.deferred_starts,
-            self.consoles,
-            node.name,
-        )
-        self.move_questions = move_questions.MoveQuestions(
-            lpars, describes, found, self.storage, limit, node.name
-        )
+        self.hard_reboots = hard_reboots.HardReboots(host)
+        self.deferred_starts = deferred
+        self.instances = instances.Instances(host, deferred)
+        self.builds = builds.Builds(host)
+        self.removals = removals.Removals(host, deferred)
+        self.power = guest_power.GuestPower(host, deferred, self.hard_reboots)
+        self.rescues = rescues.Rescues(host, deferred)
         self.moves = moves.Moves(
-            lpars,
-            describes,
-            operations.partitions,
-            found,
-            move_checks.MoveChecks(
-                lpars,
-                describes,
-                operations.disks,
-                self.move_questions,
-                limit,
-                node.name,
-            ),
-            self.move_questions,
-            self.move_repairs,
-            self.builds,
-            self.removals,
-            self.deferred_starts,
-            self.consoles,
-            node.name,
+            host, deferred, self.builds, self.removals, self.hard_reboots
         )
-        self.volumes = volumes.InstanceVolumes(
-            lpars, operations.volumes, operations.partitions
-        )
-        self.network_adapters = network_adapters.NetworkAdapters(
-            lpars,
-            describes,
-            operations.host,
-            operations.partitions,
-            self.startup.limit_waits,
-        )
-        self.host_cycle = host_cycle.HostCycle(
-            operations,
-            virtapi,
-            node,
-            self.startup,
-            self.deferred_starts,
-            listen,
-            cycle_metrics.CycleMetrics(
-                metrics_file,
-                node.name,
-                placement.ReportClientPlacement(virtapi).read_written_at,
-            ),
-        )
+        self.snapshots = snapshots.Snapshots(host, deferred)
+        self.volumes = instance_volumes.InstanceVolumes(host)
+        self.network_adapters = network_adapters.NetworkAdapters(host)
+        self.host_cycle = host_cycle.HostCycle(host, deferred, listen)
 
 
 class _NotStarted:
@@ -265,7 +205,7 @@ def read_settings() -> options.Settings:
     try:
         settings = options.read_settings(CONF.powervm)
     except exception.PowerVMError as error:
-        raise nova_errors.to_nova(error) from error
+        raise errors.to_nova(error) from error
     return dataclasses.replace(
         settings,
         disk_overcommitment=CONF.disk_allocation_ratio
@@ -292,29 +232,27 @@ def start(
     :raises exception.ConfigurationError: An option or the file is invalid.
     :raises exception.RestUnreachable: The host did not answer in time.
     """
-    additions = provider_config.read_additions(
-        CONF.compute.provider_config_location
-    )
+    additions = contents.read_additions(CONF.compute.provider_config_location)
     inventory = InventoryFile(settings.inventory_file)
     adapter = session.connect(settings.server)
     with contextlib.ExitStack() as undo:
         undo.callback(adapter.session.close)
-        interrupted_evacuations.complete_returned(nodename)
+        restart_repairs.complete_returned(nodename)
         system_metadata.rename_old(nodename)
-        operations = _assemble(
+        host = _assemble(
             settings, nodename, virtapi, inventory, adapter, additions
         )
-        undo.callback(operations.consoles.stop)
-        snapshot = _wait_for_host(settings.server, operations)
-        operations.claims.check_inventory_conflicts(snapshot)
-        operations.sweep.run(sweep.When.START)
-        shared_storage.prepare_cache(operations.disks)
-        _log_host(settings, operations.disks, snapshot.system)
+        undo.callback(host.terminals.stop)
+        snapshot = _wait_for_host(host)
+        host.claims.check_inventory_conflicts(snapshot)
+        host.sweep.run(sweep.When.START)
+        shared_storage.prepare_cache(host.disks)
+        _log_host(host, snapshot.system)
         listener = events.Listener(
             adapter,
-            stopped_lpars.StoppedLpars(
-                operations.partitions,
-                operations.records,
+            watch.StoppedLpars(
+                host.partitions,
+                host.records,
                 nodename,
                 lambda uuid: emit_event(_stopped(uuid)),
             ),
@@ -322,19 +260,10 @@ def start(
         undo.callback(listener.stop)
         if settings.skip_free_provider_reads:
             free_provider_reads.install(
-                virtapi.reportclient,
-                lambda: operations.claims.published.providers,
+                virtapi.reportclient, lambda: host.claims.published.providers
             )
             undo.callback(free_provider_reads.uninstall, virtapi.reportclient)
-        return Services(
-            operations,
-            virtapi,
-            local_node.LocalNode(nodename),
-            listener.start,
-            undo.pop_all().close,
-            settings.metrics_file,
-            settings.max_burns_per_hour,
-        )
+        return Services(host, listener.start, undo.pop_all().close)
 
 
 def _stopped(uuid: str) -> Any:
@@ -343,27 +272,27 @@ def _stopped(uuid: str) -> Any:
 
 
 def _wait_for_host(
-    server: options.Server, operations: host_operations.HostOperations
-) -> host.Snapshot:
+    host: host_operations.HostOperations,
+) -> host_ops.Snapshot:
     """Read the host once it reports the power states of all instances.
 
     After a while, continue without the states that stay unknown.
     """
-    ready = readiness.Readiness(operations.partitions, operations.records)
+    ready = watch.Readiness(host.partitions, host.records)
 
     def read() -> None:
-        operations.host.read()
+        host.reader.read()
         ready.check()
 
     try:
-        session.wait_for(server, read)
+        session.wait_for(host.settings.server, read)
     except exception.StatesUnknown as error:
         LOG.warning(
             '%(error)s. Nova keeps the recorded power states, and does not '
             'start instances that were running.',
             {'error': error},
         )
-    return operations.host.last_or_read()
+    return host.reader.last_or_read()
 
 
 def _assemble(
@@ -375,75 +304,34 @@ def _assemble(
     additions: Mapping[str, slot_providers.Additions],
 ) -> host_operations.HostOperations:
     managed = system.RestSystem(adapter, settings.server)
-    lpars = partitions.RestPartitions(adapter, managed, settings.virtual_slots)
-    nova_records = instance_records.NovaRecords()
     files = (
         privileged_files.PrivilegedFiles()
         if settings.management_root == '/'
         else None
     )
-    disks = drivers.load_disk_driver(
-        disk.Context(adapter, managed, settings, files)
-    )
-    nova_placement = placement.ReportClientPlacement(virtapi)
-    reader = host.HostOps(
-        managed, disks, nova_records, nova_placement, nodename
-    )
-    slot_claims = claiming.ClaimOps(inventory)
     ports = port_records.NovaPortRecords(nodename)
-    vifs = drivers.load_vif_drivers(
-        vif.Context(adapter, managed, settings, ports)
-    )
-    networks = network.NetworkOps(vifs)
-    storage_network = volume_ops.VolumeOps(
-        drivers.load_volume_drivers(volume.Context(adapter, managed, settings))
-    )
-    removals = removal.RemovalOps(lpars, disks, storage_network)
-    reading = images.ImageOps()
     return host_operations.HostOperations(
-        host=reader,
+        node=instance_records.LocalNode(nodename),
+        settings=settings,
+        virtapi=virtapi,
         inventory=inventory,
-        claims=slot_claims,
-        placement=nova_placement,
-        provider_tree=updating.ProviderTreeUpdater(
-            virtapi.reportclient,
-            inventory,
-            nova_placement,
-            names.namer(nodename, settings.provider_names),
-            additions,
-            slot_claims,
-            publishes_locations=settings.publish_location_traits,
+        additions=additions,
+        placement=placement.ReportClientPlacement(virtapi),
+        records=instance_records.NovaRecords(),
+        system=managed,
+        partitions=partitions.RestPartitions(
+            adapter, managed, settings.virtual_slots
         ),
-        lpars=apply.LparOps(
-            survey.Readers(
-                lpars,
-                reader,
-                nova_placement,
-                disks,
-                reading,
-                networks,
-                storage_network,
-            ),
-            burn.BurnOps(nova_placement),
-            removals,
+        disks=load_disk_driver(
+            disk.Context(adapter, managed, settings, files)
         ),
-        descriptions=descriptions.Descriptions(
-            slot_claims, settings.proc_units_factor, virtapi, nodename
+        network=network.NetworkOps(
+            load_vif_drivers(vif.Context(adapter, managed, settings, ports))
         ),
-        removal=removals,
-        sweep=sweep.Sweep(
-            sweep.Means(
-                lpars, disks, networks, nova_records, removals, nodename
-            )
+        volumes=volume_ops.VolumeOps(
+            load_volume_drivers(volume.Context(adapter, managed, settings))
         ),
-        stale_lpars=stale_lpars.StaleLpars(lpars, nova_records, nodename),
-        images=reading,
-        network=networks,
-        volumes=storage_network,
-        partitions=lpars,
-        records=nova_records,
-        disks=disks,
-        consoles=console_ops.Consoles(
+        terminals=console_ops.Consoles(
             terminals.LocalTerminals(
                 adapter, closes_others=settings.vnc_close_other_terminals
             ),
@@ -457,8 +345,7 @@ def _assemble(
 
 
 def _log_host(
-    settings: options.Settings,
-    disks: disk_interfaces.Disks,
+    host: host_operations.HostOperations,
     managed: host_values.ManagedSystem,
 ) -> None:
     LOG.info(
@@ -471,14 +358,17 @@ def _log_host(
     )
     promise = host_values.overcommitment(
         managed,
-        settings.proc_units_factor,
+        host.settings.proc_units_factor,
         CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio,
     )
     if promise:
         LOG.warning(promise)
-    if disks.unavailable:
+    if host.disks.unavailable:
         LOG.warning(
             'The disk driver %(driver)s offers no disks: %(reason)s. This '
             'host has no DISK_GB and cannot build instances.',
-            {'driver': settings.disk_driver, 'reason': disks.unavailable},
+            {
+                'driver': host.settings.disk_driver,
+                'reason': host.disks.unavailable,
+            },
         )

@@ -22,8 +22,8 @@ from nova import objects
 from oslo_utils import fileutils
 
 from nova_powervm.lpar import image
-from nova_powervm.lpar import stored_disks
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.lpar import storage
+from nova_powervm.ops import drivers
 from nova_powervm.ops import images as image_ops
 from nova_powervm.ops import sweep
 from nova_powervm.virt import glance_images
@@ -44,7 +44,7 @@ class SharedStorage:
 
     def __init__(
         self,
-        disks: disk_interfaces.Disks,
+        disks: drivers.Disks,
         reading: image_ops.ImageOps,
         remains: sweep.Sweep,
         host: str,
@@ -55,7 +55,7 @@ class SharedStorage:
         self._host = host
 
     @property
-    def pool(self) -> disk_interfaces.Pool | None:
+    def pool(self) -> drivers.Pool | None:
         """The pool that this host shares with others, if any."""
         return self._disks.pool
 
@@ -77,10 +77,10 @@ class SharedStorage:
         :raises nova.exception.NovaException: A running LPAR uses the disks.
         """
         disks = self.kept_disks(instance)
-        stored_disks.check_unused(disks)
+        storage.check_unused(disks)
         return bool(disks)
 
-    def kept_disks(self, instance: Any) -> Sequence[stored_disks.PoolDisk]:
+    def kept_disks(self, instance: Any) -> Sequence[storage.PoolDisk]:
         """Return the disks of an instance in the pool of this host.
 
         Disks that the instance had before it was built elsewhere with others
@@ -188,7 +188,7 @@ def recorded_pool(instance: Any) -> str | None:
     return system_metadata.POOL.read(instance.system_metadata)
 
 
-def prepare_cache(disks: disk_interfaces.Disks) -> None:
+def prepare_cache(disks: drivers.Disks) -> None:
     """Create the directory that Nova expects of a host with a cache.
 
     Nova notes there which hosts share it before it calls manage_image_cache,

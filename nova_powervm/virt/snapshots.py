@@ -10,12 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Makes images of the root disks of instances."""
+"""Makes images of the root disks of instances, and checks that it can."""
 
 import hashlib
 from collections.abc import Callable
 from typing import Any
 
+import nova.conf
 from nova import exception as nova_exception
 from nova.compute import task_states
 from nova.compute import utils as compute_utils
@@ -25,15 +26,160 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.lpar import image
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import storage
+from nova_powervm.ops import drivers
 from nova_powervm.ops import images
-from nova_powervm.virt import action_events
+from nova_powervm.ops import interfaces
+from nova_powervm.virt import deferred_starts
+from nova_powervm.virt import errors
 from nova_powervm.virt import glance_images
-from nova_powervm.virt import nova_errors
-from nova_powervm.virt import snapshot_checks
+from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
+
+CONF = nova.conf.CONF
+
+_SHELVES = (task_states.SHELVING, task_states.SHELVING_OFFLOADING)
+
+
+class SnapshotChecks:
+    """Refuses images that cannot be made, before anything changes.
+
+    :param host: The operations on the host.
+    """
+
+    def __init__(self, host: host_operations.HostOperations) -> None:
+        self._host = host
+
+    def check(self, instance: Any) -> None:
+        """Refuse an image of an instance as it is now, running or not.
+
+        :param instance: nova.objects.Instance.
+        :raises exception.PowerVMError: No image can be made, or not as it is
+            asked for.
+        """
+        lpar_uuid = translation.lpar_of(instance)
+        lpar = interfaces.require_lpar(self._host.partitions, lpar_uuid)
+        is_off = lpar.power is partition.Power.OFF
+        size_gb = self._host.disks.check_read(lpar_uuid, is_off=is_off)
+        if _is_too_large(instance, size_gb):
+            LOG.warning(
+                'The root disk has %(size)g GB, more than the %(root)d GB of '
+                'the flavor: a server with this flavor cannot be built from '
+                'the image.',
+                {'size': size_gb, 'root': instance.flavor.root_gb},
+                instance=instance,
+            )
+        if is_off:
+            return
+        if instance.image_meta.properties.get('os_require_quiesce', False):
+            raise exception.SnapshotRefused(
+                reason='its image says os_require_quiesce, but PowerVM cannot '
+                'freeze the file systems of a guest. Stop the server first'
+            )
+        LOG.warning(
+            'The guest runs while an image is made of its root disk: file '
+            'systems may be inconsistent in the image. Stop the server first '
+            'for a clean one.',
+            instance=instance,
+        )
+
+    def check_stop(self, instance: Any) -> None:
+        """Refuse a stop that is the first step of a shelve that would fail.
+
+        Nova makes no image of a server that boots from a volume, but removes
+        its LPAR at once.
+
+        :param instance: nova.objects.Instance; it need not be off yet.
+        :raises exception.PowerVMError: No image can be made of it, or no
+            server from the image; or the LPAR could not be removed.
+        """
+        if instance.task_state not in _SHELVES:
+            return
+        leaves = instance.task_state == task_states.SHELVING_OFFLOADING
+        makes_image = not leaves and not instance_volumes.is_volume_backed(
+            instance
+        )
+        if not makes_image or CONF.shelved_offload_time == 0:
+            self._check_removal(instance)
+        if makes_image:
+            self._check_shelving(instance)
+
+    def _check_removal(self, instance: Any) -> None:
+        """Refuse to remove an LPAR whose volumes cannot be disconnected.
+
+        By the time that Nova has the driver remove it, it has unbound its
+        ports.
+        """
+        wanted = instance_volumes.recorded(instance)
+        if wanted:
+            self._host.volumes.check_removal(
+                translation.lpar_of(instance), wanted
+            )
+
+    def _check_shelving(self, instance: Any) -> None:
+        """Refuse to shelve an instance that could not come back."""
+        size_gb = self._host.disks.check_read(
+            translation.lpar_of(instance), is_off=True
+        )
+        self.check_size(instance, size_gb * storage.GIB)
+        if instance.trusted_certs or CONF.glance.verify_glance_signatures:
+            raise exception.SnapshotRefused(
+                reason='its images must be signed, and the image of a shelved '
+                'server is not, so that it could not be unshelved. Stop the '
+                'server instead'
+            )
+
+    def check_size(self, instance: Any, size: float) -> None:
+        """Refuse to shelve an instance whose root disk is too large.
+
+        :param size: That of the disk, in bytes.
+        :raises exception.SnapshotRefused: It could not be unshelved.
+        """
+        if _is_too_large(instance, size / storage.GIB):
+            raise exception.SnapshotRefused(
+                reason='it could not be unshelved, because its root disk has '
+                f'{size / storage.GIB:.10g} GB, more than the '
+                f'{instance.flavor.root_gb} GB of the flavor. Resize it to a '
+                'flavor with a larger disk first'
+            )
+
+    def check_beginning(
+        self, instance: Any, beginning: bytes, *, shelves: bool
+    ) -> None:
+        """Refuse to shelve an instance if no disk is made from its image.
+
+        A guest may write to the first sectors of its disk what makes them
+        look like another format, or like a damaged partition table.
+
+        :param beginning: The first bytes of its root disk.
+        :param shelves: Whether the image is all that will be left of it.
+        :raises exception.SnapshotRefused: It could not be unshelved.
+        """
+        if CONF.workarounds.disable_deep_image_inspection:
+            return
+        problem = images.problem_with_raw(beginning)
+        if problem and shelves:
+            raise exception.SnapshotRefused(
+                reason='it could not be unshelved, as its disk does not begin '
+                f'like a raw image ({problem}). Correct its partition '
+                'table, or stop the server instead'
+            )
+        if problem:
+            LOG.warning(
+                'The first bytes of the root disk are not those of a raw '
+                'image (%s): no server can be built from the image.',
+                problem,
+                instance=instance,
+            )
+
+
+def _is_too_large(instance: Any, size_gb: float) -> bool:
+    return bool(0 < instance.flavor.root_gb < size_gb)
+
 
 #: Name of the event that records why there is no snapshot.
 _EVENT = 'powervm_snapshot'
@@ -44,20 +190,18 @@ _ALGORITHM = 'sha512'
 class Snapshots:
     """Makes images of the root disks of instances.
 
-    :param checks: Refuses those that cannot be made.
-    :param disks: The disk driver.
-    :param start: Starts a guest, given a context and an instance.
+    :param host: The operations on the host.
+    :param deferred: Instances to start.
     """
 
     def __init__(
         self,
-        checks: snapshot_checks.SnapshotChecks,
-        disks: disk_interfaces.Disks,
-        start: Callable[[Any, Any], None],
+        host: host_operations.HostOperations,
+        deferred: deferred_starts.DeferredStarts,
     ) -> None:
-        self._checks = checks
-        self._disks = disks
-        self._start = start
+        self._host = host
+        self._deferred_starts = deferred
+        self._checks = SnapshotChecks(host)
 
     def take(
         self,
@@ -86,19 +230,15 @@ class Snapshots:
                 self._undo_shelving(context, instance, image_id, error)
             if not isinstance(error, exception.PowerVMError):
                 raise
-            refused = nova_errors.to_nova(error, instance.uuid)
+            refused = errors.to_nova(error, instance.uuid)
             if isinstance(error, exception.PartitionNotFound):
                 # Nova would take the server for deleted, leave its task, and
                 # record a success.
-                refused = nova_exception.NovaException(
-                    nova_errors.for_users(error)
-                )
+                refused = nova_exception.NovaException(errors.for_users(error))
             # Nova marks the action of a snapshot, but of nothing else, as
             # done before this is called.
             if begun_as == task_states.IMAGE_SNAPSHOT:
-                action_events.record_failure(
-                    context, instance, _EVENT, refused
-                )
+                errors.record_failure(context, instance, _EVENT, refused)
             raise refused from error
 
     def _take(
@@ -111,7 +251,9 @@ class Snapshots:
         shelves = instance.task_state == task_states.SHELVING
         self._checks.check(instance)
         update_task_state(task_states.IMAGE_PENDING_UPLOAD)
-        with self._disks.read_root(translation.lpar_of(instance)) as found:
+        with self._host.disks.read_root(
+            translation.lpar_of(instance)
+        ) as found:
             if shelves:
                 # The host rounds the sizes that it reports.
                 self._checks.check_size(instance, found.size)
@@ -165,7 +307,7 @@ class Snapshots:
             instance=instance,
         )
         try:
-            self._start(context, instance)
+            self._deferred_starts.start_or_defer(context, instance)
         except exception.PowerVMError as second:
             LOG.error(
                 'The server stays off: %s. Start it when that is mended.',
@@ -191,7 +333,7 @@ class _Upload:
         context: Any,
         instance: Any,
         image_id: str,
-        found: disk_interfaces.DiskBytes,
+        found: drivers.DiskBytes,
         verify_task: Callable[[], None],
         check_beginning: Callable[[bytes], None],
     ) -> None:

@@ -39,12 +39,12 @@ from nova_powervm.conf import powervm as options
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
 from nova_powervm.ops import images
-from nova_powervm.ops import pipes
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm.disk import localdisk
 from nova_powervm.powervm.disk import ssp
+from nova_powervm.virt import glance_images
 from powervm_emulator import worlds
 
 MIB = 1024**2
@@ -178,14 +178,16 @@ def _measured(gib, glance, emulator, in_pool):
     # What is loaded on the way is no part of it.
     small = image.Image(_ID, 'raw', size, 'sha512', '0' * 128)
     images.ImageOps().open(
-        small, lambda: pipes.stream_output(download)
+        small, lambda: glance_images.stream_output(download)
     ).close()
     disks.capacity()
     before = _peak()
     others = [(process.name, process.peak()) for process in (glance, emulator)]
     started, used = time.monotonic(), time.process_time()
     ops = images.ImageOps()
-    reading = ops.open(described, lambda: pipes.stream_output(download))
+    reading = ops.open(
+        described, lambda: glance_images.stream_output(download)
+    )
     looked = time.monotonic()
     disk = storage.Disk(storage.UNCOUNTED_ROOT, -(-size // GIB))
     disks.make_root(_LPAR, disk, described, reading.contents, reading)

@@ -15,8 +15,8 @@
 import collections
 import hashlib
 
+from nova_powervm.lpar import image
 from nova_powervm.lpar import partition
-from nova_powervm.lpar import pool_images
 from nova_powervm.lpar import storage
 
 GPU = 'CUSTOM_GPU'
@@ -172,12 +172,12 @@ class State:
             unit['name'] for unit in self.pool['logical_units']
         )
         for name, count in names.items():
-            if count > 1 and pool_images.parse(name) is None:
+            if count > 1 and image.parse(name) is None:
                 yield f'{count} units are named {name}'
             parsed = storage.parse_unit_name(name)
             if parsed and parsed[0] not in self.by_lpar:
                 yield f'{name} belongs to no server'
-            if not parsed and not pool_images.parse(name):
+            if not parsed and not image.parse(name):
                 yield f'{name} is unknown'
 
     def _image_faults(self):
@@ -187,12 +187,12 @@ class State:
         }
         has_all = all(side.is_up for side in self.site.sides)
         for unit in self.pool['logical_units']:
-            known = pool_images.parse(unit['name'])
+            known = image.parse(unit['name'])
             if known is None:
                 continue
             if known.is_usable and unit['sha256'] not in hashes:
                 yield f'{unit["name"]} is usable, but not an image'
-            if known.state is pool_images.State.PARTIAL and has_all:
+            if known.state is image.State.PARTIAL and has_all:
                 yield f'{unit["name"]} is incomplete'
 
     def _usage_faults(self):

@@ -41,9 +41,9 @@ from oslo_utils import uuidutils
 from testtools import content
 
 import nova_powervm.virt.driver  # noqa: F401  registers the options
-from nova_powervm.virt import rebuild
+from nova_powervm.virt import builds
+from nova_powervm.virt import slot_records
 from nova_powervm.virt import system_metadata
-from nova_powervm.virt import virtual_slots
 from powervm_emulator import fixture
 from tests import plain_rest
 from tests.functional import killed_threads
@@ -571,7 +571,7 @@ class PowerVMTestCase(
                 server['id'], actions[0]['request_id']
             )['events']
             for event in events:
-                if event['event'] == rebuild.EVENT and event['finish_time']:
+                if event['event'] == builds.EVENT and event['finish_time']:
                     self.assertEqual('Error', event['result'])
                     return event['details']
             return None
@@ -831,7 +831,7 @@ class PowerVMTestCase(
     def forget_virtual_slots(self, server):
         """Have a server be one of a driver that did not record its slots."""
         instance = self.instance(server)
-        for name in virtual_slots.recorded(instance):
+        for name in slot_records.recorded(instance):
             key = system_metadata.virtual_slot(name)
             key.remove(instance.system_metadata)
         instance.save()

@@ -15,8 +15,8 @@
 import hashlib
 import operator
 
+from nova_powervm.lpar import image
 from nova_powervm.lpar import partition
-from nova_powervm.lpar import pool_images
 from nova_powervm.lpar import storage
 from powervm_emulator import fixture
 from powervm_emulator import worlds
@@ -100,7 +100,7 @@ class PoolTestCase(base.PowerVMTestCase):
 
     def images(self, host='host1'):
         """Return the images in the pool, as their names describe them."""
-        known = map(pool_images.parse, self.units(host))
+        known = map(image.parse, self.units(host))
         return [image for image in known if image]
 
     def disks_of(self, server, host='host1'):

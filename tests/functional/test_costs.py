@@ -94,7 +94,7 @@ class CycleCostTest(CostTestCase):
         self._run_periodics()
 
     def story_unchanged_host_answers_two_conditional_requests(self):
-        host = self.driver().services.operations.host
+        host = self.driver().services.host.reader
         managed = host.last_or_read().system
 
         asked, sent = self.cycle()
@@ -105,7 +105,7 @@ class CycleCostTest(CostTestCase):
         # Nothing was parsed again.
         self.assertIs(
             managed,
-            self.driver().services.operations.host.last_or_read().system,
+            self.driver().services.host.reader.last_or_read().system,
         )
 
     def story_metrics_cost_no_request(self):

@@ -243,7 +243,7 @@ class DiskTest(base.PowerVMTestCase):
 
     def services(self):
         """Return the operations of the host's driver."""
-        return self.computes['host1'].manager.driver.services.operations
+        return self.computes['host1'].manager.driver.services.host
 
     def boot_with_ephemerals(self, *sizes, **request):
         """Boot a server that asks for ephemeral disks of its own sizes."""

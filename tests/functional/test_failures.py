@@ -19,7 +19,7 @@ What the host is left with after a failure at each request is tested in
 from nova.compute import task_states
 from nova.compute import vm_states
 
-from nova_powervm.ops import stopped_lpars
+from nova_powervm.ops import watch
 from tests.functional import base
 from tests.functional import complete_servers
 
@@ -30,9 +30,7 @@ class FailureTest(complete_servers.CompleteServerTestCase):
     def setUp(self):
         super().setUp()
         # Nova takes the server for running while the tests stop and start it.
-        self.stub_out(
-            f'{stopped_lpars.__name__}.StoppedLpars.check', lambda *_: None
-        )
+        self.stub_out(f'{watch.__name__}.StoppedLpars.check', lambda *_: None)
         self.flags(max_attempts=1, group='scheduler')
         self.start_shared_host()
 

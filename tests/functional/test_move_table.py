@@ -147,7 +147,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         lpar = self.lpar(self.server, 'host1')
         self.assertEqual('not activated', lpar.state)
         driver = self.computes['host1'].manager.driver
-        driver.services.operations.partitions.delete(lpar.uuid)
+        driver.services.host.partitions.delete(lpar.uuid)
         self.restart_host('host1')
         self.finish(burns=2)
 

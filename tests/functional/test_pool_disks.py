@@ -112,7 +112,7 @@ class PoolDiskTest(pool_sites.SiteTestCase):
         self.assertEqual({}, self.units())
 
     def story_disk_allocation_ratio_is_heeded(self):
-        units = self.driver('host2').services.operations.disks._units
+        units = self.driver('host2').services.host.disks._units
         thick = pvm_storage.LUEnt.bld(
             units._adapter, 'filler', pools.POOL_GB - 5, thin=False
         ).create(parent=units.tier)

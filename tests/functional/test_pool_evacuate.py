@@ -535,7 +535,7 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
 
     def services(self, host):
         """Return the operations of a host's driver."""
-        return self.computes[host].manager.driver.services.operations
+        return self.computes[host].manager.driver.services.host
 
     def wait_until_off(self, server, host):
         """Wait until a server's LPAR is off."""

@@ -108,7 +108,7 @@ class PoolMoveTest(PoolMoveTestCase):
     def refuse_fewer_virtual_slots(self, server):
         """Assert that a host refuses a server with a slot beyond its last."""
         driver = self.computes['host2'].manager.driver
-        lpars = driver.services.operations.partitions
+        lpars = driver.services.host.partitions
         with mock.patch.object(lpars, 'virtual_slots', 16):
             reason = self.refuse_move(server, 'migrate')
         self.assertIn('the other host cannot run it: Port', reason)
@@ -198,7 +198,7 @@ class PoolMoveTest(PoolMoveTestCase):
 
     def leave_nothing_on_source(self, server):
         """Do what the page on stuck servers says of the other host."""
-        source = self.computes['host1'].manager.driver.services.operations
+        source = self.computes['host1'].manager.driver.services.host
         source.removal.destroy(server['id'], delete_disks=False)
         self.placement.delete(f'/allocations/{self.migration_uuid(server)}')
 
@@ -223,7 +223,7 @@ class PoolMoveTest(PoolMoveTestCase):
 
     def story_missing_lpar_is_not_built_before_slots_are_published(self):
         server = self.boot_on_first()
-        services = self.computes['host1'].manager.driver.services.operations
+        services = self.computes['host1'].manager.driver.services.host
         services.removal.destroy(server['id'], delete_disks=False)
         instance = self.instance(server)
         recorded, instance.resources = instance.resources, None

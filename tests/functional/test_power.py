@@ -15,7 +15,7 @@
 from nova import context as nova_context
 from nova import utils
 
-from nova_powervm.ops import stopped_lpars
+from nova_powervm.ops import watch
 from tests.functional import base
 
 
@@ -142,7 +142,7 @@ class PowerTest(base.PowerVMTestCase):
         self._start_server(self.server)
 
     def story_guest_that_shuts_down_is_shown_as_stopped(self):
-        self.stub_out(f'{stopped_lpars.__name__}.SETTLE_SECONDS', 0.3)
+        self.stub_out(f'{watch.__name__}.SETTLE_SECONDS', 0.3)
         name = self.lpar(self.server).name
 
         self.control().set_partition(name, state='not activated')

@@ -21,8 +21,8 @@ from nova import context as nova_context
 from nova.network import neutron
 from oslo_utils import uuidutils
 
+from nova_powervm.virt import builds
 from nova_powervm.virt import driver
-from nova_powervm.virt import rebuild
 from nova_powervm.virt import record_changes
 from tests.functional import base
 from tests.functional import complete_servers
@@ -159,7 +159,7 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
         with (
             killed_threads.Threads() as threads,
             fixtures.MockPatchObject(
-                rebuild, '_refuse', lambda *args: threads.kill()
+                builds, '_refuse', lambda *args: threads.kill()
             ),
         ):
             self.api.post_server_action(self.server['id'], {'rebuild': wanted})
@@ -202,7 +202,7 @@ class ChangedServerTest(base.PowerVMTestCase):
 
     def story_refused_rebuild_does_not_stop_deletion(self):
         server = self.boot(base.gpu_groups(1))
-        put_back = rebuild._put_back_image
+        put_back = builds._put_back_image
         refused = []
 
         def delete_and_put_back(context, instance):
@@ -212,7 +212,7 @@ class ChangedServerTest(base.PowerVMTestCase):
 
         wanted = {'imageRef': self.image, 'preserve_ephemeral': True}
         with fixtures.MockPatchObject(
-            rebuild, '_put_back_image', delete_and_put_back
+            builds, '_put_back_image', delete_and_put_back
         ):
             self.api.post_server_action(server['id'], {'rebuild': wanted})
             self._wait_until_deleted(server)
@@ -282,9 +282,9 @@ class ChangedServerTest(base.PowerVMTestCase):
         server = self.boot(base.gpu_groups(1))
         lpar = self.lpar(server)
         self.control().set_partition(lpar.uuid, state='not activated')
-        self.computes[
-            'host1'
-        ].manager.driver.services.operations.partitions.delete(lpar.uuid)
+        self.computes['host1'].manager.driver.services.host.partitions.delete(
+            lpar.uuid
+        )
 
         self._rebuild_server(server, self.image)
 

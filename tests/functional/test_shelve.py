@@ -187,7 +187,7 @@ class ShelveTest(
         # As in a volume group whose unit is larger than the disk.
         self.stop(server)
         driver = self.computes['host1'].manager.driver
-        driver.services.operations.disks.grow_root(
+        driver.services.host.disks.grow_root(
             partition.lpar_uuid(server['id']), 2
         )
         self._start_server(server)

@@ -228,7 +228,7 @@ class PoolSnapshotTest(SnapshotTestCase):
         server = self.boot_written()
         self.stop(server)
         driver = self.computes['host1'].manager.driver
-        driver.services.operations.partitions.delete(
+        driver.services.host.partitions.delete(
             partition.lpar_uuid(server['id'])
         )
 

@@ -204,7 +204,7 @@ class VolumesTest(volumes.VolumesTestCase):
         """Unmap volumes on both servers, as an administrator does."""
         driver = self.computes['host1'].manager.driver
         for volume_id in ids:
-            driver.services.operations.volumes.disconnect(
+            driver.services.host.volumes.disconnect(
                 lpar_volumes.Volume(volume_id, ''), self.lpar_uuid(server)
             )
 

@@ -17,7 +17,7 @@ import copy
 from nova.tests import fixtures as nova_fixtures
 from oslo_utils import units
 
-from nova_powervm.virt import volumes as virt_volumes
+from nova_powervm.virt import instance_volumes
 from tests.emulator import san
 from tests.functional import base
 
@@ -163,7 +163,7 @@ class VolumesTestCase(base.PowerVMTestCase):
 
     def boot_volumes(self, server):
         """Return what a start takes for the root disk of a server."""
-        found = virt_volumes.recorded_boot_volume(self.instance(server))
+        found = instance_volumes.recorded_boot_volume(self.instance(server))
         return [volume.id for volume in found]
 
     def array_disks(self, host='host1'):

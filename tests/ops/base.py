@@ -39,7 +39,7 @@ from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import volumes
 from nova_powervm.ops import apply
-from nova_powervm.ops import burn
+from nova_powervm.ops import claiming
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import images
 from nova_powervm.ops import network as network_ops
@@ -126,6 +126,13 @@ def make_gigabytes_small(test, size=SMALL_GB):
         'nova_powervm.powervm.disk.clearing.MIB': size // 1024,
     }.items():
         test.enterContext(unittest.mock.patch(name, value))
+
+
+class Askers(survey.Askers):
+    """Answers as a test says, and nothing else."""
+
+    def __init__(self, **answers):
+        vars(self).update(answers)
 
 
 class Placement:
@@ -373,7 +380,7 @@ class HostTestCase(unittest.TestCase):
                 self.networks,
                 self.volumes,
             ),
-            burn.BurnOps(self.placement),
+            claiming.BurnOps(self.placement),
             self.removals,
         )
 
@@ -411,16 +418,16 @@ class HostTestCase(unittest.TestCase):
     def run_plan(self, operation, wanted, **asked):
         """Run an operation; forget the requests before it."""
         self.forget()
-        found = survey.Askers(
+        asked_for = Askers(
             **{
                 'image': Source(),
-                'config_drive': lambda slots: ISO,
+                'make_config_drive': lambda slots: ISO,
                 'ports': lambda: wanted.ports or (),
                 'bind_ports': lambda: wanted.ports or (),
             }
             | asked
         )
-        return self.lpars.run(operation, wanted, found)
+        return self.lpars.run(operation, wanted, asked_for)
 
     def spawn(self, **fields):
         """Spawn an instance, and return its description."""

@@ -159,7 +159,7 @@ class RootDiskTest(BuildTestCase):
             SPAWN,
             dataclasses.replace(wanted, config_drive=True),
             image=source,
-            config_drive=config_drive,
+            make_config_drive=config_drive,
         )
 
         self.assertEqual((1, 1), (source.opened, source.closed))
@@ -174,7 +174,7 @@ class RootDiskTest(BuildTestCase):
         self.run_plan(
             SPAWN,
             self.describe(config_drive=True, slots=(base.slot(base.GPU),)),
-            config_drive=config_drive,
+            make_config_drive=config_drive,
         )
 
         self.assertEqual([base.GPU], seen)
@@ -598,7 +598,7 @@ class PoolTest(BuildTestCase):
         source, wanted = self.prepare(LONG)
 
         self.forget()
-        self.lpars.check(SPAWN, wanted, base.survey.Askers(image=source))
+        self.lpars.check(SPAWN, wanted, base.Askers(image=source))
 
         self.assertEqual((0, []), (source.opened, self.changes()))
 
@@ -667,7 +667,7 @@ class PoolTest(BuildTestCase):
         self.forget()
 
         with self.assertRaises(exception.InsufficientSpace) as caught:
-            self.lpars.check(SPAWN, wanted, base.survey.Askers(image=source))
+            self.lpars.check(SPAWN, wanted, base.Askers(image=source))
 
         self.assertIn('12 GB are needed', str(caught.exception))
         self.assertEqual([], self.changes())
@@ -677,7 +677,7 @@ class PoolTest(BuildTestCase):
         source, other = self.prepare(LONG)
         before = self.stored()
 
-        self.lpars.check(SPAWN, other, base.survey.Askers(image=source))
+        self.lpars.check(SPAWN, other, base.Askers(image=source))
 
         self.assertEqual(before, self.stored())
         self.assert_lpar()
@@ -704,7 +704,7 @@ class TrustedCertificatesTestCase(BuildTestCase):
         _, wanted = self.prepare(LONG, certificates=self.certificates)
         self.forget()
         try:
-            self.lpars.check(SPAWN, wanted, base.survey.Askers(image=source))
+            self.lpars.check(SPAWN, wanted, base.Askers(image=source))
         except exception.ImageRefused:
             return True
         finally:
@@ -866,9 +866,9 @@ class RebuildCheckTest(BuildTestCase):
             return self.lpars.check(
                 SPAWN,
                 wanted,
-                base.survey.Askers(
+                base.Askers(
                     image=source or Glance(base.DATA),
-                    config_drive=lambda slots: base.ISO,
+                    make_config_drive=lambda slots: base.ISO,
                 ),
             )
         finally:
@@ -888,7 +888,7 @@ class RebuildCheckTest(BuildTestCase):
             self.lpars.check(
                 SPAWN,
                 self.wanted,
-                base.survey.Askers(image=Glance(base.DATA)),
+                base.Askers(image=Glance(base.DATA)),
             )
         self.assertEqual([], self.changes())
 

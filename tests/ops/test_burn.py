@@ -19,7 +19,7 @@ from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
-from nova_powervm.ops import burn
+from nova_powervm.ops import claiming
 from tests.emulator import base as emulator_base
 from tests.ops import base
 
@@ -171,11 +171,11 @@ class BurnTest(unittest.TestCase):
         super().setUp()
         self.calls = []
         self.placement = base.Placement(self.calls.append)
-        self.ops = burn.BurnOps(self.placement)
+        self.ops = claiming.BurnOps(self.placement)
         self.claims = [base.claim(i) for i in emulator_base.GPUS]
 
     def test_burn_reserves_and_logs_device(self):
-        with self.assertLogs(burn.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(claiming.LOG.logger, 'INFO') as logs:
             self.ops.burn('i', self.claims[:1])
 
         self.assertIn(
@@ -186,7 +186,7 @@ class BurnTest(unittest.TestCase):
     def test_burn_accepts_burned_device_silently(self):
         self.placement.burned = {base.provider(base.GPU)}
 
-        with self.assertNoLogs(burn.LOG.logger, 'INFO'):
+        with self.assertNoLogs(claiming.LOG.logger, 'INFO'):
             self.ops.burn('i', self.claims[:1])
 
         self.assertEqual(['burn 21010020'], self.calls)

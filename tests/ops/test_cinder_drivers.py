@@ -36,7 +36,7 @@ from tests.ops import volumes
 
 objects.register_all()
 
-from nova_powervm.virt import volumes as virt_volumes  # noqa: E402
+from nova_powervm.virt import instance_volumes  # noqa: E402
 
 _PROCESSES = pathlib.Path(__file__).parents[1] / 'processes'
 _REST = 'DriverTest.test_initialize_connection'
@@ -121,10 +121,12 @@ class CinderDriversTest(volumes.VolumesTestCase):
 
     def connector(self, host):
         """Return what the driver tells Cinder of a host."""
-        virt_volumes.CONF.set_override('host', host)
-        self.addCleanup(virt_volumes.CONF.clear_override, 'host')
-        connects = virt_volumes.InstanceVolumes(
-            None, self.volumes, self.partitions
+        instance_volumes.CONF.set_override('host', host)
+        self.addCleanup(instance_volumes.CONF.clear_override, 'host')
+        connects = instance_volumes.InstanceVolumes(
+            types.SimpleNamespace(
+                volumes=self.volumes, partitions=self.partitions
+            )
         )
         instance = types.SimpleNamespace(
             uuid=base.INSTANCE, vm_state=vm_states.BUILDING

@@ -28,13 +28,12 @@ from nova_powervm.lpar import image
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import images
 from nova_powervm.powervm import management_partition
 from nova_powervm.powervm.disk import clearing
 from nova_powervm.powervm.disk import disk_reading
-from nova_powervm.powervm.disk import media
 from nova_powervm.powervm.disk import scsi_mappings
+from nova_powervm.powervm.disk import uploads
 from tests.ops import base
 from tests.ops import test_kills
 from tests.ops import test_reading
@@ -433,7 +432,7 @@ class GrowthTest(ClearingTestCase):
         )
         self.disks.attach(
             self.wanted.lpar_uuid,
-            [stored_disks.Stored(root.name, root)],
+            [storage.Stored(root.name, root)],
         )
         self.control.write_disk(
             root.udid,
@@ -449,7 +448,7 @@ class GrowthTest(ClearingTestCase):
     def test_growth_that_could_not_be_noted_is_refused_before(self):
         with (
             unittest.mock.patch.object(
-                media.MediaRepository,
+                uploads.MediaRepository,
                 'check_room',
                 side_effect=exception.InsufficientSpace(
                     place='the repository',

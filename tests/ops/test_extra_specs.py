@@ -166,7 +166,7 @@ class ExtraSpecTest(base.HostTestCase):
             self.lpars.check(
                 operations.SPAWN,
                 rebuilt,
-                base.survey.Askers(image=base.Source()),
+                base.Askers(image=base.Source()),
             )
 
     def test_capped_processors_have_no_weight(self):

@@ -21,7 +21,6 @@ import uuid
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.lpar import image
-from nova_powervm.lpar import pool_images
 from nova_powervm.lpar import storage
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import session
@@ -99,8 +98,8 @@ class Maker(threading.Thread):
         """Wait until the image is found unused, unless it is in use."""
         for _ in range(20):
             units = self._disks._units.units()
-            known = [pool_images.parse(unit.name) for unit in units]
-            if pool_images.PoolImage(base.IMAGE.fingerprint) not in known:
+            known = [image.parse(unit.name) for unit in units]
+            if image.PoolImage(base.IMAGE.fingerprint) not in known:
                 break
             time.sleep(0.01)
 
@@ -203,7 +202,7 @@ class CleaningTest(unittest.TestCase):
         pool = self.disks[1].pool
         pool.delete(pool.disks())
         # An image that was not deleted because somebody had just cloned it.
-        with unittest.mock.patch.object(pool_images, 'DELETING_SECONDS', -1):
+        with unittest.mock.patch.object(image, 'DELETING_SECONDS', -1):
             for _ in range(2):
                 self.disks[0].pool.clean_cache(0)
         self.assertEqual([], self.units())

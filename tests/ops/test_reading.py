@@ -34,7 +34,7 @@ from nova_powervm.lpar import storage
 from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm.disk import disk_reading
-from nova_powervm.powervm.disk import pool_disks
+from nova_powervm.powervm.disk import ssp
 from powervm_emulator import host_root
 from tests.ops import base
 from tests.ops import test_kills
@@ -620,7 +620,7 @@ class PoolReadingTest(LentMixin, SweepMixin, ReadingTestCase):
     def lent(self, *, write):
         """Lend the disk to the management partition."""
         found = self.disks._pool.root(self.uuid)
-        element = pool_disks.element_of(found.stored)
+        element = ssp.element_of(found.stored)
         servers = self.disks._units.servers
         return self.disks._reader.lent(
             self.uuid, servers, element, found.disk.size_gb, write=write

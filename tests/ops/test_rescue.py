@@ -77,7 +77,7 @@ class RescueTestCase(base.HostTestCase):
             RESCUE,
             self.asked(**changes),
             image=base.Source(DATA),
-            config_drive=lambda slots: PASSWORD,
+            make_config_drive=lambda slots: PASSWORD,
         )
 
     def fail_rescue(self, error, *words, **changes):
@@ -88,7 +88,7 @@ class RescueTestCase(base.HostTestCase):
             self.asked(**changes),
             *words,
             image=base.Source(DATA),
-            config_drive=lambda slots: PASSWORD,
+            make_config_drive=lambda slots: PASSWORD,
         )
         self.assert_own()
 
@@ -445,7 +445,7 @@ class PoolRescueTest(DisksMixin, RescueTestCase):
             RESCUE,
             self.asked(),
             image=base.Source(DATA),
-            config_drive=take,
+            make_config_drive=take,
         )
 
         # A guest that was stopped is not started without its disk.

@@ -68,7 +68,9 @@ class VlanTest(base.HostTestCase):
     def build(self, *ports):
         """Build the instance with some ports."""
         self.wanted = self.describe(ports=ports)
-        self.run_plan(operations.SPAWN, self.wanted, metadata=self.nova)
+        self.run_plan(
+            operations.SPAWN, self.wanted, metadata=lambda: self.nova
+        )
 
     def delete(self):
         """Delete the instance, as the driver does for Nova."""

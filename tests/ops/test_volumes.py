@@ -37,8 +37,8 @@ from tests.ops import volumes
 
 objects.register_all()
 
+from nova_powervm.virt import instance_volumes  # noqa: E402
 from nova_powervm.virt import system_metadata  # noqa: E402
-from nova_powervm.virt import volumes as virt_volumes  # noqa: E402
 
 #: The first two slots for volumes, one for each server.
 BOTH = {'vios1': {64: 'v1'}, 'vios2': {65: 'v1'}}
@@ -275,8 +275,10 @@ class AttachTest(volumes.VolumesTestCase):
             self.describe(volumes=(V1,), virtual_slots=record),
             'virtual slot 63',
         )
-        connects = virt_volumes.InstanceVolumes(
-            None, self.volumes, self.partitions
+        connects = instance_volumes.InstanceVolumes(
+            types.SimpleNamespace(
+                volumes=self.volumes, partitions=self.partitions
+            )
         )
         instance = types.SimpleNamespace(
             uuid=base.INSTANCE,

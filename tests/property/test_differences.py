@@ -16,8 +16,7 @@ import unittest
 
 from hypothesis import given
 
-from nova_powervm.devices import assessment
-from nova_powervm.devices import plan as plans
+from nova_powervm.devices import plan
 from nova_powervm.tool.rules import differences
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules.differences import Kind
@@ -44,11 +43,9 @@ def tree_of(providers):
 
 
 def plan_for(tree, policy, slots):
-    return plans.make_plan(
-        assessment.assess(
-            assessment.Facts(
-                policy, tuple(slots), tree.holdings, tree.providers
-            )
+    return plan.make_plan(
+        plan.assess(
+            plan.Facts(policy, tuple(slots), tree.holdings, tree.providers)
         ),
         tree.allocations,
         values.name_of,

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_powervm.lpar import storage
-from nova_powervm.powervm.disk import group_contents
+from nova_powervm.powervm.disk import volume_groups
 
 LPARS = st.uuids().map(lambda uuid: str(uuid).upper())
 #: Allocation units are powers of two, of MiB.
@@ -77,7 +77,7 @@ class CapacityTest(unittest.TestCase):
         st.integers(0, 100000),
     )
     def test_promised_space_is_free(self, instances, unit, free, others):
-        found = group_contents.capacity(Group(instances, unit, free, others))
+        found = volume_groups.capacity(Group(instances, unit, free, others))
         # As Nova's scheduler adds them up.
         allocated = sum(
             (root if counted else 0) + ephemeral + math.ceil(swap / 1024)
@@ -92,6 +92,6 @@ class CapacityTest(unittest.TestCase):
             (lpar, root, True, ephemeral, swap // 1024 * 1024)
             for lpar, root, _, ephemeral, swap in instances
         ]
-        found = group_contents.capacity(Group(whole, 64, free * 1024, 0))
+        found = volume_groups.capacity(Group(whole, 64, free * 1024, 0))
         self.assertEqual(0, found.reserved_gb)
         self.assertEqual(free, found.total_gb - found.used_gb)

@@ -32,7 +32,7 @@ from nova_powervm.devices import names
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.lpar import partition
-from nova_powervm.ops import claiming as claim_ops
+from nova_powervm.ops import claiming
 from nova_powervm.ops import host as host_ops
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import survey as surveys
@@ -225,9 +225,9 @@ def plan_of_service(file, host_slots, tree, forgotten):
     reader = host_ops.HostOps(cloud, cloud, cloud, cloud, 'host1')
     reader.read()
     snapshot = reader.read()
-    slot_claims = claim_ops.ClaimOps(cloud)
+    slot_claims = claiming.ClaimOps(cloud)
     # As after the first update: two owners do not stop it.
-    slot_claims.published = claim_ops.PublishedSlots()
+    slot_claims.published = claiming.PublishedSlots()
     updater = updating.ProviderTreeUpdater(
         cloud,
         cloud,

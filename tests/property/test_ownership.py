@@ -20,7 +20,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from nova_powervm.conf import powervm as options
-from nova_powervm.devices import assessment
 from nova_powervm.devices import names
 from nova_powervm.devices import plan
 from nova_powervm.devices import policy
@@ -84,8 +83,8 @@ def plan_for(file, host_slots, providers, holdings, cyborgs, consumers):
         for index, name in cyborgs.items()
     ]
     return plan.make_plan(
-        assessment.assess(
-            assessment.Facts(
+        plan.assess(
+            plan.Facts(
                 policy=file,
                 io_slots=tuple(host_slots),
                 holdings=holdings,

@@ -99,7 +99,7 @@ class SimulationRegressionTest(unittest.TestCase):
         else:
             self.fail('no LPAR was left')
         # A new process would not know of the failed removal.
-        self.node.compute.operations.removal._leftovers.clear()
+        self.node.compute.host.removal._leftovers.clear()
 
         self.assertTrue(self.world.cycle(self.node))
 

@@ -252,7 +252,7 @@ class PoolSweep(ImageSweepTestCase):
     def prepare(self):
         """Let no images of earlier servers fill the pool."""
         super().prepare()
-        disks = self.computes['host1'].manager.driver.services.operations.disks
+        disks = self.computes['host1'].manager.driver.services.host.disks
         for _ in range(2):
             disks.pool.clean_cache(0)
 

@@ -28,7 +28,7 @@ import random
 from nova import context as nova_context
 from oslo_log import log as logging
 
-from nova_powervm.lpar import pool_images
+from nova_powervm.lpar import image
 from tests.functional import base
 from tests.functional import pool_sites
 from tests.soak import SEED
@@ -50,7 +50,7 @@ class SweepTestCase(pool_sites.SiteTestCase):
         super().setUp()
         self.start_both()
         # The next cleaning, not one ten minutes later, completes a deletion.
-        self.stub_out(f'{pool_images.__name__}.DELETING_SECONDS', -1)
+        self.stub_out(f'{image.__name__}.DELETING_SECONDS', -1)
         self.hashes = set()
         self._images = 0
         self._second = False

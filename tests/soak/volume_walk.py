@@ -381,7 +381,7 @@ class VolumeWalkTest(host_walk.HostWalkTest):
             return None
         server = self.servers[self.volumes[volume].server]
         driver = self.computes[host_of(server)].manager.driver
-        driver.services.operations.volumes.disconnect(
+        driver.services.host.volumes.disconnect(
             lpar_volumes.Volume(volume, ''), self.lpar_uuid(server)
         )
         self._reboot_server(server, hard=True)

@@ -36,8 +36,8 @@ from nova_powervm.devices import slots
 
 objects.register_all()
 
-from nova_powervm.virt import nova_errors  # noqa: E402
-from nova_powervm.virt import volumes as virt_volumes  # noqa: E402
+from nova_powervm.virt import errors  # noqa: E402
+from nova_powervm.virt import instance_volumes  # noqa: E402
 
 SOURCES = pathlib.Path(exception.__file__).parent
 #: Other processes than nova-compute.
@@ -149,8 +149,8 @@ class ListingTest(unittest.TestCase):
 
     def check(self, error, *words):
         """Verify how an error is shown to users."""
-        with self.assertLogs(nova_errors.LOG.logger, 'INFO') as logs:
-            text = nova_errors.for_users(error)
+        with self.assertLogs(errors.LOG.logger, 'INFO') as logs:
+            text = errors.for_users(error)
         self.assertIn(str(error), logs.output[0])
         self.assertLessEqual(len(text), ROOM, text)
         self.assertRegex(text, r' \(log: req-[0-9a-f-]{36}\)$')
@@ -192,11 +192,11 @@ class ListingTest(unittest.TestCase):
     def test_volumes_are_shortened(self):
         with (
             mock.patch.object(
-                virt_volumes, 'recorded_ids', return_value=UUIDS
+                instance_volumes, 'recorded_ids', return_value=UUIDS
             ),
             self.assertRaises(exception.MoveRefused) as caught,
         ):
-            virt_volumes.refuse_move(None)
+            instance_volumes.refuse_move(None)
         self.check(
             caught.exception,
             f'Detach {UUIDS[0]} and 7 more first',

@@ -15,7 +15,7 @@
 Each is an entry point of ``nova_powervm.disk_drivers``;
 ``[powervm]disk_driver`` names the one to use. It is called with a
 :class:`Context` and returns an implementation of
-:class:`~nova_powervm.ops.disk_interfaces.Disks`.
+:class:`~nova_powervm.ops.drivers.Disks`.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ import dataclasses
 from pypowervm import adapter as pvm_adapter
 
 from nova_powervm.conf import powervm as options
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.powervm import system
 
 
@@ -41,4 +41,4 @@ class Context:
     adapter: pvm_adapter.Adapter
     system: system.RestSystem
     settings: options.Settings
-    files: disk_interfaces.LocalFiles | None = None
+    files: drivers.LocalFiles | None = None

@@ -24,7 +24,7 @@ import tenacity
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.powervm import management_partition
 from nova_powervm.powervm.disk import scsi_mappings
 
@@ -47,9 +47,7 @@ class Reading:
         self.cancelled = threading.Event()
         self.ended = threading.Event()
 
-    def of(
-        self, disk: management_partition.OpenDisk
-    ) -> disk_interfaces.DiskBytes:
+    def of(self, disk: management_partition.OpenDisk) -> drivers.DiskBytes:
         """Return the bytes of a disk, which end when this is cancelled."""
         contents = disk.contents()
         return dataclasses.replace(
@@ -70,9 +68,7 @@ class Reading:
 class _Stream:
     """The bytes of a disk while nobody cancels the reading."""
 
-    def __init__(
-        self, reading: Reading, stream: disk_interfaces.ByteStream
-    ) -> None:
+    def __init__(self, reading: Reading, stream: drivers.ByteStream) -> None:
         self._reading = reading
         self._stream = stream
 

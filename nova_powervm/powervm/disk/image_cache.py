@@ -15,7 +15,7 @@
 Each tier has images of its own: a clone is in the tier of its image.
 
 Several hosts use the cache at the same time and know of each other only what
-the names of the images tell; see :mod:`nova_powervm.lpar.pool_images`.
+the names of the images tell; see :mod:`nova_powervm.lpar.image`.
 """
 
 import contextlib
@@ -31,15 +31,14 @@ from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
 from nova_powervm.lpar import image
-from nova_powervm.lpar import pool_images
 from nova_powervm.lpar import storage
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.powervm.disk import pools
 from nova_powervm.powervm.disk import uploads
 
 LOG = logging.getLogger(__name__)
 
-_State = pool_images.State
+_State = image.State
 
 #: Seconds between two looks at another host's upload, at random.
 POLL_SECONDS = (1.0, 3.0)
@@ -90,14 +89,14 @@ class ImageCache:
         hosts notices the other.
         """
         unit = self._pool.unit(found.uuid)
-        known = unit and pool_images.parse(unit.name)
+        known = unit and image.parse(unit.name)
         return known is not None and known.is_usable
 
     def provide(
         self,
         described: image.Image,
         contents: image.Contents,
-        source: disk_interfaces.Source,
+        source: drivers.Source,
     ) -> tuple[pvm_storage.LUEnt, bool]:
         """Return an image, and write it first unless it is there.
 
@@ -151,7 +150,7 @@ class ImageCache:
     def _clean_one(
         self,
         unit: pvm_storage.LUEnt,
-        known: pool_images.PoolImage,
+        known: image.PoolImage,
         units: Iterable[pvm_storage.LUEnt],
         min_age: int,
     ) -> None:
@@ -159,7 +158,7 @@ class ImageCache:
         is_used = pools.has_clones(unit, units)
         age = known.age(self._clock())
         if known.state is _State.PARTIAL:
-            if age > pool_images.ABANDONED_SECONDS:
+            if age > image.ABANDONED_SECONDS:
                 LOG.warning(
                     'Deleting %s from the shared storage pool: its upload was '
                     'interrupted.',
@@ -167,7 +166,7 @@ class ImageCache:
                 )
                 self._pool.delete(unit)
         elif known.state is _State.RETIRED:
-            if age > pool_images.DELETING_SECONDS:
+            if age > image.DELETING_SECONDS:
                 self._delete_retired(unit, known)
         elif is_used:
             if known.state is _State.UNUSED:
@@ -179,7 +178,7 @@ class ImageCache:
             self._delete_retired(retired, known.to(_State.RETIRED))
 
     def _delete_retired(
-        self, unit: pvm_storage.LUEnt, known: pool_images.PoolImage
+        self, unit: pvm_storage.LUEnt, known: image.PoolImage
     ) -> None:
         """Delete an image, unless another host has just cloned it.
 
@@ -198,8 +197,8 @@ class ImageCache:
     def _rename(
         self,
         unit: pvm_storage.LUEnt,
-        known: pool_images.PoolImage,
-        state: pool_images.State,
+        known: image.PoolImage,
+        state: image.State,
     ) -> pvm_storage.LUEnt:
         name = known.to(state, self._clock() if state else 0)
         return self._pool.rename(unit, str(name))
@@ -208,7 +207,7 @@ class ImageCache:
         self,
         fingerprint: str,
         contents: image.Contents,
-        source: disk_interfaces.Source,
+        source: drivers.Source,
     ) -> pvm_storage.LUEnt | None:
         """Write an image, unless another host does.
 
@@ -218,7 +217,7 @@ class ImageCache:
         :returns: The image; None if another host writes it, or has done so.
         """
         name = str(
-            pool_images.PoolImage(
+            image.PoolImage(
                 fingerprint,
                 _State.PARTIAL,
                 int(self._clock()),
@@ -238,7 +237,7 @@ class ImageCache:
                 self._discard(unit)
                 return None
             self._send(unit, contents, source)
-            ready = pool_images.PoolImage(fingerprint)
+            ready = image.PoolImage(fingerprint)
             return self._pool.rename(unit, str(ready))
         except BaseException as error:
             LOG.warning('Removing %s: %s', name, error)
@@ -249,7 +248,7 @@ class ImageCache:
         self,
         unit: pvm_storage.LUEnt,
         contents: image.Contents,
-        source: disk_interfaces.Source,
+        source: drivers.Source,
     ) -> None:
         upload = uploads.Upload(
             vios=self._pool.main_server,
@@ -276,9 +275,9 @@ class ImageCache:
         self,
         units: Iterable[pvm_storage.LUEnt],
         fingerprint: str | None = None,
-    ) -> Iterator[tuple[pvm_storage.LUEnt, pool_images.PoolImage]]:
+    ) -> Iterator[tuple[pvm_storage.LUEnt, image.PoolImage]]:
         for unit in units:
-            known = pool_images.parse(unit.name)
+            known = image.parse(unit.name)
             if known and fingerprint in (None, known.fingerprint):
                 yield unit, known
 
@@ -292,7 +291,7 @@ class ImageCache:
             for unit, known in self._images(units, fingerprint)
             if known.state is _State.PARTIAL
             and known.writer != self._writer()
-            and known.age(now) < pool_images.lost_after(unit.capacity)
+            and known.age(now) < image.lost_after(unit.capacity)
         ]
 
     def _delete_own(

@@ -32,16 +32,12 @@ from nova_powervm.conf import powervm as options
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import stored_disks
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm.disk import clearing
 from nova_powervm.powervm.disk import disk_reading
-from nova_powervm.powervm.disk import group_contents
-from nova_powervm.powervm.disk import media
-from nova_powervm.powervm.disk import rescue_order
 from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.powervm.disk import unavailable
 from nova_powervm.powervm.disk import uploads
@@ -50,7 +46,7 @@ from nova_powervm.powervm.disk import volume_groups
 LOG = logging.getLogger(__name__)
 
 
-def load(context: disk_drivers.Context) -> disk_interfaces.Disks:
+def load(context: disk_drivers.Context) -> drivers.Disks:
     """Create the disk driver of a host; it needs a volume group."""
     if not context.settings.volume_group:
         return unavailable.NoDisks('[powervm]volume_group_name')
@@ -69,7 +65,7 @@ class LocalDisk:
         self,
         adapter: pvm_adapter.Adapter,
         settings: options.Settings,
-        files: disk_interfaces.LocalFiles | None = None,
+        files: drivers.LocalFiles | None = None,
     ) -> None:
         self._adapter = adapter
         self._clears = settings.disk_clear
@@ -87,7 +83,7 @@ class LocalDisk:
         self._reader = disk_reading.DiskReader(
             self._management, self._mappings
         )
-        self._media = media.MediaRepository(
+        self._media = uploads.MediaRepository(
             adapter, self._groups, self._uploads, settings
         )
 
@@ -127,7 +123,7 @@ class LocalDisk:
         """
         group = self._groups.read()
         if self._measured is None or self._measured[0] is not group:
-            self._measured = group, group_contents.capacity(group)
+            self._measured = group, volume_groups.capacity(group)
         return self._measured[1]
 
     def unmap_deleted(self, lpar_uuids: Collection[str] | None = None) -> None:
@@ -187,8 +183,8 @@ class LocalDisk:
         disk: storage.Disk,
         described: image.Image,
         contents: image.Contents,
-        source: disk_interfaces.Source,
-    ) -> stored_disks.Stored:
+        source: drivers.Source,
+    ) -> storage.Stored:
         """Create a virtual disk and write an image to it.
 
         The host converts a qcow2 image (REST element ``FileFormat``). It is
@@ -222,7 +218,7 @@ class LocalDisk:
             with contextlib.closing(source()) as chunks:
                 missing = clearing.zeros(upload.size - contents.size)
                 self._uploads.send(upload, itertools.chain(chunks, missing))
-        return stored_disks.Stored(name, made)
+        return storage.Stored(name, made)
 
     @contextlib.contextmanager
     def _discarded(self, name: str) -> Iterator[None]:
@@ -230,7 +226,7 @@ class LocalDisk:
         try:
             yield
         except exception.PowerVMError as error:
-            group_contents.discard(self._groups, name, error)
+            volume_groups.discard(self._groups, name, error)
             raise
 
     def _describe_upload(
@@ -276,9 +272,7 @@ class LocalDisk:
                 clearing.write_zeros(opened, start, reading.check)
 
     @rest_errors.retried
-    def make_blank(
-        self, lpar_uuid: str, disk: storage.Disk
-    ) -> stored_disks.Stored:
+    def make_blank(self, lpar_uuid: str, disk: storage.Disk) -> storage.Stored:
         """Create an empty virtual disk.
 
         :raises exception.RestError: There is no space.
@@ -295,18 +289,16 @@ class LocalDisk:
                 upload = self._describe_upload(made, 0, way)
                 blank = dataclasses.replace(upload, is_blank=True)
                 self._uploads.send(blank, clearing.zeros(blank.size))
-        return stored_disks.Stored(name, made)
+        return storage.Stored(name, made)
 
     @rest_errors.retried
     def make_medium(
         self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
-    ) -> stored_disks.Stored:
+    ) -> storage.Stored:
         """Create a virtual optical medium in the server's media repository."""
         return self._media.make(lpar_uuid, iso, rescue=rescue)
 
-    def attach(
-        self, lpar_uuid: str, stored: Sequence[stored_disks.Stored]
-    ) -> None:
+    def attach(self, lpar_uuid: str, stored: Sequence[storage.Stored]) -> None:
         """Map storage to an LPAR, unless it is mapped already."""
         elements = [item.handle for item in stored]
         self._mappings.attach(self._groups.vios, lpar_uuid, elements)
@@ -315,13 +307,13 @@ class LocalDisk:
     def has_rescue(self, lpar_uuid: str) -> bool:
         """Return whether there is a rescue disk of an LPAR."""
         name = storage.disk_name(lpar_uuid, storage.RESCUE)
-        return group_contents.find(self._groups.read(), name) is not None
+        return volume_groups.find(self._groups.read(), name) is not None
 
     @rest_errors.retried
     def check_reconnect(self, lpar_uuid: str) -> None:
         """Verify that all storage of an LPAR can be connected anew."""
         found = self._elements(lpar_uuid)
-        rescue_order.check(self._mappings, found, lpar_uuid)
+        scsi_mappings.check(self._mappings, found, lpar_uuid)
 
     @rest_errors.retried
     def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
@@ -333,11 +325,11 @@ class LocalDisk:
                 self._finish_growth(reading, lpar_uuid)
         self._renew_swap(lpar_uuid)
         found = self._elements(lpar_uuid)
-        rescue_order.reconnect(
+        scsi_mappings.reconnect(
             self._mappings, found, lpar_uuid, rescued=rescued
         )
 
-    def _elements(self, lpar_uuid: str) -> rescue_order.Elements:
+    def _elements(self, lpar_uuid: str) -> scsi_mappings.Elements:
         vios = self._groups.vios
         disks = [
             disk
@@ -351,7 +343,7 @@ class LocalDisk:
         """Delete the rescue disk of an LPAR last; see the protocol."""
         for media_only in (True, False):
             self._groups.change_all(
-                group_contents.rescue_removal(lpar_uuid, media_only=media_only)
+                volume_groups.rescue_removal(lpar_uuid, media_only=media_only)
             )
 
     @rest_errors.retried
@@ -363,7 +355,7 @@ class LocalDisk:
         :raises exception.DiskNotCleared: Its end could not be cleared.
         """
         group = self._groups.read()
-        root = group_contents.find_root(group, lpar_uuid)
+        root = volume_groups.find_root(group, lpar_uuid)
         if storage.is_smaller(root.capacity, size_gb):
             self._check_clearing(lpar_uuid, root)
             storage.check_free(
@@ -381,7 +373,7 @@ class LocalDisk:
             raise clearing.refuse_growth(storage.base_name(root.name))
         if way is clearing.Way.DEVICE:
             self._media.check()
-            self._media.check_room(lpar_uuid, media.NOTE_BYTES, beside=True)
+            self._media.check_room(lpar_uuid, uploads.NOTE_BYTES, beside=True)
             self._find_readable(lpar_uuid, is_off=True)
 
     def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
@@ -396,7 +388,7 @@ class LocalDisk:
         :raises exception.GrowthPutOff: The LPAR is not off.
         :raises exception.DiskNotCleared: Its end cannot be cleared.
         """
-        root = group_contents.find_root(self._groups.read(), lpar_uuid)
+        root = volume_groups.find_root(self._groups.read(), lpar_uuid)
         if not storage.is_smaller(root.capacity, size_gb):
             return False
         way = self._way
@@ -418,8 +410,8 @@ class LocalDisk:
         return True
 
     def _enlarge_root(self, lpar_uuid: str, size_gb: float) -> None:
-        group = self._groups.change(group_contents.growth(lpar_uuid, size_gb))
-        root = group_contents.find_root(group, lpar_uuid)
+        group = self._groups.change(volume_groups.growth(lpar_uuid, size_gb))
+        root = volume_groups.find_root(group, lpar_uuid)
         self._made(group, storage.base_name(root.name), size_gb)
 
     def _finish_growth(
@@ -432,7 +424,7 @@ class LocalDisk:
         notes = self._media.find_notes(lpar_uuid)
         if not notes:
             return
-        root = group_contents.find_root(self._groups.read(), lpar_uuid)
+        root = volume_groups.find_root(self._groups.read(), lpar_uuid)
         way = self._way
         if way is clearing.Way.UPLOAD:
             raise clearing.refuse_growth(storage.base_name(root.name))
@@ -458,7 +450,7 @@ class LocalDisk:
 
     def _remove_notes(self, notes: Collection[str]) -> None:
         self._groups.change_all(
-            group_contents.removal(lambda name: name in notes)
+            volume_groups.removal(lambda name: name in notes)
         )
 
     def _renew_swap(self, lpar_uuid: str) -> None:
@@ -467,7 +459,7 @@ class LocalDisk:
         It may not have been cleared, and holds nothing worth keeping.
         """
         name = storage.disk_name(lpar_uuid, storage.SWAP)
-        found = group_contents.find(self._groups.read(), name)
+        found = volume_groups.find(self._groups.read(), name)
         if found is not None and name not in self.attached(lpar_uuid):
             self._remove_disk(lpar_uuid, name)
             disk = storage.Disk(storage.SWAP, found.capacity)
@@ -478,7 +470,7 @@ class LocalDisk:
         """Return whether an LPAR is connected to exactly this swap disk."""
         name = storage.disk_name(lpar_uuid, storage.SWAP)
         group = self._groups.read()
-        found = group_contents.find(group, name)
+        found = volume_groups.find(group, name)
         if swap is None or found is None:
             return swap is found
         size_gb = volume_groups.rounded(group, swap.size_gb)
@@ -494,7 +486,7 @@ class LocalDisk:
         """
         name = storage.disk_name(lpar_uuid, storage.SWAP)
         group = self._groups.read()
-        found = group_contents.find(group, name)
+        found = volume_groups.find(group, name)
         size_gb = volume_groups.rounded(group, swap.size_gb) if swap else 0
         # One that is not connected may not have been cleared.
         if found and not (
@@ -506,7 +498,7 @@ class LocalDisk:
             found = None
         if swap is not None:
             stored = (
-                stored_disks.Stored(name, found)
+                storage.Stored(name, found)
                 if found
                 else self.make_blank(lpar_uuid, swap)
             )
@@ -530,7 +522,7 @@ class LocalDisk:
     ) -> tuple[pvm_storage.VDisk, scsi_mappings.Connection]:
         """Find a root disk that can be read; see :meth:`check_read`."""
         self._management.check(lpar_uuid)
-        root = group_contents.find_root(self._groups.read(), lpar_uuid)
+        root = volume_groups.find_root(self._groups.read(), lpar_uuid)
         name = storage.base_name(root.name)
         found = self._mappings.connection(self._groups.vios, lpar_uuid, name)
         problem = (
@@ -587,7 +579,7 @@ class LocalDisk:
         return None
 
     @contextlib.contextmanager
-    def read_root(self, lpar_uuid: str) -> Iterator[disk_interfaces.DiskBytes]:
+    def read_root(self, lpar_uuid: str) -> Iterator[drivers.DiskBytes]:
         """Open the root disk of an LPAR for reading; see the protocol."""
         with self._reader.alone(lpar_uuid) as reading:
             self._management.check(lpar_uuid)
@@ -673,7 +665,7 @@ class LocalDisk:
             )
         self._mappings.take_back(lpar_uuid)
         self._finish_growth(reading, lpar_uuid)
-        root = group_contents.find_root(self._groups.read(), lpar_uuid)
+        root = volume_groups.find_root(self._groups.read(), lpar_uuid)
         self._mappings.attach(self._groups.vios, lpar_uuid, [root])
         return True
 
@@ -701,7 +693,7 @@ class LocalDisk:
         :raises exception.RestError: One of them is mapped.
         """
         self._groups.change_all(
-            group_contents.removal(
+            volume_groups.removal(
                 lambda name: (
                     storage.is_ours(name) and storage.stem_of(name) in stems
                 )
@@ -718,7 +710,7 @@ class LocalDisk:
         servers = self._mappings.detach(lpar_uuid) | {self._groups.vios}
         if not delete:
             return
-        edit = group_contents.removal(
+        edit = volume_groups.removal(
             lambda name: storage.belongs_to(name, lpar_uuid)
         )
         for vios in sorted(servers):
@@ -728,7 +720,7 @@ class LocalDisk:
         """Unmap a disk of an LPAR, and delete it."""
         self._mappings.detach(lpar_uuid, name)
         self._groups.change_all(
-            group_contents.removal(lambda found: found == name)
+            volume_groups.removal(lambda found: found == name)
         )
 
     def _make(
@@ -750,13 +742,13 @@ class LocalDisk:
             )
 
         try:
-            group = self._groups.change(group_contents.addition(name, build))
-        except group_contents.LeftoverError:
+            group = self._groups.change(volume_groups.addition(name, build))
+        except volume_groups.LeftoverError:
             LOG.warning(
                 '%s was left by an interrupted build; recreating it.', name
             )
             clear()
-            group = self._groups.change(group_contents.addition(name, build))
+            group = self._groups.change(volume_groups.addition(name, build))
         return self._made(group, name, disk.size_gb)
 
     def _made(
@@ -766,7 +758,7 @@ class LocalDisk:
 
         The VIOS rounds sizes up to the group's unit.
         """
-        disk = group_contents.find(group, name)
+        disk = volume_groups.find(group, name)
         if disk is None or storage.is_smaller(disk.capacity, size_gb):
             what = 'no disk' if disk is None else f'{disk.capacity} GB'
             raise exception.RestError(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Virtual SCSI mappings: which LPAR sees which disks and media.
+"""Virtual SCSI mappings: which LPAR sees which disks, in which order.
 
 Physical volumes are left alone: they belong to the volume drivers, and to
 :mod:`nova_powervm.powervm.volume.volume_mappings`.
@@ -23,6 +23,7 @@ from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -469,3 +470,69 @@ def _is_ours(mapping: virtual_io_server.VSCSIMapping) -> bool:
         return False
     name = element.name or ''
     return storage.is_ours(name) or storage.parse_unit_name(name) is not None
+
+
+#: Uuid of each server -> pypowervm's wrappers of what it has of an LPAR.
+Elements = Mapping[str, Sequence[Any]]
+
+
+def check(mappings: ScsiMappings, elements: Elements, lpar_uuid: str) -> None:
+    """Refuse to unmap what could not be mapped again.
+
+    :param elements: All storage of the LPAR.
+    :param lpar_uuid: Upper-case PowerVM uuid.
+    :raises exception.RestBusy: A server does not run.
+    :raises exception.RestError: Some storage was not found.
+    """
+    action = f'connecting the disks of LPAR {lpar_uuid} anew'
+    stopped = [*filter(None, map(mappings.name_of_stopped, elements))]
+    if stopped:
+        raise exception.RestBusy(
+            action=action,
+            reason=f'{" and ".join(stopped)}, which serves its disks, does not'
+            ' run. Start the Virtual I/O Server, and try again; the guest was '
+            'left as it was',
+        )
+    found = {
+        storage.base_name(element.name)
+        for present in elements.values()
+        for element in present
+    }
+    for name in sorted(mappings.names(lpar_uuid) - found):
+        if storage.belongs_to(name, lpar_uuid):
+            raise exception.RestError(
+                action=action,
+                reason=f'{name} is connected, but not where the options of '
+                '[powervm] say that new disks are made',
+            )
+
+
+def reconnect(
+    mappings: ScsiMappings,
+    elements: Elements,
+    lpar_uuid: str,
+    *,
+    rescued: bool,
+) -> None:
+    """Connect the storage of an LPAR that is off anew.
+
+    :param elements: All storage of the LPAR.
+    :param lpar_uuid: Upper-case PowerVM uuid.
+    :param rescued: Whether the rescue disk comes first; otherwise it is left
+        out.
+    :raises exception.RestError: As :func:`check`; nothing was changed.
+    """
+    check(mappings, elements, lpar_uuid)
+    # All of it: each disk gets another virtual slot.
+    mappings.detach(lpar_uuid, ours_only=True)
+    for number, (server, present) in enumerate(elements.items()):
+        chosen = [
+            element
+            for element in present
+            if storage.is_connected(element.name, rescued=rescued)
+        ]
+        if not mappings.attach(server, lpar_uuid, chosen, number):
+            raise exception.RestBusy(
+                action=f'connecting the disks of LPAR {lpar_uuid} anew',
+                reason='a Virtual I/O Server has stopped meanwhile',
+            )

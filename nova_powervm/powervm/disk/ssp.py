@@ -17,43 +17,204 @@ instances keep them when they are evacuated.
 """
 
 import contextlib
+import dataclasses
 import math
 from collections.abc import Collection
+from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
+from typing import Any
 
 from oslo_log import log as logging
+from pypowervm import adapter as pvm_adapter
 from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
-from nova_powervm.lpar import pool_images
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import stored_disks
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm.disk import disk_reading
-from nova_powervm.powervm.disk import group_contents
 from nova_powervm.powervm.disk import image_cache
-from nova_powervm.powervm.disk import media
-from nova_powervm.powervm.disk import pool_disks
 from nova_powervm.powervm.disk import pools
-from nova_powervm.powervm.disk import rescue_order
 from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.powervm.disk import uploads
 from nova_powervm.powervm.disk import volume_groups
 
 LOG = logging.getLogger(__name__)
 
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Handle:
+    """What a logical unit is attached or deleted by."""
+
+    unit: pvm_storage.LUEnt
+    element: pvm_storage.LU
+
+
+class PoolDisks:
+    """What the disk driver ``ssp`` does with the pool.
+
+    It implements :class:`.disk_interfaces.Pool`. Disks are found by their
+    names in all tiers, so that hosts with different tiers see the same ones.
+
+    :param adapter: An adapter with a session that has logged on.
+    :param units: The pool.
+    :param cache: Its images.
+    :param checks_use: Whether to believe the pool that disks are in use.
+    """
+
+    def __init__(
+        self,
+        adapter: pvm_adapter.Adapter,
+        units: pools.StoragePool,
+        cache: image_cache.ImageCache,
+        *,
+        checks_use: bool,
+    ) -> None:
+        self._adapter = adapter
+        self._units = units
+        self._cache = cache
+        self._checks_use = checks_use
+        # The names of units that the log has as kept.
+        self._kept: set[str] = set()
+
+    def identity(self) -> str:
+        """Return the pool's UDID."""
+        return self._units.udid
+
+    def disks(self, lpar_uuid: str | None = None) -> list[storage.PoolDisk]:
+        """Find the logical units of instances; see the protocol."""
+        units = self._units.units(of_all_tiers=True)
+        return list(self.disks_among(units, lpar_uuid))
+
+    def disks_among(
+        self, units: Iterable[pvm_storage.LUEnt], lpar_uuid: str | None
+    ) -> Iterator[storage.PoolDisk]:
+        """Yield the logical units of instances among units."""
+        for unit in units:
+            parsed = storage.parse_unit_name(unit.name)
+            if parsed is not None and lpar_uuid in (None, parsed[0]):
+                yield storage.PoolDisk(
+                    lpar_uuid=parsed[0],
+                    disk=storage.Disk(parsed[1], unit.capacity),
+                    in_use=self._checks_use and bool(unit.in_use),
+                    stored=self.stored(unit),
+                )
+
+    def of_roles(
+        self, lpar_uuid: str, roles: Container[str]
+    ) -> list[storage.PoolDisk]:
+        """Find the disks of an LPAR with certain roles."""
+        return [
+            known
+            for known in self.disks(lpar_uuid)
+            if known.disk.role in roles
+        ]
+
+    def root(self, lpar_uuid: str) -> storage.PoolDisk:
+        """Find the root disk of an LPAR.
+
+        :raises exception.DiskMissing: There is none.
+        :raises exception.DiskAmbiguous: There are several.
+        """
+        roots = self.of_roles(lpar_uuid, storage.ROOTS)
+        return storage.only(roots, 'root', f'LPAR {lpar_uuid}')
+
+    def sort_swaps(
+        self, lpar_uuid: str, wanted: storage.Disk | None
+    ) -> tuple[storage.Stored | None, list[storage.PoolDisk]]:
+        """Find the swap disks of an LPAR.
+
+        :param wanted: The one that it should have; None for none.
+        :returns: One of this size, if there is one, and all others.
+        """
+        found = self.of_roles(lpar_uuid, storage.SWAP)
+        for known in found:
+            if wanted and storage.is_same_size(
+                known.disk.size_gb, wanted.size_gb
+            ):
+                found.remove(known)
+                return known.stored, found
+        return None, found
+
+    def stored(self, unit: pvm_storage.LUEnt) -> storage.Stored:
+        """Return a logical unit in the form in which it can be attached."""
+        element = pvm_storage.LU.bld_ref(self._adapter, unit.name, unit.udid)
+        return storage.Stored(unit.name, Handle(unit, element))
+
+    def delete(self, disks: Collection[storage.PoolDisk]) -> None:
+        """Delete logical units, if they exist and no LPAR has them."""
+        for known in disks:
+            if known.in_use:
+                self._log_kept(known, 'a running LPAR uses it')
+                continue
+            try:
+                self._units.delete(known.stored.handle.unit)
+            except exception.RestUnreachable:
+                raise
+            except exception.RestError as error:
+                if error.retryable:
+                    raise
+                self._log_kept(known, error)
+            else:
+                self._kept.discard(known.stored.name)
+
+    def _log_kept(self, known: storage.PoolDisk, reason: object) -> None:
+        if known.stored.name in self._kept:
+            return
+        self._kept.add(known.stored.name)
+        LOG.warning(
+            'Logical unit %(name)s is kept: %(reason)s. Another host may '
+            'still have it; it is looked for again when Nova cleans the image '
+            'cache.',
+            {'name': known.stored.name, 'reason': reason},
+        )
+
+    def cached_image(self, described: image.Image) -> image.Contents | None:
+        """Return the contents of an image in the cache; None without it."""
+        if self._cache.find(described.fingerprint, self._units.units()):
+            size = described.check((image.RAW,))
+            return image.Contents(size, described.disk_format, size)
+        return None
+
+    def cache_image(
+        self,
+        described: image.Image,
+        contents: image.Contents,
+        source: drivers.Source,
+    ) -> bool:
+        """Write an image to the cache unless it is there."""
+        return self._cache.provide(described, contents, source)[1]
+
+    def delete_interrupted(self) -> None:
+        """Delete the images that this host did not write completely."""
+        self._cache.delete_interrupted()
+
+    def clean_cache(self, min_age: int) -> None:
+        """Delete the images from which no disk is made any more."""
+        self._cache.clean(min_age)
+
+
+def is_unit(item: storage.Stored) -> bool:
+    """Return whether something stored is a logical unit, not a medium."""
+    return isinstance(item.handle, Handle)
+
+
+def element_of(item: storage.Stored) -> Any:
+    """Return pypowervm's wrapper of a logical unit or medium."""
+    return item.handle.element if is_unit(item) else item.handle
+
+
 #: Digits of a system's uuid in the names of images that it is writing.
 _WRITER_DIGITS = 8
 
 
-def load(context: disk_drivers.Context) -> disk_interfaces.Disks:
+def load(context: disk_drivers.Context) -> drivers.Disks:
     """Create the disk driver of a host."""
     return SharedStoragePool(context)
 
@@ -79,7 +240,7 @@ class SharedStoragePool:
             self._uploads,
             lambda: str(context.system.wrapper.uuid)[:_WRITER_DIGITS],
         )
-        self._pool = pool_disks.PoolDisks(
+        self._pool = PoolDisks(
             context.adapter,
             self._units,
             self._cache,
@@ -97,7 +258,7 @@ class SharedStoragePool:
         self._groups = volume_groups.ServerGroups(
             context.adapter, lambda: self._units.main_server
         )
-        self._media = media.MediaRepository(
+        self._media = uploads.MediaRepository(
             context.adapter, self._groups, self._uploads, settings
         )
 
@@ -111,7 +272,7 @@ class SharedStoragePool:
         return (image.RAW,)
 
     @property
-    def pool(self) -> disk_interfaces.Pool:
+    def pool(self) -> drivers.Pool:
         """The pool, which other hosts see, too."""
         return self._pool
 
@@ -182,8 +343,8 @@ class SharedStoragePool:
         disk: storage.Disk,
         described: image.Image,
         contents: image.Contents,
-        source: disk_interfaces.Source,
-    ) -> stored_disks.Stored:
+        source: drivers.Source,
+    ) -> storage.Stored:
         """Create a linked clone of an image, which is cached first.
 
         :raises exception.ImageDamaged: The bytes do not match the image's
@@ -209,9 +370,7 @@ class SharedStoragePool:
         return self._pool.stored(made)
 
     @rest_errors.retried
-    def make_blank(
-        self, lpar_uuid: str, disk: storage.Disk
-    ) -> stored_disks.Stored:
+    def make_blank(self, lpar_uuid: str, disk: storage.Disk) -> storage.Stored:
         """Create an empty logical unit.
 
         :raises exception.InsufficientSpace: There is too little space.
@@ -226,25 +385,23 @@ class SharedStoragePool:
     @rest_errors.retried
     def make_medium(
         self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
-    ) -> stored_disks.Stored:
+    ) -> storage.Stored:
         """Create a virtual optical medium on the main server."""
         return self._media.make(lpar_uuid, iso, rescue=rescue)
 
-    def attach(
-        self, lpar_uuid: str, stored: Sequence[stored_disks.Stored]
-    ) -> None:
+    def attach(self, lpar_uuid: str, stored: Sequence[storage.Stored]) -> None:
         """Map storage to an LPAR by each server of this host in the cluster.
 
         The medium is on one server only. A server that does not run is left
         out, unless none does.
         """
-        units = [item for item in stored if pool_disks.is_unit(item)]
-        media_only = [item for item in stored if not pool_disks.is_unit(item)]
+        units = [item for item in stored if is_unit(item)]
+        media_only = [item for item in stored if not is_unit(item)]
         main = self._units.main_server
         mapped = False
         for number, server in enumerate(self._units.servers):
             items = [*units, *(media_only if server == main else ())]
-            elements = [pool_disks.element_of(item) for item in items]
+            elements = [element_of(item) for item in items]
             is_running = self._mappings.attach(
                 server, lpar_uuid, elements, number
             )
@@ -267,20 +424,19 @@ class SharedStoragePool:
         All servers of this host in the cluster have to run.
         """
         found = self._elements(lpar_uuid)
-        rescue_order.check(self._mappings, found, lpar_uuid)
+        scsi_mappings.check(self._mappings, found, lpar_uuid)
 
     @rest_errors.retried
     def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
         """Connect all storage of an LPAR anew; see the protocol."""
         found = self._elements(lpar_uuid)
-        rescue_order.reconnect(
+        scsi_mappings.reconnect(
             self._mappings, found, lpar_uuid, rescued=rescued
         )
 
-    def _elements(self, lpar_uuid: str) -> rescue_order.Elements:
+    def _elements(self, lpar_uuid: str) -> scsi_mappings.Elements:
         units = [
-            pool_disks.element_of(known.stored)
-            for known in self._pool.disks(lpar_uuid)
+            element_of(known.stored) for known in self._pool.disks(lpar_uuid)
         ]
         return {
             server: [*units, *self._media.find(lpar_uuid, server)]
@@ -290,7 +446,7 @@ class SharedStoragePool:
     @rest_errors.retried
     def delete_rescue(self, lpar_uuid: str) -> None:
         """Delete the rescue disk of an LPAR last; see the protocol."""
-        edit = group_contents.rescue_removal(lpar_uuid)
+        edit = volume_groups.rescue_removal(lpar_uuid)
         for server in self._units.servers:
             self._groups.change_all(edit, server)
         for known in self._pool.of_roles(lpar_uuid, storage.RESCUE):
@@ -368,7 +524,7 @@ class SharedStoragePool:
         return root.disk.size_gb
 
     @contextlib.contextmanager
-    def read_root(self, lpar_uuid: str) -> Iterator[disk_interfaces.DiskBytes]:
+    def read_root(self, lpar_uuid: str) -> Iterator[drivers.DiskBytes]:
         """Open the root disk of an LPAR for reading; see the protocol."""
         with self._reader.alone(lpar_uuid) as reading:
             self.check_read(lpar_uuid, is_off=False)
@@ -377,7 +533,7 @@ class SharedStoragePool:
             with self._reader.lent(
                 lpar_uuid,
                 self._units.servers,
-                pool_disks.element_of(root.stored),
+                element_of(root.stored),
                 root.disk.size_gb,
             ) as found:
                 yield reading.of(found)
@@ -417,7 +573,7 @@ class SharedStoragePool:
 
         :raises exception.RestError: One of them is mapped.
         """
-        edit = group_contents.removal(
+        edit = volume_groups.removal(
             lambda name: (
                 storage.is_ours(name) and storage.stem_of(name) in stems
             )
@@ -432,7 +588,7 @@ class SharedStoragePool:
         """
         self._reader.cancel(lpar_uuid)
         servers = self._mappings.detach(lpar_uuid) | {*self._units.servers}
-        edit = group_contents.removal(
+        edit = volume_groups.removal(
             lambda name: storage.belongs_to(name, lpar_uuid),
             media_only=not delete,
         )
@@ -475,7 +631,7 @@ class SharedStoragePool:
 
     def _remove_leftovers(
         self,
-        found: Iterable[stored_disks.PoolDisk],
+        found: Iterable[storage.PoolDisk],
         name: str | None = None,
     ) -> None:
         """Delete what an interrupted build of an LPAR left.
@@ -485,7 +641,7 @@ class SharedStoragePool:
             was deleted.
         """
         leftovers = list(found)
-        stored_disks.check_unused(leftovers)
+        storage.check_unused(leftovers)
         for known in leftovers:
             LOG.warning(
                 '%s was left by an interrupted build; recreating it.',
@@ -515,4 +671,4 @@ class SharedStoragePool:
 
 
 def _is_ours(name: str) -> bool:
-    return storage.is_ours(name) or pool_images.parse(name) is not None
+    return storage.is_ours(name) or image.parse(name) is not None

@@ -20,8 +20,7 @@ from nova_powervm import exception
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import stored_disks
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import drivers
 
 
 class NoDisks:
@@ -84,17 +83,15 @@ class NoDisks:
         disk: storage.Disk,
         described: image.Image,
         contents: image.Contents,
-        source: disk_interfaces.Source,
-    ) -> stored_disks.Stored:
+        source: drivers.Source,
+    ) -> storage.Stored:
         """Refuse the disk.
 
         :raises exception.ConfigurationError: Always.
         """
         raise self._refusal()
 
-    def make_blank(
-        self, lpar_uuid: str, disk: storage.Disk
-    ) -> stored_disks.Stored:
+    def make_blank(self, lpar_uuid: str, disk: storage.Disk) -> storage.Stored:
         """Refuse the disk.
 
         :raises exception.ConfigurationError: Always.
@@ -103,16 +100,14 @@ class NoDisks:
 
     def make_medium(
         self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
-    ) -> stored_disks.Stored:
+    ) -> storage.Stored:
         """Refuse the disk.
 
         :raises exception.ConfigurationError: Always.
         """
         raise self._refusal()
 
-    def attach(
-        self, lpar_uuid: str, stored: Sequence[stored_disks.Stored]
-    ) -> None:
+    def attach(self, lpar_uuid: str, stored: Sequence[storage.Stored]) -> None:
         """Do nothing: no disk was made."""
 
     def has_rescue(self, lpar_uuid: str) -> bool:
@@ -163,7 +158,7 @@ class NoDisks:
 
     def read_root(
         self, lpar_uuid: str
-    ) -> contextlib.AbstractContextManager[disk_interfaces.DiskBytes]:
+    ) -> contextlib.AbstractContextManager[drivers.DiskBytes]:
         """Refuse to read a disk.
 
         :raises exception.ConfigurationError: Always.

@@ -10,23 +10,28 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The volume groups of the Virtual I/O Server that holds the disks."""
+"""The volume groups of a Virtual I/O Server: their disks, media and space."""
 
 import contextlib
 import copy
 import math
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
 from pypowervm import exceptions as pvm
-from pypowervm.wrappers import storage
+from pypowervm.wrappers import storage as pvm_storage
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
+from nova_powervm.devices import host_values
+from nova_powervm.lpar import storage
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import session
+
+LOG = logging.getLogger(__name__)
 
 _VIOS = virtual_io_server.VIOS
 
@@ -50,7 +55,7 @@ class ServerGroups:
         """The uuid of the Virtual I/O Server."""
         return self._find_vios()
 
-    def all(self, vios: str | None = None) -> list[storage.VG]:
+    def all(self, vios: str | None = None) -> list[pvm_storage.VG]:
         """Read all groups of a Virtual I/O Server.
 
         :param vios: Its uuid; None for :attr:`vios`.
@@ -63,8 +68,8 @@ class ServerGroups:
 
     @rest_errors.retried_on_conflict
     def change(
-        self, edit: Callable[[storage.VG], bool], uuid: str | None = None
-    ) -> storage.VG:
+        self, edit: Callable[[pvm_storage.VG], bool], uuid: str | None = None
+    ) -> pvm_storage.VG:
         """Change a group, and repeat the change if somebody else was faster.
 
         :param edit: Changes a wrapper and returns whether it did.
@@ -72,7 +77,7 @@ class ServerGroups:
         :returns: The group after the change.
         """
         with self._changing, rest_errors.translated(f'changing group {uuid}'):
-            group = storage.VG.get(
+            group = pvm_storage.VG.get(
                 self._adapter,
                 uuid=uuid,
                 parent_type=_VIOS,
@@ -82,7 +87,7 @@ class ServerGroups:
 
     @rest_errors.retried_on_conflict
     def change_all(
-        self, edit: Callable[[storage.VG], bool], vios: str | None = None
+        self, edit: Callable[[pvm_storage.VG], bool], vios: str | None = None
     ) -> None:
         """Change all groups of a Virtual I/O Server.
 
@@ -95,20 +100,15 @@ class ServerGroups:
                     with rest_errors.translated(f'changing {group.name}'):
                         self._update(group)
 
-    def _update(self, group: storage.VG) -> storage.VG:
+    def _update(self, group: pvm_storage.VG) -> pvm_storage.VG:
         """Send a changed group, with a time limit that pypowervm lacks."""
         return group.update(timeout=session.ANSWER_SECONDS)
 
-    def _read_groups(self, vios: str) -> list[storage.VG]:
-        groups = storage.VG.get(
+    def _read_groups(self, vios: str) -> list[pvm_storage.VG]:
+        groups = pvm_storage.VG.get(
             self._adapter, parent_type=_VIOS, parent_uuid=vios
         )
         return list(groups)
-
-
-LOG = logging.getLogger(__name__)
-
-_VIOS = virtual_io_server.VIOS
 
 
 class VolumeGroups(ServerGroups):
@@ -128,9 +128,9 @@ class VolumeGroups(ServerGroups):
         self._name = name
         self._reading = threading.Lock()
         self._vios: str | None = None
-        self._group: storage.VG | None = None
+        self._group: pvm_storage.VG | None = None
         # The host's answer to the last change.
-        self._answered: storage.VG | None = None
+        self._answered: pvm_storage.VG | None = None
 
     def _look_up_vios(self) -> str:
         """Return the uuid of the Virtual I/O Server, reading it once."""
@@ -140,7 +140,7 @@ class VolumeGroups(ServerGroups):
         return self._vios
 
     @rest_errors.retried
-    def read(self) -> storage.VG:
+    def read(self) -> pvm_storage.VG:
         """Read the group, with one conditional request if it is unchanged.
 
         The wrapper is shared and must not be changed.
@@ -152,7 +152,7 @@ class VolumeGroups(ServerGroups):
             self._group = self._fetch()
             return self._group
 
-    def _fetch(self) -> storage.VG:
+    def _fetch(self) -> pvm_storage.VG:
         """Refresh the group, or find it."""
         try:
             group = (
@@ -170,8 +170,8 @@ class VolumeGroups(ServerGroups):
 
     @rest_errors.retried_on_conflict
     def change(
-        self, edit: Callable[[storage.VG], bool], uuid: str | None = None
-    ) -> storage.VG:
+        self, edit: Callable[[pvm_storage.VG], bool], uuid: str | None = None
+    ) -> pvm_storage.VG:
         """Change a group, and repeat the change if somebody else was faster.
 
         The first try is based on the host's answer to the last change, which
@@ -193,9 +193,9 @@ class VolumeGroups(ServerGroups):
             group = self._get(uuid)
             return self._update(group) if edit(group) else group
 
-    def _get(self, uuid: str) -> storage.VG:
+    def _get(self, uuid: str) -> pvm_storage.VG:
         try:
-            return storage.VG.get(
+            return pvm_storage.VG.get(
                 self._adapter,
                 uuid=uuid,
                 parent_type=_VIOS,
@@ -207,7 +207,7 @@ class VolumeGroups(ServerGroups):
                 action=f'changing {self}', reason='it was recreated'
             ) from error
 
-    def _update(self, group: storage.VG) -> storage.VG:
+    def _update(self, group: pvm_storage.VG) -> pvm_storage.VG:
         """Send a changed group, with a time limit that pypowervm lacks.
 
         The answer for the configured group is copied and kept: changes that
@@ -215,7 +215,7 @@ class VolumeGroups(ServerGroups):
         """
         answer = super()._update(group)
         if answer.uuid == self._uuid:
-            self._answered = storage.VG.wrap(
+            self._answered = pvm_storage.VG.wrap(
                 copy.deepcopy(answer.entry), etag=answer.etag
             )
         return answer
@@ -235,7 +235,7 @@ class VolumeGroups(ServerGroups):
             self._group = None
             self._vios = None
 
-    def _find(self) -> storage.VG:
+    def _find(self) -> pvm_storage.VG:
         server, _, name = self._name.rpartition('/')
         found = []
         silent = None
@@ -266,7 +266,7 @@ class VolumeGroups(ServerGroups):
         return group
 
     def _not_found(
-        self, found: list[tuple[virtual_io_server.VIOS, storage.VG]]
+        self, found: list[tuple[virtual_io_server.VIOS, pvm_storage.VG]]
     ) -> str:
         option = f"[powervm]volume_group_name = '{self._name}'"
         if found:
@@ -285,7 +285,7 @@ class VolumeGroups(ServerGroups):
         return f'volume group {self._name}'
 
 
-def unit_gb(group: storage.VG) -> float:
+def unit_gb(group: pvm_storage.VG) -> float:
     """Return the allocation unit of a group's disks.
 
     Disk sizes are multiples of it. pypowervm does not support the element
@@ -300,15 +300,15 @@ def unit_gb(group: storage.VG) -> float:
         return 0.0
 
 
-def rounded(group: storage.VG, size_gb: float) -> float:
+def rounded(group: pvm_storage.VG, size_gb: float) -> float:
     """Return the size in GB that a disk of a wanted size gets."""
     unit = unit_gb(group)
     return math.ceil(size_gb / unit) * unit if unit else size_gb
 
 
 def _attempt(
-    group: storage.VG, edit: Callable[[storage.VG], bool]
-) -> storage.VG:
+    group: pvm_storage.VG, edit: Callable[[pvm_storage.VG], bool]
+) -> pvm_storage.VG:
     """Apply an edit to a wrapper that may be outdated.
 
     :raises _OutdatedError: The edit changed nothing or failed.
@@ -325,3 +325,166 @@ def _attempt(
 
 class _OutdatedError(Exception):
     """An edit does not fit the cached state of a group."""
+
+
+def capacity(group: pvm_storage.VG) -> host_values.DiskCapacity:
+    """Return a group's size and how much of it is used, in whole GiB.
+
+    The free space is rounded down.
+    """
+    total = math.floor(group.capacity)
+    counted = [
+        disk.capacity
+        for disk in group.virtual_disks
+        if storage.is_counted(disk.name)
+    ]
+    others = group.capacity - group.available_size - sum(counted)
+    # How much larger than its flavor's size a disk may be.
+    excess = max(0, math.ceil(unit_gb(group)) - 1)
+    return host_values.DiskCapacity(
+        total_gb=total,
+        used_gb=max(0, total - math.floor(group.available_size)),
+        reserved_gb=max(0, math.ceil(round(others, 3)))
+        + excess * len(counted),
+    )
+
+
+def find(group: pvm_storage.VG, name: str) -> pvm_storage.VDisk | None:
+    """Return the virtual disk with a name in a group, or None."""
+    return next(
+        (
+            disk
+            for disk in group.virtual_disks
+            if storage.base_name(disk.name) == name
+        ),
+        None,
+    )
+
+
+class LeftoverError(Exception):
+    """A disk exists before its creation was requested."""
+
+
+def addition(
+    name: str, build: Callable[[], pvm_storage.VDisk]
+) -> Callable[[pvm_storage.VG], bool]:
+    """Return an edit that adds a virtual disk to a group.
+
+    The edit raises :class:`LeftoverError` if the disk exists when it is called
+    for the first time. If it exists later, the answer to the request that
+    created it was lost.
+
+    :param name: Name of the disk.
+    :param build: Builds its wrapper.
+    :returns: An edit for :meth:`.volume_groups.VolumeGroups.change`.
+    """
+    asked = False
+
+    def edit(group: pvm_storage.VG) -> bool:
+        nonlocal asked
+        if find(group, name) is not None:
+            if not asked:
+                raise LeftoverError
+            return False
+        asked = True
+        group.virtual_disks.append(build())
+        return True
+
+    return edit
+
+
+def find_root(group: pvm_storage.VG, lpar_uuid: str) -> pvm_storage.VDisk:
+    """Return the root disk of an LPAR in a group.
+
+    :raises exception.DiskMissing: There is none.
+    """
+    for role in storage.ROOTS:
+        disk = find(group, storage.disk_name(lpar_uuid, role))
+        if disk is not None:
+            return disk
+    raise exception.DiskMissing(
+        owner=f'LPAR {lpar_uuid}',
+        what='root',
+        place=f'volume group {group.name}',
+    )
+
+
+def growth(lpar_uuid: str, size_gb: float) -> Callable[[pvm_storage.VG], bool]:
+    """Return an edit that enlarges an LPAR's root disk if it is smaller.
+
+    :param size_gb: Its size in GiB.
+    :returns: An edit for :meth:`.volume_groups.VolumeGroups.change`.
+    """
+
+    def edit(group: pvm_storage.VG) -> bool:
+        disk = find_root(group, lpar_uuid)
+        is_smaller = storage.is_smaller(disk.capacity, size_gb)
+        if is_smaller:
+            disk.capacity = size_gb
+        return is_smaller
+
+    return edit
+
+
+def removal(
+    is_doomed: Callable[[str], bool], *, media_only: bool = False
+) -> Callable[[pvm_storage.VG], bool]:
+    """Return an edit that removes disks and media from a group.
+
+    :param is_doomed: Whether to remove the disk or medium with a name.
+    :param media_only: Whether to remove no disk.
+    :returns: An edit for :meth:`.volume_groups.VolumeGroups.change`.
+    """
+
+    def edit(group: pvm_storage.VG) -> bool:
+        kept: list[Any] = [] if media_only else [group.virtual_disks]
+        kept += [repository.optical_media for repository in group.vmedia_repos]
+        found = [
+            (elements, element)
+            for elements in kept
+            for element in elements
+            if is_doomed(storage.base_name(element.name))
+        ]
+        for elements, element in found:
+            elements.remove(element)
+        return bool(found)
+
+    return edit
+
+
+def rescue_removal(
+    lpar_uuid: str, *, media_only: bool = False
+) -> Callable[[pvm_storage.VG], bool]:
+    """Return an edit that removes what the rescue system of an LPAR has.
+
+    :param media_only: Whether to remove its medium only.
+    :returns: An edit for :meth:`.volume_groups.VolumeGroups.change`.
+    """
+    return removal(
+        lambda name: (
+            storage.is_of_rescue(name) and storage.belongs_to(name, lpar_uuid)
+        ),
+        media_only=media_only,
+    )
+
+
+def discard(
+    groups: ServerGroups,
+    name: str,
+    cause: exception.PowerVMError,
+) -> None:
+    """Delete a disk or medium after a failed upload.
+
+    A failure to delete is only logged: the upload's error is reported.
+
+    :param groups: The groups of the server that has it.
+    :param cause: Why the upload failed.
+    """
+    LOG.warning('Removing %s after a failed upload: %s', name, cause)
+    try:
+        groups.change_all(removal(lambda found: found == name))
+    except exception.PowerVMError as error:
+        LOG.error(
+            '%(name)s could not be removed: %(error)s',
+            {'name': name, 'error': error},
+        )

@@ -14,7 +14,7 @@
 
 Each is an entry point of ``nova_powervm.vif_drivers``, named as the
 ``binding:vif_type`` of its ports. It is called with a :class:`Context` and
-returns a :class:`~nova_powervm.ops.vif_interfaces.VifDriver`.
+returns a :class:`~nova_powervm.ops.drivers.VifDriver`.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ import dataclasses
 from pypowervm import adapter as pvm_adapter
 
 from nova_powervm.conf import powervm as options
-from nova_powervm.ops import vif_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.powervm import system
 
 
@@ -39,4 +39,4 @@ class Context:
     adapter: pvm_adapter.Adapter
     system: system.RestSystem
     settings: options.Settings
-    records: vif_interfaces.PortRecords
+    records: drivers.PortRecords

@@ -20,7 +20,7 @@ from nova_powervm import exception
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import shared_ethernet
-from nova_powervm.ops import vif_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.powervm import vif
 from nova_powervm.powervm.vif import virtual_ethernet
 from nova_powervm.powervm.vif import vlans
@@ -102,7 +102,7 @@ class SeaVifDriver:
     def provide(
         self,
         connections: Sequence[shared_ethernet.Connection],
-        metadata: vif_interfaces.InstanceMetadata,
+        metadata: drivers.InstanceMetadata,
     ) -> None:
         """Add the VLANs of connections to their bridges."""
         self._vlans.provide(connections, metadata)
@@ -142,7 +142,7 @@ class SeaVifDriver:
         self._ethernet.unplug(lpar_uuid, mac, only)
         self._vlans.released()
 
-    def release(self, metadata: vif_interfaces.InstanceMetadata) -> None:
+    def release(self, metadata: drivers.InstanceMetadata) -> None:
         """Remove the VLANs that only the ports of an instance used."""
         self._vlans.adopt(metadata.read())
         self._vlans.released()

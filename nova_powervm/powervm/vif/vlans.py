@@ -24,7 +24,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import shared_ethernet
-from nova_powervm.ops import vif_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.powervm.vif import virtual_ethernet
 
 LOG = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class ProvisionedVlans:
     def __init__(
         self,
         ethernet: virtual_ethernet.VirtualEthernet,
-        records: vif_interfaces.PortRecords | None,
+        records: drivers.PortRecords | None,
         *,
         provision: bool,
     ) -> None:
@@ -100,7 +100,7 @@ class ProvisionedVlans:
     def provide(
         self,
         connections: Sequence[shared_ethernet.Connection],
-        metadata: vif_interfaces.InstanceMetadata,
+        metadata: drivers.InstanceMetadata,
     ) -> None:
         """Add the VLANs of connections to their bridges.
 
@@ -246,7 +246,7 @@ class ProvisionedVlans:
     def _remove(
         self,
         idle: Sequence[shared_ethernet.Vlan],
-        records: vif_interfaces.PortRecords,
+        records: drivers.PortRecords,
     ) -> None:
         """Remove VLANs, except those of existing adapters."""
         bridges = {bridge.uuid: bridge for bridge in self._ethernet.bridges()}

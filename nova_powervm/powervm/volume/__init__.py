@@ -14,7 +14,7 @@
 
 Each is an entry point of ``nova_powervm.volume_drivers``, named as the
 ``driver_volume_type`` of its volumes. It is called with a :class:`Context` and
-returns a :class:`~nova_powervm.ops.volume_interfaces.VolumeDriver`.
+returns a :class:`~nova_powervm.ops.drivers.VolumeDriver`.
 """
 
 import dataclasses

@@ -37,7 +37,7 @@ from pypowervm.tasks import hdisk
 from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import volumes
-from nova_powervm.ops import volume_interfaces
+from nova_powervm.ops import drivers
 from nova_powervm.powervm import volume as volume_drivers
 from nova_powervm.powervm.volume import holders
 from nova_powervm.powervm.volume import volume_mappings
@@ -58,7 +58,7 @@ _FOUND = (
 
 def load(
     context: volume_drivers.Context,
-) -> volume_interfaces.VolumeDriver:
+) -> drivers.VolumeDriver:
     """Create the volume driver of a host."""
     return VscsiVolumes(
         volume_mappings.VolumeMappings(context.adapter, context.system),
@@ -174,7 +174,7 @@ class VscsiVolumes:
                 )
         return found
 
-    def find(self, volume: Volume, lpar_uuid: str) -> volume_interfaces.Found:
+    def find(self, volume: Volume, lpar_uuid: str) -> drivers.Found:
         """Have all servers that answer find the disk of a volume."""
         servers = _reaching(self._mappings.read())
         udids: dict[str, str] = {}
@@ -273,7 +273,7 @@ class VscsiVolumes:
 
     def _placed(
         self, volume: Volume, lpar_uuid: str, udids: Mapping[str, str]
-    ) -> volume_interfaces.Found:
+    ) -> drivers.Found:
         """Verify that an LPAR can have the disks that were found.
 
         :raises exception.VolumeRefused: It cannot.
@@ -321,10 +321,10 @@ class VscsiVolumes:
             holders.check_policy(volume, server, disk, len(reaching))
             holders.check_free(volume, server, disk)
             places.append(_Place(server, number, disk))
-        return volume_interfaces.Found(identified, places)
+        return drivers.Found(identified, places)
 
     def connect(
-        self, found: volume_interfaces.Found, lpar: partition.Partition
+        self, found: drivers.Found, lpar: partition.Partition
     ) -> dict[int, int]:
         """Map the disks that were found to an LPAR, by each server."""
         volume = found.volume
@@ -374,7 +374,7 @@ class VscsiVolumes:
                 },
             )
 
-    def forget(self, found: volume_interfaces.Found) -> None:
+    def forget(self, found: drivers.Found) -> None:
         """Have servers forget the disks that are mapped to nobody."""
         for place in found.handle:
             self._mappings.forget(place.server, [place.disk.udid])

@@ -28,8 +28,8 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.conf import cleaning as options
-from nova_powervm.devices import burners
 from nova_powervm.devices import card_ids
+from nova_powervm.devices import one_time_use
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
@@ -125,7 +125,7 @@ class Cleaner:
         self, waiting: Sequence[_Provider]
     ) -> Mapping[str, str]:
         """Find the projects that burned devices; one alone needs none."""
-        unknown = {each.uuid: burners.UNKNOWN for each in waiting}
+        unknown = {each.uuid: one_time_use.UNKNOWN for each in waiting}
         if len(waiting) == 1:
             return unknown
         try:

@@ -32,7 +32,7 @@ from typing import TypeVar
 import oslo_messaging
 from oslo_config import cfg
 
-from nova_powervm.devices import burners
+from nova_powervm.devices import one_time_use
 from nova_powervm.tool import errors
 from nova_powervm.tool.rules import placement_tree
 
@@ -72,7 +72,7 @@ class Conductor:
         :param node: Name of the compute node.
         :param providers: Those of the devices.
         :returns: Provider uuid to the id of the project, or to
-            :data:`.burners.UNKNOWN`.
+            :data:`.one_time_use.UNKNOWN`.
         :raises errors.ConductorUnanswered: The conductor does not answer.
         """
         if not providers:
@@ -80,7 +80,7 @@ class Conductor:
         uuids = {provider.uuid for provider in providers}
         holders = self._ask(functools.partial(self._read, node, uuids))
         return {
-            provider.uuid: burners.name_project(
+            provider.uuid: one_time_use.name_project(
                 holders.get(provider.uuid),
                 provider.written_at.timestamp()
                 if provider.written_at
@@ -115,7 +115,7 @@ class Conductor:
 
     def _read(
         self, node: str, uuids: Collection[str]
-    ) -> Mapping[str, burners.Holder]:
+    ) -> Mapping[str, one_time_use.Holder]:
         # Importing Nova takes a second, and most calls do not need it.
         from nova_powervm.virt import burn_records  # noqa: PLC0415
 

@@ -85,11 +85,11 @@ class Config:
         # Importing Nova takes a second, and most commands do not need it.
         from nova import exception as nova_exception  # noqa: PLC0415
 
-        from nova_powervm.virt.provider_tree import provider_config  # noqa: PLC0415
+        from nova_powervm.virt.provider_tree import contents  # noqa: PLC0415
 
         location = self.conf.compute.provider_config_location
         try:
-            return provider_config.read_additions(location)
+            return contents.read_additions(location)
         except nova_exception.NovaException as error:
             raise exception.ConfigurationError(
                 reason=f'{location}: {error.format_message()}'

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 
 from nova_powervm import exception
-from nova_powervm.devices import accelerator_policy
+from nova_powervm.devices import accelerators
 from nova_powervm.devices import matching
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import Problem
@@ -210,7 +210,7 @@ def find_empty_file(
 
 def refuse_one_time_use(policy: policies.Policy) -> Iterator[Finding]:
     """Find paragraphs of one-time-use devices in Cyborg's file."""
-    for paragraph in accelerator_policy.one_time_use_paragraphs(policy):
+    for paragraph in accelerators.one_time_use_paragraphs(policy):
         yield _find(
             paragraph,
             'one_time_use is true, but Cyborg offers a device again as soon '
@@ -222,8 +222,8 @@ def refuse_one_time_use(policy: policies.Policy) -> Iterator[Finding]:
 
 
 def compare_files(
-    inventory: CheckedFile,
-    accelerators: CheckedFile,
+    novas: CheckedFile,
+    cyborgs: CheckedFile,
     reading: host_reader.HostReading,
 ) -> list[CheckedFile]:
     """Find the devices that Nova's and Cyborg's files both give away.
@@ -231,7 +231,7 @@ def compare_files(
     :param reading: The state of the host.
     :returns: The comparison; none if a file is not valid.
     """
-    policy, other = inventory.policy, accelerators.policy
+    policy, other = novas.policy, cyborgs.policy
     if policy is None or other is None:
         return []
     findings = (
@@ -245,16 +245,16 @@ def compare_files(
             'cyborg" (or nova) prints the steps',
             Severity.ERROR,
         )
-        for shared in accelerator_policy.find_shared_slots(
+        for shared in accelerators.find_shared_slots(
             other, policy, reading.system.io_slots
         )
     )
     return [
         CheckedFile(
-            accelerators.source,
-            text=accelerators.text,
+            cyborgs.source,
+            text=cyborgs.text,
             findings=tuple(findings),
-            other_source=inventory.source,
+            other_source=novas.source,
         )
     ]
 

@@ -35,7 +35,7 @@ from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.tool.inventory import base
-from nova_powervm.virt import drivers
+from nova_powervm.virt import services
 
 _DiskReader: TypeAlias = Callable[
     [Any, system.RestSystem], host_values.DiskCapacity | None
@@ -247,7 +247,7 @@ def _read_disk(
     """Read the storage that ``[powervm]disk_driver`` uses."""
     context = disk_drivers.Context(adapter, managed, app.config.settings)
     try:
-        disks = drivers.load_disk_driver(context)
+        disks = services.load_disk_driver(context)
         return None if disks.unavailable else disks.capacity()
     except exception.PowerVMError as error:
         app.warn(f'{error} The output has nothing of the disks.')

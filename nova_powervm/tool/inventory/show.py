@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from nova_powervm import exception
 from nova_powervm import printable
 from nova_powervm.devices import names
-from nova_powervm.devices import plan as planned
+from nova_powervm.devices import plan
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import clouds
@@ -308,7 +308,7 @@ def _providers(row: slot_rows.SlotRow) -> Iterator[Sequence[str]]:
     if entry := row.entry:
         facts = [f'{c}: 1' for c in entry.resource_classes]
         facts += [row.state] if row.state else []
-        if entry.action is planned.Action.DELETE:
+        if entry.action is plan.Action.DELETE:
             facts.append('will be removed')
         reason = [f'because {entry.reason}'] if entry.reason else []
         yield [

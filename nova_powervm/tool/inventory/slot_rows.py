@@ -22,7 +22,7 @@ from typing import Any
 from nova_powervm.devices import claims
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
-from nova_powervm.devices import plan as planned
+from nova_powervm.devices import plan
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import pci_ids
@@ -50,14 +50,14 @@ class SlotRow:
     :param cyborg: What Cyborg has of the slot; None if it has nothing.
     :param move: What a move has to do with the slot; None if none has.
     :param project: Id of the project that burned its device, or
-        :data:`.burners.UNKNOWN`; empty if it is not burned.
+        :data:`.one_time_use.UNKNOWN`; empty if it is not burned.
     :param servers: Uuids of the servers, or migrations, that have it or were
         allocated it.
     """
 
     drc_index: int
     verdict: matching.Verdict | None
-    entry: planned.Entry | None
+    entry: plan.Entry | None
     provider: placement_tree.Provider | None
     source: claims.Source | None
     asked: bool
@@ -306,7 +306,7 @@ def make_rows(
     :returns: Rows in the order of location codes; providers without a slot
         come last.
     """
-    entries: dict[int, list[planned.Entry | None]] = {}
+    entries: dict[int, list[plan.Entry | None]] = {}
     for planned_entry in survey.plan.entries:
         entries.setdefault(planned_entry.drc_index, []).append(planned_entry)
     judged = sorted(

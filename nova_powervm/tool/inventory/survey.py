@@ -24,10 +24,9 @@ from collections.abc import Mapping
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.devices import assessment
-from nova_powervm.devices import burners
 from nova_powervm.devices import names
-from nova_powervm.devices import plan as planned
+from nova_powervm.devices import one_time_use
+from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
@@ -53,14 +52,14 @@ class Survey:
     :param cyborg: What Cyborg and Nova tell about Cyborg's slots; None if they
         were not asked.
     :param projects: Provider uuid to the project that burned its device, or to
-        :data:`.burners.UNKNOWN`.
+        :data:`.one_time_use.UNKNOWN`.
     :param slot_moves: What moves have to do with slots, by DRC index.
     """
 
     reading: host_reader.HostReading
     node: str
     tree: placement_tree.Tree | None
-    plan: planned.Plan
+    plan: plans.Plan
     cyborg: cyborg_slots.CyborgFacts | None = None
     projects: Mapping[str, str] = dataclasses.field(default_factory=dict)
     slot_moves: Mapping[int, left_moves.SlotMove] = dataclasses.field(
@@ -93,7 +92,7 @@ def make_survey(
     :param settings: The ``[powervm]`` options; None for their defaults.
     """
     settings = settings or options.Settings()
-    facts = assessment.Facts(
+    facts = plans.Facts(
         policy=policy,
         io_slots=reading.system.io_slots,
         holdings=tree.holdings if tree else None,
@@ -101,8 +100,8 @@ def make_survey(
         stale_lpars=tree.moves.stale_lpars if tree else {},
         publishes_locations=settings.publish_location_traits,
     )
-    plan = planned.make_plan(
-        assessment.assess(facts),
+    plan = plans.make_plan(
+        plans.assess(facts),
         tree.allocations if tree else slot_providers.Allocations({}),
         names.namer(node, settings.provider_names),
     )
@@ -136,7 +135,7 @@ def read_projects(app: base.App, survey: Survey) -> Mapping[str, str]:
     is a warning, and the projects are unknown.
 
     :returns: Provider uuid to the id of the project, or to
-        :data:`.burners.UNKNOWN`.
+        :data:`.one_time_use.UNKNOWN`.
     """
     uuids = {entry.uuid for entry in survey.plan.entries if entry.burned}
     below = survey.tree.below if survey.tree else ()
@@ -147,7 +146,7 @@ def read_projects(app: base.App, survey: Survey) -> Mapping[str, str]:
         )
     except errors.ConductorUnanswered as error:
         app.warn(str(error))
-        return {provider.uuid: burners.UNKNOWN for provider in burned}
+        return {provider.uuid: one_time_use.UNKNOWN for provider in burned}
 
 
 def read_tree(

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 from nova_powervm.cyborg import facts as cyborg_facts
 from nova_powervm.cyborg import report as reports
-from nova_powervm.devices import accelerator_policy
+from nova_powervm.devices import accelerators
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
 from nova_powervm.tool.rules import cyborg_slots
@@ -82,7 +82,7 @@ def _shared(
     nova_policy: policies.Policy,
     io_slots: tuple[slots.Slot, ...],
 ) -> Iterator[differences.Difference]:
-    for shared in accelerator_policy.find_shared_slots(
+    for shared in accelerators.find_shared_slots(
         policy, nova_policy, io_slots
     ):
         yield differences.Difference(

@@ -22,19 +22,19 @@ from collections.abc import Mapping
 import os_traits
 
 from nova_powervm.devices import names
-from nova_powervm.devices import plan as planned
+from nova_powervm.devices import plan as plans
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
 
 _MENDS = {
-    planned.Action.CREATE: 'makes',
-    planned.Action.PUBLISH: 'corrects',
-    planned.Action.KEEP_CLASS: 'corrects',
-    planned.Action.QUARANTINE: 'keeps in quarantine',
-    planned.Action.WITHDRAW: 'withdraws',
-    planned.Action.DELETE: 'deletes',
+    plans.Action.CREATE: 'makes',
+    plans.Action.PUBLISH: 'corrects',
+    plans.Action.KEEP_CLASS: 'corrects',
+    plans.Action.QUARANTINE: 'keeps in quarantine',
+    plans.Action.WITHDRAW: 'withdraws',
+    plans.Action.DELETE: 'deletes',
 }
 _ACCOUNT = (
     'nothing, if Nova builds, moves or deletes the instance just now; else '
@@ -87,7 +87,7 @@ class Difference:
 
 
 def compare(
-    plan: planned.Plan,
+    plan: plans.Plan,
     tree: placement_tree.Tree,
     io_slots: Collection[slots.Slot],
     lpar_uuids: Collection[str] | None,
@@ -130,7 +130,7 @@ def sort_differences(
 
 
 def _of_plan(
-    plan: planned.Plan, tree: placement_tree.Tree
+    plan: plans.Plan, tree: placement_tree.Tree
 ) -> Iterator[Difference]:
     there = {provider.uuid: provider for provider in tree.children}
     elsewhere = {p.name for p in tree.below} - {
@@ -154,20 +154,20 @@ def _of_plan(
                 cure=_REPLACED.format(index=index),
             )
         changes = '; '.join(_changes(entry, there[entry.uuid]))
-        if entry.action is planned.Action.DELETE:
+        if entry.action is plans.Action.DELETE:
             yield _planned(Kind.STALE, entry, f'{entry.reason}; free')
-        elif changes and entry.action is planned.Action.WITHDRAW:
+        elif changes and entry.action is plans.Action.WITHDRAW:
             yield _planned(Kind.STALE, entry, f'{entry.reason}: {changes}')
         elif changes:
             yield _planned(Kind.CHANGED, entry, changes)
 
 
-def _planned(kind: Kind, entry: planned.Entry, words: str) -> Difference:
+def _planned(kind: Kind, entry: plans.Entry, words: str) -> Difference:
     return Difference(kind, words, _cure(entry), entry.drc_index, entry.name)
 
 
-def _cure(entry: planned.Entry) -> str:
-    if entry.action is planned.Action.WITHDRAW and entry.consumers:
+def _cure(entry: plans.Entry) -> str:
+    if entry.action is plans.Action.WITHDRAW and entry.consumers:
         holders = ', '.join(entry.consumers)
         return (
             f'it is allocated to {holders}: give the slot back to the host, '
@@ -180,7 +180,7 @@ def _cure(entry: planned.Entry) -> str:
 
 
 def _changes(
-    entry: planned.Entry, provider: slot_providers.Provider
+    entry: plans.Entry, provider: slot_providers.Provider
 ) -> Iterator[str]:
     """Say how a provider differs from what it should be."""
     for name in sorted(set(provider.inventory) - set(entry.inventory)):
@@ -211,7 +211,7 @@ def compare_traits(
 
 
 def _foreign(
-    plan: planned.Plan,
+    plan: plans.Plan,
     tree: placement_tree.Tree,
     io_slots: Iterable[slots.Slot],
 ) -> Iterator[Difference]:
@@ -228,7 +228,7 @@ def _foreign(
             yield Difference(Kind.FOREIGN, *judged, index, other.name)
 
 
-def _claimed(plan: planned.Plan) -> frozenset[int]:
+def _claimed(plan: plans.Plan) -> frozenset[int]:
     """Return the slots that Nova has a provider for, or would have."""
     return frozenset(entry.drc_index for entry in plan.entries) | {
         verdict.slot.drc_index

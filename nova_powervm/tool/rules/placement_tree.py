@@ -30,7 +30,6 @@ import os_traits
 
 from nova_powervm.devices import claims
 from nova_powervm.devices import names
-from nova_powervm.devices import ownership
 from nova_powervm.devices import slot_providers as existing
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
@@ -80,7 +79,7 @@ class Provider:
     @property
     def named_slots(self) -> frozenset[int]:
         """DRC indexes of the slots that its name or its traits name."""
-        return ownership.slots_named_by(self.name, self.traits)
+        return existing.slots_named_by(self.name, self.traits)
 
     @property
     def drc_hex(self) -> str:
@@ -142,7 +141,7 @@ class Moves:
     """
 
     migrations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    stale_lpars: Mapping[str, ownership.StaleLpar] = dataclasses.field(
+    stale_lpars: Mapping[str, existing.StaleLpar] = dataclasses.field(
         default_factory=dict
     )
 
@@ -306,7 +305,7 @@ def find_moves(
     to their instances.
     """
     migrations: dict[str, str] = {}
-    stale_lpars: dict[str, ownership.StaleLpar] = {}
+    stale_lpars: dict[str, existing.StaleLpar] = {}
     lpar_uuids = {slot.owner_lpar for slot in io_slots}
     for lpar_uuid, holders in _find_others(tree, io_slots).items():
         instance = _read_instance(tree, lpar_uuid, read)
@@ -321,7 +320,7 @@ def find_moves(
         }
         migrations |= its_migrations
         if not its_migrations and lpar_uuid not in tree.instance_lpars:
-            stale_lpars[lpar_uuid] = ownership.StaleLpar(
+            stale_lpars[lpar_uuid] = existing.StaleLpar(
                 instance.uuid, node_of(min(instance.providers))
             )
     return Moves(migrations, stale_lpars)

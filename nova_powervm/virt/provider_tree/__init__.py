@@ -10,4 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's provider tree: reading it, and updating it as the plan says."""
+"""The compute node's providers: read from Nova's tree, and written to it.
+
+What happens to them is decided in :mod:`nova_powervm.devices.plan`; here are
+only Nova's tree and Placement. Begin with
+:meth:`.updating.ProviderTreeUpdater.update`. The burn is written by
+:meth:`.placement.ReportClientPlacement.burn`.
+"""

@@ -10,26 +10,213 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Updates Nova's provider tree: read, assess, ask, plan, write."""
+"""Updates Nova's provider tree: refresh, read, assess, ask, plan, write.
+
+Nova reads its providers every five minutes, and deletes a provider without
+checking whether it has changed since. Meanwhile its device may have been used,
+or reserved by an operator: what is stale is read again first.
+"""
 
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
+from keystoneauth1 import exceptions as keystone
+from nova import context as nova_context
+from nova import exception as nova_exception
+from oslo_log import log as logging
+
 from nova_powervm import exception
-from nova_powervm.devices import assessment as assessments
 from nova_powervm.devices import claims
+from nova_powervm.devices import names
 from nova_powervm.devices import plan as plans
 from nova_powervm.devices import slot_providers
 from nova_powervm.lpar import partition
-from nova_powervm.ops import claiming as claim_ops
+from nova_powervm.ops import claiming
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import plan_log
-from nova_powervm.virt.provider_tree import reading
-from nova_powervm.virt.provider_tree import stale_providers
-from nova_powervm.virt.provider_tree import writing
+from nova_powervm.virt.provider_tree import contents
+from nova_powervm.virt.provider_tree import placement
+
+LOG = logging.getLogger(__name__)
+
+
+def refresh_changed(
+    client: Any,
+    tree: Any,
+    nodename: str,
+    wanted: Collection[slot_providers.Provider],
+) -> bool:
+    """Read the providers again that have changed in Placement.
+
+    Update both Nova's cache and the tree, because Nova then sends their
+    difference. Send one request, and three more for each changed provider.
+
+    :param client: nova-compute's report client.
+    :param tree: The tree that Nova passed to the driver.
+    :param nodename: Name of the compute node's provider.
+    :param wanted: The providers to check.
+    :returns: Whether any provider had changed.
+    :raises exception.PlacementUnanswered: Placement did not answer.
+    :raises nova.exception.ResourceProviderUpdateConflict: Slot providers
+        were added or removed. Nova then restarts the update with all of them.
+    """
+    root = tree.data(nodename).uuid
+    current = {
+        provider['uuid']: provider
+        for provider in _providers(client, root)
+        if provider['parent_provider_uuid'] == root
+    }
+    _check_members(client, tree, root, current)
+    stale = [
+        provider.uuid
+        for provider in wanted
+        if tree.data(provider.uuid).generation
+        != current[provider.uuid]['generation']
+    ]
+    if stale:
+        _read_again(client, tree, root, stale)
+    return bool(stale)
+
+
+def invalidate_all(client: Any, root: str) -> None:
+    """Have Nova read all of its providers again in the next update.
+
+    :param client: nova-compute's report client.
+    :param root: Uuid of the compute node's provider.
+    """
+    client.invalidate_resource_provider(root, cacheonly=True)
+
+
+def invalidate_if_deleted(
+    client: Any, root: str, known: Collection[str]
+) -> None:
+    """Have Nova read its tree again if providers were deleted.
+
+    Never raise an error: the next update tries again.
+
+    :param client: nova-compute's report client.
+    :param root: Uuid of the compute node's provider.
+    :param known: Uuids of the providers after the last update.
+    """
+    if not known:
+        return
+    try:
+        found = {provider['uuid'] for provider in _providers(client, root)}
+    except exception.PlacementUnanswered as error:
+        LOG.warning(
+            'It is unknown whether providers of this host were deleted: '
+            '%(error)s',
+            {'error': error},
+        )
+        return
+    deleted = set(known) - found
+    if deleted:
+        LOG.warning(
+            'Placement no longer has these providers of the host: %(uuids)s. '
+            'Providers of slots are created again.',
+            {'uuids': ', '.join(sorted(deleted))},
+        )
+        invalidate_all(client, root)
+
+
+def verify_empty_inventories(
+    client: Any, tree: Any, providers: Iterable[slot_providers.Provider]
+) -> None:
+    """Verify that providers without inventory in the tree really have none.
+
+    If Nova cannot read an inventory, it continues without the inventory but
+    with the correct generation, so an update would overwrite reservations.
+    Send one request for each provider without inventory.
+
+    :param client: nova-compute's report client.
+    :param tree: The tree that Nova passed to the driver.
+    :param providers: Direct children of the compute node's provider.
+    :raises exception.PlacementUnanswered: Placement did not answer.
+    :raises nova.exception.ResourceProviderUpdateConflict: A provider
+        has an inventory. Nova then restarts the update with it.
+    """
+    for provider in providers:
+        if (
+            provider.inventory
+            or names.slot_of_provider(provider.name) is None
+            or tree.data(provider.uuid).inventory
+        ):
+            continue
+        answer = placement.ask(
+            client, f'/resource_providers/{provider.uuid}/inventories'
+        )
+        if answer['inventories']:
+            client.invalidate_resource_provider(provider.uuid, cacheonly=True)
+            raise nova_exception.ResourceProviderUpdateConflict(
+                uuid=provider.uuid,
+                generation=tree.data(provider.uuid).generation,
+                error='Nova could not read the inventory of '
+                f"'{provider.name}'",
+            )
+
+
+def _providers(client: Any, root: str) -> list[dict[str, Any]]:
+    answer = placement.ask(client, placement.in_tree(root))
+    found: list[dict[str, Any]] = answer['resource_providers']
+    return found
+
+
+def _check_members(
+    client: Any, tree: Any, root: str, current: dict[str, dict[str, Any]]
+) -> None:
+    """Restart the update if slot providers were added or removed."""
+    cached = {
+        uuid
+        for uuid in tree.get_provider_uuids(root)
+        if tree.data(uuid).parent_uuid == root
+    }
+    added = [
+        uuid
+        for uuid in current.keys() - cached
+        if names.slot_of_provider(current[uuid]['name']) is not None
+    ]
+    removed = cached - current.keys()
+    if not added and not removed:
+        return
+    for uuid in removed:
+        client.invalidate_resource_provider(uuid)
+    # Nova then reads the whole tree, each provider of it.
+    for uuid in (root, *cached & current.keys()):
+        client.invalidate_resource_provider(uuid, cacheonly=True)
+    raise nova_exception.ResourceProviderUpdateConflict(
+        uuid=root,
+        generation=tree.data(root).generation,
+        error='slot providers were added or removed: '
+        + ', '.join(sorted((*added, *removed))),
+    )
+
+
+def _read_again(
+    client: Any, tree: Any, root: str, stale: Collection[str]
+) -> None:
+    for uuid in stale:
+        client.invalidate_resource_provider(uuid, cacheonly=True)
+    try:
+        fresh = client.get_provider_subtree_and_ensure_root(
+            nova_context.get_admin_context(), root
+        )
+    except (
+        nova_exception.NovaException,
+        keystone.ClientException,
+    ) as error:
+        raise exception.PlacementUnanswered(
+            request='for changed providers', reason=error
+        ) from error
+    for uuid in stale:
+        data = fresh.data(uuid)
+        tree.update_inventory(uuid, data.inventory, data.generation)
+        tree.update_traits(uuid, data.traits)
+        tree.update_aggregates(uuid, data.aggregates)
 
 
 class ProviderTreeUpdater:
@@ -52,7 +239,7 @@ class ProviderTreeUpdater:
         placement: interfaces.Placement,
         name_of: Callable[[int], str],
         additions: Mapping[str, slot_providers.Additions],
-        slot_claims: claim_ops.ClaimOps,
+        slot_claims: claiming.ClaimOps,
         *,
         publishes_locations: bool = True,
     ) -> None:
@@ -65,7 +252,7 @@ class ProviderTreeUpdater:
         self._publishes_locations = publishes_locations
         self._log = plan_log.PlanLog()
         # What the last update had left when the last cycle began.
-        self._left: claim_ops.PublishedSlots | None = None
+        self._left: claiming.PublishedSlots | None = None
 
     def update(
         self, tree: Any, nodename: str, snapshot: host_ops.Snapshot
@@ -85,13 +272,13 @@ class ProviderTreeUpdater:
         """
         assessment = self._assess(tree, nodename, snapshot)
         allocations = self._placement.get_allocations(assessment.questions)
-        assessment = assessments.believe_placement(
+        assessment = plans.believe_placement(
             assessment, allocations, partition.lpar_uuid
         )
         plan = plans.make_plan(assessment, allocations, self._name_of)
         self._log.log(assessment.facts.policy, plan)
         self._refuse_two_owners(plan)
-        providers = writing.apply_plan(tree, nodename, plan)
+        providers = contents.apply_plan(tree, nodename, plan)
         self._claims.published = _published(assessment.facts, plan, providers)
         return plan
 
@@ -112,9 +299,9 @@ class ProviderTreeUpdater:
         if not is_stuck:
             return
         if not published.is_complete:
-            stale_providers.invalidate_all(self._client, root)
+            invalidate_all(self._client, root)
             return
-        stale_providers.invalidate_if_deleted(
+        invalidate_if_deleted(
             self._client,
             root,
             published.providers.keys() | published.others.uuids,
@@ -122,9 +309,9 @@ class ProviderTreeUpdater:
 
     def _assess(
         self, tree: Any, nodename: str, snapshot: host_ops.Snapshot
-    ) -> assessments.Assessment:
+    ) -> plans.Assessment:
         """Assess the providers, after updating those that may be stale."""
-        facts = assessments.Facts(
+        facts = plans.Facts(
             policy=self._inventory.policy,
             io_slots=snapshot.system.io_slots,
             holdings=snapshot.holdings,
@@ -133,25 +320,23 @@ class ProviderTreeUpdater:
             stale_lpars=snapshot.stale_lpars,
             publishes_locations=self._publishes_locations,
         )
-        stale_providers.verify_empty_inventories(
-            self._client, tree, facts.candidates
-        )
-        assessment = assessments.assess(facts)
+        verify_empty_inventories(self._client, tree, facts.candidates)
+        assessment = plans.assess(facts)
         if not assessment.to_refresh:
             return assessment
-        changed = stale_providers.refresh_changed(
+        changed = refresh_changed(
             self._client, tree, nodename, assessment.to_refresh
         )
         if not changed:
             return assessment
-        return assessments.assess(
+        return plans.assess(
             dataclasses.replace(facts, descendants=self._read(tree, nodename))
         )
 
     def _read(
         self, tree: Any, nodename: str
     ) -> tuple[slot_providers.Provider, ...]:
-        return reading.read_providers(tree, nodename, self._additions)
+        return contents.read_providers(tree, nodename, self._additions)
 
     def _refuse_two_owners(self, plan: plans.Plan) -> None:
         """Stop a starting service; let a running one continue."""
@@ -163,12 +348,12 @@ class ProviderTreeUpdater:
 
 
 def _published(
-    facts: assessments.Facts,
+    facts: plans.Facts,
     plan: plans.Plan,
     providers: Mapping[str, claims.SlotProvider],
-) -> claim_ops.PublishedSlots:
+) -> claiming.PublishedSlots:
     """Describe the contents of the tree after an update."""
-    return claim_ops.PublishedSlots(
+    return claiming.PublishedSlots(
         providers=providers,
         others=claims.OtherProviders(
             cyborg=frozenset(

@@ -62,7 +62,7 @@ def after_cycle(world, node):
                 node.name,
                 row,
             )
-    snapshot = node.compute.operations.host.last_or_read()
+    snapshot = node.compute.host.reader.last_or_read()
     world.require(snapshot.system == node.host.system(), 'the host was read')
     for each, instance in world.stale_lpars():
         owned = node.host.slots_of(instance.lpar)

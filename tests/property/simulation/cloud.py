@@ -30,8 +30,8 @@ from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.ops import power
 from nova_powervm.ops import survey
 from nova_powervm.virt import descriptions
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import system_metadata
-from nova_powervm.virt import volumes as virt_volumes
 from tests.property.simulation import compute
 from tests.property.simulation import host
 from tests.property.simulation import inventory
@@ -42,7 +42,8 @@ from tests.property.simulation import volumes as sim_volumes
 
 _BYTES = b'\x01boot sector' + bytes(1012)
 _ROOT = spec.WantedImage(image.Image('image', 'raw', len(_BYTES)), flavor_gb=1)
-_ASKERS = survey.Askers(image=lambda: (chunk for chunk in (_BYTES,)))
+_ASKERS = survey.Askers()
+_ASKERS.image = lambda: (chunk for chunk in (_BYTES,))
 
 
 #: What Nova's provider.yaml adds to the provider of one slot of each host.
@@ -178,13 +179,13 @@ class Instance:
         """Describe it as spawn does."""
         record = self.record
         record.resources = resources
-        return node.compute.operations.descriptions.allocated(
-            record,
-            allocations,
-            self.requests,
+        return dataclasses.replace(
+            node.compute.host.descriptions.allocated(
+                record, allocations, self.requests
+            ),
             root=None if keeps_disks else _ROOT,
             blanks=descriptions.blank_disks(self.blank_disks()),
-            volumes=virt_volumes.parse_all(record, self.blank_disks()),
+            volumes=instance_volumes.parse_all(record, self.blank_disks()),
         )
 
 
@@ -405,7 +406,7 @@ class Nova:
         self, node, instance, allocations, *, resources=None, keeps_disks=False
     ):
         with self.serving(instance):
-            node.compute.operations.lpars.run(
+            node.compute.host.lpars.run(
                 operations.ARRIVAL if keeps_disks else operations.SPAWN,
                 instance.build(
                     node,
@@ -475,7 +476,7 @@ class Nova:
     def offload(self, instance, trouble=None):
         """Shelve an instance, whose image Nova has then; say whether."""
         node = instance.node
-        partitions = node.compute.operations.partitions
+        partitions = node.compute.host.partitions
         with self.troubled(node, trouble):
             done = self.attempt(
                 node, lambda: power.power_off(partitions, instance.lpar)
@@ -523,7 +524,7 @@ class Nova:
     def _rebuild(self, node, instance):
         allocations = node.compute.allocations_of(instance.uuid)
         build = instance.build(node, allocations, instance.resources)
-        running = node.compute.operations
+        running = node.compute.host
         with self.burning_nothing():
             running.lpars.check(operations.SPAWN, build, _ASKERS)
         power.power_off(running.partitions, instance.lpar)
@@ -537,7 +538,7 @@ class Nova:
         :param method: 'on', 'off', 'reboot', 'reboot hard', 'rescue' or
             'unrescue'.
         """
-        running = instance.node.compute.operations
+        running = instance.node.compute.host
         work = {
             'on': lambda: self._start(operations.START, instance),
             'off': lambda: power.power_off(running.partitions, instance.lpar),
@@ -581,7 +582,7 @@ class Nova:
         return done
 
     def _change_volume(self, operation, node, instance, volume):
-        node.compute.operations.lpars.run(
+        node.compute.host.lpars.run(
             operation,
             spec.Wanted(
                 instance.uuid,
@@ -595,18 +596,22 @@ class Nova:
         )
 
     def _reorder(self, operation, instance):
-        running = instance.node.compute.operations
+        running = instance.node.compute.host
         running.lpars.run(
             operation,
-            running.descriptions.recorded(
-                instance.record, instance.requests, root=_ROOT, timeout=60
+            dataclasses.replace(
+                running.descriptions.recorded(
+                    instance.record, instance.requests
+                ),
+                root=_ROOT,
+                timeout=60,
             ),
             _ASKERS,
         )
 
     def _reboot_hard(self, instance):
         record = instance.record
-        instance.node.compute.driver.services.move_repairs.hard_reboot(
+        instance.node.compute.driver.services.hard_reboots.hard_reboot(
             record, None, instance.blank_disks(), instance.requests
         )
         record.save()

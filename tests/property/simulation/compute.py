@@ -27,27 +27,15 @@ from nova.scheduler.client import report
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
-from nova_powervm.devices import names
-from nova_powervm.ops import apply
-from nova_powervm.ops import burn
-from nova_powervm.ops import claiming
-from nova_powervm.ops import host
-from nova_powervm.ops import images
 from nova_powervm.ops import network
-from nova_powervm.ops import removal
-from nova_powervm.ops import stale_lpars
-from nova_powervm.ops import survey
 from nova_powervm.ops import sweep
 from nova_powervm.ops import volumes as volume_ops
-from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver
 from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_records
-from nova_powervm.virt import local_node
 from nova_powervm.virt import services
+from nova_powervm.virt.provider_tree import contents
 from nova_powervm.virt.provider_tree import placement as virt_placement
-from nova_powervm.virt.provider_tree import provider_config as additions
-from nova_powervm.virt.provider_tree import updating
 from tests.property.simulation import host as hosts
 from tests.property.simulation import process
 from tests.property.simulation import volumes as sim_volumes
@@ -118,13 +106,9 @@ class Compute:
         self._node = node
         # DRC index to the paragraph of what was in the slot.
         self.planned = {}
-        self.operations = self._start()
-        self.driver.services = services.Services(
-            self.operations,
-            self.driver.virtapi,
-            local_node.LocalNode(node.name),
-        )
-        self.driver.services.node.uuid = node.root
+        self.host = self._start()
+        self.host.node.uuid = node.root
+        self.driver.services = services.Services(self.host)
         self.tracker = Tracker(node.name, self.driver, self.client)
         self.tracker.provider_configs = provider_config.get_provider_configs(
             node.additions
@@ -135,79 +119,35 @@ class Compute:
 
     def _start(self):
         """Do what services.start does, on this host."""
-        operations = self._assemble()
-        operations.claims.check_inventory_conflicts(operations.host.read())
-        operations.sweep.run(sweep.When.START)
-        return operations
+        host = self._assemble()
+        host.claims.check_inventory_conflicts(host.reader.read())
+        host.sweep.run(sweep.When.START)
+        return host
 
     def _assemble(self):
         server = self.server
-        records = instance_records.NovaRecords()
+        virtapi = self.driver.virtapi
         self._inventory = inventory_file.InventoryFile(self._node.file.path)
-        placement = virt_placement.ReportClientPlacement(self.driver.virtapi)
-        reader = host.HostOps(
-            server, server, records, placement, self._node.name
-        )
-        slot_claims = claiming.ClaimOps(self._inventory)
-        networks = network.NetworkOps({})
-        volumes = volume_ops.VolumeOps(
-            {sim_volumes.KIND: sim_volumes.Driver(server, self._node.host)}
-        )
-        removals = removal.RemovalOps(server, server, volumes)
-        reading = images.ImageOps()
+        volumes = {
+            sim_volumes.KIND: sim_volumes.Driver(server, self._node.host)
+        }
         return host_operations.HostOperations(
-            host=reader,
+            node=instance_records.LocalNode(self._node.name),
+            settings=services.read_settings(),
+            virtapi=virtapi,
             inventory=self._inventory,
-            claims=slot_claims,
-            placement=placement,
-            provider_tree=updating.ProviderTreeUpdater(
-                self.client,
-                self._inventory,
-                placement,
-                names.namer(self._node.name, 'node'),
-                additions.read_additions(self._node.additions),
-                slot_claims,
-            ),
-            lpars=apply.LparOps(
-                survey.Readers(
-                    server,
-                    reader,
-                    placement,
-                    server,
-                    reading,
-                    networks,
-                    volumes,
-                ),
-                burn.BurnOps(placement),
-                removals,
-            ),
-            descriptions=descriptions.Descriptions(
-                slot_claims, 0.5, self.driver.virtapi, self._node.name
-            ),
-            removal=removals,
-            network=networks,
-            volumes=volumes,
+            additions=contents.read_additions(self._node.additions),
+            placement=virt_placement.ReportClientPlacement(virtapi),
+            records=instance_records.NovaRecords(),
+            system=server,
             partitions=server,
-            records=records,
             disks=server,
+            network=network.NetworkOps({}),
+            volumes=volume_ops.VolumeOps(volumes),
             # The host has no terminals.
-            consoles=types.SimpleNamespace(
+            terminals=types.SimpleNamespace(
                 has=lambda lpar_uuid: False, close=lambda lpar_uuid: None
             ),
-            sweep=sweep.Sweep(
-                sweep.Means(
-                    server,
-                    server,
-                    networks,
-                    records,
-                    removals,
-                    self._node.name,
-                )
-            ),
-            stale_lpars=stale_lpars.StaleLpars(
-                server, records, self._node.name
-            ),
-            images=reading,
         )
 
     def cycle(self, resources, *, startup=False):
@@ -226,7 +166,7 @@ class Compute:
     def update(self, *, startup=False):
         """Update Placement, and note what that was made of."""
         self.tracker.update(startup=startup)
-        view = self.operations.host.last_or_read().system
+        view = self.host.reader.last_or_read().system
         self.planned = {
             slot.drc_index: paragraph
             for slot in view.io_slots

@@ -277,7 +277,7 @@ class MoveRules(instance_rules.InstanceRules):
         held = self.world.placement.allocations.get(instance.uuid, ())
         return (
             self.world.move_of(instance) is not None
-            and instance.node.compute.operations.claims.published.is_complete
+            and instance.node.compute.host.claims.published.is_complete
             and not self._is_used_elsewhere(instance)
             and self._root_gb(instance) is not None
             and _fits_a_flavor(instance)

@@ -36,7 +36,7 @@ from nova.network import model
 from nova.network import neutron
 from nova.objects import fields
 
-from nova_powervm.virt import action_events
+from nova_powervm.virt import errors
 from tests.property.simulation import placement
 from tests.property.simulation import process
 
@@ -315,7 +315,7 @@ class Database:
             ),
             (rpcapi, 'ComputeAPI', lambda: self),
             (neutron, 'API', lambda: self),
-            (action_events, 'record_failure', lambda *args: None),
+            (errors, 'record_failure', lambda *args: None),
             (compute_utils, 'add_instance_fault_from_exc', lambda *args: None),
         )
         with contextlib.ExitStack() as stack:

@@ -15,7 +15,6 @@
 from nova_powervm import exception
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import stored_disks
 from tests.property.simulation import placement
 
 _IDENTITY = 'cluster/pool'
@@ -126,7 +125,7 @@ class DiskServer:
         name = (
             storage.unit_name if self._store.is_shared else (storage.disk_name)
         )
-        return stored_disks.Stored(name(*key), key)
+        return storage.Stored(name(*key), key)
 
     def attach(self, lpar_uuid, stored):
         keys = {each.handle for each in stored}
@@ -256,7 +255,7 @@ class Pool:
     def _disks(self, lpar_uuid):
         store = self._server._store
         return [
-            stored_disks.PoolDisk(
+            storage.PoolDisk(
                 lpar_uuid=key[0],
                 disk=storage.Disk(key[1], size),
                 in_use=store.is_running(key),

@@ -18,7 +18,7 @@ the real ones.
 
 from nova_powervm import exception
 from nova_powervm.lpar import volumes
-from nova_powervm.ops import volume_interfaces
+from nova_powervm.ops import drivers
 from tests.property.simulation import placement
 
 KIND = 'simulated'
@@ -85,7 +85,7 @@ class Driver:
         self._server.ask(lambda: None)
         if self._connected.get(volume.id, lpar_uuid) != lpar_uuid:
             raise placement.Wrong(f'{volume} is connected elsewhere')
-        return volume_interfaces.Found(volume.with_udid(f'udid-{volume.id}'))
+        return drivers.Found(volume.with_udid(f'udid-{volume.id}'))
 
     def connect(self, found, lpar):
         name = found.volume.id

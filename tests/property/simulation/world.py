@@ -143,7 +143,7 @@ class World(moves.Moves):
 
     def _is_twice(self, node, slot):
         """Return whether the host reported a slot twice when it was read."""
-        system = node.compute.operations.host.last_or_read().system
+        system = node.compute.host.reader.last_or_read().system
         indexes = [each.drc_index for each in system.io_slots]
         return indexes.count(slot.drc_index) > 1
 
@@ -336,7 +336,7 @@ class World(moves.Moves):
 
     def view(self, node, index):
         """Return a slot as the process last read it, or None."""
-        return node.compute.operations.host.last_or_read().system.slot(index)
+        return node.compute.host.reader.last_or_read().system.slot(index)
 
     def offered(self, node, index):
         """Return the paragraph that offers a slot, or None.

@@ -16,7 +16,7 @@
 import dataclasses
 import unittest
 
-from nova_powervm.devices import accelerator_policy
+from nova_powervm.devices import accelerators
 from nova_powervm.devices import names
 from nova_powervm.devices import policy
 from tests.unit.devices import values
@@ -29,7 +29,7 @@ SLOT = values.slot()
 
 def find_shared(ours, novas):
     """Return the slots that two lists of paragraphs give away."""
-    found = accelerator_policy.find_shared_slots(
+    found = accelerators.find_shared_slots(
         policy.Policy(tuple(ours)), policy.Policy(tuple(novas)), [SLOT]
     )
     return [shared.slot for shared in found]
@@ -51,7 +51,7 @@ class AcceleratorPolicyTest(unittest.TestCase):
 
     def test_denying_paragraph_may_say_one_time_use(self):
         denies = dataclasses.replace(ONCE, allow=False)
-        found = accelerator_policy.one_time_use_paragraphs(
+        found = accelerators.one_time_use_paragraphs(
             policy.Policy((GIVES, ONCE, denies))
         )
 

@@ -13,14 +13,14 @@
 
 import unittest
 
-from nova_powervm.devices import burners
+from nova_powervm.devices import one_time_use
 
 NOON, HOUR = 1_800_000_000.0, 3600
 
 
 def holder(number, since=NOON, providers=('p1',), **changes):
     """Make an instance of a project of its own."""
-    return burners.Holder(
+    return one_time_use.Holder(
         f'i{number}',
         f'project{number}',
         frozenset(providers),
@@ -36,11 +36,13 @@ class LastTest(unittest.TestCase):
         early, late = holder(1, NOON), holder(2, NOON + HOUR)
         for holders in ([early, late], [late, early]):
             self.assertEqual(
-                {'p1': late}, burners.find_last(holders, ['p1', 'p2'])
+                {'p1': late}, one_time_use.find_last(holders, ['p1', 'p2'])
             )
 
     def test_devices_that_are_not_asked_for_are_left_out(self):
-        found = burners.find_last([holder(1, providers=('p1', 'p2'))], ['p2'])
+        found = one_time_use.find_last(
+            [holder(1, providers=('p1', 'p2'))], ['p2']
+        )
         self.assertEqual(['p2'], [*found])
 
 
@@ -60,12 +62,12 @@ class NameTest(unittest.TestCase):
         ):
             with self.subTest(last=last, reserved_at=reserved_at):
                 self.assertEqual(
-                    'project1', burners.name_project(last, reserved_at)
+                    'project1', one_time_use.name_project(last, reserved_at)
                 )
 
     def test_device_reserved_after_last_holder_is_unknown(self):
-        self.assertEqual('unknown', burners.name_project(None, NOON))
+        self.assertEqual('unknown', one_time_use.name_project(None, NOON))
         self.assertEqual(
             'unknown',
-            burners.name_project(holder(1, until=NOON), NOON + HOUR),
+            one_time_use.name_project(holder(1, until=NOON), NOON + HOUR),
         )

@@ -19,7 +19,6 @@ Placement has allocated them to the migration.
 import dataclasses
 import unittest
 
-from nova_powervm.devices import assessment
 from nova_powervm.devices import plan
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
@@ -37,7 +36,7 @@ class MovingInstanceTest(unittest.TestCase):
     def plan(self, old_owner, new_owner, held=(OLD, NEW)):
         """Return the entries of the old and the new slot's providers."""
         once = dataclasses.replace(values.paragraph(), one_time_use=True)
-        facts = assessment.Facts(
+        facts = plan.Facts(
             policy.Policy((once,), source='inventory.yaml'),
             (
                 values.slot(owner=old_owner),
@@ -47,7 +46,7 @@ class MovingInstanceTest(unittest.TestCase):
             descendants=(OLD, NEW),
         )
         made = plan.make_plan(
-            assessment.assess(facts),
+            plan.assess(facts),
             slot_providers.Allocations(
                 {OLD.uuid: {'migration': {}}, NEW.uuid: {'instance': {}}}
             ),

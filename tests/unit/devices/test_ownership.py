@@ -17,7 +17,6 @@ import unittest
 import ddt
 
 from nova_powervm.devices import matching
-from nova_powervm.devices import ownership
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from tests.unit.devices import values
@@ -42,12 +41,14 @@ class SlotsNamedByTest(unittest.TestCase):
     def test_slots_named_by_reads_traits_and_provider_names(
         self, name, traits, expected
     ):
-        self.assertEqual(expected, ownership.slots_named_by(name, traits))
+        self.assertEqual(expected, slot_providers.slots_named_by(name, traits))
 
     def test_cyborg_slots_map_drc_index_to_provider_name(self):
         card = slot_providers.Provider('rp', 'card', traits={TRAIT})
 
-        self.assertEqual({0x21010020: 'card'}, ownership.cyborg_slots([card]))
+        self.assertEqual(
+            {0x21010020: 'card'}, slot_providers.cyborg_slots([card])
+        )
 
 
 class WithholdTest(unittest.TestCase):
@@ -55,7 +56,7 @@ class WithholdTest(unittest.TestCase):
         verdicts = matching.judge(
             POLICY, [slot or values.slot()], [values.LPAR]
         )
-        (verdict,) = ownership.withhold(
+        (verdict,) = slot_providers.withhold(
             verdicts, dict(cyborgs), dict(unallocated), POLICY.source
         )
         return verdict
@@ -106,7 +107,7 @@ class UnallocatedTest(unittest.TestCase):
 
     def find(self, holdings, stale=(), **changes):
         """Return the reason of the slot, or None if it is allocated."""
-        found = ownership.find_unallocated(
+        found = slot_providers.find_unallocated(
             [values.slot(owner=values.client(**changes))],
             [self.PROVIDER, values.provider('a stranger')],
             holdings,
@@ -138,6 +139,6 @@ class UnallocatedTest(unittest.TestCase):
                     self.assertRegex(reason, words)
 
     def test_slot_of_lpar_on_wrong_side_says_where_the_instance_is(self):
-        stale = {values.LPAR: ownership.StaleLpar('its uuid', 'host2')}
+        stale = {values.LPAR: slot_providers.StaleLpar('its uuid', 'host2')}
         reason = self.find({values.LPAR: ()}, stale)
         self.assertIn('its instance its uuid is on host host2', reason)

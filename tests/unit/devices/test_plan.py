@@ -17,12 +17,10 @@ import unittest
 
 import ddt
 
-from nova_powervm.devices import assessment
 from nova_powervm.devices import card_ids
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
-from nova_powervm.devices import ownership
-from nova_powervm.devices import plan as plans
+from nova_powervm.devices import plan
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
@@ -441,22 +439,23 @@ class BelievedPlacementTest(unittest.TestCase):
     def plan(self, consumer, stale=()):
         """Plan for a slot that an LPAR owns, and a consumer has."""
         own = provider()
-        assessed = assessment.assess(
-            assessment.Facts(
+        assessed = plan.assess(
+            plan.Facts(
                 policy.Policy((values.paragraph(device_id='1EB8'),), '/inv'),
                 (values.slot(owner=values.client()),),
                 {values.LPAR: frozenset()},
                 (own,),
                 stale_lpars=dict.fromkeys(
-                    stale, ownership.StaleLpar(values.LPAR.lower(), 'host2')
+                    stale,
+                    slot_providers.StaleLpar(values.LPAR.lower(), 'host2'),
                 ),
             )
         )
         held = slot_providers.Allocations(
             {own.uuid: {consumer: {'CUSTOM_GPU'}}}
         )
-        (entry,) = plans.make_plan(
-            assessment.believe_placement(assessed, held, str.upper),
+        (entry,) = plan.make_plan(
+            plan.believe_placement(assessed, held, str.upper),
             held,
             name_of,
         ).entries
@@ -465,19 +464,19 @@ class BelievedPlacementTest(unittest.TestCase):
     def test_device_of_same_instance_is_not_withdrawn(self):
         entry = self.plan(values.LPAR.lower())
 
-        self.assertIs(plans.State.ATTACHED, entry.state)
+        self.assertIs(plan.State.ATTACHED, entry.state)
         self.assertEqual('', entry.reason)
 
     def test_device_of_lpar_on_wrong_side_is_withdrawn(self):
         entry = self.plan(values.LPAR.lower(), stale=(values.LPAR,))
 
-        self.assertIs(plans.State.WITHDRAWN, entry.state)
+        self.assertIs(plan.State.WITHDRAWN, entry.state)
         self.assertIn('is on host host2', entry.reason)
 
     def test_device_of_another_instance_is_withdrawn(self):
         entry = self.plan(values.OTHER_LPAR.lower())
 
-        self.assertIs(plans.State.WITHDRAWN, entry.state)
+        self.assertIs(plan.State.WITHDRAWN, entry.state)
         self.assertIn('has no allocation for it', entry.reason)
 
 
@@ -504,7 +503,7 @@ def assess_and_plan(
     :param publishes_locations: What the option says.
     :param changes: Attributes of the slot.
     """
-    facts = assessment.Facts(
+    facts = plan.Facts(
         policy.Policy(paragraphs, '/inv'),
         (values.slot(**changes), *also),
         {},
@@ -515,8 +514,8 @@ def assess_and_plan(
         p.uuid: dict.fromkeys(consumers, frozenset(p.inventory))
         for p in providers
     }
-    return plans.make_plan(
-        assessment.assess(facts), slot_providers.Allocations(held), name_of
+    return plan.make_plan(
+        plan.assess(facts), slot_providers.Allocations(held), name_of
     ).entries
 
 

@@ -14,7 +14,6 @@
 
 import dataclasses
 
-from nova_powervm.devices import assessment
 from nova_powervm.devices import host_values
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
@@ -110,8 +109,8 @@ def name_of(index):
 
 def assess(devices=(), providers=(), **changes):
     """Assess a host whose slot has some values, and these devices."""
-    return assessment.Assessment(
-        assessment.Facts(policy.Policy(), (slot(**changes),)),
+    return plan.Assessment(
+        plan.Facts(policy.Policy(), (slot(**changes),)),
         (),
         slot_providers.pair(devices, providers),
         frozenset(),
@@ -136,8 +135,8 @@ def make_plan(
         and device.slot.drc_index not in {v.slot.drc_index for v in verdicts}
     ]
     made = plan.make_plan(
-        assessment.Assessment(
-            assessment.Facts(policy.Policy()),
+        plan.Assessment(
+            plan.Facts(policy.Policy()),
             (*verdicts, *flagged),
             slot_providers.pair(devices, providers),
             frozenset(held),

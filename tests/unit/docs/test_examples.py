@@ -26,7 +26,7 @@ from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.scheduler import filters
 from nova_powervm.tool.rules import flavor_lint
-from nova_powervm.virt.provider_tree import provider_config
+from nova_powervm.virt.provider_tree import contents
 from tests.unit.docs import pages
 
 _PROPERTY = re.compile(r'--property (\S+?)=(\S+)')
@@ -121,7 +121,7 @@ class InventoryExampleTest(unittest.TestCase):
             with tempfile.TemporaryDirectory() as directory:
                 path = pathlib.Path(directory) / 'example.yaml'
                 path.write_text(text)
-                self.assertTrue(provider_config.read_additions(directory))
+                self.assertTrue(contents.read_additions(directory))
 
 
 class CommandExampleTest(unittest.TestCase):

@@ -20,12 +20,11 @@ import tomllib
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.devices import assessment
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
-from nova_powervm.devices import ownership
-from nova_powervm.devices import plan as plans
+from nova_powervm.devices import plan
 from nova_powervm.devices import policy
+from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.inventory_file import file_reader
 from nova_powervm.ops import plan_log
@@ -52,9 +51,9 @@ WITHHELD_CODES = frozenset(
         'sriov',
         'unassignable',
         'unmatched',
-        ownership.CYBORG,
-        ownership.HELD,
-        assessment.UNREPORTED,
+        slot_providers.CYBORG,
+        slot_providers.HELD,
+        plan.UNREPORTED,
     ]
 )
 
@@ -122,7 +121,7 @@ class WithheldReasonTest(unittest.TestCase):
         told |= self.reasons(owned, lpar_uuids=None)
         self.assertEqual(
             WITHHELD_CODES
-            - {ownership.CYBORG, ownership.HELD, assessment.UNREPORTED},
+            - {slot_providers.CYBORG, slot_providers.HELD, plan.UNREPORTED},
             {code for code, _ in told},
         )
         for _, words in told:
@@ -201,13 +200,13 @@ class WatchingPageTest(unittest.TestCase):
                     self.assertIn(pages.words(first), self.text)
 
     def test_page_shows_every_line_about_plans(self):
-        for action in plans.Action:
+        for action in plan.Action:
             for reserved, traits in (
                 (1, {names.ONE_TIME_USE_TRAIT}),
                 (1, ()),
                 (0, ()),
             ):
-                entry = plans.Entry(
+                entry = plan.Entry(
                     action,
                     0x12345678,
                     '<name>',

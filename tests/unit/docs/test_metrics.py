@@ -16,7 +16,7 @@ import re
 import unittest
 
 from nova_powervm.devices import names
-from nova_powervm.devices import plan as plans
+from nova_powervm.devices import plan
 from nova_powervm.ops import metrics
 from tests.promtool import queries
 from tests.unit.docs import pages
@@ -35,7 +35,7 @@ class MetricsPageTest(unittest.TestCase):
     def test_page_explains_every_metric_state_reason_and_alert(self):
         explained = {
             *(sample.name for sample in queries.recorded()),
-            *(s for s in plans.State if s is not plans.State.REMOVED),
+            *(s for s in plan.State if s is not plan.State.REMOVED),
             *test_messages.WITHHELD_CODES,
             *names.QUARANTINE_REASONS,
             *(metrics.GONE, metrics.RESERVED, metrics.DUPLICATE),
@@ -74,7 +74,7 @@ class QueriesTest(unittest.TestCase):
             for label, value in sample.labels.items():
                 known.setdefault(label, set()).add(value)
         for name in ('powervm_slots', 'powervm_service_slots'):
-            self.labels[name]['state'] |= {*plans.State}
+            self.labels[name]['state'] |= {*plan.State}
             self.labels[name]['reason'] |= {
                 *test_messages.WITHHELD_CODES,
                 *names.QUARANTINE_REASONS,

@@ -25,7 +25,6 @@ from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import stored_disks
 from tests.unit.devices import values
 from tests.unit.devices.values import settings_of
 
@@ -147,9 +146,7 @@ def lpar(state=OFF, slots=(GPU,), settings=SIZES, **changes):
 def pool_disk(disk=ROOT, *, in_use=False):
     """Return a disk in the pool."""
     name = storage.unit_name(LPAR, disk.role)
-    return stored_disks.PoolDisk(
-        LPAR, disk, in_use, stored_disks.Stored(name, None)
-    )
+    return storage.PoolDisk(LPAR, disk, in_use, storage.Stored(name, None))
 
 
 def managed_system(owned=(), **changes):

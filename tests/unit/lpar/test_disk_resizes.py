@@ -12,15 +12,15 @@
 
 import unittest
 
-from nova_powervm.lpar import disk_resizes
+from nova_powervm.lpar import storage
 
 
 class RefusedDiskChangesTest(unittest.TestCase):
     def assert_refused(self, old, new, *words):
         """Assert why disks cannot change from some sizes to others."""
         found = list(
-            disk_resizes.refused_disk_changes(
-                disk_resizes.DiskSizes(*old), disk_resizes.DiskSizes(*new)
+            storage.refused_disk_changes(
+                storage.DiskSizes(*old), storage.DiskSizes(*new)
             )
         )
         self.assertEqual(len(words), len(found), found)

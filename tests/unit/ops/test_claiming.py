@@ -19,7 +19,7 @@ from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.devices import host_values
 from nova_powervm.devices import policy
-from nova_powervm.ops import claiming as claim_ops
+from nova_powervm.ops import claiming
 from nova_powervm.ops import host as host_ops
 from tests.unit.devices import values
 
@@ -43,7 +43,7 @@ class OneTimeUseTest(unittest.TestCase):
     """Nova may start and build instances before the first update."""
 
     def claims(self, **changes):
-        return claim_ops.ClaimOps(Inventory(**changes))
+        return claiming.ClaimOps(Inventory(**changes))
 
     def snapshot(self):
         managed = values.managed_system(io_slots=(values.slot(),))
@@ -51,7 +51,7 @@ class OneTimeUseTest(unittest.TestCase):
 
     def burned(self, ops, claim):
         """Return the uuids of the providers to burn for a claim."""
-        (slot,) = ops.wanted_slots('i', [claim])
+        (slot,) = ops.wanted_slots([claim])
         self.assertIs(claim, slot.claim)
         return [burning.provider_uuid for burning in slot.burns]
 
@@ -63,7 +63,7 @@ class OneTimeUseTest(unittest.TestCase):
 
     def test_devices_of_last_update_decide_after_it(self):
         ops = self.claims(one_time_use=True)
-        ops.published = claim_ops.PublishedSlots(
+        ops.published = claiming.PublishedSlots(
             one_time_use=frozenset({values.INDEX})
         )
         self.assertEqual([CLAIM.provider_uuid], self.burned(ops, CLAIM))
@@ -75,7 +75,7 @@ class OneTimeUseTest(unittest.TestCase):
             duplicate = claims.SlotProvider(
                 'duplicate', values.INDEX, frozenset(classes)
             )
-            ops.published = claim_ops.PublishedSlots(
+            ops.published = claiming.PublishedSlots(
                 providers={'duplicate': duplicate},
                 one_time_use=frozenset({values.INDEX}),
             )
@@ -93,15 +93,15 @@ class RefusalTest(unittest.TestCase):
     """An LPAR may keep a slot that it must not get."""
 
     def refusals(self, *requests):
-        ops = claim_ops.ClaimOps(Inventory())
+        ops = claiming.ClaimOps(Inventory())
         ours = claims.SlotProvider(
             'ours', values.INDEX, frozenset({'CUSTOM_GPU'})
         )
-        ops.published = claim_ops.PublishedSlots(providers={'ours': ours})
+        ops.published = claiming.PublishedSlots(providers={'ours': ours})
         return [
             slot.refusal
             for slot in ops.wanted_slots(
-                'i', [OF_CYBORG, OTHER_OF_CYBORG], requests
+                [OF_CYBORG, OTHER_OF_CYBORG], requests
             )
         ]
 

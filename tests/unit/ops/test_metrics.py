@@ -24,7 +24,7 @@ import unittest.mock
 
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
-from nova_powervm.devices import plan as plans
+from nova_powervm.devices import plan
 from nova_powervm.devices import slots
 from nova_powervm.ops import metrics
 from tests.promtool import queries
@@ -33,8 +33,8 @@ from tests.unit.devices import values
 _OWNED = slots.Reason('owned', 'it is owned by partition db')
 
 
-def entry(action=plans.Action.PUBLISH, reserved=0, traits=(), **changes):
-    return plans.Entry(
+def entry(action=plan.Action.PUBLISH, reserved=0, traits=(), **changes):
+    return plan.Entry(
         **{
             'action': action,
             'drc_index': values.INDEX,
@@ -57,7 +57,7 @@ def verdict(reason=None, index=values.INDEX, paragraphs=True):
 def count(entries=(), verdicts=(), allocated=()):
     return dict(
         metrics.count_slots(
-            plans.Plan(tuple(entries), tuple(verdicts)), allocated
+            plan.Plan(tuple(entries), tuple(verdicts)), allocated
         )
     )
 
@@ -69,8 +69,8 @@ class CountTest(unittest.TestCase):
             names.quarantine_trait('FAILED'),
         }
         burned = {names.ONE_TIME_USE_TRAIT}
-        quarantine = plans.Action.QUARANTINE
-        withdraw = plans.Action.WITHDRAW
+        quarantine = plan.Action.QUARANTINE
+        withdraw = plan.Action.WITHDRAW
         for found, reason, expected in (
             (entry(), None, ('offered', '')),
             (entry(uuid='held'), None, ('allocated', '')),
@@ -112,7 +112,7 @@ class CountTest(unittest.TestCase):
                 )
 
     def test_slot_that_nothing_offers_is_foreign(self):
-        deleted = entry(plans.Action.DELETE)
+        deleted = entry(plan.Action.DELETE)
         self.assertEqual(
             {('', 'gpus', 'foreign', 'owned'): 1},
             count([deleted], [verdict(_OWNED)]),
@@ -123,16 +123,16 @@ class CountTest(unittest.TestCase):
         )
 
     def test_provider_of_gone_slot_is_counted(self):
-        gone = entry(plans.Action.WITHDRAW)
+        gone = entry(plan.Action.WITHDRAW)
         self.assertEqual(
             {('CUSTOM_GPU', '', 'withdrawn', 'gone'): 1}, count([gone])
         )
-        self.assertEqual({}, count([entry(plans.Action.DELETE)]))
+        self.assertEqual({}, count([entry(plan.Action.DELETE)]))
 
     def test_slot_with_two_providers_is_counted_once(self):
         twins = [
             entry(),
-            dataclasses.replace(entry(plans.Action.DELETE), uuid='p2'),
+            dataclasses.replace(entry(plan.Action.DELETE), uuid='p2'),
         ]
         self.assertEqual(
             {('CUSTOM_GPU', 'gpus', 'offered', ''): 1},

@@ -157,10 +157,12 @@ class SeveralTypesTest(unittest.TestCase):
         :param known: The ports as Nova knows them.
         :param asked: What Neutron says.
         """
+        asker = survey.Askers()
+        asker.ports = lambda: asked
         self.lpars.run(
             operation,
             spec.Wanted(INSTANCE, ports=known),
-            survey.Askers(ports=lambda: asked),
+            asker,
         )
 
     def attach(self, *wanted):

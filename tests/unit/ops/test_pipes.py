@@ -16,7 +16,7 @@ import threading
 import unittest
 from unittest import mock
 
-from nova_powervm.ops import pipes
+from nova_powervm.virt import glance_images
 
 MIB = 1024 * 1024
 
@@ -34,7 +34,7 @@ class PipeTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         # How soon a writer notices that it is alone.
-        patched = mock.patch.object(pipes, '_POLL_SECONDS', 0.01)
+        patched = mock.patch.object(glance_images, '_POLL_SECONDS', 0.01)
         patched.start()
         self.addCleanup(patched.stop)
         self.addCleanup(self.assert_nobody_writes)
@@ -51,7 +51,7 @@ class PipeTest(unittest.TestCase):
             for start in range(0, len(data), 100_000):
                 writer.write(data[start : start + 100_000])
 
-        self.assertEqual(data, b''.join(pipes.stream_output(produce)))
+        self.assertEqual(data, b''.join(glance_images.stream_output(produce)))
 
     def test_stalled_producer_times_out(self):
         stalled = threading.Event()
@@ -61,8 +61,8 @@ class PipeTest(unittest.TestCase):
             writer.write(b'first')
             stalled.wait(10)
 
-        with mock.patch.object(pipes, '_STALL_SECONDS', 0.01):
-            chunks = pipes.stream_output(produce)
+        with mock.patch.object(glance_images, '_STALL_SECONDS', 0.01):
+            chunks = glance_images.stream_output(produce)
             self.assertEqual(b'first', next(chunks))
             with self.assertRaises(TimeoutError):
                 next(chunks)
@@ -71,15 +71,22 @@ class PipeTest(unittest.TestCase):
     def test_truncate_is_accepted(self):
         # As Nova does with a file whose signature is bad.
         self.assertEqual(
-            [], list(pipes.stream_output(lambda writer: writer.truncate(0)))
+            [],
+            list(
+                glance_images.stream_output(lambda writer: writer.truncate(0))
+            ),
         )
 
     def test_producer_without_output_gives_no_chunk(self):
-        self.assertEqual([], list(pipes.stream_output(lambda writer: None)))
+        self.assertEqual(
+            [], list(glance_images.stream_output(lambda writer: None))
+        )
 
     def test_large_write_is_split_into_chunks(self):
         data = bytes(3 * MIB)
-        chunks = list(pipes.stream_output(lambda writer: writer.write(data)))
+        chunks = list(
+            glance_images.stream_output(lambda writer: writer.write(data))
+        )
         self.assertEqual(len(data), sum(map(len, chunks)))
         self.assertLessEqual(max(map(len, chunks)), MIB)
 
@@ -91,7 +98,7 @@ class PipeTest(unittest.TestCase):
                 writer.write(b'%04d' % number)
                 written.append(number)
 
-        reader = pipes.stream_output(produce)
+        reader = glance_images.stream_output(produce)
         self.assertEqual(b'0000', next(reader))
         # What waits is bounded, whenever the reader looks.
         for _ in range(100):
@@ -108,7 +115,7 @@ class PipeTest(unittest.TestCase):
                 turns.acquire(timeout=10)
                 writer.write(b'%d' % number)
 
-        reader = pipes.stream_output(produce)
+        reader = glance_images.stream_output(produce)
         read = []
         for _ in range(3):
             turns.release()
@@ -121,7 +128,7 @@ class PipeTest(unittest.TestCase):
             writer.write(b'half')
             raise OSError('broken')
 
-        reader = pipes.stream_output(produce)
+        reader = glance_images.stream_output(produce)
         self.assertEqual(b'half', next(reader))
         with self.assertRaisesRegex(OSError, 'broken'):
             next(reader)
@@ -131,7 +138,7 @@ class PipeTest(unittest.TestCase):
             raise OSError('broken')
 
         with self.assertRaisesRegex(OSError, 'broken'):
-            next(pipes.stream_output(produce))
+            next(glance_images.stream_output(produce))
 
     def test_closing_ends_the_producer(self):
         ended = threading.Event()
@@ -143,7 +150,7 @@ class PipeTest(unittest.TestCase):
             finally:
                 ended.set()
 
-        reader = pipes.stream_output(produce)
+        reader = glance_images.stream_output(produce)
         next(reader)
         reader.close()
         self.assertTrue(ended.wait(10))
@@ -161,7 +168,7 @@ class PipeTest(unittest.TestCase):
             finally:
                 ended.set()
 
-        reader = pipes.stream_output(produce)
+        reader = glance_images.stream_output(produce)
         next(reader)
         reader.close()
         self.assertTrue(ended.wait(10))
@@ -176,7 +183,7 @@ class PipeTest(unittest.TestCase):
             go.wait(10)
             raise OSError('broken')
 
-        reader = pipes.stream_output(produce)
+        reader = glance_images.stream_output(produce)
         next(reader)
         started.wait(10)
         reader.close()
@@ -184,6 +191,6 @@ class PipeTest(unittest.TestCase):
 
     def test_producer_starts_with_first_read(self):
         called = []
-        reader = pipes.stream_output(called.append)
+        reader = glance_images.stream_output(called.append)
         reader.close()
         self.assertEqual([], called)

@@ -16,7 +16,6 @@ import dataclasses
 import logging
 import unittest
 
-from nova_powervm.devices import assessment
 from nova_powervm.devices import names
 from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy
@@ -50,8 +49,8 @@ class PlanLogTest(unittest.TestCase):
         slots = (values.slot(),) if slots is None else slots
         held = {p.uuid: dict.fromkeys(consumers, ()) for p in providers}
         plan = plans.make_plan(
-            assessment.assess(
-                assessment.Facts(allowed, slots, instances, tuple(providers))
+            plans.assess(
+                plans.Facts(allowed, slots, instances, tuple(providers))
             ),
             slot_providers.Allocations(held),
             values.name_of,

@@ -16,7 +16,7 @@ import unittest
 import unittest.mock
 
 from nova_powervm import exception
-from nova_powervm.ops import readiness
+from nova_powervm.ops import watch
 
 DOWN = exception.RestUnreachable(server='it', reason='no answer')
 FAILED = exception.RestError(action='it', reason='HTTP 500')
@@ -52,7 +52,7 @@ class ReadinessTest(unittest.TestCase):
             ('a', {'a': missing}),
         ):
             host = Host(**lpars)
-            readiness.Readiness(host, host).check()
+            watch.Readiness(host, host).check()
             self.assertEqual([*asked], host.asked)
 
     def test_refusal_names_instances_of_unknown_state(self):
@@ -69,7 +69,7 @@ class ReadinessTest(unittest.TestCase):
             with self.subTest(words):
                 host = Host(**lpars)
                 with self.assertRaises(exception.StatesUnknown) as caught:
-                    readiness.Readiness(host, host).check()
+                    watch.Readiness(host, host).check()
                 self.assertTrue(caught.exception.retryable)
                 self.assertRegex(str(caught.exception), f'(?s){words}')
                 self.assertEqual([*asked], host.asked)
@@ -83,12 +83,12 @@ class ReadinessTest(unittest.TestCase):
             with self.subTest(error):
                 host.names = unittest.mock.Mock(side_effect=error)
                 with self.assertRaises(expected):
-                    readiness.Readiness(host, host).check()
+                    watch.Readiness(host, host).check()
 
     def test_single_unknown_lpar_is_waited_for_briefly(self):
         now = 0
         host = Host(a='not available', b='not available')
-        ready = readiness.Readiness(host, host, lambda: now)
+        ready = watch.Readiness(host, host, lambda: now)
         for seconds, state, expected in (
             (0, 'not available', exception.StatesUnknown),
             # For as long as a host may need to come up

@@ -14,12 +14,12 @@
 import unittest
 
 from nova_powervm.devices import host_values
-from nova_powervm.devices import ownership
+from nova_powervm.devices import slot_providers
 from nova_powervm.ops import host
-from nova_powervm.ops import stale_lpars
+from nova_powervm.ops import watch
 from tests.unit.devices import values
 
-ELSEWHERE = ownership.StaleLpar('its uuid', 'host2')
+ELSEWHERE = slot_providers.StaleLpar('its uuid', 'host2')
 
 
 class Host:
@@ -51,7 +51,7 @@ class StaleLparsTest(unittest.TestCase):
     def setUp(self):
         self.host = Host(values.lpar())
         self.now = 50
-        self.watch = stale_lpars.StaleLpars(
+        self.watch = watch.StaleLpars(
             self.host, self.host, 'host1', lambda: self.now
         )
 
@@ -67,12 +67,12 @@ class StaleLparsTest(unittest.TestCase):
         )
 
     def lines(self, *owners):
-        with self.assertLogs(stale_lpars.LOG.logger, 'ERROR') as logged:
+        with self.assertLogs(watch.LOG.logger, 'ERROR') as logged:
             self.report(*owners)
         return logged.output
 
     def assert_silent(self, *owners):
-        with self.assertNoLogs(stale_lpars.LOG.logger, 'WARNING'):
+        with self.assertNoLogs(watch.LOG.logger, 'WARNING'):
             self.report(*owners)
 
     def test_error_names_lpar_instance_host_and_slots(self):
@@ -102,7 +102,7 @@ class StaleLparsTest(unittest.TestCase):
     ):
         self.assert_silent()
         self.host.elsewhere = {values.LPAR}
-        self.now += stale_lpars.SEARCH_SECONDS - 1
+        self.now += watch.SEARCH_SECONDS - 1
         self.assert_silent()
         self.now += 1
         self.lines()
@@ -112,7 +112,7 @@ class StaleLparsTest(unittest.TestCase):
         self.assert_silent(values.OTHER_LPAR)
 
     def test_lpar_that_its_instance_came_back_to_is_not_logged(self):
-        self.now += stale_lpars.SEARCH_SECONDS
+        self.now += watch.SEARCH_SECONDS
         self.host.elsewhere = {values.LPAR}
         self.host.failing = True
         self.assertRaises(ValueError, self.report)

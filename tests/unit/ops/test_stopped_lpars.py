@@ -15,7 +15,7 @@
 import unittest
 from unittest import mock
 
-from nova_powervm.ops import stopped_lpars
+from nova_powervm.ops import watch
 
 RUNNING, OFF = 'running', 'not activated'
 
@@ -53,19 +53,19 @@ class Cloud:
         return False
 
     def check(self, lpar_uuids=None, wait=None):
-        stopped_lpars.StoppedLpars(
-            self, self, 'host1', self.emitted.append
-        ).check(lpar_uuids, wait or self.wait)
+        watch.StoppedLpars(self, self, 'host1', self.emitted.append).check(
+            lpar_uuids, wait or self.wait
+        )
 
 
 class StoppedLparsTest(unittest.TestCase):
     def test_lpar_that_stays_off_is_reported_once(self):
         cloud = Cloud(a=[OFF])
-        with self.assertLogs(stopped_lpars.LOG.name) as log:
+        with self.assertLogs(watch.LOG.name) as log:
             cloud.check(['a'])
         self.assertIn('(reference code code of a)', log.output[0])
         self.assertEqual(['instance a'], cloud.emitted)
-        self.assertEqual([stopped_lpars.SETTLE_SECONDS], cloud.waited)
+        self.assertEqual([watch.SETTLE_SECONDS], cloud.waited)
 
     def test_lpar_that_restarts_is_not_reported(self):
         cloud = Cloud(a=[OFF, RUNNING])

@@ -18,7 +18,6 @@ import unittest.mock
 
 from nova_powervm import exception
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import sweep
 
 KNOWN = '4B1C2D3E-0F00-4000-8000-000000000001'
@@ -29,10 +28,8 @@ LOGGER = sweep.LOG.logger
 
 def disk(lpar_uuid, role='r'):
     """Return a disk of a pool."""
-    stored = stored_disks.Stored(f'{lpar_uuid} {role}', None)
-    return stored_disks.PoolDisk(
-        lpar_uuid, storage.Disk(role, 1), False, stored
-    )
+    stored = storage.Stored(f'{lpar_uuid} {role}', None)
+    return storage.PoolDisk(lpar_uuid, storage.Disk(role, 1), False, stored)
 
 
 class Cloud:

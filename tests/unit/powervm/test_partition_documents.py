@@ -18,7 +18,6 @@ import types
 from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import settings as lpar_settings
-from nova_powervm.powervm import partition_settings
 from nova_powervm.powervm import partitions
 from tests.emulator import base
 from tests.unit.devices import values
@@ -185,16 +184,16 @@ class AttributesTest(DocumentTestCase):
 
     def test_only_what_is_named_is_written(self):
         found = self.read(self.uuid)
-        before = partition_settings.read(found)
+        before = partitions.read(found)
         wanted = dataclasses.replace(
             before, memory_mb=4096, shared_weight=1, secure_boot=2
         )
 
-        partition_settings.write(found, wanted, {'memory_mb'})
+        partitions.write(found, wanted, {'memory_mb'})
 
         self.assertEqual(
             dataclasses.replace(before, memory_mb=4096),
-            partition_settings.read(found),
+            partitions.read(found),
         )
 
     def test_missing_sharing_mode_is_the_default(self):
@@ -204,7 +203,7 @@ class AttributesTest(DocumentTestCase):
 
         self.assertEqual(
             lpar_settings.DEFAULT_SHARING,
-            partition_settings.read(found).dedicated_sharing_mode,
+            partitions.read(found).dedicated_sharing_mode,
         )
 
     def test_impossible_sizes_are_refused(self):

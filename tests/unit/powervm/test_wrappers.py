@@ -19,7 +19,7 @@ from pypowervm import adapter as pvm_adapter
 from pypowervm.wrappers import managed_system
 
 from nova_powervm.devices import slots
-from nova_powervm.powervm import wrappers
+from nova_powervm.powervm import system as powervm_system
 
 
 def adapter(mode, index='553713699'):
@@ -38,12 +38,12 @@ class SriovTest(unittest.TestCase):
             with self.subTest(mode=mode):
                 config = types.SimpleNamespace(sriov_adapters=[adapter(mode)])
                 self.assertEqual(
-                    expected, list(wrappers._sriov_indexes(config))
+                    expected, list(powervm_system._sriov_indexes(config))
                 )
 
     def test_adapter_without_slot_is_skipped(self):
         config = types.SimpleNamespace(sriov_adapters=[adapter('Sriov', None)])
-        self.assertEqual([], list(wrappers._sriov_indexes(config)))
+        self.assertEqual([], list(powervm_system._sriov_indexes(config)))
 
 
 CAPABILITY = (
@@ -87,7 +87,7 @@ class OwnerTest(unittest.TestCase):
     """A slot that names its owner is owned, whatever else is said."""
 
     def owner(self, inside='', capability='', owners=None):
-        (slot,) = wrappers._slots(described(inside, capability), owners)
+        (slot,) = powervm_system._slots(described(inside, capability), owners)
         return slot.owner and slot.owner.name
 
     def test_named_owner_takes_precedence_over_profile(self):
@@ -121,5 +121,5 @@ class AssignableTest(unittest.TestCase):
             with self.subTest(adapter):
                 inside = f'<RelatedIOAdapter>{adapter}</RelatedIOAdapter>'
                 system = described(inside if adapter else '')
-                (slot,) = wrappers._slots(system, None)
+                (slot,) = powervm_system._slots(system, None)
                 self.assertIs(expected, slot.assignable)

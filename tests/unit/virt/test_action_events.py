@@ -20,7 +20,7 @@ from nova import objects
 from nova import test
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_powervm.virt import action_events
+from nova_powervm.virt import errors
 
 
 @ddt.ddt
@@ -41,7 +41,7 @@ class ActionEventTest(test.NoDBTestCase):
 
         self.stub_out('nova.objects.InstanceActionEvent.event_start', fail)
 
-        action_events.record_failure(
+        errors.record_failure(
             context.get_admin_context(),
             objects.Instance(uuid=uuids.instance, host='host1'),
             'powervm_reboot',

@@ -18,11 +18,11 @@ import re
 import fixtures
 from nova import test
 
-from nova_powervm.devices import burners
 from nova_powervm.devices import names
+from nova_powervm.devices import one_time_use
 from nova_powervm.devices import plan
 from nova_powervm.virt import burn_records
-from nova_powervm.virt import cycle_metrics
+from nova_powervm.virt import host_cycle
 
 NOON = 1_750_000_000.0
 _COUNT = re.compile(r'burned_devices{host="host1",project="(.*?)"} (\d+)')
@@ -49,7 +49,7 @@ class CycleMetricsTest(test.NoDBTestCase):
         self.asked, self.written_at = [], {}
         self.project = 'one'
         self.stub_out(f'{burn_records.__name__}.read_holders', self.read)
-        self.metrics = cycle_metrics.CycleMetrics(
+        self.metrics = host_cycle.CycleMetrics(
             str(self.path), 'host1', self.written_at.get
         )
 
@@ -59,7 +59,7 @@ class CycleMetricsTest(test.NoDBTestCase):
         if self.project is None:
             raise OSError('the conductor does not answer')
         return {
-            uuid: burners.Holder(
+            uuid: one_time_use.Holder(
                 'instance', self.project, frozenset({uuid}), NOON, until=NOON
             )
             for uuid in providers

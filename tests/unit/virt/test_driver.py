@@ -25,20 +25,22 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_powervm import exception
 from nova_powervm.ops import sweep
 from nova_powervm.virt import driver
-from nova_powervm.virt import local_node
+from nova_powervm.virt import instance_records
 from nova_powervm.virt import moves
+from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import services
 
 
-def start(operations):
+def start(host):
     """Return a driver that is connected to a host.
 
-    :param operations: The operations on the host.
+    :param host: The operations on the host.
     """
     started = driver.PowerVMDriver(None)
-    started.services = services.Services(
-        operations, None, local_node.LocalNode('host1')
-    )
+    host.node = instance_records.LocalNode('host1')
+    host.nodename = 'host1'
+    host.startup = restart_repairs.Startup()
+    started.services = services.Services(host)
     return started
 
 
@@ -66,7 +68,7 @@ class DriverTest(test.NoDBTestCase):
 
     def test_plug_vifs_logs_error_and_does_not_raise(self):
         operations = mock.Mock()
-        operations.host.last_or_read.side_effect = ValueError('it')
+        operations.reader.last_or_read.side_effect = ValueError('it')
         started = start(operations)
 
         started.plug_vifs(objects.Instance(uuid=uuids.instance), [])
@@ -122,7 +124,7 @@ class DriverTest(test.NoDBTestCase):
         self.assertEqual(1, running.partitions.state.call_count)
 
         # It is asked for each of them once it has started.
-        asked.services.startup.end()
+        asked.services.host.startup.end()
         asked.get_info(instance)
 
         self.assertEqual(2, running.partitions.state.call_count)
@@ -143,8 +145,8 @@ class DriverTest(test.NoDBTestCase):
         for first in (None, ValueError('it')):
             running = mock.Mock()
             asked = start(running)
-            asked.services.node.uuid = uuids.node
-            running.host.read.side_effect = exception.RestError(
+            asked.services.host.node.uuid = uuids.node
+            running.reader.read.side_effect = exception.RestError(
                 action='it', reason='HTTP 500'
             )
             recovery = running.provider_tree.recover_deleted

@@ -20,7 +20,7 @@ from nova_powervm.powervm import volume
 from nova_powervm.powervm.disk import localdisk
 from nova_powervm.powervm.vif import sea
 from nova_powervm.powervm.volume import vscsi
-from nova_powervm.virt import drivers
+from nova_powervm.virt import services
 from tests import example_drivers
 
 
@@ -38,7 +38,7 @@ class DriversTest(testtools.TestCase):
     def test_vif_drivers_of_all_packages_are_loaded(self):
         context = vif.Context(None, None, options.Settings(), None)
 
-        loaded = drivers.load_vif_drivers(context)
+        loaded = services.load_vif_drivers(context)
 
         self.assertEqual({'pvm_sea', 'example'}, set(loaded))
         self.assertIsInstance(loaded['pvm_sea'], sea.SeaVifDriver)
@@ -47,21 +47,21 @@ class DriversTest(testtools.TestCase):
     def test_volume_drivers_are_named_by_type(self):
         context = volume.Context(None, None, options.Settings())
 
-        loaded = drivers.load_volume_drivers(context)
+        loaded = services.load_volume_drivers(context)
 
         self.assertIsInstance(loaded['fibre_channel'], vscsi.VscsiVolumes)
 
     def test_option_chooses_disk_driver(self):
         context = disk_context(disk_driver='example')
 
-        loaded = drivers.load_disk_driver(context)
+        loaded = services.load_disk_driver(context)
 
         self.assertIsInstance(loaded, example_drivers.ExampleDisks)
         self.assertIs(context, loaded.context)
         self.assertIsNone(loaded.unavailable)
 
     def test_localdisk_without_volume_group_offers_no_disks(self):
-        loaded = drivers.load_disk_driver(disk_context())
+        loaded = services.load_disk_driver(disk_context())
 
         self.assertIn('[powervm]volume_group_name', loaded.unavailable)
         self.assertEqual(0, loaded.capacity().total_gb)
@@ -75,7 +75,7 @@ class DriversTest(testtools.TestCase):
             FakeAdapter(), None, options.Settings(volume_group='datavg')
         )
 
-        loaded = drivers.load_disk_driver(context)
+        loaded = services.load_disk_driver(context)
 
         self.assertIsInstance(loaded, localdisk.LocalDisk)
         self.assertIsNone(loaded.unavailable)
@@ -91,7 +91,7 @@ class DriversTest(testtools.TestCase):
         ):
             error = self.assertRaises(
                 exception.ConfigurationError,
-                drivers.load_disk_driver,
+                services.load_disk_driver,
                 disk_context(disk_driver=name),
             )
             for word in words:

@@ -23,7 +23,7 @@ from nova import objects
 from nova.compute import task_states
 
 from nova_powervm import exception
-from nova_powervm.virt import instance_locks
+from nova_powervm.virt import instance_records
 
 objects.register_all()
 
@@ -53,7 +53,7 @@ class UnchangedTest(unittest.TestCase):
         self.record = instance(host='host2')
         with (
             self.assertRaisesRegex(exception.InstanceChanged, 'host2'),
-            instance_locks.unchanged(instance()),
+            instance_records.unchanged(instance()),
         ):
             self.fail('the step has begun')
 
@@ -62,7 +62,7 @@ class UnchangedTest(unittest.TestCase):
             self.record = instance(migration=present)
             with (
                 self.assertRaises(exception.InstanceChanged),
-                instance_locks.unchanged(instance(migration=known)),
+                instance_records.unchanged(instance(migration=known)),
             ):
                 self.fail('the step has begun')
 
@@ -71,7 +71,7 @@ class UnchangedTest(unittest.TestCase):
             self.record.task_state, begun = task, []
             with (
                 contextlib.suppress(nova_exception.InstanceNotFound),
-                instance_locks.undeleted(instance()),
+                instance_records.undeleted(instance()),
             ):
                 begun.append(task)
             self.assertEqual(task != task_states.DELETING, bool(begun))
@@ -82,14 +82,14 @@ class UnchangedTest(unittest.TestCase):
         def take_second_step():
             inside.wait(60)
             try:
-                with instance_locks.unchanged(instance()):
+                with instance_records.unchanged(instance()):
                     outcome.append('begun')
             except exception.InstanceChanged:
                 outcome.append('refused')
 
         second = threading.Thread(target=take_second_step)
         second.start()
-        with instance_locks.unchanged(instance()):
+        with instance_records.unchanged(instance()):
             inside.set()
             second.join(0.2)
             self.assertEqual([], outcome)

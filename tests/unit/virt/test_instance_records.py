@@ -17,7 +17,7 @@ from nova import objects
 from nova import test
 from oslo_utils import uuidutils
 
-from nova_powervm.devices import ownership
+from nova_powervm.devices import slot_providers
 from nova_powervm.lpar import partition
 from nova_powervm.virt import instance_records
 
@@ -215,7 +215,7 @@ class StaleTest(RecordsTestCase):
         self.assertIsNone(self.stale_lpars())
         instance = self.instance()
         self.assertEqual(
-            ownership.StaleLpar(self.uuid, 'host1'), self.stale_lpars()
+            slot_providers.StaleLpar(self.uuid, 'host1'), self.stale_lpars()
         )
         self.assertIsNone(self.stale_lpars('host1'))
         instance.host = None

@@ -21,6 +21,7 @@ from nova.compute import vm_states
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
+from nova_powervm.lpar import spec
 from nova_powervm.virt import rescues
 
 
@@ -47,21 +48,26 @@ class UnrescueTest(test.NoDBTestCase):
             lambda *_, **__: (),
         )
         self.stub_out(
-            'nova_powervm.virt.instance_locks.unchanged',
+            'nova_powervm.virt.instance_records.unchanged',
             contextlib.nullcontext,
         )
         instance = objects.Instance(
             uuid=uuids.instance, migration_context=None, system_metadata={}
         )
-        describes, found, deferred = mock.Mock(), mock.Mock(), mock.Mock()
+        host, deferred = mock.Mock(), mock.Mock()
+        host.descriptions.recorded.return_value = spec.Wanted(instance.uuid)
+        asked = host.descriptions.askers.return_value
+        asked.instance = instance
 
-        rescues.Rescues(
-            mock.Mock(), describes, found, deferred, mock.Mock(), 'host1'
-        ).unrescue(None, instance)
+        rescues.Rescues(host, deferred).unrescue(None, instance)
 
-        described = describes.recorded.call_args.kwargs
-        self.assertEqual(77, described['timeout'])
-        self.assertIs(found.find_moved.return_value, described['held'])
+        _, wanted, askers = host.lpars.run.call_args.args
+        self.assertEqual(77, wanted.timeout)
+        self.assertIs(asked, askers)
+        self.assertIs(
+            host.allocations.find_moved.return_value,
+            host.descriptions.recorded.call_args.kwargs['held'],
+        )
         deferred.forget.assert_called_once_with(instance)
 
 
@@ -72,7 +78,7 @@ class ImageTest(test.NoDBTestCase):
         image = objects.ImageMeta(
             id=uuids.image, properties=objects.ImageMetaProps(**properties)
         )
-        rescues.Rescues(None, None, None, None, None, 'host1').rescue(
+        rescues.Rescues(None, None).rescue(
             None,
             objects.Instance(uuid=uuids.instance),
             None,

@@ -15,7 +15,7 @@
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.virt import startup
+from nova_powervm.virt import restart_repairs
 
 READ = 30
 
@@ -26,7 +26,7 @@ class StartupTest(unittest.TestCase):
         self.now = 0
         self.asked = 0
         self.answers = False
-        self.startup = startup.Startup(lambda: self.now)
+        self.startup = restart_repairs.Startup(lambda: self.now)
 
     def ask(self, times=1):
         """Ask; give how often there was no answer."""
@@ -59,10 +59,10 @@ class StartupTest(unittest.TestCase):
 
     def test_silent_host_is_asked_again_after_pause(self):
         self.ask(3)
-        self.now += startup.PAUSE_SECONDS
+        self.now += restart_repairs.PAUSE_SECONDS
         self.ask(3)
         self.assertEqual(3, self.asked)
-        self.now += startup.PAUSE_SECONDS
+        self.now += restart_repairs.PAUSE_SECONDS
         self.answers = True
         self.assertEqual(0, self.ask(3))
 

@@ -21,7 +21,7 @@ from nova.network import model
 
 from nova_powervm import exception
 from nova_powervm.lpar import network_ports
-from nova_powervm.virt import vifs
+from nova_powervm.virt import instance_ports
 
 CONF = nova.conf.CONF
 
@@ -69,14 +69,15 @@ class PortTest(unittest.TestCase):
         ):
             with self.subTest(changes, found=found):
                 self.assertEqual(
-                    dataclasses.replace(port, **changes), vifs.port(found)
+                    dataclasses.replace(port, **changes),
+                    instance_ports.port(found),
                 )
 
     def test_ports_keep_order_of_nova(self):
-        found = vifs.ports([vif(id='b'), vif(id='a')])
+        found = instance_ports.ports([vif(id='b'), vif(id='a')])
         self.assertEqual(['b', 'a'], [port.id for port in found])
-        self.assertEqual((), vifs.ports(None))
-        self.assertEqual((), vifs.ports(model.NetworkInfo()))
+        self.assertEqual((), instance_ports.ports(None))
+        self.assertEqual((), instance_ports.ports(model.NetworkInfo()))
 
 
 class FailedAllocation:
@@ -94,7 +95,7 @@ class AwaitAllocationTest(unittest.TestCase):
 
     def test_port_with_device_profile_is_refused_in_words(self):
         with self.assertRaises(exception.AcceleratorRefused) as caught:
-            vifs.await_allocation(
+            instance_ports.await_allocation(
                 self.INSTANCE, FailedAllocation('physical_network')
             )
 
@@ -102,11 +103,13 @@ class AwaitAllocationTest(unittest.TestCase):
 
     def test_different_error_of_nova_is_passed_on(self):
         with self.assertRaises(KeyError):
-            vifs.await_allocation(self.INSTANCE, FailedAllocation('other'))
+            instance_ports.await_allocation(
+                self.INSTANCE, FailedAllocation('other')
+            )
 
     def test_allocated_networks_are_accepted(self):
-        vifs.await_allocation(self.INSTANCE, model.NetworkInfo())
-        vifs.await_allocation(self.INSTANCE, None)
+        instance_ports.await_allocation(self.INSTANCE, model.NetworkInfo())
+        instance_ports.await_allocation(self.INSTANCE, None)
 
 
 class PluggingTest(unittest.TestCase):
@@ -131,11 +134,13 @@ class PluggingTest(unittest.TestCase):
 
     def wait(self, *ports):
         """Wait for ports to be plugged."""
-        with vifs.wait_for_plugging(self, None, ports):
+        with instance_ports.wait_for_plugging(self, None, ports):
             pass
 
     def test_missing_event_is_logged_if_it_is_not_fatal(self):
-        with self.assertLogs('nova_powervm.virt.vifs', 'WARNING') as logs:
+        with self.assertLogs(
+            'nova_powervm.virt.instance_ports', 'WARNING'
+        ) as logs:
             self.wait({'id': 'a', 'active': False})
 
         self.assertIn('port(s) a', logs.output[0])

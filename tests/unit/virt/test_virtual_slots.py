@@ -25,8 +25,8 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_powervm import exception
 from nova_powervm.ops import apply
 from nova_powervm.virt import record_changes
+from nova_powervm.virt import slot_records
 from nova_powervm.virt import system_metadata
-from nova_powervm.virt import virtual_slots
 
 MAC, OTHER = 'fa:16:3e:00:00:01', 'fa:16:3e:00:00:02'
 FIRST, SECOND = f'{uuids.volume}@0', f'{uuids.volume}@1'
@@ -61,21 +61,21 @@ class VirtualSlotsTest(nova_test.NoDBTestCase):
         done = apply.Outcome()
         done.slots |= slots
         done.removed.update(removed)
-        virtual_slots.try_to_save(self.instance, done, **options)
+        slot_records.try_to_save(self.instance, done, **options)
 
     def assert_recorded(self, **expected):
         """Assert which slots are on record now."""
-        self.assertEqual(expected, virtual_slots.recorded(self.instance))
+        self.assertEqual(expected, slot_records.recorded(self.instance))
         self.assertIn('image_ref', self.instance.system_metadata)
 
     def test_record_is_read(self):
         metadata = self.instance.system_metadata
         metadata[name_of(OTHER)] = 'no number'
 
-        self.assertEqual(RECORD, virtual_slots.recorded(self.instance))
+        self.assertEqual(RECORD, slot_records.recorded(self.instance))
 
     def test_build_forgets_devices_that_are_gone(self):
-        virtual_slots.note_all(self.instance, {OTHER: 3, FIRST: 66})
+        slot_records.note_all(self.instance, {OTHER: 3, FIRST: 66})
 
         # The other server may just be off.
         self.assert_recorded(**{OTHER: 3, FIRST: 66, SECOND: 65})
@@ -84,7 +84,7 @@ class VirtualSlotsTest(nova_test.NoDBTestCase):
     def test_known_slots_change_and_save_nothing(self):
         self.instance.obj_reset_changes()
         self.save(RECORD)
-        virtual_slots.note_all(self.instance, RECORD)
+        slot_records.note_all(self.instance, RECORD)
 
         self.assertEqual(set(), self.instance.obj_what_changed())
         self.saved.assert_not_called()
@@ -131,7 +131,7 @@ class VirtualSlotsTest(nova_test.NoDBTestCase):
     def test_slots_of_an_lpar_that_is_about_to_go_are_saved(self):
         lpars = mock.Mock()
         lpars.read_virtual_slots.return_value = {FIRST: 70}
-        virtual_slots.save_present(lpars, self.instance, ['volumes'])
+        slot_records.save_present(lpars, self.instance, ['volumes'])
 
         lpars.read_virtual_slots.assert_called_once_with(mock.ANY, ['volumes'])
         self.assert_recorded(**{**RECORD, FIRST: 70})
@@ -142,7 +142,7 @@ class VirtualSlotsTest(nova_test.NoDBTestCase):
         lpars.read_virtual_slots.side_effect = exception.PartitionNotFound(
             uuid='it'
         )
-        virtual_slots.save_present(lpars, self.instance)
+        slot_records.save_present(lpars, self.instance)
 
         self.saved.assert_not_called()
 
@@ -173,7 +173,7 @@ class ConcurrentTest(nova_test.TestCase):
         done = apply.Outcome()
         done.slots |= slots
         done.removed.update(removed)
-        virtual_slots.try_to_save(instance, done)
+        slot_records.try_to_save(instance, done)
 
     def test_ports_that_are_attached_at_once_are_both_recorded(self):
         first, second = self.load(), self.load()
@@ -195,7 +195,7 @@ class ConcurrentTest(nova_test.TestCase):
             others[0].join()
 
         self.assertEqual(
-            {MAC: 16, OTHER: 17}, virtual_slots.recorded(self.load())
+            {MAC: 16, OTHER: 17}, slot_records.recorded(self.load())
         )
 
     def test_older_object_takes_nothing_from_the_record(self):
@@ -208,7 +208,7 @@ class ConcurrentTest(nova_test.TestCase):
         older.save()
 
         found = self.load()
-        self.assertEqual({FIRST: 64, MAC: 2}, virtual_slots.recorded(found))
+        self.assertEqual({FIRST: 64, MAC: 2}, slot_records.recorded(found))
         self.assertEqual('path', console.read(found.system_metadata))
 
     def test_older_object_can_forget_a_device(self):
@@ -216,4 +216,4 @@ class ConcurrentTest(nova_test.TestCase):
         self.save(self.load(), {MAC: 16})
         self.save(older, {}, MAC)
 
-        self.assertEqual({}, virtual_slots.recorded(self.load()))
+        self.assertEqual({}, slot_records.recorded(self.load()))

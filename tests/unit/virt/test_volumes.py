@@ -23,7 +23,7 @@ from nova_powervm.lpar import volumes as lpar_volumes
 
 objects.register_all()
 
-from nova_powervm.virt import volumes  # noqa: E402 - needs the objects
+from nova_powervm.virt import instance_volumes  # noqa: E402 - needs the objects
 
 
 class IdentifyTest(unittest.TestCase):
@@ -33,7 +33,7 @@ class IdentifyTest(unittest.TestCase):
             'driver_volume_type': 'fibre_channel',
             'data': {lpar_volumes.UDID_KEY: 'udid'},
         }
-        found = volumes.identify_all(
+        found = instance_volumes.identify_all(
             {
                 'block_device_mapping': [
                     {'connection_info': connected, 'boot_index': 0},
@@ -55,7 +55,7 @@ class ParseTest(unittest.TestCase):
             'driver_volume_type': 'fibre_channel',
             'data': {'qos_specs': {'total_iops_sec': '100'}},
         }
-        return volumes.parse_all(
+        return instance_volumes.parse_all(
             types.SimpleNamespace(vm_state=vm_state),
             {'block_device_mapping': [{'connection_info': info}]},
         )

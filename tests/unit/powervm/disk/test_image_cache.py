@@ -18,7 +18,6 @@ from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
 from nova_powervm.lpar import image
-from nova_powervm.lpar import pool_images
 from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import pools
 from tests.unit.powervm.disk import pool_host
@@ -67,9 +66,9 @@ class ImageCacheTestCase(pool_host.PoolTestCase):
         return next(u for u in self.pool.units() if u.name == name)
 
     def make_partial(self, writer, age=0):
-        name = pool_images.PoolImage(
+        name = image.PoolImage(
             FINGERPRINT,
-            pool_images.State.PARTIAL,
+            image.State.PARTIAL,
             int(self.clock.now - age),
             writer,
         )
@@ -94,9 +93,7 @@ class ProvideTest(ImageCacheTestCase):
     def test_image_has_no_final_name_while_it_is_written(self):
         def look():
             (name,) = self.units()
-            self.assertEqual(
-                pool_images.State.PARTIAL, pool_images.parse(name).state
-            )
+            self.assertEqual(image.State.PARTIAL, image.parse(name).state)
             yield pool_host.DATA
 
         self.provide(self.ours, look)
@@ -162,7 +159,7 @@ class ProvideTest(ImageCacheTestCase):
         self.assertEqual(1, len(waits))
 
     def test_host_does_not_wait_for_upload_that_was_lost(self):
-        age = int(pool_images.lost_after(1)) + 1
+        age = int(image.lost_after(1)) + 1
         lost = self.make_partial('0000bbbb', age=age)
         _, is_new = self.provide(self.ours)
         self.assertTrue(is_new)
@@ -216,12 +213,12 @@ class CleanTest(ImageCacheTestCase):
         self.provide(self.ours)
 
     def state(self):
-        (name,) = [n for n in self.units() if pool_images.parse(n)]
-        return pool_images.parse(name).state
+        (name,) = [n for n in self.units() if image.parse(n)]
+        return image.parse(name).state
 
     def test_unused_image_is_marked_and_deleted_after_minimum_age(self):
         self.ours.clean(DAY)
-        self.assertEqual(pool_images.State.UNUSED, self.state())
+        self.assertEqual(image.State.UNUSED, self.state())
         self.clock.now += DAY - 1
         self.theirs.clean(DAY)
         self.assertEqual(1, len(self.units()))
@@ -233,7 +230,7 @@ class CleanTest(ImageCacheTestCase):
         self.clone()
         for _ in range(3):
             self.ours.clean(0)
-        self.assertEqual(pool_images.State.READY, self.state())
+        self.assertEqual(image.State.READY, self.state())
 
     def test_marked_image_is_used_and_loses_its_mark(self):
         self.ours.clean(DAY)
@@ -242,7 +239,7 @@ class CleanTest(ImageCacheTestCase):
         self.pool.create('a clone', 1, pools.DISK, found)
         self.clock.now += 2 * DAY
         self.ours.clean(DAY)
-        self.assertEqual(pool_images.State.READY, self.state())
+        self.assertEqual(image.State.READY, self.state())
 
     def test_image_cloned_while_it_is_deleted_stays(self):
         self.ours.clean(0)
@@ -255,7 +252,7 @@ class CleanTest(ImageCacheTestCase):
         )
         cleaner.clean(0)
         self.assertEqual(1, len(made))
-        self.assertEqual(pool_images.State.READY, self.state())
+        self.assertEqual(image.State.READY, self.state())
         self.assertTrue(self.theirs.is_usable(unit))
 
     def test_retired_image_is_unusable_for_clones(self):
@@ -275,25 +272,25 @@ class CleanTest(ImageCacheTestCase):
     def test_interrupted_deletion_is_completed_by_another_host(self):
         self.ours.clean(0)
         unit = self.pool.units()[0]
-        known = pool_images.parse(unit.name)
-        retired = known.to(pool_images.State.RETIRED, self.clock.now)
+        known = image.parse(unit.name)
+        retired = known.to(image.State.RETIRED, self.clock.now)
         self.pool.rename(unit, str(retired))
         self.theirs.clean(0)
         self.assertEqual([str(retired)], [*self.units()])
-        self.clock.now += pool_images.DELETING_SECONDS + 1
+        self.clock.now += image.DELETING_SECONDS + 1
         self.theirs.clean(0)
         self.assertEqual({}, self.units())
 
     def test_interrupted_deletion_of_used_image_is_undone(self):
         self.clone()
         unit = self.unit(READY)
-        retired = pool_images.PoolImage(
-            FINGERPRINT, pool_images.State.RETIRED, int(self.clock.now)
+        retired = image.PoolImage(
+            FINGERPRINT, image.State.RETIRED, int(self.clock.now)
         )
         self.pool.rename(unit, str(retired))
-        self.clock.now += pool_images.DELETING_SECONDS + 1
+        self.clock.now += image.DELETING_SECONDS + 1
         self.ours.clean(0)
-        self.assertEqual(pool_images.State.READY, self.state())
+        self.assertEqual(image.State.READY, self.state())
 
     def test_upload_abandoned_for_a_day_is_deleted(self):
         self.make_partial('0000bbbb', age=DAY - 60)
@@ -304,14 +301,12 @@ class CleanTest(ImageCacheTestCase):
         self.assertEqual(1, len(self.units()))
 
     def test_error_of_one_image_does_not_stop_cleaning(self):
-        other = pool_images.PoolImage('0' * 40)
+        other = image.PoolImage('0' * 40)
         self.pool.create(str(other), 1, pools.IMAGE)
         self.control.add_fault(match='LogicalUnit.update', status=500)
         self.ours.clean(DAY)
-        states = sorted(pool_images.parse(name).state for name in self.units())
-        self.assertEqual(
-            [pool_images.State.READY, pool_images.State.UNUSED], states
-        )
+        states = sorted(image.parse(name).state for name in self.units())
+        self.assertEqual([image.State.READY, image.State.UNUSED], states)
 
     def test_units_of_others_are_left_alone(self):
         self.pool.create('somebodys', 1, pools.DISK)

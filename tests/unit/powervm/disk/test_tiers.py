@@ -12,7 +12,7 @@
 
 """Disks and images in a pool with two tiers."""
 
-from nova_powervm.lpar import pool_images
+from nova_powervm.lpar import image as lpar_image
 from nova_powervm.lpar import storage
 from nova_powervm.powervm.disk import pools
 from tests.unit.powervm.disk import pool_host
@@ -133,7 +133,7 @@ class MakeTest(TierTestCase):
         self.assertTrue(pools.is_clone_of(clone, image))
         self.assertEqual(
             {*images},
-            {unit.name for unit in found if pool_images.parse(unit.name)},
+            {unit.name for unit in found if lpar_image.parse(unit.name)},
         )
 
     def act_before(self, method, action):
@@ -202,9 +202,9 @@ class CleanTest(TierTestCase):
         self.assertEqual(before, self.in_tiers())
 
     def test_start_deletes_interrupted_upload_in_former_tier(self):
-        partial = pool_images.PoolImage(
+        partial = lpar_image.PoolImage(
             pool_host.IMAGE.fingerprint,
-            pool_images.State.PARTIAL,
+            lpar_image.State.PARTIAL,
             0x65000000,
             '5b2c8a01',
         )

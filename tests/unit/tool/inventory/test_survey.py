@@ -18,7 +18,7 @@ import unittest
 import fixtures
 
 from nova_powervm.devices import host_values
-from nova_powervm.devices import ownership
+from nova_powervm.devices import slot_providers
 from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import host_reader
@@ -115,7 +115,7 @@ class LeftoversTest(unittest.TestCase):
         self.read(
             moves.SERVER,
             moves.OWNER,
-            {moves.LPAR: ownership.StaleLpar(other, 'host2')}.items(),
+            {moves.LPAR: slot_providers.StaleLpar(other, 'host2')}.items(),
         )
         self.assertEqual([('host1', set()), {other}], self.nova.asked)
 

@@ -15,9 +15,8 @@
 import dataclasses
 import unittest
 
-from nova_powervm.devices import assessment
 from nova_powervm.devices import names
-from nova_powervm.devices import plan as plans
+from nova_powervm.devices import plan
 from nova_powervm.devices import policy as policies
 from nova_powervm.tool.rules import differences
 from nova_powervm.tool.rules import left_moves
@@ -53,12 +52,8 @@ def held(consumer=INSTANCE):
 
 def plan_for(tree, slots, policy=POLICY):
     """Plan as the command does."""
-    facts = assessment.Facts(
-        policy, tuple(slots), tree.holdings, tree.providers
-    )
-    return plans.make_plan(
-        assessment.assess(facts), tree.allocations, values.name_of
-    )
+    facts = plan.Facts(policy, tuple(slots), tree.holdings, tree.providers)
+    return plan.make_plan(plan.assess(facts), tree.allocations, values.name_of)
 
 
 def compare(

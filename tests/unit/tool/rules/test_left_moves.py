@@ -15,7 +15,7 @@
 import dataclasses
 import unittest
 
-from nova_powervm.devices import ownership
+from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
 from nova_powervm.tool.rules import left_moves
@@ -245,7 +245,7 @@ class OwnedSlotTest(LeftMovesTestCase):
 
     def test_lpar_without_an_allocation_is_named(self):
         self.consumers = {}
-        self.stale_lpars = {LPAR: ownership.StaleLpar(SERVER, 'host2')}
+        self.stale_lpars = {LPAR: slot_providers.StaleLpar(SERVER, 'host2')}
         self.assert_found(
             self.stale_lpar(THERE, 'owned by'),
             (f'once server {SERVER} runs on host2:', *REMOVE),
@@ -262,7 +262,7 @@ class OwnedSlotTest(LeftMovesTestCase):
     def test_lpar_without_slots_is_no_finding(self):
         self.consumers = {}
         self.owners[FIRST] = None
-        self.stale_lpars = {LPAR: ownership.StaleLpar(SERVER, 'host2')}
+        self.stale_lpars = {LPAR: slot_providers.StaleLpar(SERVER, 'host2')}
         self.assertEqual({}, self.find(THERE, None))
 
 
@@ -379,7 +379,7 @@ class SilentNovaTest(LeftMovesTestCase):
         )
         self.consumers = {}
         self.owners[FIRST] = OWNER
-        self.stale_lpars = {LPAR: ownership.StaleLpar(SERVER, 'host2')}
+        self.stale_lpars = {LPAR: slot_providers.StaleLpar(SERVER, 'host2')}
         (finding,) = self.find_without_nova().values()
         self.assertIn('delete nothing', ' '.join(finding.steps))
 

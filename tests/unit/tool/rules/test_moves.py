@@ -17,7 +17,7 @@ import dataclasses
 import unittest
 
 from nova_powervm.devices import claims
-from nova_powervm.devices import ownership
+from nova_powervm.devices import slot_providers
 from nova_powervm.lpar import partition
 from nova_powervm.tool.rules import differences
 from nova_powervm.tool.rules import placement_tree
@@ -72,7 +72,7 @@ class MovesTest(unittest.TestCase):
         tree = self.tree()
 
         self.assertEqual(
-            {values.LPAR: ownership.StaleLpar(INSTANCE, 'host2')},
+            {values.LPAR: slot_providers.StaleLpar(INSTANCE, 'host2')},
             tree.moves.stale_lpars,
         )
         (_, leaked) = self.differences(tree)

@@ -14,19 +14,19 @@
 
 import unittest
 
-from nova_powervm.virt.provider_tree import writing
+from nova_powervm.virt.provider_tree import contents
 
 
 class RootInventoryTest(unittest.TestCase):
     def test_server_may_take_the_vcpu_of_all_processors(self):
-        sixteen = writing.RootResource(16, 0)
+        sixteen = contents.RootResource(16, 0)
 
-        found = writing.root_inventory(
-            {writing.VCPU: sixteen, writing.MEMORY_MB: sixteen},
-            {writing.VCPU: 4.0, writing.MEMORY_MB: 1.5},
+        found = contents.root_inventory(
+            {contents.VCPU: sixteen, contents.MEMORY_MB: sixteen},
+            {contents.VCPU: 4.0, contents.MEMORY_MB: 1.5},
         )
 
         self.assertEqual(
-            {writing.VCPU: 64, writing.MEMORY_MB: 16},
+            {contents.VCPU: 64, contents.MEMORY_MB: 16},
             {name: entry['max_unit'] for name, entry in found.items()},
         )

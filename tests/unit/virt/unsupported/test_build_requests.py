@@ -18,7 +18,7 @@ from nova import test
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
-from nova_powervm.virt.unsupported import build_requests
+from nova_powervm.virt import refusals
 
 
 @ddt.ddt
@@ -41,9 +41,7 @@ class DiskRequestTest(test.NoDBTestCase):
 
     def check(self, *ephemerals, swap=None, **options):
         info = {'ephemerals': list(ephemerals), 'swap': swap}
-        build_requests.check_supported(
-            self.instance, self.image, info, **options
-        )
+        refusals.check_supported(self.instance, self.image, info, **options)
 
     def refuse(self, *args, **options):
         return str(
@@ -88,7 +86,7 @@ class DiskRequestTest(test.NoDBTestCase):
             self.assertIn('neither an image nor a boot volume', message)
             self.assertNotIn('to be kept', message)
         volume = {'connection_info': {}, 'boot_index': 0}
-        build_requests.check_supported(
+        refusals.check_supported(
             self.instance, self.image, {'block_device_mapping': [volume]}
         )
 

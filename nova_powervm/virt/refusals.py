@@ -10,19 +10,118 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Checks a build or rebuild for requests that are not supported."""
 
+"""What this driver refuses of Nova, before anything is changed.
+
+Methods that refuse an operation are made here, and requests within a build
+that are not supported are found. Extra specs and image properties are judged
+by :mod:`nova_powervm.lpar.supported_features`.
+"""
+
+import inspect
+from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 
 import nova.conf
+import wrapt
+from nova import exception as nova_exception
+from nova.compute import task_states
+from nova.objects import migrate_data
 from nova.virt import configdrive
 from nova.virt import driver
+from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.devices import slots as host_slots
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import supported_features
-from nova_powervm.virt import volumes
+from nova_powervm.ops import claiming
+from nova_powervm.ops import interfaces
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import instance_volumes
+
+LOG = logging.getLogger(__name__)
+
+
+def log_refusal(operation: str, instance: Any = None, advice: str = '') -> str:
+    """Return the message that refuses an operation, and log it.
+
+    :param operation: The operation, as a noun phrase in the singular.
+    :param instance: The nova.objects.Instance concerned, if any.
+    :param advice: A sentence that says what to do instead.
+    """
+    reason = f'PowerVM: {operation} is not supported yet'
+    if advice:
+        reason = f'{reason}. {advice}'
+    LOG.info('Refused: %s', reason, instance=instance)
+    return reason
+
+
+def refused_error(
+    operation: str, instance: Any = None
+) -> nova_exception.NovaException:
+    """Return an exception whose reason becomes the server fault."""
+    return nova_exception.NovaException(log_refusal(operation, instance))
+
+
+class Refusal:
+    """A method with Nova's name and signature that refuses an operation.
+
+    Its error is NotImplementedError where Nova's API turns that into 501.
+
+    :param operation: The operation, as a noun phrase in the singular.
+    :param error: Returns the exception for a message.
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        error: Callable[[str], Exception] = nova_exception.NovaException,
+    ) -> None:
+        self._operation = operation
+        self._error = error
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Replace this by a method of the driver's class."""
+        method = getattr(driver.ComputeDriver, name)
+        setattr(owner, name, wrapt.FunctionWrapper(method, self._refuse))
+
+    def _refuse(
+        self, method: Any, refuser: Any, args: tuple[Any, ...], kwargs: Any
+    ) -> None:
+        given = inspect.signature(method).bind(*args, **kwargs).arguments
+        instance = given.get('instance')
+        raise self._error(log_refusal(self._operation, instance))
+
+
+def roll_back(reason: str) -> nova_exception.InstanceFaultRollback:
+    """Return an exception after which the instance keeps its former state.
+
+    After any other exception Nova sets the instance to ERROR.
+    """
+    return nova_exception.InstanceFaultRollback(
+        nova_exception.NovaException(reason)
+    )
+
+
+#: Operations by the task state that the instance has then.
+_BEGUN_BY_STOPPING = {
+    task_states.RESIZE_MIGRATING: 'moving a server to another cell',
+}
+
+
+def check_stop_supported(instance: Any) -> None:
+    """Refuse to stop a guest for an operation that is not supported.
+
+    :param instance: nova.objects.Instance.
+    :raises nova.exception.NovaException: The task state of the instance names
+        such an operation.
+    """
+    operation = _BEGUN_BY_STOPPING.get(instance.task_state)
+    if operation:
+        raise refused_error(operation, instance)
+
 
 CONF = nova.conf.CONF
 
@@ -74,7 +173,7 @@ def check_supported(
 def _root_disk(
     instance: Any, image_meta: Any, info: Any, keeps_disks: bool
 ) -> Iterator[str]:
-    if volumes.boot_volume(info):
+    if instance_volumes.boot_volume(info):
         return
     if not instance.image_ref:
         yield 'it has neither an image nor a boot volume'
@@ -144,3 +243,36 @@ def image_properties(image_meta: Any) -> dict[str, Any]:
         for name in properties.fields
         if properties.obj_attr_is_set(name)
     }
+
+
+def make_check_data() -> migrate_data.LibvirtLiveMigrateData:
+    """Return the empty result of the destination's check.
+
+    RPC transfers only classes that Nova registers. The base class
+    LiveMigrateData is not registered, and a conductor would not know a class
+    of this driver. Nova's fake driver uses libvirt's class as well.
+    """
+    return migrate_data.LibvirtLiveMigrateData()
+
+
+def refusal(
+    partitions: interfaces.Partitions, instance: Any
+) -> nova_exception.NovaException:
+    """Return the error that refuses a migration, and names the slots.
+
+    :param partitions: The host's LPARs.
+    :param instance: nova.objects.Instance.
+    """
+    slots = claiming.list_slots(
+        partitions,
+        instance.uuid,
+        instance_records.stored_slots(instance.resources),
+    )
+    reason = (
+        'the instance has the physical I/O slot(s) '
+        f'{host_slots.format_drc_indexes(slots)}, whose state '
+        'cannot be moved'
+        if slots
+        else 'live migration is not supported by this driver yet'
+    )
+    return nova_exception.MigrationPreCheckError(reason=f'PowerVM: {reason}')

@@ -10,7 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Writes a plan and the host's own resources to Nova's provider tree."""
+"""Reads Nova's provider tree as facts for the plan, and writes the plan to it.
+
+Nova adds the content of its provider.yaml in each update after the driver, and
+refuses the update if it already exists. Therefore the driver must never write
+it back.
+"""
 
 import dataclasses
 import math
@@ -20,14 +25,75 @@ from typing import Any
 
 import os_resource_classes
 from nova import objects
+from nova.compute import provider_config
 from oslo_log import log as logging
 
 from nova_powervm.devices import claims
 from nova_powervm.devices import host_values
 from nova_powervm.devices import plan as plans
+from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 
 LOG = logging.getLogger(__name__)
+
+
+def read_additions(location: str) -> Mapping[str, slot_providers.Additions]:
+    """Read the files that Nova also reads when nova-compute starts.
+
+    :param location: ``[compute]provider_config_location``.
+    :returns: Uuid or name of a provider, as in the files, to its additions.
+    :raises nova.exception.ProviderConfigException: A file is invalid.
+    """
+    return {
+        which: slot_providers.Additions(
+            classes=frozenset(
+                name
+                for record in _read_additional(provider, 'inventories')
+                for name in record
+            ),
+            traits=frozenset(_read_additional(provider, 'traits')),
+        )
+        for which, provider in provider_config.get_provider_configs(
+            location
+        ).items()
+    }
+
+
+def _read_additional(provider: Mapping[str, Any], what: str) -> Iterable[Any]:
+    found: Iterable[Any] = provider.get(what, {}).get('additional', ())
+    return found
+
+
+def read_providers(
+    tree: Any,
+    nodename: str,
+    additions: Mapping[str, slot_providers.Additions],
+) -> tuple[slot_providers.Provider, ...]:
+    """Read all providers below a compute node's provider.
+
+    :param tree: Nova's ProviderTree.
+    :param nodename: Name of the compute node's provider.
+    :param additions: What Nova's provider.yaml adds, which is omitted.
+    """
+    root = tree.data(nodename).uuid
+    return tuple(
+        slot_providers.remove_additions(
+            _provider(tree.data(uuid), root), additions
+        )
+        for uuid in tree.get_provider_uuids(nodename)
+        if uuid != root
+    )
+
+
+def _provider(data: Any, root: str) -> slot_providers.Provider:
+    return slot_providers.Provider(
+        uuid=data.uuid,
+        name=data.name,
+        inventory=data.inventory,
+        traits=frozenset(data.traits),
+        is_direct=data.parent_uuid == root,
+    )
+
 
 #: Resource classes of the compute node's own inventory.
 VCPU = os_resource_classes.VCPU

@@ -12,6 +12,7 @@
 
 """Brings LPARs back to what Nova records: hard reboots, and reverts."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,49 +22,30 @@ from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
-from nova_powervm.ops import apply
-from nova_powervm.ops import disk_interfaces
 from nova_powervm.virt import descriptions
-from nova_powervm.virt import instance_claims
-from nova_powervm.virt import instance_moves
+from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_allocations
 from nova_powervm.virt import instance_ports
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import shared_storage
+from nova_powervm.virt import slot_records
 from nova_powervm.virt import system_metadata
 from nova_powervm.virt import translation
-from nova_powervm.virt import virtual_slots
-from nova_powervm.virt import volumes
 
 LOG = logging.getLogger(__name__)
 
 _ROOT_GB = system_metadata.ROOT_GB
 
 
-class MoveRepairs:
+class HardReboots:
     """Repairs what a move has left behind.
 
-    :param lpars: Makes LPARs what they should be.
-    :param describes: Describes instances.
-    :param found: Finds the allocations of instances.
-    :param disks: The disk driver.
-    :param storage: The storage that hosts share.
-    :param host: Nova's name of this host.
+    :param host: The operations on the host.
     """
 
-    def __init__(
-        self,
-        lpars: apply.LparOps,
-        describes: descriptions.Descriptions,
-        found: instance_claims.InstanceClaims,
-        disks: disk_interfaces.Disks,
-        storage: shared_storage.SharedStorage,
-        host: str,
-    ) -> None:
-        self._lpars = lpars
-        self._descriptions = describes
-        self._claims = found
-        self._disks = disks
-        self._storage = storage
+    def __init__(self, host: host_operations.HostOperations) -> None:
         self._host = host
 
     def hard_reboot(
@@ -84,32 +66,31 @@ class MoveRepairs:
         :raises exception.PartitionNotFound: It has no LPAR, and nothing to
             make it from.
         """
-        held = self._claims.find(instance)
+        held = self._host.allocations.find(instance)
         has_moved = instance.migration_context is not None
         if has_moved:
             self._record_size(instance)
         growth = _ROOT_GB.read(instance.system_metadata)
-        asked = self._descriptions.askers(instance, network_info)
-        wanted = self.describe_recorded(
-            instance,
-            block_device_info,
-            requests,
-            held=held,
-            ports=asked.ports,
+        asked = self._host.descriptions.askers(instance, network_info)
+        wanted = dataclasses.replace(
+            self.describe_recorded(
+                instance, block_device_info, requests, held=held
+            ),
+            ports=asked.passed_ports,
             checks_swap=has_moved or held.has_failed,
             grow_root_gb=None if growth is None else int(growth),
-            volumes=volumes.parse_all(instance, block_device_info),
-            known_volumes=volumes.recorded_ids(instance),
+            volumes=instance_volumes.parse_all(instance, block_device_info),
+            known_volumes=instance_volumes.recorded_ids(instance),
         )
-        with self._lpars.plan(
-            operations.HARD_REBOOT, wanted, asked.askers
+        with self._host.lpars.plan(
+            operations.HARD_REBOOT, wanted, asked
         ) as planned:
-            self._claims.bring_home(instance, held, wanted.slots)
+            self._host.allocations.bring_home(instance, held, wanted.slots)
             if has_moved or held.has_failed:
-                instance_ports.bind_ports(instance, self._host)
+                instance_ports.bind_ports(instance, self._host.nodename)
             done = planned.carry_out()
-        volumes.record(block_device_info, done.udids)
-        virtual_slots.try_to_save(instance, done)
+        instance_volumes.record(block_device_info, done.udids)
+        slot_records.try_to_save(instance, done)
         if done.has_grown:
             _ROOT_GB.remove(instance.system_metadata)
         if has_moved:
@@ -121,23 +102,19 @@ class MoveRepairs:
         block_device_info: Any,
         requests: Sequence[accelerators.Request] = (),
         *,
-        held: instance_claims.Held,
-        **rest: Any,
+        held: instance_allocations.Held,
     ) -> spec.Wanted:
         """Describe an instance as it should be on this host."""
-        pool = self._storage.pool
-        return self._descriptions.recorded(
-            instance,
-            requests,
-            held=held,
+        pool = self._host.storage.pool
+        return dataclasses.replace(
+            self._host.descriptions.recorded(instance, requests, held=held),
             moved_slots={
-                **instance_moves.moved_slots(instance, self._host),
+                **instance_records.moved_slots(instance, self._host.nodename),
                 **held.moved_slots,
             },
             blanks=descriptions.blank_disks(block_device_info),
             pool_is_current=pool is not None
             and shared_storage.recorded_pool(instance) == pool.identity(),
-            **rest,
         )
 
     def record_growth(self, instance: Any) -> None:
@@ -163,7 +140,7 @@ class MoveRepairs:
             return
         size_gb = int(recorded)
         try:
-            self._disks.grow_root(translation.lpar_of(instance), size_gb)
+            self._host.disks.grow_root(translation.lpar_of(instance), size_gb)
         except exception.GrowthPutOff as error:
             LOG.warning(
                 'The root disk is to grow to %(size)d GB at the next hard '

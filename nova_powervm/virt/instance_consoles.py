@@ -22,7 +22,7 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.ops import consoles
-from nova_powervm.virt import nova_errors
+from nova_powervm.virt import errors
 from nova_powervm.virt import system_metadata
 from nova_powervm.virt import translation
 
@@ -69,7 +69,7 @@ class InstanceConsoles:
             LOG.info('The console is refused: %s', error, instance=instance)
             # Nova's API knows no other error that has a reason.
             raise nova_exception.ConsoleTypeUnavailable(
-                nova_errors.for_users(error)
+                errors.for_users(error)
             ) from error
         if path != recorded:
             self._record(instance, path)

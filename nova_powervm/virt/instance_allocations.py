@@ -30,13 +30,11 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.lpar import spec
-from nova_powervm.ops import claiming as claim_ops
+from nova_powervm.ops import claiming
 from nova_powervm.ops import interfaces
-from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_records
-from nova_powervm.virt import local_node
 from nova_powervm.virt import record_changes
-from nova_powervm.virt.provider_tree import writing
+from nova_powervm.virt.provider_tree import contents
 
 LOG = logging.getLogger(__name__)
 
@@ -64,7 +62,7 @@ class Held:
     moved_slots: Mapping[int, str] = dataclasses.field(default_factory=dict)
 
 
-class InstanceClaims:
+class InstanceAllocations:
     """Finds the allocations of instances, and moves them home.
 
     :param virtapi: Nova's VirtAPI.
@@ -77,8 +75,8 @@ class InstanceClaims:
         self,
         virtapi: Any,
         placement: interfaces.Placement,
-        slot_claims: claim_ops.ClaimOps,
-        node: local_node.LocalNode,
+        slot_claims: claiming.ClaimOps,
+        node: instance_records.LocalNode,
     ) -> None:
         self._virtapi = virtapi
         self._placement = placement
@@ -159,7 +157,7 @@ class InstanceClaims:
         here = {self._node.uuid, *published.providers, *published.others.uuids}
         if not published.is_complete and self._node.uuid in allocations:
             here |= instance_records.stored_slots(instance.resources).keys()
-            here |= instance_moves.moved_providers(
+            here |= instance_records.moved_providers(
                 instance, self._node.name
             ).keys()
             if allocations.keys() - here:
@@ -293,7 +291,7 @@ def resources_of(
         instance_records.is_slot, instance.resources or ()
     )
     slots = [
-        writing.resource(uuid, resource_class, claimed[uuid])
+        contents.resource(uuid, resource_class, claimed[uuid])
         for uuid, record in allocations.items()
         if uuid in claimed
         for resource_class in record['resources']

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Translates the driver's errors into those that Nova understands."""
+"""Tells Nova and its users of the driver's errors, in words for each."""
 
 import inspect
 from typing import Any
@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import wrapt
 from nova import exception as nova_exception
+from nova import objects
 from nova.compute import utils as compute_utils
 from oslo_context import context as oslo_context
 from oslo_log import log as logging
@@ -134,3 +135,52 @@ def translate_errors(cls: _Class) -> _Class:
         if not name.startswith('_') and inspect.isfunction(member):
             setattr(cls, name, _translate(member))
     return cls
+
+
+def record_failure(
+    context: Any,
+    instance: Any,
+    event: str,
+    refused: nova_exception.NovaException,
+) -> None:
+    """Add a failed event to the instance action of the user's request.
+
+    Log errors instead of raising them: they must not replace the reason.
+
+    :param context: The context of the request that created the action.
+    :param instance: nova.objects.Instance.
+    :param event: The name of the event.
+    :param refused: The exception whose message the event records.
+    """
+    try:
+        _add_failed_event(context, instance, event, refused)
+    except nova_exception.InstanceActionNotFound:
+        # The request did not come through the API.
+        pass
+    except Exception:
+        LOG.exception('Event %s cannot be recorded', event, instance=instance)
+
+
+def _add_failed_event(
+    context: Any,
+    instance: Any,
+    event: str,
+    refused: nova_exception.NovaException,
+) -> None:
+    events = objects.InstanceActionEvent
+    events.event_start(
+        context,
+        instance.uuid,
+        event,
+        want_result=False,
+        host=instance.host,
+    )
+    events.event_finish_with_failure(
+        context,
+        instance.uuid,
+        event,
+        exc_val=refused,
+        # Nova records an event without a traceback as a success.
+        exc_tb='',
+        want_result=False,
+    )

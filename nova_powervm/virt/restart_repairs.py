@@ -10,13 +10,24 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Evacuations that ended with nova-compute, or that Nova has not ended.
+"""What a start of nova-compute finds and ends.
 
-Those to this host are given up in the first cycle. Those from this host whose
-instances have come back are completed before Nova cleans up after them.
+Evacuations to this host that ended with the service are given up in the first
+cycle. Those from this host whose instances have come back are completed before
+Nova cleans up after them.
+
+The source of a move records an instance on the destination before it sends
+the message for it (``ComputeManager._resize_instance``: ``instance.host =
+migration.dest_compute``, then ``compute_rpcapi.finish_resize``). If the
+message cannot be sent, Nova gives the allocations back to the source, but
+leaves the record. No command of Nova's can change it: the first cycle takes
+the instance home.
 """
 
+import contextlib
+import time
 from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 from nova import context as nova_context
@@ -24,13 +35,67 @@ from nova import exception as nova_exception
 from nova import objects
 from nova.compute import task_states
 from nova.compute import utils as compute_utils
+from nova.compute import vm_states
 from nova.objects import fields
 from oslo_log import log as logging
 
+from nova_powervm import exception
 from nova_powervm.lpar import partition
+from nova_powervm.ops import interfaces
 from nova_powervm.virt import record_changes
 
 LOG = logging.getLogger(__name__)
+
+#: Consecutive timeouts before pausing; a single one may be temporary.
+MAX_WAITS = 2
+#: Seconds for which a silent host is not asked after that.
+PAUSE_SECONDS = 60
+
+
+class Startup:
+    """The time before the first cycle of Nova's resource tracker.
+
+    nova-compute accepts no requests yet: no build is in progress. Nova asks
+    for each instance in turn, and every request to a host that hangs lasts
+    until its timeout.
+
+    :param clock: Returns monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.is_over = False
+        self._clock = clock
+        self._waits = 0
+        self._waited_at = 0.0
+        self._fields: dict[str, Any] = {}
+
+    def end(self) -> bool:
+        """End it; return whether it has lasted until now."""
+        ends_now, self.is_over = not self.is_over, True
+        return ends_now
+
+    @contextlib.contextmanager
+    def limit_waits(self) -> Iterator[None]:
+        """Run the block unless the host is known to hang while this lasts.
+
+        :raises exception.RestSilent: The host did not answer in this block,
+            or in the preceding ones.
+        """
+        if (
+            not self.is_over
+            and self._waits >= MAX_WAITS
+            and self._clock() < self._waited_at + PAUSE_SECONDS
+        ):
+            raise exception.RestSilent(**self._fields)
+        try:
+            yield
+        except exception.RestSilent as error:
+            self._waits += 1
+            self._waited_at = self._clock()
+            self._fields = error.fields
+            raise
+        self._waits = 0
+
 
 #: The status of a migration since its claim on the new host.
 _CLAIMED = 'pre-migrating'
@@ -189,3 +254,67 @@ def _set_error(context: Any, instance: Any) -> None:
     fault = nova_exception.NovaException(_FAULT)
     compute_utils.add_instance_fault_from_exc(context, instance, fault)
     record_changes.set_error_of_evacuation(instance)
+
+
+def take_home(
+    host: str, node_uuid: str, placement: interfaces.Placement
+) -> None:
+    """Record instances on this host again that have never left it.
+
+    Call this only while nova-compute starts: no move is in progress then.
+
+    :param host: This host, as in ``instance.host``.
+    :param node_uuid: The uuid of its compute node.
+    :param placement: Placement.
+    :raises exception.PlacementUnanswered: Placement did not answer.
+    """
+    context = nova_context.get_admin_context()
+    for migration in objects.MigrationList.get_by_filters(
+        context, {'source_compute': host, 'status': 'error'}
+    ):
+        for instance in objects.InstanceList.get_by_filters(
+            context,
+            {'uuid': [migration.instance_uuid], 'deleted': False},
+            expected_attrs=['migration_context'],
+        ):
+            if _may_be_stranded(migration, instance):
+                held = placement.allocated_to(instance.uuid)
+                if node_uuid in held and not _is_on(instance, held):
+                    _record(context, instance, migration, node_uuid)
+
+
+def _may_be_stranded(migration: Any, instance: Any) -> bool:
+    """Return whether an instance is on the destination of its last move.
+
+    A hard reboot in the middle of a move has dropped its context.
+    """
+    context = instance.migration_context
+    return (
+        (context is None or context.migration_id == migration.id)
+        and migration.source_compute != migration.dest_compute
+        and instance.host == migration.dest_compute
+        and instance.task_state is None
+        and instance.vm_state == vm_states.ERROR
+    )
+
+
+def _is_on(instance: Any, held: Any) -> bool:
+    """Return whether an instance has allocations of the host of its record."""
+    node = objects.ComputeNode.get_by_id(
+        nova_context.get_admin_context(), instance.compute_id
+    )
+    return node.uuid in held
+
+
+def _record(
+    context: Any, instance: Any, migration: Any, node_uuid: str
+) -> None:
+    LOG.warning(
+        'The instance is recorded on host %(destination)s, to which its '
+        'move has not begun, but has its allocations here: recording it '
+        'here again. Reboot it hard.',
+        {'destination': instance.host},
+        instance=instance,
+    )
+    node = objects.ComputeNode.get_by_uuid(context, node_uuid)
+    record_changes.record_on_source(instance, migration, node.id)

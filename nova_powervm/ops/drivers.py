@@ -10,24 +10,30 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The protocols of storage: disk drivers, shared pools and images.
+"""The protocols of plug-ins: drivers of disks, of ports and of volumes.
 
-:mod:`nova_powervm.powervm.disk` implements them, and disk drivers of other
-packages do.
+The packages below :mod:`nova_powervm.powervm` implement them, and so do
+drivers of other packages, which entry points name. What a driver is handed,
+such as images and Nova's records, is described here as well.
 """
 
 import contextlib
 import dataclasses
 from collections.abc import Collection
 from collections.abc import Generator
+from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
 from typing import BinaryIO
 from typing import Protocol
+from typing import TypeVar
 
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
+from nova_powervm.lpar import network_ports
+from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import stored_disks
+from nova_powervm.lpar import volumes
 
 
 class Source(Protocol):
@@ -96,13 +102,13 @@ class Pool(Protocol):
 
     def disks(
         self, lpar_uuid: str | None = None
-    ) -> Sequence[stored_disks.PoolDisk]:
+    ) -> Sequence[storage.PoolDisk]:
         """Find the disks of instances.
 
         :param lpar_uuid: Upper-case PowerVM uuid; None for those of all LPARs.
         """
 
-    def delete(self, disks: Collection[stored_disks.PoolDisk]) -> None:
+    def delete(self, disks: Collection[storage.PoolDisk]) -> None:
         """Delete disks, if they exist and no LPAR has them.
 
         Log the others.
@@ -214,7 +220,7 @@ class Disks(Protocol):
         described: image.Image,
         contents: image.Contents,
         source: Source,
-    ) -> stored_disks.Stored:
+    ) -> storage.Stored:
         """Create a root disk or a rescue disk with the contents of an image.
 
         Behind the image, it holds nothing that others have left. Remove a disk
@@ -231,9 +237,7 @@ class Disks(Protocol):
         :raises exception.InsufficientSpace: There is not enough space.
         """
 
-    def make_blank(
-        self, lpar_uuid: str, disk: storage.Disk
-    ) -> stored_disks.Stored:
+    def make_blank(self, lpar_uuid: str, disk: storage.Disk) -> storage.Stored:
         """Create an empty disk; replace what an interrupted build left.
 
         It holds nothing that others have left.
@@ -245,7 +249,7 @@ class Disks(Protocol):
 
     def make_medium(
         self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
-    ) -> stored_disks.Stored:
+    ) -> storage.Stored:
         """Create the virtual optical medium of an LPAR.
 
         :param lpar_uuid: As for :meth:`make_root`.
@@ -253,9 +257,7 @@ class Disks(Protocol):
         :param rescue: Whether it is that of its rescue system.
         """
 
-    def attach(
-        self, lpar_uuid: str, stored: Sequence[stored_disks.Stored]
-    ) -> None:
+    def attach(self, lpar_uuid: str, stored: Sequence[storage.Stored]) -> None:
         """Connect storage to an LPAR unless it is already connected.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
@@ -410,4 +412,258 @@ class Disks(Protocol):
 
         :param lpar_uuid: Upper-case PowerVM uuid; the LPAR itself may be gone.
         :param delete: False to keep its disks and disconnect them only.
+        """
+
+
+_C = TypeVar('_C', bound=network_ports.Connection)
+_A = TypeVar('_A', bound=network_ports.Adapter)
+
+
+class VifDriver(Protocol[_C, _A]):
+    """Connects the ports that Neutron binds with one ``vif_type``.
+
+    Its entry point in ``nova_powervm.vif_drivers`` has the name of the type.
+    An instance may have ports of several types. Each driver gets only ports
+    of its own type, and reports and removes only adapters of its own type.
+    """
+
+    def check(self, port: network_ports.Port) -> None:
+        """Check a port without asking the host.
+
+        :raises exception.PortRefused: No adapter can be created for it.
+        """
+
+    def using(
+        self, ports: Sequence[network_ports.Port]
+    ) -> contextlib.AbstractContextManager[None]:
+        """Keep what ports need on the host until their adapters exist.
+
+        Everything from :meth:`connect` to :meth:`plug` happens within this
+        context.
+        """
+
+    def connect(self, ports: Sequence[network_ports.Port]) -> Sequence[_C]:
+        """Plan how to connect ports, and change nothing.
+
+        :returns: One connection for each port.
+        :raises exception.PortRefused: A port cannot be connected.
+        """
+
+    def provide(
+        self, connections: Sequence[_C], metadata: 'InstanceMetadata'
+    ) -> None:
+        """Prepare the host for connections, and change no LPAR.
+
+        :param metadata: The record of the instance that the ports belong to.
+        """
+
+    def adapters(self, lpar_uuid: str) -> Sequence[_A]:
+        """Read the adapters of an LPAR that ports of this type may have.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+
+    def serves(self, adapter: _A, port: network_ports.Port) -> bool:
+        """Return whether an adapter belongs to a port with its MAC address.
+
+        :param adapter: An adapter from :meth:`adapters`.
+        :param port: The port, which may have lost its binding and its type.
+        """
+
+    def plug(self, lpar: partition.Partition, connection: _C) -> int | None:
+        """Create the adapter of a connection unless it exists.
+
+        A guest names it by its virtual slot. Create it at the connection's
+        ``slot``, unless that is None.
+
+        :returns: Its virtual slot; None if that is unknown.
+        """
+
+    def unplug(self, lpar_uuid: str, mac: str, only: _A | None = None) -> None:
+        """Remove the adapter with a MAC address, if there is one.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :param mac: The MAC address in Neutron's form.
+        :param only: Do not remove any other adapter with the address.
+        """
+
+    def release(self, metadata: 'InstanceMetadata') -> None:
+        """Remove from the host what only the ports of an instance needed.
+
+        This is called when its LPAR is gone. Never raise an error.
+
+        :param metadata: The record of the instance.
+        """
+
+    def tidy(self) -> None:
+        """Remove from the host what is no longer used, once in each cycle.
+
+        Never raise an error.
+        """
+
+
+class PortRecords(Protocol):
+    """Nova's records of the ports of this host's instances."""
+
+    def metadata_keys(self) -> Collection[str]:
+        """Return the keys of all instances of this host."""
+
+    def remove_key(self, key: str) -> None:
+        """Remove a key from all instances of this host."""
+
+    def ports(self) -> Collection[network_ports.Port]:
+        """Return the ports of all instances of this host.
+
+        Omit the ports of instances that are being deleted.
+        """
+
+
+class InstanceMetadata(Protocol):
+    """The metadata of one instance that VIF drivers write for this host.
+
+    A key is a short text in Nova's record of the instance, of at most 64
+    characters. It stores what a driver has to know after a restart of the
+    service.
+    """
+
+    @property
+    def instance_uuid(self) -> str:
+        """The instance's uuid, for log lines."""
+
+    def read(self) -> Collection[str]:
+        """Return the keys of the instance."""
+
+    def add(self, keys: Collection[str]) -> None:
+        """Write keys into Nova's record of the instance.
+
+        Never raise an error.
+        """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """A volume that the host has found, to be connected.
+
+    :param volume: The volume, with the UDID of its disk.
+    :param handle: What its volume driver needs to connect it; opaque.
+    """
+
+    volume: volumes.Volume
+    handle: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+
+class VolumeDriver(Protocol):
+    """Connects the volumes of one ``driver_volume_type`` to LPARs.
+
+    Its entry point in ``nova_powervm.volume_drivers`` has the name of the
+    type. A server may have volumes of several types. Each driver gets only
+    volumes of its own type, and never disconnects others, or disks that a
+    disk driver has made.
+
+    An LPAR may have moved to another host, or have been deleted outside of
+    Nova; then there is none with the given uuid.
+    """
+
+    def connector(self) -> Mapping[str, Any]:
+        """Return what Cinder has to know of this host to map a volume to it.
+
+        The keys are those of os-brick's connectors, such as ``wwpns``.
+
+        :raises exception.VolumesImpossible: No volume of this type could be
+            connected to any LPAR; Cinder has mapped nothing yet.
+        """
+
+    def check_room(
+        self, lpar: partition.Partition, ports: Collection[int]
+    ) -> None:
+        """Verify that one more volume can be connected to an LPAR.
+
+        :param ports: The virtual slots of its network adapters.
+        :raises exception.VolumesImpossible: It cannot.
+        """
+
+    def check(self, volume: volumes.Volume) -> None:
+        """Check a volume without asking the host.
+
+        :raises exception.VolumeRefused: It can be connected to no LPAR.
+        """
+
+    def connected(
+        self, lpar_uuid: str, wanted: Sequence[volumes.Volume]
+    ) -> Mapping[str, volumes.Connected]:
+        """Return the volumes of an LPAR.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :param wanted: The volumes that it should have.
+        :returns: Volume id -> how it is connected. What is not known to be a
+            volume is left out.
+        """
+
+    def find(self, volume: volumes.Volume, lpar_uuid: str) -> Found:
+        """Have the host find a volume, and change no LPAR.
+
+        :param lpar_uuid: Upper-case PowerVM uuid of the LPAR that is to get
+            it; it need not exist.
+        :raises exception.VolumeMissing: The host does not find it; nothing of
+            it is left on the host.
+        :raises exception.VolumeInUse: Somebody else has it.
+        :raises exception.VolumeRefused: It can be connected to no LPAR.
+        """
+
+    def forget(self, found: Found) -> None:
+        """Have the host forget a volume that was found, but not connected.
+
+        Where it is connected, it stays so. Errors are only logged.
+        """
+
+    def connect(
+        self, found: Found, lpar: partition.Partition
+    ) -> Mapping[int, int]:
+        """Connect a volume to an LPAR, unless it is connected.
+
+        :param lpar: The LPAR; a running one needs RMC.
+        :returns: The virtual slots that it has got, by the numbers of the
+            servers; see :func:`.volumes.choose_slot`.
+        :raises exception.PowerVMError: The host refused; it is connected as
+            before, and :meth:`forget` follows.
+        """
+
+    def disconnect(self, volume: volumes.Volume, lpar_uuid: str) -> None:
+        """Disconnect a volume from an LPAR, and have the host forget it.
+
+        When this returns, nothing on the host uses the volume, so that Cinder
+        can give its place on the array to others.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :raises exception.VolumeHeld: A server that may connect it does not
+            answer, or what is connected cannot be identified; nothing was
+            changed.
+        """
+
+    def check_removal(
+        self, lpar_uuid: str, wanted: Collection[volumes.Volume]
+    ) -> None:
+        """Verify that :meth:`remove` would not refuse to begin.
+
+        :raises exception.VolumeHeld: It would.
+        """
+
+    def remove(
+        self, lpar_uuid: str, wanted: Collection[volumes.Volume] = ()
+    ) -> None:
+        """Disconnect all volumes of an LPAR, and have the host forget them.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :param wanted: The volumes that it is known to have. If it was deleted
+            outside of Nova, only they tell what it had.
+        :raises exception.VolumeHeld: As for :meth:`disconnect`.
+        """
+
+    def resize(self, volume: volumes.Volume, lpar_uuid: str) -> int:
+        """Have the host read the size of a volume again.
+
+        :param lpar_uuid: Upper-case PowerVM uuid of the LPAR that has it.
+        :returns: The size in bytes, the smallest that a server sees.
+        :raises exception.VolumeMissing: No server connects it to the LPAR.
         """

@@ -33,15 +33,15 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import volumes
 from nova_powervm.ops import apply
-from nova_powervm.ops import interfaces
-from nova_powervm.ops import volumes as volume_ops
 from nova_powervm.virt import device_tags
+from nova_powervm.virt import host_operations
 from nova_powervm.virt import record_changes
+from nova_powervm.virt import slot_records
 from nova_powervm.virt import translation
-from nova_powervm.virt import virtual_slots
+
+LOG = logging.getLogger(__name__)
 
 CONF = nova.conf.CONF
-LOG = logging.getLogger(__name__)
 
 
 def _iscsi_name() -> str:
@@ -57,20 +57,11 @@ def _iscsi_name() -> str:
 class InstanceVolumes:
     """Attaches volumes to instances, and detaches them.
 
-    :param lpars: Makes LPARs what they should be.
-    :param connects: Connects volumes to LPARs.
-    :param partitions: The host's LPARs.
+    :param host: The operations on the host.
     """
 
-    def __init__(
-        self,
-        lpars: apply.LparOps,
-        connects: volume_ops.VolumeOps,
-        partitions: interfaces.Partitions,
-    ) -> None:
-        self._lpars = lpars
-        self._volumes = connects
-        self._partitions = partitions
+    def __init__(self, host: host_operations.HostOperations) -> None:
+        self._host = host
 
     def connector(self, instance: Any) -> dict[str, Any]:
         """Describe this host to Cinder, which maps a volume to it then.
@@ -88,8 +79,8 @@ class InstanceVolumes:
                 'servers with volumes cannot be moved back. Confirm or revert '
                 'it first',
             )
-        found = self._volumes.connector()
-        lpar = self._partitions.find(translation.lpar_of(instance))
+        found = self._host.volumes.connector()
+        lpar = self._host.partitions.find(translation.lpar_of(instance))
         if lpar is not None:
             if lpar.obstacle:
                 raise exception.VolumesImpossible(
@@ -97,8 +88,8 @@ class InstanceVolumes:
                     reason=f'{lpar.obstacle.rstrip(".")}. Stop the server '
                     'first',
                 )
-            self._volumes.check_room(
-                lpar, virtual_slots.recorded_of_ports(instance)
+            self._host.volumes.check_room(
+                lpar, slot_records.recorded_of_ports(instance)
             )
         return {
             'host': CONF.host,
@@ -124,7 +115,7 @@ class InstanceVolumes:
         record_changes.save_connection(instance, connection_info)
         done = self._run(operations.ATTACH_VOLUME, instance, volume)
         _note(connection_info, done.udids)
-        virtual_slots.try_to_save(instance, done)
+        slot_records.try_to_save(instance, done)
         try:
             device_tags.record(context, instance, instance.get_network_info())
         except Exception:
@@ -147,7 +138,7 @@ class InstanceVolumes:
         volume = volumes.identify(connection_info)
         done = self._run(operations.DETACH_VOLUME, instance, volume)
         if instance.task_state not in task_states.rebuild_states:
-            virtual_slots.try_to_save(instance, done)
+            slot_records.try_to_save(instance, done)
 
     def _run(
         self,
@@ -155,12 +146,12 @@ class InstanceVolumes:
         instance: Any,
         volume: volumes.Volume,
     ) -> apply.Outcome:
-        return self._lpars.run(
+        return self._host.lpars.run(
             operation,
             spec.Wanted(
                 instance.uuid,
                 volumes=(volume,),
-                virtual_slots=virtual_slots.recorded(instance),
+                virtual_slots=slot_records.recorded(instance),
             ),
         )
 
@@ -170,7 +161,7 @@ class InstanceVolumes:
         :param size: The size in bytes.
         :raises exception.VolumeNotExtended: It sees a smaller one.
         """
-        self._volumes.resize(
+        self._host.volumes.resize(
             _parse(connection_info, is_new=False),
             translation.lpar_of(instance),
             size,
