@@ -35,7 +35,6 @@ from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.tool.inventory import base
-from nova_powervm.virt import services
 
 _DiskReader: TypeAlias = Callable[
     [Any, system.RestSystem], host_values.DiskCapacity | None
@@ -245,6 +244,9 @@ def _read_disk(
     app: base.App, adapter: Any, managed: system.RestSystem
 ) -> host_values.DiskCapacity | None:
     """Read the storage that ``[powervm]disk_driver`` uses."""
+    # Importing Nova takes a second, and most commands do not need it.
+    from nova_powervm.virt import services  # noqa: PLC0415
+
     context = disk_drivers.Context(adapter, managed, app.config.settings)
     try:
         disks = services.load_disk_driver(context)

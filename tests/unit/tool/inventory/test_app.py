@@ -27,6 +27,7 @@ from oslo_config import cfg
 
 from nova_powervm import exception
 from nova_powervm.tool import status
+from nova_powervm.tool.clean import app as clean_app
 from nova_powervm.tool.inventory import app
 from nova_powervm.tool.inventory import config
 from tests.unit.docs import pages
@@ -114,6 +115,25 @@ class HelpTest(base.ToolTestCase):
         result = base.run('validatee')
         self.assertEqual(2, result.status)
         self.assertIn('validate', result.out)
+
+
+class StartTest(unittest.TestCase):
+    def test_programs_load_nova_only_when_a_command_needs_it(self):
+        modules = {target.partition(':')[0] for _, target in entry_points()}
+        modules |= {clean_app.__name__, status.__name__}
+        self.assertGreater(len(modules), 10)
+        code = (
+            f'import sys, {", ".join(sorted(modules))}\n'
+            "print(*(m for m in sys.modules if m.split('.')[0] == 'nova'))"
+        )
+        done = subprocess.run(
+            [sys.executable, '-c', code],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=pages.ROOT,
+        )
+        self.assertEqual('', done.stdout.strip())
 
 
 class ExamplesTest(base.HostTestCase):
