@@ -322,7 +322,7 @@ class Checks(upgradecheck.UpgradeCommands):
 
     @_Once
     def host(self) -> host_reader.HostReading:
-        """The host, which is not waited for."""
+        """A reading of the host, which is not waited for."""
         server, how = self.settings.server, '[powervm]rest_read_timeout'
         with host_reader.announce_wait(server, NAME, sys.stderr, how):
             return host_reader.read_server(server)

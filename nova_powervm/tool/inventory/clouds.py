@@ -263,7 +263,7 @@ class NovaClient(_Client):
         return frozenset(server['id'] for server in servers)
 
     def _is_migration(self, uuid: str) -> bool:
-        """Return whether a consumer is a migration, if of a deleted server."""
+        """Return whether a consumer is a migration, of any server."""
         url = f'/os-migrations?limit=1&marker={uuid}'
         answer = self._get(
             'reading migrations', url, 'migrations', _BAD_REQUEST

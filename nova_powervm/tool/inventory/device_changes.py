@@ -75,9 +75,9 @@ def quarantine(client: _Client, provider: _Provider, code: str) -> None:
 
 
 def restore(client: _Client, provider: _Provider, io_slots: _Slots) -> None:
-    """Replace the marks of a device by that of the service.
+    """Replace the marks of a device by that of nova-compute.
 
-    With its own mark, the service lowers the reserve when it offers the
+    With its own mark, nova-compute lowers the reserve when it offers the
     device. A one-time-use device stays reserved, which is a burn.
 
     :param io_slots: The slots of the host, as just read.

@@ -61,7 +61,7 @@ class Severity(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding.
+    """A problem that was found.
 
     :param severity: Its severity.
     :param problem: The problem, with its place in the file.
@@ -201,7 +201,7 @@ def find_empty_file(
     :param problem: What to say of it.
     """
     if not policy.paragraphs:
-        yield _find(
+        yield _make_finding(
             None,
             f'{problem}, so no device is offered',
             'nova-powervm-inventory generate creates a first file',
@@ -211,7 +211,7 @@ def find_empty_file(
 def refuse_one_time_use(policy: policies.Policy) -> Iterator[Finding]:
     """Find paragraphs of one-time-use devices in Cyborg's file."""
     for paragraph in accelerators.one_time_use_paragraphs(policy):
-        yield _find(
+        yield _make_finding(
             paragraph,
             'one_time_use is true, but Cyborg offers a device again as soon '
             'as its server is deleted',
@@ -235,7 +235,7 @@ def compare_files(
     if policy is None or other is None:
         return []
     findings = (
-        _find(
+        _make_finding(
             shared.paragraph,
             f'{shared.slot}: {shared.nova_paragraph} of {policy.source} '
             'identifies it, too. Whichever service a server has it from '
@@ -265,7 +265,7 @@ def find_clashes(policy: policies.Policy) -> Iterator[Finding]:
     :param policy: The parsed file.
     """
     for paragraph, other, is_wider in find_overlaps(policy):
-        yield _find(
+        yield _make_finding(
             paragraph,
             f'it also identifies each device that {other} identifies'
             if is_wider
@@ -287,7 +287,7 @@ def find_host_mismatches(
     verdicts = matching.judge(policy, reading.system.io_slots)
     yield from _conflicts(verdicts)
     if policy.paragraphs and not any(v.paragraphs for v in verdicts):
-        yield _find(
+        yield _make_finding(
             None,
             f'no paragraph offers a device of {reading.source}',
             'nova-powervm-inventory show lists what the host has',
@@ -298,7 +298,7 @@ def find_host_mismatches(
             if paragraph.allow
             else 'denies nothing that another paragraph allows on'
         )
-        yield _find(
+        yield _make_finding(
             paragraph,
             f'the paragraph {verb} {reading.source}',
             'compare its values with those that nova-powervm-inventory show '
@@ -313,7 +313,7 @@ def _conflicts(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
     for verdict in matching.conflicts(verdicts):
         by_reason.setdefault(str(verdict.reason), []).append(verdict)
     for reason, alike in by_reason.items():
-        yield _find(
+        yield _make_finding(
             alike[0].paragraphs[-1],
             f'{_slots(alike)}: {reason}',
             'change the identification sections so that each device is '
@@ -332,7 +332,7 @@ def _wired(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
                 place = (verdict.paragraphs[0].line, wired)
                 by_place.setdefault(place, []).append(verdict)
     for (_, wired), alike in sorted(by_place.items()):
-        yield _find(
+        yield _make_finding(
             alike[0].paragraphs[0],
             f'{_slots(alike)}: it is connected to {wired}',
             'an instance would be connected to it, bypassing Neutron and '
@@ -349,7 +349,7 @@ def _slots(verdicts: Sequence[matching.Verdict]) -> str:
     return f'each of {"; ".join(named)}' if len(verdicts) > 1 else named[0]
 
 
-def _find(
+def _make_finding(
     paragraph: policies.Paragraph | None,
     problem: str,
     hint: str,

@@ -173,7 +173,7 @@ def read_optional_tree(
     parsed_args: argparse.Namespace,
     io_slots: Collection[slots.Slot],
 ) -> placement_tree.Tree | None:
-    """Read the same, if Placement is configured.
+    """Read the node's providers and moves, if Placement is configured.
 
     :returns: None if Placement is not configured, or if it can't be reached,
         which is a warning.

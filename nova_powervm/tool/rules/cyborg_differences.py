@@ -141,7 +141,7 @@ def _changes(
 def _cure(
     entry: reports.Entry, provider: placement_tree.Provider | None
 ) -> str:
-    """Say how a difference goes; the agent leaves traits of others alone."""
+    """Say what resolves a difference; traits of others are left alone."""
     there = provider.traits if provider else frozenset()
     others = sorted(
         trait

@@ -70,7 +70,7 @@ class Kind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that does not agree.
+    """A difference between the file, the host and Placement.
 
     :param kind: What is wrong.
     :param words: The difference in words.
@@ -93,11 +93,10 @@ def compare(
     lpar_uuids: Collection[str] | None,
     slot_moves: SlotMoves | None = None,
 ) -> tuple[Difference, ...]:
-    """Find all that does not agree.
+    """Find all differences between the plan, Placement and the host.
 
-    What the service does unasked is in the plan: after the plan
-    has been carried out nothing of the kinds missing, stale and changed is
-    left.
+    What nova-compute does unasked is in the plan: after it has been carried
+    out, nothing of the kinds missing, stale and changed is left.
 
     :param lpar_uuids: Upper-case uuids of the host's LPARs; None if unknown,
         and then no allocation is reported because its LPAR is missing.

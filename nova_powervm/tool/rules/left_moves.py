@@ -174,7 +174,7 @@ def judge_moves(
     migrations: Mapping[str, Migration],
     servers: Mapping[str, Server | None],
 ) -> Mapping[int, SlotMove]:
-    """Find what moves have to do with the slots of a host.
+    """Judge what moves have to do with the slots of a host.
 
     :param migrations: Those among the unexplained consumers that are
         migrations from this host, by uuid.

@@ -132,7 +132,7 @@ class Provider:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Moves:
-    """Instances of which one side of a move is on this host.
+    """What Placement tells of moves from or to this host.
 
     :param migrations: Consumer that is a migration to the upper-case uuid of
         the LPAR that moves.
