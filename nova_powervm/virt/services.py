@@ -103,7 +103,13 @@ def load_disk_driver(context: disk.Context) -> drivers.Disks:
             reason=f"[powervm]disk_driver = '{name}' is not installed; there "
             f'are: {", ".join(sorted(known))}'
         ) from error
-    return cast(drivers.Disks, driver(context))
+    try:
+        return cast(drivers.Disks, driver(context))
+    except TypeError as error:
+        # A method is missing that each driver has to have.
+        raise exception.ConfigurationError(
+            reason=f"the disk driver '{name}' cannot be loaded: {error}"
+        ) from error
 
 
 def load_vif_drivers(
