@@ -98,9 +98,11 @@ class Pool(Protocol):
     All of its methods but :meth:`identity` ask the host.
     """
 
+    @abc.abstractmethod
     def identity(self) -> str:
         """Return what is the same on all hosts with this storage only."""
 
+    @abc.abstractmethod
     def disks(
         self, lpar_uuid: str | None = None
     ) -> Sequence[storage.PoolDisk]:
@@ -109,15 +111,18 @@ class Pool(Protocol):
         :param lpar_uuid: Upper-case PowerVM uuid; None for those of all LPARs.
         """
 
+    @abc.abstractmethod
     def delete(self, disks: Collection[storage.PoolDisk]) -> None:
         """Delete disks, if they exist and no LPAR has them.
 
         Log the others.
         """
 
+    @abc.abstractmethod
     def cached_image(self, described: image.Image) -> image.Contents | None:
         """Return the contents of an image in the cache; None without it."""
 
+    @abc.abstractmethod
     def cache_image(
         self, described: image.Image, contents: image.Contents, source: Source
     ) -> bool:
@@ -126,12 +131,14 @@ class Pool(Protocol):
         :returns: Whether it was written by this call.
         """
 
+    @abc.abstractmethod
     def delete_interrupted(self) -> None:
         """Delete the images that this host did not write completely.
 
         Call this only while it writes none.
         """
 
+    @abc.abstractmethod
     def clean_cache(self, min_age: int) -> None:
         """Delete the images from which no disk is made any more.
 

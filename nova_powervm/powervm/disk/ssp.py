@@ -250,10 +250,10 @@ class SharedStoragePool(base.MappedDisks):
         return self._pool
 
     def capacity(self) -> host_values.DiskCapacity:
-        """Reserve the sizes of all units that Placement does not count.
+        """Return the capacity of the tier.
 
-        These are images, disks of the size of an image, and what the driver
-        has not made.
+        Reserve the sizes of all units that Placement does not count: images,
+        disks of the size of an image, and what the driver has not made.
         """
         self._units.read_nodes()
         usage = self._units.usage()
