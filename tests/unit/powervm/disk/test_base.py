@@ -43,7 +43,7 @@ class DiskDriverTest(testtools.TestCase):
             )
             self.assertIn(words, error.summary)
 
-    def test_what_is_called_without_check_finds_nothing_to_do(self):
+    def test_driver_has_nothing_that_its_checks_refuse(self):
         self.assertFalse(self.disks.has_rescue(LPAR))
         self.assertFalse(self.disks.grow_root(LPAR, 1))
         self.assertFalse(self.disks.end_read(LPAR))
