@@ -37,7 +37,6 @@ from nova_powervm.inventory_file import InventoryFile
 from nova_powervm.ops import consoles as console_ops
 from nova_powervm.ops import drivers
 from nova_powervm.ops import host as host_ops
-from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
 from nova_powervm.ops import sweep
 from nova_powervm.ops import volumes as volume_ops
@@ -305,7 +304,7 @@ def _assemble(
     settings: options.Settings,
     nodename: str,
     virtapi: Any,
-    inventory: interfaces.Inventory,
+    inventory: InventoryFile,
     adapter: Any,
     additions: Mapping[str, slot_providers.Additions],
 ) -> host_operations.HostOperations:
