@@ -36,8 +36,8 @@ from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.powervm.disk import uploads
 from nova_powervm.powervm.disk import volume_groups
 
-#: What is called only where a check has passed.
-_CHECKED: Mapping[str, Collection[str]] = {
+#: What a driver must have that lets a check pass.
+_ALLOWED: Mapping[str, Collection[str]] = {
     'check': ('make_medium',),
     'check_reconnect': ('has_rescue', 'reconnect', 'delete_rescue'),
     'check_growth': ('grow_root',),
@@ -58,7 +58,7 @@ class DiskDriver(drivers.Disks):
         def is_own(name: str) -> bool:
             return getattr(cls, name) is not getattr(DiskDriver, name)
 
-        for check, methods in _CHECKED.items():
+        for check, methods in _ALLOWED.items():
             missing = [name for name in methods if not is_own(name)]
             if missing and is_own(check):
                 raise TypeError(
@@ -157,7 +157,7 @@ class NoDisks(DiskDriver):
     def make_root(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise self._refusal('disks')
 
-    make_blank = make_medium = make_root
+    make_blank = make_medium = grow_root = make_root
 
     def swap_fits(self, lpar_uuid: str, swap: storage.Disk | None) -> bool:
         return swap is None
@@ -192,6 +192,7 @@ class MappedDisks(DiskDriver):
 
     :param context: What each disk driver gets.
     :param groups: The volume groups of the server with the media.
+    :ivar adapter: The adapter of the context.
     :ivar management: The management partition.
     :ivar mappings: Maps disks and media.
     :ivar reader: Reads root disks.

@@ -73,10 +73,17 @@ class DriversTest(testtools.TestCase):
             exception.ConfigurationError, loaded.check, config_drive=False
         )
         self.assertIn('[powervm]volume_group_name', str(error))
-        error = self.assertRaises(
-            exception.ConfigurationError, loaded.make_blank, LPAR, SWAP
-        )
-        self.assertIn('[powervm]volume_group_name', str(error))
+        for method, *arguments in (
+            (loaded.make_blank, LPAR, SWAP),
+            (loaded.make_medium, LPAR, b''),
+            (loaded.check_growth, LPAR, 2),
+            (loaded.grow_root, LPAR, 2),
+            (loaded.read_root, LPAR),
+        ):
+            error = self.assertRaises(
+                exception.ConfigurationError, method, *arguments
+            )
+            self.assertIn('[powervm]volume_group_name', str(error))
 
     def test_localdisk_without_volume_group_has_nothing_to_remove(self):
         loaded = services.load_disk_driver(disk_context())
