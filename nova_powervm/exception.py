@@ -775,6 +775,14 @@ class DiskInUse(PowerVMError):
     )
 
 
+class DiskDriverRefused(PowerVMError):
+    """The disk driver of the host does not support this."""
+
+    code = 'powervm.disk.refused'
+    message = 'The disk driver of this host does not support {what}.'
+    user_message = message
+
+
 class RescueRefused(PowerVMError):
     """A rescue is not possible."""
 

@@ -17,7 +17,6 @@ Tests install them as entry points, as a package of somebody else would.
 import collections
 import contextlib
 import dataclasses
-import io
 import pathlib
 import sys
 from typing import ClassVar
@@ -26,10 +25,9 @@ import fixtures
 
 from nova_powervm import exception
 from nova_powervm.devices import host_values
-from nova_powervm.lpar import image
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import storage
-from nova_powervm.ops import drivers
+from nova_powervm.powervm.disk import base
 from nova_powervm.virt import services
 
 #: The name of both drivers.
@@ -39,6 +37,7 @@ _ENTRY_POINTS = f"""\
 [{services.DISK_DRIVERS}]
 {VIF_TYPE} = {__name__}:ExampleDisks
 broken = {__name__}:there_is_no_such_driver
+unfinished = {__name__}:UnfinishedDisks
 
 [{services.VIF_DRIVERS}]
 {VIF_TYPE} = {__name__}:ExampleVifDriver
@@ -68,15 +67,15 @@ class InstalledDrivers(fixtures.Fixture):
         )
 
 
-class ExampleDisks:
+class ExampleDisks(base.DiskDriver):
     """Makes disks that nobody can read, and remembers them.
+
+    It has only what each driver must have: its disks cannot grow or be read,
+    and there are no config drives.
 
     :param context: What each disk driver is made with.
     """
 
-    unavailable = None
-    image_formats = image.FORMATS
-    pool = None
     #: The one that was made last.
     last: ClassVar['ExampleDisks']
 
@@ -86,111 +85,40 @@ class ExampleDisks:
         self.context = context
         #: Name to size in bytes.
         self.made = {}
-        #: Name to size in GB, of those that were made with one.
-        self.sizes = {}
         #: LPAR uuid to names.
-        self.attached = collections.defaultdict(list)
+        self.mapped = collections.defaultdict(list)
 
     def capacity(self):
         return host_values.DiskCapacity(total_gb=100, used_gb=0, reserved_gb=0)
-
-    def unmap_deleted(self, lpar_uuids=None):
-        pass
-
-    def forget_uploads(self):
-        pass
-
-    def check(self, *, config_drive):
-        pass
-
-    def check_room(self, lpar, disks, medium_bytes, *, beside=False):
-        pass
 
     def make_root(self, lpar, disk, described, contents, source):
         return self._make(lpar, disk, sum(map(len, source())))
 
     def make_blank(self, lpar, disk):
-        return self._make(lpar, disk, 0)
+        return self._make(lpar, disk, disk.size_gb * storage.GIB)
 
     def _make(self, lpar, disk, size):
         name = storage.disk_name(lpar, disk.role)
         self.made[name] = size
-        self.sizes[name] = disk.size_gb
-        return storage.Stored(name, None)
-
-    def make_medium(self, lpar, iso, *, rescue=False):
-        name = storage.config_drive_name(lpar, rescue=rescue)
-        self.made[name] = len(iso)
         return storage.Stored(name, None)
 
     def attach(self, lpar, stored):
-        self.attached[lpar] += [each.name for each in stored]
-
-    def has_rescue(self, lpar):
-        return storage.disk_name(lpar, storage.RESCUE) in self.made
-
-    def check_reconnect(self, lpar):
-        pass
-
-    def reconnect(self, lpar, *, rescued):
-        self.attached[lpar] = sorted(
-            (
-                name
-                for name in self.made
-                if storage.belongs_to(name, lpar)
-                and storage.is_connected(name, rescued=rescued)
-            ),
-            key=lambda name: storage.virtual_slot(name, 0, rescued=rescued),
-        )
-
-    def delete_rescue(self, lpar):
-        for name in list(self.made):
-            if storage.is_of_rescue(name) and storage.belongs_to(name, lpar):
-                del self.made[name]
-
-    def check_read(self, lpar, *, is_off):
-        return self.sizes[self._root(lpar)]
-
-    def read_root(self, lpar):
-        size = self.made[self._root(lpar)]
-        stream = io.BytesIO(bytes(size))
-        return contextlib.nullcontext(drivers.DiskBytes(size, stream))
-
-    def end_read(self, lpar):
-        return False
-
-    def check_growth(self, lpar, size_gb):
-        self._root(lpar)
-
-    def grow_root(self, lpar, size_gb):
-        root = self._root(lpar)
-        is_smaller = self.sizes[root] < size_gb
-        if is_smaller:
-            self.sizes[root] = size_gb
-        return is_smaller
-
-    def _root(self, lpar):
-        for role in storage.ROOTS:
-            name = storage.disk_name(lpar, role)
-            if name in self.made:
-                return name
-        raise exception.DiskMissing(
-            owner=f'LPAR {lpar}', what='root', place='the example'
-        )
-
-    def swap_fits(self, lpar, swap):
-        return swap is None
-
-    def fit_swap(self, lpar, swap):
-        name = storage.disk_name(lpar, storage.SWAP)
-        if swap is None or self.sizes.get(name) != swap.size_gb:
-            if self.made.pop(name, None) is not None:
-                self.attached[lpar].remove(name)
-            if swap is not None:
-                self.attach(lpar, [self.make_blank(lpar, swap)])
+        self.mapped[lpar] += [each.name for each in stored]
 
     def attached(self, lpar, *, by_all_paths=False):
-        return set(self.made)
+        return set(self.mapped[lpar])
+
+    def swap_fits(self, lpar, swap):
+        size = self.made.get(storage.disk_name(lpar, storage.SWAP))
+        return size == (swap and swap.size_gb * storage.GIB)
+
+    def fit_swap(self, lpar, swap):
+        if not self.swap_fits(lpar, swap):
+            name = storage.disk_name(lpar, storage.SWAP)
+            if self.made.pop(name, None) is not None:
+                self.mapped[lpar].remove(name)
+            if swap is not None:
+                self.attach(lpar, [self.make_blank(lpar, swap)])
 
     def stems(self):
         return {storage.stem_of(name) for name in self.made}
@@ -201,9 +129,21 @@ class ExampleDisks:
                 del self.made[name]
 
     def remove(self, lpar, *, delete=True):
-        self.attached.pop(lpar, None)
+        self.mapped.pop(lpar, None)
         if delete:
             self.remove_stems({storage.stem(lpar)})
+
+    def unmap_deleted(self, lpar_uuids=None):
+        """Do nothing: no LPAR is deleted without :meth:`remove`."""
+
+    def forget_uploads(self):
+        """Do nothing: nothing is sent."""
+
+
+class UnfinishedDisks(ExampleDisks):
+    """A driver whose author has forgotten a method."""
+
+    remove = base.DiskDriver.remove
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

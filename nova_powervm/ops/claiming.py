@@ -19,6 +19,7 @@ burned is decided in :mod:`nova_powervm.lpar.plan`.
 """
 
 import dataclasses
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ from nova_powervm.devices import claims
 from nova_powervm.devices import host_values
 from nova_powervm.devices import matching
 from nova_powervm.devices import one_time_use
+from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import spec
@@ -66,11 +68,11 @@ class PublishedSlots:
 class ClaimOps:
     """Finds the slots of instances.
 
-    :param inventory: The inventory file, already loaded.
+    :param policy: Returns the policy in force.
     """
 
-    def __init__(self, inventory: interfaces.Inventory) -> None:
-        self._inventory = inventory
+    def __init__(self, policy: Callable[[], policies.Policy]) -> None:
+        self._policy = policy
         #: Replaced as a whole, never modified: builds read it in threads.
         self.published = PublishedSlots(is_complete=False)
 
@@ -84,7 +86,7 @@ class ClaimOps:
         :raises exception.DeviceConflict: The error names the devices and the
             paragraphs.
         """
-        policy = self._inventory.policy
+        policy = self._policy()
         verdicts = matching.judge(
             policy, snapshot.system.io_slots, snapshot.holdings
         )
@@ -136,7 +138,7 @@ class ClaimOps:
             providers,
             claims.requested_amounts(extra_specs),
             published.others,
-            self._inventory.policy.resource_classes,
+            self._policy().resource_classes,
             {request.provider_uuid for request in requests},
         )
         found = claims.sort_by_slot([*own, *accelerators.to_claims(requests)])
@@ -173,7 +175,7 @@ class ClaimOps:
             instance_uuid,
             stored,
             claims.requested_amounts(extra_specs),
-            self._inventory.policy.resource_classes,
+            self._policy().resource_classes,
         )
         return claims.sort_by_slot([*own, *accelerators.to_claims(requests)])
 

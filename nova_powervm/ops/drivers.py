@@ -17,6 +17,7 @@ drivers of other packages, which entry points name. What a driver is handed,
 such as images and Nova's records, is described here as well.
 """
 
+import abc
 import contextlib
 import dataclasses
 from collections.abc import Collection
@@ -97,9 +98,11 @@ class Pool(Protocol):
     All of its methods but :meth:`identity` ask the host.
     """
 
+    @abc.abstractmethod
     def identity(self) -> str:
         """Return what is the same on all hosts with this storage only."""
 
+    @abc.abstractmethod
     def disks(
         self, lpar_uuid: str | None = None
     ) -> Sequence[storage.PoolDisk]:
@@ -108,15 +111,18 @@ class Pool(Protocol):
         :param lpar_uuid: Upper-case PowerVM uuid; None for those of all LPARs.
         """
 
+    @abc.abstractmethod
     def delete(self, disks: Collection[storage.PoolDisk]) -> None:
         """Delete disks, if they exist and no LPAR has them.
 
         Log the others.
         """
 
+    @abc.abstractmethod
     def cached_image(self, described: image.Image) -> image.Contents | None:
         """Return the contents of an image in the cache; None without it."""
 
+    @abc.abstractmethod
     def cache_image(
         self, described: image.Image, contents: image.Contents, source: Source
     ) -> bool:
@@ -125,12 +131,14 @@ class Pool(Protocol):
         :returns: Whether it was written by this call.
         """
 
+    @abc.abstractmethod
     def delete_interrupted(self) -> None:
         """Delete the images that this host did not write completely.
 
         Call this only while it writes none.
         """
 
+    @abc.abstractmethod
     def clean_cache(self, min_age: int) -> None:
         """Delete the images from which no disk is made any more.
 
@@ -144,6 +152,10 @@ class Disks(Protocol):
 
     ``[powervm]disk_driver`` names its entry point in
     ``nova_powervm.disk_drivers``.
+
+    A driver has the abstract methods. It inherits the others from
+    :class:`nova_powervm.powervm.disk.base.DiskDriver`, whose checks refuse,
+    and overrides those of what it can do.
     """
 
     @property
@@ -165,9 +177,16 @@ class Disks(Protocol):
     def pool(self) -> Pool | None:
         """The storage if several hosts share it; None if this host has it."""
 
+    @abc.abstractmethod
     def capacity(self) -> host_values.DiskCapacity:
-        """Return the size of the storage and how much of it is used."""
+        """Return the size of the storage and how much of it is used.
 
+        This is in whole GiB; the free space is rounded down.
+
+        :raises exception.ConfigurationError: The storage does not exist.
+        """
+
+    @abc.abstractmethod
     def unmap_deleted(self, lpar_uuids: Collection[str] | None = None) -> None:
         """Unmap our storage from where nobody needs it.
 
@@ -179,6 +198,7 @@ class Disks(Protocol):
             does not matter what is done to others. None for everything.
         """
 
+    @abc.abstractmethod
     def forget_uploads(self) -> None:
         """Delete the descriptions of our uploads from the REST server.
 
@@ -213,6 +233,7 @@ class Disks(Protocol):
         :raises exception.ConfigurationError: The storage does not exist.
         """
 
+    @abc.abstractmethod
     def make_root(
         self,
         lpar_uuid: str,
@@ -237,6 +258,7 @@ class Disks(Protocol):
         :raises exception.InsufficientSpace: There is not enough space.
         """
 
+    @abc.abstractmethod
     def make_blank(self, lpar_uuid: str, disk: storage.Disk) -> storage.Stored:
         """Create an empty disk; replace what an interrupted build left.
 
@@ -257,6 +279,7 @@ class Disks(Protocol):
         :param rescue: Whether it is that of its rescue system.
         """
 
+    @abc.abstractmethod
     def attach(self, lpar_uuid: str, stored: Sequence[storage.Stored]) -> None:
         """Connect storage to an LPAR unless it is already connected.
 
@@ -326,6 +349,7 @@ class Disks(Protocol):
         :raises exception.GrowthPutOff: The LPAR has to be off.
         """
 
+    @abc.abstractmethod
     def swap_fits(self, lpar_uuid: str, swap: storage.Disk | None) -> bool:
         """Return whether an LPAR is connected to this swap disk, or has none.
 
@@ -333,6 +357,7 @@ class Disks(Protocol):
         :param swap: The swap disk that it should have; None for none.
         """
 
+    @abc.abstractmethod
     def fit_swap(self, lpar_uuid: str, swap: storage.Disk | None) -> None:
         """Give an LPAR that is off exactly one swap disk, or none.
 
@@ -384,6 +409,7 @@ class Disks(Protocol):
         :raises exception.RestBusy: This process is reading the disk.
         """
 
+    @abc.abstractmethod
     def attached(
         self, lpar_uuid: str, *, by_all_paths: bool = False
     ) -> Collection[str]:
@@ -394,6 +420,7 @@ class Disks(Protocol):
             each Virtual I/O Server that runs and should connect it.
         """
 
+    @abc.abstractmethod
     def stems(self) -> Collection[str]:
         """Return what the names of our disks begin with, one for each LPAR.
 
@@ -402,9 +429,11 @@ class Disks(Protocol):
         :returns: See :func:`nova_powervm.lpar.storage.stem`.
         """
 
+    @abc.abstractmethod
     def remove_stems(self, stems: Collection[str]) -> None:
         """Delete the disks and media whose names begin with the stems."""
 
+    @abc.abstractmethod
     def remove(self, lpar_uuid: str, *, delete: bool = True) -> None:
         """Disconnect and delete all storage of an LPAR, if there is any.
 

@@ -52,7 +52,7 @@ _CRYPT_METHOD = slice(32, 36)
 
 
 class ImageReader:
-    """An image in transit to a disk; a :class:`.disk_interfaces.Source`.
+    """An image in transit to a disk; a :class:`.drivers.Source`.
 
     The first stream continues after the inspected beginning, so that the
     image is transferred once. A later stream, after an interrupted upload,

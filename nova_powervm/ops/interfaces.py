@@ -29,7 +29,6 @@ from typing import Protocol
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import host_values
-from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
 from nova_powervm.lpar import partition
 
@@ -57,23 +56,14 @@ class System(Protocol):
         """Return the seconds since the management partition was booted."""
 
 
-class Inventory(Protocol):
-    """The inventory file."""
-
-    @property
-    def policy(self) -> policies.Policy:
-        """The policy in force."""
-
-    def refresh(self) -> policies.Policy:
-        """Load a changed file if it is valid, and return the policy."""
-
-
 class Partitions(Protocol):
-    """The logical partitions of the host."""
+    """The logical partitions of the host.
 
-    @property
-    def virtual_slots(self) -> int:
-        """How many virtual slots a new LPAR gets, those from 0 on."""
+    :ivar virtual_slots: How many virtual slots a new LPAR gets, those from 0
+        on.
+    """
+
+    virtual_slots: int
 
     def names(self) -> Mapping[str, str]:
         """Map upper-case uuid to name for all partitions but the VIOSes."""

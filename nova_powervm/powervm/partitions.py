@@ -35,6 +35,7 @@ from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import settings
 from nova_powervm.lpar import settings as lpar_settings
+from nova_powervm.ops import interfaces
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import system
 
@@ -193,7 +194,7 @@ _STARTED = frozenset(
 _STOPPED = frozenset((base_partition.LPARState.NOT_ACTIVATED,))
 
 
-class RestPartitions:
+class RestPartitions(interfaces.Partitions):
     """The LPARs of one managed system.
 
     :param adapter: A logged-on adapter.
@@ -213,18 +214,9 @@ class RestPartitions:
         self.virtual_slots = virtual_slots
 
     def names(self) -> Mapping[str, str]:
-        """Return the names of the LPARs, by upper-case uuid.
-
-        Virtual I/O Servers and the management partition are left out.
-        """
         return {lpar.uuid.upper(): lpar.name for lpar in self._clients()}
 
     def states(self) -> Mapping[str, str]:
-        """Return the states of the LPARs, by upper-case uuid.
-
-        The states are in PowerVM's words, and the LPARs are those of
-        :meth:`names`.
-        """
         return {lpar.uuid.upper(): lpar.state for lpar in self._clients()}
 
     @rest_errors.retried
@@ -238,7 +230,6 @@ class RestPartitions:
 
     @rest_errors.retried
     def find(self, uuid: str) -> partition.Partition | None:
-        """Read an LPAR; return None if it does not exist."""
         with rest_errors.translated(f'reading LPAR {uuid}'):
             try:
                 return _partition(_LPAR.get(self._adapter, uuid=uuid))
@@ -247,11 +238,8 @@ class RestPartitions:
 
     @rest_errors.retried
     def state(self, uuid: str) -> str:
-        """Return an LPAR's state, in PowerVM's words.
+        """Read the quick property ``PartitionState``: one small request.
 
-        This takes one small request (quick property ``PartitionState``).
-
-        :raises exception.PartitionNotFound: There is no such LPAR.
         :raises exception.RestError: The answer was an error, or had no state.
         """
         action = f'reading the state of LPAR {uuid}'
@@ -272,13 +260,7 @@ class RestPartitions:
 
     @rest_errors.retried
     def obstacle(self, uuid: str) -> str | None:
-        """Return why an LPAR cannot get or lose adapters now, or None.
-
-        A running LPAR needs an active RMC connection.
-
-        :param uuid: Upper-case PowerVM uuid.
-        :returns: The reason, or None.
-        """
+        """Read an LPAR; one that runs needs an active RMC connection."""
         with rest_errors.translated(f'reading LPAR {uuid}'):
             try:
                 _, reason = _LPAR.get(self._adapter, uuid=uuid).can_modify_io()
@@ -293,18 +275,10 @@ class RestPartitions:
         *,
         creates: bool,
     ) -> partition.Partition:
-        """Write the document of an LPAR, with its settings and slots together.
+        """Write the document of an LPAR, in which all its slots are required.
 
-        All its slots are required: PowerVM does not start an LPAR without a
-        required slot, and would silently leave out a desired one.
-
-        :param spec: What the document is to say.
-        :param before_write: Is called when only the write itself is left to
-            do, each time that it is tried. It burns one-time-use devices.
-        :param creates: Whether there is no LPAR yet. Otherwise change it: what
-            the spec does not name stays as it is.
-        :returns: The LPAR, as the host reports it afterwards.
-        :raises exception.PartitionNotFound: There is no LPAR to change.
+        PowerVM does not start an LPAR without a required slot, and would
+        silently leave out a desired one.
         """
         if not creates:
             return self._change(spec, before_write)
@@ -421,10 +395,7 @@ class RestPartitions:
 
     @rest_errors.retried
     def delete(self, uuid: str) -> None:
-        """Delete a stopped LPAR, which frees its slots, if it exists.
-
-        No ETag is sent: the LPAR must go even if it was just changed.
-        """
+        """Send no ETag: the LPAR must go even if it was just changed."""
         with (
             rest_errors.translated(f'deleting LPAR {uuid}'),
             contextlib.suppress(pvm.HttpNotFound),
@@ -433,7 +404,6 @@ class RestPartitions:
 
     @rest_errors.retried
     def power_on(self, lpar: partition.Partition) -> None:
-        """Start an LPAR, unless it is running."""
         with (
             rest_errors.translated(f'starting LPAR {lpar.name}'),
             self._unless_reached(lpar, _STARTED),
@@ -444,12 +414,6 @@ class RestPartitions:
     def power_off(
         self, lpar: partition.Partition, *, hard: bool, timeout: int = 0
     ) -> None:
-        """Stop an LPAR, unless it is off.
-
-        :param hard: Whether to stop it at once, without its operating system.
-        :param timeout: Seconds for the operating system to shut down; 0 for
-            the server's default.
-        """
         limit = {'timeout': timeout} if timeout else {}
         with (
             rest_errors.translated(f'stopping LPAR {lpar.name}'),
@@ -481,25 +445,13 @@ class RestPartitions:
     def restart(
         self, lpar: partition.Partition, *, hard: bool, timeout: int = 0
     ) -> None:
-        """Stop and start a running LPAR in one job.
-
-        :param hard: Whether to stop it at once, without its operating system.
-        :param timeout: Seconds before the job is cancelled; 0 for the server's
-            default.
-        :raises exception.RestError: It failed or took too long.
-        """
         limit = {'timeout': timeout} if timeout else {}
         with rest_errors.translated(f'restarting LPAR {lpar.name}'):
             options = _off_options(lpar.handle, hard).restart()
             power.PowerOp.stop(lpar.handle, opts=options, **limit)
 
     def dump(self, lpar: partition.Partition) -> None:
-        """Have the guest of a running LPAR write a dump, and restart it.
-
-        A second dump would overwrite the first, so do not retry.
-
-        :raises exception.RestError: The job failed.
-        """
+        """Do not retry: a second dump would overwrite the first."""
         options = power_opts.PowerOffOpts().immediate()
         options.operation(power_opts.PowerOffOperation.DUMPRESTART)
         with rest_errors.translated(f'dumping LPAR {lpar.name}'):

@@ -35,6 +35,7 @@ from pypowervm.wrappers import virtual_io_server
 from nova_powervm import exception
 from nova_powervm.devices import host_values
 from nova_powervm.devices import slots
+from nova_powervm.ops import interfaces
 from nova_powervm.powervm import rest_errors
 
 LOG = logging.getLogger(__name__)
@@ -206,7 +207,7 @@ def _sriov_indexes(config: managed_system.ASIOConfig) -> Iterator[int]:
 DOUBT_SECONDS = 180.0
 
 
-class RestSystem:
+class RestSystem(interfaces.System):
     """The one system that the REST server manages.
 
     :param adapter: An adapter with a session that has logged on.
@@ -250,8 +251,6 @@ class RestSystem:
 
         :raises exception.WrongSystemCount: The server does not manage exactly
             one system.
-        :raises exception.RestError: The server answered with an error.
-        :raises exception.RestUnreachable: The server did not answer.
         """
         with self._exclusively():
             self._fetch()
@@ -314,13 +313,9 @@ class RestSystem:
     def hypervisor_memory(
         self, memory_mb: int, max_mem: int
     ) -> host_values.HypervisorMemory:
-        """Ask how much memory the hypervisor needs for an LPAR.
+        """Ask the job ``QueryReservedMemoryRequiredForPartition``.
 
-        (Job ``QueryReservedMemoryRequiredForPartition``.) Without an answer,
-        it is not known how much memory is free.
-
-        :param memory_mb: The memory of the LPAR in MiB.
-        :param max_mem: The largest memory that it may get, in MiB.
+        Without an answer, it is not known how much memory is free.
         """
         with self._translated('asking for the memory of the hypervisor'):
             overhead, free = memory.calculate_memory_overhead_on_host(
@@ -332,10 +327,7 @@ class RestSystem:
 
     @rest_errors.retried
     def uptime(self) -> int:
-        """Return the seconds since the boot of the management partition.
-
-        :returns: 0 if the host does not report it (REST element ``Uptime``).
-        """
+        """Return 0 if the host does not report it (element ``Uptime``)."""
         with self._translated('reading the management partition'):
             try:
                 management = partition_tasks.get_mgmt_partition(self._adapter)

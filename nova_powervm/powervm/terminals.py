@@ -25,10 +25,11 @@ from pypowervm import exceptions as pvm
 from pypowervm.tasks import vterm
 
 from nova_powervm import exception
+from nova_powervm.ops import consoles
 from nova_powervm.powervm import rest_errors
 
 
-class LocalTerminals:
+class LocalTerminals(consoles.Terminals):
     """Opens and closes terminals with the commands mkvterm and rmvterm.
 
     :param adapter: An adapter with a session that has logged on.
@@ -43,13 +44,6 @@ class LocalTerminals:
         self._closes_others = closes_others
 
     def open(self, lpar_uuid: str) -> int:
-        """Open the terminal of an LPAR, unless it is open.
-
-        :returns: The port of the loopback interface where it is served.
-        :raises exception.ConsoleUnavailable: It is open elsewhere, or the
-            host cannot open it.
-        :raises exception.PartitionNotFound: There is no such LPAR.
-        """
         port = self._make(lpar_uuid, closes_others=self._closes_others)
         if port is None:
             raise exception.ConsoleUnavailable(
@@ -65,8 +59,6 @@ class LocalTerminals:
 
         mkvterm alone tells whose it is: it has no port for a terminal that
         was opened in a shell. If none is open, it opens one.
-
-        :raises exception.ConsoleUnavailable: The host cannot close it.
         """
         try:
             if self._make(lpar_uuid, closes_others=False) is not None:

@@ -23,6 +23,7 @@ from typing import Any
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import names
 from nova_powervm.devices import slot_providers
+from nova_powervm.inventory_file import file_reader
 from nova_powervm.ops import apply
 from nova_powervm.ops import claiming
 from nova_powervm.ops import consoles as console_ops
@@ -86,7 +87,7 @@ class HostOperations:
     node: instance_records.LocalNode
     settings: options.Settings
     virtapi: Any
-    inventory: interfaces.Inventory
+    inventory: file_reader.InventoryFile
     additions: Mapping[str, slot_providers.Additions]
     placement: placement.ReportClientPlacement
     records: interfaces.Records
@@ -109,7 +110,7 @@ class HostOperations:
         self.reader = host_ops.HostOps(
             self.system, self.disks, self.records, self.placement, nodename
         )
-        self.claims = claiming.ClaimOps(self.inventory)
+        self.claims = claiming.ClaimOps(lambda: self.inventory.policy)
         self.provider_tree = updating.ProviderTreeUpdater(
             self.virtapi.reportclient,
             self.inventory,

@@ -43,6 +43,7 @@ from nova_powervm.devices import names
 from nova_powervm.devices import slot_providers
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
+from nova_powervm.ops import interfaces
 
 
 class LocalNode:
@@ -137,28 +138,19 @@ def _statuses(instance: Any) -> tuple[str, ...]:
 _SUCCEEDED = ('done', 'completed')
 
 
-class NovaRecords:
+class NovaRecords(interfaces.Records):
     """Finds the instances that LPARs belong to."""
 
     def instances_of(self, lpar_uuids: Iterable[str]) -> Mapping[str, str]:
-        """Find the instances that LPARs belong to.
+        """Ask Nova about both instances that an LPAR may belong to.
 
-        Two instance uuids map to the same LPAR uuid, so ask Nova about both.
-        Include instances that were deleted or are now on another host,
-        because Nova has to clean up the LPARs that they left behind.
-
-        :param lpar_uuids: Upper-case PowerVM uuids.
-        :returns: LPAR uuid to instance uuid, without foreign LPARs.
+        Nova has to clean up the LPARs that deleted and evacuated ones left.
         """
         return {
             lpar_uuid: found.uuid for lpar_uuid, found in _find(lpar_uuids, ())
         }
 
     def hosted(self, host: str) -> frozenset[str]:
-        """Return the uuids of all instances of a host.
-
-        :param host: As in ``instance.host``.
-        """
         return frozenset(
             instance.uuid
             for instance in objects.InstanceList.get_by_host(
@@ -169,13 +161,6 @@ class NovaRecords:
     def running(
         self, lpar_uuids: Iterable[str], host: str
     ) -> Mapping[str, str]:
-        """Find the instances that should be running and have no task.
-
-        :param lpar_uuids: Upper-case PowerVM uuids.
-        :param host: As in ``instance.host``.
-        :returns: LPAR uuid to instance uuid, for active instances of the host
-            without a task state.
-        """
         return {
             lpar_uuid: found.uuid
             for lpar_uuid, found in _find(lpar_uuids, ())
@@ -186,14 +171,7 @@ class NovaRecords:
         }
 
     def gone(self, lpar_uuids: Iterable[str]) -> frozenset[str]:
-        """Find the LPARs whose instances need no disks any more.
-
-        Not those that Nova does not know: another cell may have them.
-
-        :param lpar_uuids: Upper-case PowerVM uuids.
-        :returns: Those of instances that are deleted, or on no host and
-            without a task state.
-        """
+        """Leave out what Nova does not know: another cell may have it."""
         needed: dict[str, bool] = {}
         for lpar_uuid, found in _find(lpar_uuids, ()):
             is_needed = not found.deleted and bool(
@@ -209,15 +187,10 @@ class NovaRecords:
     def abandoned(
         self, lpar_uuids: Iterable[str], host: str
     ) -> frozenset[str]:
-        """Find the LPARs that interrupted evacuations to a host left there.
+        """Find instances on another host whose last evacuation here failed.
 
         Nova records the host of an instance anew when its evacuation is
         complete.
-
-        :param lpar_uuids: Upper-case PowerVM uuids.
-        :param host: The destination, as in ``instance.host``.
-        :returns: Those whose instance is on another host, and whose last
-            evacuation to this host did not succeed.
         """
         return frozenset(
             lpar_uuid
@@ -232,12 +205,7 @@ class NovaRecords:
     ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:
         """Find the slot providers that Nova stored with instances.
 
-        While an instance moves, include those of both sides.
-
-        :param lpar_uuids: Upper-case PowerVM uuids.
-        :returns: LPAR uuid to slot providers by uuid, without foreign LPARs.
-            An instance that is deleted or has no host holds nothing: when a
-            build fails, Nova deletes the allocations but keeps the record.
+        When a build fails, Nova deletes the allocations but keeps the record.
         """
         attributes = ('resources', 'migration_context')
         return {
@@ -250,15 +218,7 @@ class NovaRecords:
     def stale_lpars(
         self, lpar_uuids: Iterable[str], host: str
     ) -> Mapping[str, slot_providers.StaleLpar]:
-        """Find the LPARs on the wrong side.
-
-        An LPAR may belong to two instances, of which one is here.
-
-        :param lpar_uuids: Upper-case PowerVM uuids.
-        :param host: The host of the LPARs, as in ``instance.host``.
-        :returns: Those whose instance is on another host and does not move
-            from or to this one, to where it is.
-        """
+        """Leave out an LPAR of two instances of which one is here."""
         existing = [
             (lpar_uuid, found)
             for lpar_uuid, found in _find(lpar_uuids, ('migration_context',))

@@ -30,6 +30,7 @@ from nova.compute import task_states
 from oslo_log import log as logging
 
 from nova_powervm.lpar import network_ports
+from nova_powervm.ops import drivers
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import system_metadata
 
@@ -44,7 +45,7 @@ def _keys(instance: Any, host: str) -> frozenset[str]:
     )
 
 
-class NovaInstanceMetadata:
+class NovaInstanceMetadata(drivers.InstanceMetadata):
     """The keys of one instance.
 
     :param instance: nova.objects.Instance; without its system metadata it has
@@ -58,18 +59,16 @@ class NovaInstanceMetadata:
 
     @property
     def instance_uuid(self) -> str:
-        """The instance's uuid."""
         return str(self._instance.uuid)
 
     def read(self) -> Collection[str]:
-        """Return the keys of the instance."""
         return _keys(self._instance, self._host)
 
     def add(self, keys: Collection[str]) -> None:
-        """Write keys into Nova's record of the instance.
+        """Write keys, or log that this failed.
 
-        If this fails, the only consequence is that the resources of the keys
-        are not cleaned up after a restart of the service.
+        The only consequence is that the resources of the keys are not cleaned
+        up after a restart of the service.
         """
         try:
             new = set(keys) - set(self.read())
@@ -93,7 +92,7 @@ class NovaInstanceMetadata:
             )
 
 
-class NovaPortRecords:
+class NovaPortRecords(drivers.PortRecords):
     """Nova's records of the ports of this host's instances.
 
     :param host: Nova's name of this host.
@@ -103,7 +102,6 @@ class NovaPortRecords:
         self._host = host
 
     def metadata_keys(self) -> Collection[str]:
-        """Return the keys of this host, from all instances."""
         return frozenset().union(
             *(
                 _keys(instance, self._host)
@@ -112,7 +110,6 @@ class NovaPortRecords:
         )
 
     def remove_key(self, key: str) -> None:
-        """Remove a key of this host from all instances."""
         for instance in self._with_metadata():
             items = system_metadata.items_of_host(
                 instance.system_metadata, self._host
@@ -146,10 +143,6 @@ class NovaPortRecords:
         )
 
     def ports(self) -> Collection[network_ports.Port]:
-        """Return the ports of all instances of this host.
-
-        Omit the ports of instances that are being deleted.
-        """
         return [
             port
             for instance in self._instances('info_cache')

@@ -21,12 +21,13 @@ from typing import BinaryIO
 import nova.privsep.path
 from nova import exception as nova_exception
 
+from nova_powervm.ops import drivers
 from nova_powervm.powervm import management_partition
 
 _ROOT = 0
 
 
-class PrivilegedFiles:
+class PrivilegedFiles(drivers.LocalFiles):
     """Accesses files by Nova's privilege separation."""
 
     def __init__(self) -> None:
@@ -34,10 +35,6 @@ class PrivilegedFiles:
         self._lock = threading.Lock()
 
     def write(self, path: str, text: str) -> None:
-        """Write to a file that exists.
-
-        :raises FileNotFoundError: It does not exist.
-        """
         if not os.path.exists(path):
             raise FileNotFoundError(path)
         try:
@@ -47,12 +44,10 @@ class PrivilegedFiles:
             raise FileNotFoundError(path) from error
 
     def open(self, path: str, *, write: bool = False) -> BinaryIO:
-        """Open a device or a file, and own it for this moment only.
+        """Own a device or a file for this moment only.
 
         The owner can open it, whatever its group and the groups of
         nova-compute's user are.
-
-        :raises OSError: It cannot be opened.
         """
         with self._lock, _accessible(path, os.W_OK if write else os.R_OK):
             return management_partition.open_disk(path, write=write)

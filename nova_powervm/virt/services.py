@@ -37,7 +37,6 @@ from nova_powervm.inventory_file import InventoryFile
 from nova_powervm.ops import consoles as console_ops
 from nova_powervm.ops import drivers
 from nova_powervm.ops import host as host_ops
-from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
 from nova_powervm.ops import sweep
 from nova_powervm.ops import volumes as volume_ops
@@ -103,7 +102,13 @@ def load_disk_driver(context: disk.Context) -> drivers.Disks:
             reason=f"[powervm]disk_driver = '{name}' is not installed; there "
             f'are: {", ".join(sorted(known))}'
         ) from error
-    return cast(drivers.Disks, driver(context))
+    try:
+        return cast(drivers.Disks, driver(context))
+    except TypeError as error:
+        # A method is missing that each driver has to have.
+        raise exception.ConfigurationError(
+            reason=f"the disk driver '{name}' cannot be loaded: {error}"
+        ) from error
 
 
 def load_vif_drivers(
@@ -299,7 +304,7 @@ def _assemble(
     settings: options.Settings,
     nodename: str,
     virtapi: Any,
-    inventory: interfaces.Inventory,
+    inventory: InventoryFile,
     adapter: Any,
     additions: Mapping[str, slot_providers.Additions],
 ) -> host_operations.HostOperations:

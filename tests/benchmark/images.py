@@ -151,10 +151,9 @@ def _emulator(folder):
 
 def _disks(adapter, server, in_pool):
     settings = options.Settings(server, volume_group='image_pool')
-    if in_pool:
-        managed = system.RestSystem(adapter, server)
-        return ssp.load(disk_drivers.Context(adapter, managed, settings))
-    return localdisk.LocalDisk(adapter, settings)
+    managed = system.RestSystem(adapter, server)
+    driver = ssp if in_pool else localdisk
+    return driver.load(disk_drivers.Context(adapter, managed, settings))
 
 
 def _measured(gib, glance, emulator, in_pool):

@@ -13,18 +13,18 @@
 """A disk driver and a VIF driver that another package has installed."""
 
 from tests import example_drivers
+from tests.functional import moving
 from tests.functional import networks
 from tests.functional.networks import SWITCH
 
 EXAMPLE = {'binding:vif_type': example_drivers.VIF_TYPE}
 
 
-class InstalledDriversTest(networks.NetworkTestCase):
+class InstalledDriversTest(moving.MovingTestCase, networks.NetworkTestCase):
     """One host with the smallest drivers that work."""
 
     def setUp(self):
         super().setUp()
-        self.flags(max_attempts=1, group='scheduler')
         self.useFixture(example_drivers.InstalledDrivers())
         self.start_host(disk_driver='example', volume_group_name=None)
         self.disk_driver = example_drivers.ExampleDisks.last
@@ -48,7 +48,7 @@ class InstalledDriversTest(networks.NetworkTestCase):
         lpar = self.lpar_uuid(server)
         ((name, size),) = self.disk_driver.made.items()
         self.assertEqual(self.glance.show(None, self.image)['size'], size)
-        self.assertEqual([name], self.disk_driver.attached[lpar])
+        self.assertEqual([name], self.disk_driver.mapped[lpar])
         self.assertEqual([], self.disks())
         self.assert_ports(lpar, [own])
         self.assertEqual(
@@ -82,6 +82,55 @@ class InstalledDriversTest(networks.NetworkTestCase):
             sorted(port['mac_address'] for port in ports),
             sorted(self.vif_driver.macs(lpar)),
         )
+
+    def story_disk_driver_refuses_what_it_cannot_do(self):
+        server = self.boot({}, disk=1)
+        before = self.lpar(server), dict(self.disk_driver.made)
+
+        reasons = (
+            self.refuse_move(
+                server, 'resize', flavorRef=self.make_flavor(disk=2)
+            ),
+            self.refuse_rebuild(server, self.create_image(b'other')),
+            self.refuse_image(server),
+            self.refuse_rescue(server),
+        )
+
+        for reason, words in zip(
+            reasons,
+            (
+                'larger root disks',
+                'rebuilding and rescuing servers',
+                'images of servers',
+                'rescuing servers',
+            ),
+            strict=True,
+        ):
+            self.assertIn(
+                f'driver of this host does not support {words}', reason
+            )
+        self.assertEqual(
+            before, (self.lpar(server), dict(self.disk_driver.made))
+        )
+
+    def refuse_image(self, server):
+        """Ask for an image of a server; return why there is none."""
+        self.api.post_server_action(
+            server['id'], {'createImage': {'name': 'copy'}}
+        )
+        return self._wait_for_action('createImage', server, 'Error')['details']
+
+    def refuse_rescue(self, server):
+        """Ask for a rescue; return the fault of the server."""
+        self.api.post_server_action(server['id'], {'rescue': None})
+        self._wait_for_server_parameter(server, {'status': 'ERROR'})
+        return self.fault(server)
+
+    def story_config_drive_is_refused_before_anything_is_made(self):
+        server = self.boot({}, 'ERROR', disk=1, request={'config_drive': True})
+
+        self.assertIn('does not support config drives', self.fault(server))
+        self.assertEqual({}, self.disk_driver.made)
 
     def story_port_of_unknown_type_is_refused_with_known_types(self):
         port = self.make_port(**{'binding:vif_type': 'ovs'})

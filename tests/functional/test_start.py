@@ -208,7 +208,7 @@ class StartTest(base.PowerVMTestCase):
             return resume(*args, **kwargs)
 
         with (
-            self.patch('ops.stopped_lpars.SETTLE_SECONDS', 0.3),
+            self.patch('ops.watch.SETTLE_SECONDS', 0.3),
             fixtures.MockPatchObject(
                 driver.PowerVMDriver,
                 'resume_state_on_host_boot',

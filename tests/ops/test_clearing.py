@@ -146,7 +146,7 @@ class CommonMixin:
         self.set_state(base.OFF)
         before = self.stored()['s']['udid']
         name = storage.disk_name(wanted.lpar_uuid, storage.SWAP)
-        self.disks._mappings.detach(wanted.lpar_uuid, name)
+        self.disks.mappings.detach(wanted.lpar_uuid, name)
         self.disks.fit_swap(wanted.lpar_uuid, base.SWAP)
         self.assertNotEqual(before, self.stored()['s']['udid'])
         self.assert_holds('s', size_gb=0.5)
@@ -304,7 +304,7 @@ class LentTest(CommonMixin, ClearingTestCase):
 
     def test_removal_ends_clearing(self):
         def remove(disk, start, check):
-            self.disks._reader._active[wanted.lpar_uuid].cancelled.set()
+            self.disks.reader._active[wanted.lpar_uuid].cancelled.set()
             check()
 
         wanted = self.describe()
@@ -427,7 +427,7 @@ class GrowthTest(ClearingTestCase):
         # An administrator maps the disk, and the guest writes to its end.
         (root,) = (
             disk
-            for disk in self.disks._groups.read().virtual_disks
+            for disk in self.disks.groups.read().virtual_disks
             if disk.name.endswith('r')
         )
         self.disks.attach(

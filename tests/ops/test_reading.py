@@ -622,7 +622,7 @@ class PoolReadingTest(LentMixin, SweepMixin, ReadingTestCase):
         found = self.disks._pool.root(self.uuid)
         element = ssp.element_of(found.stored)
         servers = self.disks._units.servers
-        return self.disks._reader.lent(
+        return self.disks.reader.lent(
             self.uuid, servers, element, found.disk.size_gb, write=write
         )
 
@@ -672,10 +672,10 @@ class GroupReadingTest(LentMixin, SweepMixin, ReadingTestCase):
 
     def lent(self, *, write):
         """Lend the disk to the management partition."""
-        self.disks._mappings.detach(self.uuid)
-        (root,) = self.disks._groups.read().virtual_disks
-        vios = self.disks._groups.vios
-        return self.disks._reader.lent(
+        self.disks.mappings.detach(self.uuid)
+        (root,) = self.disks.groups.read().virtual_disks
+        vios = self.disks.groups.vios
+        return self.disks.reader.lent(
             self.uuid, [vios], root, root.capacity, write=write
         )
 
@@ -713,13 +713,13 @@ class GroupReadingTest(LentMixin, SweepMixin, ReadingTestCase):
         self.assertEqual(['POST VirtualIOServer.update'] * 4, self.changes())
 
     def test_read_is_refused_at_other_slot(self):
-        self.disks._mappings.detach(self.uuid)
+        self.disks.mappings.detach(self.uuid)
         vios = self.lpar('vios1')['uuid'].upper()
-        root = self.disks._groups.read().virtual_disks[0]
+        root = self.disks.groups.read().virtual_disks[0]
         with unittest.mock.patch.object(
             storage, 'virtual_slot', lambda name, server, rescued: 50
         ):
-            self.disks._mappings.attach(vios, self.uuid, [root])
+            self.disks.mappings.attach(vios, self.uuid, [root])
         self.refused('not connected alone at virtual slot 48')
 
 
@@ -767,12 +767,12 @@ class LocalReadingTest(CommonMixin, ReadingTestCase):
     def test_disk_is_opened_for_writing(self):
         path = self.file()
         local = '/' + str(path.relative_to(self.host_root))
-        with self.disks._management.opened_local(local, 1, write=True) as disk:
+        with self.disks.management.opened_local(local, 1, write=True) as disk:
             self.assertEqual(self.expected[0], disk.size)
             disk.file.write(b'zeros')
         self.assertEqual(b'zeros', path.read_bytes()[:5])
         self.assertEqual(self.expected[0], path.stat().st_size)
 
     def test_read_is_refused_without_connection(self):
-        self.disks._mappings.detach(self.uuid)
+        self.disks.mappings.detach(self.uuid)
         self.refused('no path')

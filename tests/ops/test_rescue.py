@@ -200,13 +200,13 @@ class DisksMixin:
     def map_by_hand(self, name, slot):
         """Make a disk, and map it to the LPAR, as an operator does."""
         vios = self.vios_uuid()
-        group = self.disks._groups.all(vios)[0]
+        group = self.disks.groups.all(vios)[0]
         group.virtual_disks.append(
             pvm_storage.VDisk.bld(self.adapter, name, 1)
         )
         made = group.update()
         (disk,) = (d for d in made.virtual_disks if d.name == name)
-        server = self.disks._mappings._read(vios)
+        server = self.disks.mappings._read(vios)
         server.scsi_mappings.append(
             virtual_io_server.VSCSIMapping.bld(
                 self.adapter,
@@ -290,7 +290,7 @@ class RescueTest(DisksMixin, RescueTestCase):
 
     def vios_uuid(self):
         """Return the uuid of a server with the disks."""
-        return self.disks._groups.vios
+        return self.disks.groups.vios
 
     def test_server_that_is_off_is_rescued_and_starts(self):
         self.set_state(base.OFF)

@@ -225,7 +225,7 @@ def plan_of_service(file, host_slots, tree, forgotten):
     reader = host_ops.HostOps(cloud, cloud, cloud, cloud, 'host1')
     reader.read()
     snapshot = reader.read()
-    slot_claims = claiming.ClaimOps(cloud)
+    slot_claims = claiming.ClaimOps(lambda: cloud.policy)
     # As after the first update: two owners do not stop it.
     slot_claims.published = claiming.PublishedSlots()
     updater = updating.ProviderTreeUpdater(

@@ -14,8 +14,8 @@
 
 Each is an entry point of ``nova_powervm.disk_drivers``;
 ``[powervm]disk_driver`` names the one to use. It is called with a
-:class:`Context` and returns an implementation of
-:class:`~nova_powervm.ops.drivers.Disks`.
+:class:`Context` and returns a :class:`.base.DiskDriver`.
+:class:`~nova_powervm.ops.drivers.Disks` describes its methods.
 """
 
 import dataclasses

@@ -22,13 +22,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from oslo_log import log as logging
-from pypowervm import adapter as pvm_adapter
 from pypowervm.wrappers import base_partition as bp
 from pypowervm.wrappers import logical_partition
 from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
-from nova_powervm.conf import powervm as options
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
@@ -36,10 +34,10 @@ from nova_powervm.ops import drivers
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import rest_errors
+from nova_powervm.powervm.disk import base
 from nova_powervm.powervm.disk import clearing
 from nova_powervm.powervm.disk import disk_reading
 from nova_powervm.powervm.disk import scsi_mappings
-from nova_powervm.powervm.disk import unavailable
 from nova_powervm.powervm.disk import uploads
 from nova_powervm.powervm.disk import volume_groups
 
@@ -49,47 +47,34 @@ LOG = logging.getLogger(__name__)
 def load(context: disk_drivers.Context) -> drivers.Disks:
     """Create the disk driver of a host; it needs a volume group."""
     if not context.settings.volume_group:
-        return unavailable.NoDisks('[powervm]volume_group_name')
-    return LocalDisk(context.adapter, context.settings, context.files)
+        return base.NoDisks('[powervm]volume_group_name')
+    return LocalDisk(context)
 
 
-class LocalDisk:
+class LocalDisk(base.MappedDisks):
     """Virtual disks of one volume group, and media on the same VIOS.
 
-    :param adapter: An adapter with a session that has logged on.
-    :param settings: ``volume_group`` and the options for media.
-    :param files: Accesses the files of the management partition.
+    :param context: What each disk driver gets.
     """
 
-    def __init__(
-        self,
-        adapter: pvm_adapter.Adapter,
-        settings: options.Settings,
-        files: drivers.LocalFiles | None = None,
-    ) -> None:
-        self._adapter = adapter
-        self._clears = settings.disk_clear
-        self._groups = volume_groups.VolumeGroups(
-            adapter,
-            settings.volume_group or '',
+    groups: volume_groups.VolumeGroups
+
+    def __init__(self, context: disk_drivers.Context) -> None:
+        settings = context.settings
+        super().__init__(
+            context,
+            volume_groups.VolumeGroups(
+                context.adapter, settings.volume_group or ''
+            ),
         )
+        self._clears = settings.disk_clear
         # The last reading of the group, and its capacity.
         self._measured: tuple[Any, host_values.DiskCapacity] | None = None
-        self._uploads = uploads.Uploads(adapter)
-        self._management = management_partition.ManagementPartition(
-            adapter, settings.management_root, files
-        )
-        self._mappings = scsi_mappings.ScsiMappings(adapter, self._management)
-        self._reader = disk_reading.DiskReader(
-            self._management, self._mappings
-        )
-        self._media = uploads.MediaRepository(
-            adapter, self._groups, self._uploads, settings
-        )
 
     @property
-    def unavailable(self) -> None:
-        """None: this host offers disks."""
+    def servers(self) -> list[str]:
+        """The one that has the group."""
+        return [self.groups.vios]
 
     @property
     def image_formats(self) -> tuple[str, ...]:
@@ -106,43 +91,15 @@ class LocalDisk:
         """How new disks are cleared of what deleted ones have left."""
         return clearing.choose_way(
             self._clears,
-            self._management,
-            is_local=self._adapter.traits.local_api,
+            self.management,
+            is_local=self.adapter.traits.local_api,
         )
 
-    @property
-    def pool(self) -> None:
-        """None: no other host has the volume group."""
-
     def capacity(self) -> host_values.DiskCapacity:
-        """Return the group's size and how much of it is used, in whole GiB.
-
-        The free space is rounded down.
-
-        :raises exception.ConfigurationError: There is no such group.
-        """
-        group = self._groups.read()
+        group = self.groups.read()
         if self._measured is None or self._measured[0] is not group:
             self._measured = group, volume_groups.capacity(group)
         return self._measured[1]
-
-    def unmap_deleted(self, lpar_uuids: Collection[str] | None = None) -> None:
-        """Unmap our storage from where nobody needs it; see the protocol."""
-        self._mappings.detach_unneeded(lpar_uuids)
-
-    def forget_uploads(self) -> None:
-        """Delete the descriptions of our uploads from the REST server."""
-        self._uploads.forget_leftovers(storage.is_ours)
-
-    @rest_errors.retried
-    def check(self, *, config_drive: bool) -> None:
-        """Verify that there is a place for a config drive if one is needed.
-
-        :raises exception.ConfigurationError: There is no media repository, and
-            no volume group to create one in.
-        """
-        if config_drive:
-            self._media.check()
 
     @rest_errors.retried
     def check_room(
@@ -153,14 +110,7 @@ class LocalDisk:
         *,
         beside: bool = False,
     ) -> None:
-        """Verify that there is enough space for an LPAR's disks.
-
-        The disks that the LPAR already has count as free, unless they stay.
-
-        :raises exception.InsufficientSpace: There is too little.
-        :raises exception.ConfigurationError: There is no such group.
-        """
-        group = self._groups.read()
+        group = self.groups.read()
         freed = [
             disk.capacity
             for disk in group.virtual_disks
@@ -168,13 +118,13 @@ class LocalDisk:
         ]
         needed = [volume_groups.rounded(group, disk.size_gb) for disk in disks]
         storage.check_free(
-            self._groups,
+            self.groups,
             group.available_size + sum(freed),
             sum(needed),
             exception.Listing(disks),
         )
         if medium_bytes is not None:
-            self._media.check_room(lpar_uuid, medium_bytes, beside=beside)
+            self.media.check_room(lpar_uuid, medium_bytes, beside=beside)
 
     @rest_errors.retried
     def make_root(
@@ -191,13 +141,8 @@ class LocalDisk:
         unknown what it writes where the image has nothing, so all of the disk
         is cleared before.
 
-        An existing disk was left by an interrupted build. It may be
-        incomplete, and mapped to an LPAR that no longer exists, so all storage
-        of this LPAR is removed first; for a rescue disk, only that disk.
-
-        :raises exception.ImageDamaged: The bytes do not match the image's
-            hash.
-        :raises exception.RestError: There is no space.
+        What an interrupted build left may be incomplete, and mapped to an
+        LPAR that no longer exists.
         """
         name = storage.disk_name(lpar_uuid, disk.role)
 
@@ -217,7 +162,7 @@ class LocalDisk:
             upload = self._describe_upload(made, contents.size, way)
             with contextlib.closing(source()) as chunks:
                 missing = clearing.zeros(upload.size - contents.size)
-                self._uploads.send(upload, itertools.chain(chunks, missing))
+                self.uploads.send(upload, itertools.chain(chunks, missing))
         return storage.Stored(name, made)
 
     @contextlib.contextmanager
@@ -226,7 +171,7 @@ class LocalDisk:
         try:
             yield
         except exception.PowerVMError as error:
-            volume_groups.discard(self._groups, name, error)
+            volume_groups.discard(self.groups, name, error)
             raise
 
     def _describe_upload(
@@ -236,7 +181,7 @@ class LocalDisk:
         if way is clearing.Way.UPLOAD:
             size = max(size, self._size_in_mib(disk) * clearing.MIB)
         return uploads.Upload(
-            vios=self._groups.vios,
+            vios=self.groups.vios,
             name=storage.base_name(disk.name),
             kind=uploads.DISK,
             size=size,
@@ -244,7 +189,7 @@ class LocalDisk:
         )
 
     def _size_in_mib(self, disk: pvm_storage.VDisk) -> int:
-        return clearing.size_in_mib(disk.capacity, self._groups.unit_gb)
+        return clearing.size_in_mib(disk.capacity, self.groups.unit_gb)
 
     def _clear(
         self, lpar_uuid: str, disk: pvm_storage.VDisk, start: int
@@ -254,7 +199,7 @@ class LocalDisk:
         Nobody has it. It is lent to the management partition meanwhile; what
         a kill leaves there is taken back as after a reading.
         """
-        with self._reader.alone(lpar_uuid) as reading:
+        with self.reader.alone(lpar_uuid) as reading:
             self._write_zeros(reading, lpar_uuid, disk, start)
 
     def _write_zeros(
@@ -265,18 +210,14 @@ class LocalDisk:
         start: int,
     ) -> None:
         if start < self._size_in_mib(disk) * clearing.MIB:
-            servers = [self._groups.vios]
-            with self._reader.lent(
+            servers = [self.groups.vios]
+            with self.reader.lent(
                 lpar_uuid, servers, disk, disk.capacity, write=True
             ) as opened:
                 clearing.write_zeros(opened, start, reading.check)
 
     @rest_errors.retried
     def make_blank(self, lpar_uuid: str, disk: storage.Disk) -> storage.Stored:
-        """Create an empty virtual disk.
-
-        :raises exception.RestError: There is no space.
-        """
         name = storage.disk_name(lpar_uuid, disk.role)
         made = self._make(
             name, disk, image.RAW, lambda: self._remove_disk(lpar_uuid, name)
@@ -288,78 +229,47 @@ class LocalDisk:
             elif way is clearing.Way.UPLOAD:
                 upload = self._describe_upload(made, 0, way)
                 blank = dataclasses.replace(upload, is_blank=True)
-                self._uploads.send(blank, clearing.zeros(blank.size))
+                self.uploads.send(blank, clearing.zeros(blank.size))
         return storage.Stored(name, made)
 
-    @rest_errors.retried
-    def make_medium(
-        self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
-    ) -> storage.Stored:
-        """Create a virtual optical medium in the server's media repository."""
-        return self._media.make(lpar_uuid, iso, rescue=rescue)
-
     def attach(self, lpar_uuid: str, stored: Sequence[storage.Stored]) -> None:
-        """Map storage to an LPAR, unless it is mapped already."""
         elements = [item.handle for item in stored]
-        self._mappings.attach(self._groups.vios, lpar_uuid, elements)
-
-    @rest_errors.retried
-    def has_rescue(self, lpar_uuid: str) -> bool:
-        """Return whether there is a rescue disk of an LPAR."""
-        name = storage.disk_name(lpar_uuid, storage.RESCUE)
-        return volume_groups.find(self._groups.read(), name) is not None
-
-    @rest_errors.retried
-    def check_reconnect(self, lpar_uuid: str) -> None:
-        """Verify that all storage of an LPAR can be connected anew."""
-        found = self._elements(lpar_uuid)
-        scsi_mappings.check(self._mappings, found, lpar_uuid)
+        self.mappings.attach(self.groups.vios, lpar_uuid, elements)
 
     @rest_errors.retried
     def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
-        """Connect all storage of an LPAR anew; see the protocol."""
-        with self._reader.alone(lpar_uuid) as reading:
+        with self.reader.alone(lpar_uuid) as reading:
             if self._root_connection(lpar_uuid).slots:
                 self._drop_notes(lpar_uuid)
             else:
                 self._finish_growth(reading, lpar_uuid)
         self._renew_swap(lpar_uuid)
-        found = self._elements(lpar_uuid)
         scsi_mappings.reconnect(
-            self._mappings, found, lpar_uuid, rescued=rescued
+            self.mappings, self.elements(lpar_uuid), lpar_uuid, rescued=rescued
         )
 
-    def _elements(self, lpar_uuid: str) -> scsi_mappings.Elements:
-        vios = self._groups.vios
-        disks = [
+    def disks_of(self, lpar_uuid: str) -> list[pvm_storage.VDisk]:
+        return [
             disk
-            for disk in self._groups.read().virtual_disks
+            for disk in self.groups.read().virtual_disks
             if storage.belongs_to(disk.name, lpar_uuid)
         ]
-        return {vios: [*disks, *self._media.find(lpar_uuid, vios)]}
 
     @rest_errors.retried
     def delete_rescue(self, lpar_uuid: str) -> None:
-        """Delete the rescue disk of an LPAR last; see the protocol."""
         for media_only in (True, False):
-            self._groups.change_all(
+            self.groups.change_all(
                 volume_groups.rescue_removal(lpar_uuid, media_only=media_only)
             )
 
     @rest_errors.retried
     def check_growth(self, lpar_uuid: str, size_gb: float) -> None:
-        """Verify that there is enough space for a larger root disk.
-
-        :raises exception.InsufficientSpace: There is too little.
-        :raises exception.DiskMissing: There is no such disk.
-        :raises exception.DiskNotCleared: Its end could not be cleared.
-        """
-        group = self._groups.read()
+        group = self.groups.read()
         root = volume_groups.find_root(group, lpar_uuid)
         if storage.is_smaller(root.capacity, size_gb):
             self._check_clearing(lpar_uuid, root)
             storage.check_free(
-                self._groups,
+                self.groups,
                 group.available_size,
                 volume_groups.rounded(group, size_gb) - root.capacity,
                 f'enlarging {root.name} from {root.capacity:g} GB to '
@@ -372,8 +282,8 @@ class LocalDisk:
         if way is clearing.Way.UPLOAD:
             raise clearing.refuse_growth(storage.base_name(root.name))
         if way is clearing.Way.DEVICE:
-            self._media.check()
-            self._media.check_room(lpar_uuid, uploads.NOTE_BYTES, beside=True)
+            self.media.check()
+            self.media.check_room(lpar_uuid, uploads.NOTE_BYTES, beside=True)
             self._find_readable(lpar_uuid, is_off=True)
 
     def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
@@ -383,12 +293,9 @@ class LocalDisk:
         medium notes where its end begins. Whoever finds the disk connected to
         nobody clears the end, and then connects it, also after a kill.
 
-        :raises exception.DiskMissing: There is no such disk.
-        :raises exception.RestError: There is no space.
-        :raises exception.GrowthPutOff: The LPAR is not off.
         :raises exception.DiskNotCleared: Its end cannot be cleared.
         """
-        root = volume_groups.find_root(self._groups.read(), lpar_uuid)
+        root = volume_groups.find_root(self.groups.read(), lpar_uuid)
         if not storage.is_smaller(root.capacity, size_gb):
             return False
         way = self._way
@@ -397,20 +304,20 @@ class LocalDisk:
         if way is clearing.Way.NONE:
             self._enlarge_root(lpar_uuid, size_gb)
             return True
-        with self._reader.alone(lpar_uuid) as reading:
+        with self.reader.alone(lpar_uuid) as reading:
             if not self._is_off(lpar_uuid):
                 raise exception.GrowthPutOff(name=storage.base_name(root.name))
             self._return_root(reading, lpar_uuid)
             self._find_readable(lpar_uuid, is_off=True)
             with self._returned(reading, lpar_uuid, root):
-                self._media.make_note(
+                self.media.make_note(
                     storage.growth_name(lpar_uuid, self._size_in_mib(root))
                 )
                 self._enlarge_root(lpar_uuid, size_gb)
         return True
 
     def _enlarge_root(self, lpar_uuid: str, size_gb: float) -> None:
-        group = self._groups.change(volume_groups.growth(lpar_uuid, size_gb))
+        group = self.groups.change(volume_groups.growth(lpar_uuid, size_gb))
         root = volume_groups.find_root(group, lpar_uuid)
         self._made(group, storage.base_name(root.name), size_gb)
 
@@ -421,10 +328,10 @@ class LocalDisk:
 
         :raises exception.DiskNotCleared: It cannot be cleared any more.
         """
-        notes = self._media.find_notes(lpar_uuid)
+        notes = self.media.find_notes(lpar_uuid)
         if not notes:
             return
-        root = volume_groups.find_root(self._groups.read(), lpar_uuid)
+        root = volume_groups.find_root(self.groups.read(), lpar_uuid)
         way = self._way
         if way is clearing.Way.UPLOAD:
             raise clearing.refuse_growth(storage.base_name(root.name))
@@ -438,7 +345,7 @@ class LocalDisk:
 
         Somebody else has connected it: what lies behind may be the guest's.
         """
-        notes = self._media.find_notes(lpar_uuid)
+        notes = self.media.find_notes(lpar_uuid)
         if notes:
             LOG.warning(
                 'The root disk of LPAR %s was connected to it after an '
@@ -449,7 +356,7 @@ class LocalDisk:
             self._remove_notes(notes)
 
     def _remove_notes(self, notes: Collection[str]) -> None:
-        self._groups.change_all(
+        self.groups.change_all(
             volume_groups.removal(lambda name: name in notes)
         )
 
@@ -459,7 +366,7 @@ class LocalDisk:
         It may not have been cleared, and holds nothing worth keeping.
         """
         name = storage.disk_name(lpar_uuid, storage.SWAP)
-        found = volume_groups.find(self._groups.read(), name)
+        found = volume_groups.find(self.groups.read(), name)
         if found is not None and name not in self.attached(lpar_uuid):
             self._remove_disk(lpar_uuid, name)
             disk = storage.Disk(storage.SWAP, found.capacity)
@@ -467,9 +374,8 @@ class LocalDisk:
 
     @rest_errors.retried
     def swap_fits(self, lpar_uuid: str, swap: storage.Disk | None) -> bool:
-        """Return whether an LPAR is connected to exactly this swap disk."""
         name = storage.disk_name(lpar_uuid, storage.SWAP)
-        group = self._groups.read()
+        group = self.groups.read()
         found = volume_groups.find(group, name)
         if swap is None or found is None:
             return swap is found
@@ -480,12 +386,8 @@ class LocalDisk:
 
     @rest_errors.retried
     def fit_swap(self, lpar_uuid: str, swap: storage.Disk | None) -> None:
-        """Make sure that an LPAR has exactly this swap disk; see the protocol.
-
-        :raises exception.RestError: There is no space.
-        """
         name = storage.disk_name(lpar_uuid, storage.SWAP)
-        group = self._groups.read()
+        group = self.groups.read()
         found = volume_groups.find(group, name)
         size_gb = volume_groups.rounded(group, swap.size_gb) if swap else 0
         # One that is not connected may not have been cleared.
@@ -511,9 +413,6 @@ class LocalDisk:
         A virtual disk has one client. So one of another server than the
         management partition is read while its LPAR is off and does without
         it.
-
-        :raises exception.DiskUnreadable: It cannot be read.
-        :raises exception.DiskMissing: There is no such disk.
         """
         return float(self._find_readable(lpar_uuid, is_off=is_off)[0].capacity)
 
@@ -521,10 +420,10 @@ class LocalDisk:
         self, lpar_uuid: str, *, is_off: bool
     ) -> tuple[pvm_storage.VDisk, scsi_mappings.Connection]:
         """Find a root disk that can be read; see :meth:`check_read`."""
-        self._management.check(lpar_uuid)
-        root = volume_groups.find_root(self._groups.read(), lpar_uuid)
+        self.management.check(lpar_uuid)
+        root = volume_groups.find_root(self.groups.read(), lpar_uuid)
         name = storage.base_name(root.name)
-        found = self._mappings.connection(self._groups.vios, lpar_uuid, name)
+        found = self.mappings.connection(self.groups.vios, lpar_uuid, name)
         problem = (
             _problem_with_path(found)
             if self._is_local
@@ -539,7 +438,7 @@ class LocalDisk:
     @property
     def _is_local(self) -> bool:
         """Whether the management partition has the volume group itself."""
-        return self._groups.vios.upper() == self._management.uuid.upper()
+        return self.groups.vios.upper() == self.management.uuid.upper()
 
     def _problem_with_lending(
         self, found: scsi_mappings.Connection, name: str, *, is_off: bool
@@ -550,7 +449,7 @@ class LocalDisk:
         if nova-compute is killed meanwhile. One that nobody has, which a
         killed reading leaves, is connected again first.
         """
-        if self._management.is_server:
+        if self.management.is_server:
             return exception.PrivateText(
                 'the management partition is a Virtual I/O Server, to which '
                 f'{found.server} can map nothing',
@@ -580,15 +479,14 @@ class LocalDisk:
 
     @contextlib.contextmanager
     def read_root(self, lpar_uuid: str) -> Iterator[drivers.DiskBytes]:
-        """Open the root disk of an LPAR for reading; see the protocol."""
-        with self._reader.alone(lpar_uuid) as reading:
-            self._management.check(lpar_uuid)
+        with self.reader.alone(lpar_uuid) as reading:
+            self.management.check(lpar_uuid)
             is_off = self._is_off(lpar_uuid)
             if is_off:
                 self._return_root(reading, lpar_uuid)
             root, found = self._find_readable(lpar_uuid, is_off=is_off)
             opened = (
-                self._management.opened_local(found.path, root.capacity)
+                self.management.opened_local(found.path, root.capacity)
                 if self._is_local
                 else self._lent(reading, lpar_uuid, root)
             )
@@ -603,10 +501,10 @@ class LocalDisk:
         root: pvm_storage.VDisk,
     ) -> Iterator[management_partition.OpenDisk]:
         """Take a disk from its LPAR while it is read."""
-        servers = [self._groups.vios]
+        servers = [self.groups.vios]
         with (
             self._returned(reading, lpar_uuid, root),
-            self._reader.lent(lpar_uuid, servers, root, root.capacity) as disk,
+            self.reader.lent(lpar_uuid, servers, root, root.capacity) as disk,
         ):
             yield disk
 
@@ -625,18 +523,17 @@ class LocalDisk:
             lambda: self._return_root(reading, lpar_uuid),
         ):
             self._drop_notes(lpar_uuid)
-            self._mappings.detach(lpar_uuid, name)
+            self.mappings.detach(lpar_uuid, name)
             yield
 
     @rest_errors.retried
     def _is_off(self, lpar_uuid: str) -> bool:
         with rest_errors.translated(f'reading the state of LPAR {lpar_uuid}'):
-            found = logical_partition.LPAR.get(self._adapter, uuid=lpar_uuid)
+            found = logical_partition.LPAR.get(self.adapter, uuid=lpar_uuid)
         return bool(found.state == bp.LPARState.NOT_ACTIVATED)
 
     def end_read(self, lpar_uuid: str) -> bool:
-        """Undo what an interrupted reading left; see the protocol."""
-        with self._reader.alone(lpar_uuid) as reading:
+        with self.reader.alone(lpar_uuid) as reading:
             was_away = self._return_root(reading, lpar_uuid)
         if was_away:
             LOG.warning(
@@ -663,63 +560,43 @@ class LocalDisk:
                 action=f'connecting the root disk of LPAR {lpar_uuid}',
                 reason=f'Virtual I/O Server {found.server} is not running',
             )
-        self._mappings.take_back(lpar_uuid)
+        self.mappings.take_back(lpar_uuid)
         self._finish_growth(reading, lpar_uuid)
-        root = volume_groups.find_root(self._groups.read(), lpar_uuid)
-        self._mappings.attach(self._groups.vios, lpar_uuid, [root])
+        root = volume_groups.find_root(self.groups.read(), lpar_uuid)
+        self.mappings.attach(self.groups.vios, lpar_uuid, [root])
         return True
 
     def _root_connection(self, lpar_uuid: str) -> scsi_mappings.Connection:
         names = [storage.disk_name(lpar_uuid, role) for role in storage.ROOTS]
-        return self._mappings.connection(self._groups.vios, lpar_uuid, *names)
-
-    def attached(
-        self, lpar_uuid: str, *, by_all_paths: bool = False
-    ) -> set[str]:
-        """Return the names of the storage that is mapped to an LPAR."""
-        return self._mappings.names(lpar_uuid)
+        return self.mappings.connection(self.groups.vios, lpar_uuid, *names)
 
     def stems(self) -> frozenset[str]:
-        """Return the stems of the driver's disks, one for each LPAR."""
         return frozenset(
             storage.stem_of(disk.name)
-            for disk in self._groups.read().virtual_disks
+            for disk in self.groups.read().virtual_disks
             if storage.is_ours(disk.name)
         )
 
-    def remove_stems(self, stems: Collection[str]) -> None:
-        """Delete the disks and media with given stems.
-
-        :raises exception.RestError: One of them is mapped.
-        """
-        self._groups.change_all(
-            volume_groups.removal(
-                lambda name: (
-                    storage.is_ours(name) and storage.stem_of(name) in stems
-                )
-            )
-        )
-
     def remove(self, lpar_uuid: str, *, delete: bool = True) -> None:
-        """Unmap and delete all disks and media of an LPAR, if there are any.
+        """Unmap and delete all storage of an LPAR.
 
         This includes storage on another Virtual I/O Server, from before
         ``volume_group_name`` was changed.
         """
-        self._reader.cancel(lpar_uuid)
-        servers = self._mappings.detach(lpar_uuid) | {self._groups.vios}
+        self.reader.cancel(lpar_uuid)
+        servers = self.mappings.detach(lpar_uuid) | {self.groups.vios}
         if not delete:
             return
         edit = volume_groups.removal(
             lambda name: storage.belongs_to(name, lpar_uuid)
         )
         for vios in sorted(servers):
-            self._groups.change_all(edit, vios)
+            self.groups.change_all(edit, vios)
 
     def _remove_disk(self, lpar_uuid: str, name: str) -> None:
         """Unmap a disk of an LPAR, and delete it."""
-        self._mappings.detach(lpar_uuid, name)
-        self._groups.change_all(
+        self.mappings.detach(lpar_uuid, name)
+        self.groups.change_all(
             volume_groups.removal(lambda found: found == name)
         )
 
@@ -738,17 +615,17 @@ class LocalDisk:
 
         def build() -> pvm_storage.VDisk:
             return pvm_storage.VDisk.bld(
-                self._adapter, name, disk.size_gb, file_format=disk_format
+                self.adapter, name, disk.size_gb, file_format=disk_format
             )
 
         try:
-            group = self._groups.change(volume_groups.addition(name, build))
+            group = self.groups.change(volume_groups.addition(name, build))
         except volume_groups.LeftoverError:
             LOG.warning(
                 '%s was left by an interrupted build; recreating it.', name
             )
             clear()
-            group = self._groups.change(volume_groups.addition(name, build))
+            group = self.groups.change(volume_groups.addition(name, build))
         return self._made(group, name, disk.size_gb)
 
     def _made(
@@ -763,7 +640,7 @@ class LocalDisk:
             what = 'no disk' if disk is None else f'{disk.capacity} GB'
             raise exception.RestError(
                 action=f'making the virtual disk {name}',
-                reason=f'{self._groups} has {what} of this name instead of '
+                reason=f'{self.groups} has {what} of this name instead of '
                 f'{size_gb:g} GB',
             )
         return disk

@@ -36,13 +36,11 @@ from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
 from nova_powervm.ops import drivers
 from nova_powervm.powervm import disk as disk_drivers
-from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import rest_errors
+from nova_powervm.powervm.disk import base
 from nova_powervm.powervm.disk import disk_reading
 from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import pools
-from nova_powervm.powervm.disk import scsi_mappings
-from nova_powervm.powervm.disk import uploads
 from nova_powervm.powervm.disk import volume_groups
 
 LOG = logging.getLogger(__name__)
@@ -56,11 +54,11 @@ class Handle:
     element: pvm_storage.LU
 
 
-class PoolDisks:
+class PoolDisks(drivers.Pool):
     """What the disk driver ``ssp`` does with the pool.
 
-    It implements :class:`.disk_interfaces.Pool`. Disks are found by their
-    names in all tiers, so that hosts with different tiers see the same ones.
+    Disks are found by their names in all tiers, so that hosts with different
+    tiers see the same ones.
 
     :param adapter: An adapter with a session that has logged on.
     :param units: The pool.
@@ -84,11 +82,9 @@ class PoolDisks:
         self._kept: set[str] = set()
 
     def identity(self) -> str:
-        """Return the pool's UDID."""
         return self._units.udid
 
     def disks(self, lpar_uuid: str | None = None) -> list[storage.PoolDisk]:
-        """Find the logical units of instances; see the protocol."""
         units = self._units.units(of_all_tiers=True)
         return list(self.disks_among(units, lpar_uuid))
 
@@ -148,7 +144,6 @@ class PoolDisks:
         return storage.Stored(unit.name, Handle(unit, element))
 
     def delete(self, disks: Collection[storage.PoolDisk]) -> None:
-        """Delete logical units, if they exist and no LPAR has them."""
         for known in disks:
             if known.in_use:
                 self._log_kept(known, 'a running LPAR uses it')
@@ -176,7 +171,6 @@ class PoolDisks:
         )
 
     def cached_image(self, described: image.Image) -> image.Contents | None:
-        """Return the contents of an image in the cache; None without it."""
         if self._cache.find(described.fingerprint, self._units.units()):
             size = described.check((image.RAW,))
             return image.Contents(size, described.disk_format, size)
@@ -188,15 +182,12 @@ class PoolDisks:
         contents: image.Contents,
         source: drivers.Source,
     ) -> bool:
-        """Write an image to the cache unless it is there."""
         return self._cache.provide(described, contents, source)[1]
 
     def delete_interrupted(self) -> None:
-        """Delete the images that this host did not write completely."""
         self._cache.delete_interrupted()
 
     def clean_cache(self, min_age: int) -> None:
-        """Delete the images from which no disk is made any more."""
         self._cache.clean(min_age)
 
 
@@ -219,25 +210,27 @@ def load(context: disk_drivers.Context) -> drivers.Disks:
     return SharedStoragePool(context)
 
 
-class SharedStoragePool:
+class SharedStoragePool(base.MappedDisks):
     """Logical units of a shared storage pool, and media on a VIOS.
-
-    It implements :class:`.disk_interfaces.Disks`.
 
     :param context: What each disk driver gets.
     """
 
     def __init__(self, context: disk_drivers.Context) -> None:
         settings = context.settings
-        self._adapter = context.adapter
         self._overcommitment = settings.disk_overcommitment
         self._units = pools.StoragePool(
             context.adapter, settings.cluster_name, settings.tier_name
         )
-        self._uploads = uploads.Uploads(context.adapter)
+        super().__init__(
+            context,
+            volume_groups.ServerGroups(
+                context.adapter, lambda: self._units.main_server
+            ),
+        )
         self._cache = image_cache.ImageCache(
             self._units,
-            self._uploads,
+            self.uploads,
             lambda: str(context.system.wrapper.uuid)[:_WRITER_DIGITS],
         )
         self._pool = PoolDisks(
@@ -246,43 +239,21 @@ class SharedStoragePool:
             self._cache,
             checks_use=settings.check_disks_in_use,
         )
-        self._management = management_partition.ManagementPartition(
-            context.adapter, settings.management_root, context.files
-        )
-        self._mappings = scsi_mappings.ScsiMappings(
-            context.adapter, self._management
-        )
-        self._reader = disk_reading.DiskReader(
-            self._management, self._mappings
-        )
-        self._groups = volume_groups.ServerGroups(
-            context.adapter, lambda: self._units.main_server
-        )
-        self._media = uploads.MediaRepository(
-            context.adapter, self._groups, self._uploads, settings
-        )
 
     @property
-    def unavailable(self) -> None:
-        """None: this host offers disks."""
-
-    @property
-    def image_formats(self) -> tuple[str, ...]:
-        """Raw only: the server writes the bytes of an image as they are."""
-        return (image.RAW,)
+    def servers(self) -> Sequence[str]:
+        """Those of this host in the cluster."""
+        return self._units.servers
 
     @property
     def pool(self) -> drivers.Pool:
-        """The pool, which other hosts see, too."""
         return self._pool
 
     def capacity(self) -> host_values.DiskCapacity:
-        """Return the tier's size and how much of it is used, in whole GiB.
+        """Return the capacity of the tier.
 
         Reserve the sizes of all units that Placement does not count: images,
         disks of the size of an image, and what the driver has not made.
-
-        :raises exception.ConfigurationError: There is no such pool.
         """
         self._units.read_nodes()
         usage = self._units.usage()
@@ -298,23 +269,8 @@ class SharedStoragePool:
             reserved_gb=min(total, math.ceil(round(others, 3))),
         )
 
-    def unmap_deleted(self, lpar_uuids: Collection[str] | None = None) -> None:
-        """Unmap our storage from where nobody needs it; see the protocol."""
-        self._mappings.detach_unneeded(lpar_uuids)
-
     def forget_uploads(self) -> None:
-        """Delete the descriptions of our uploads from the REST server."""
-        self._uploads.forget_leftovers(_is_ours)
-
-    @rest_errors.retried
-    def check(self, *, config_drive: bool) -> None:
-        """Verify that there is a place for a config drive if one is needed.
-
-        :raises exception.ConfigurationError: There is no media repository, and
-            no volume group to create one in.
-        """
-        if config_drive:
-            self._media.check()
+        self.uploads.forget_leftovers(_is_ours)
 
     @rest_errors.retried
     def check_room(
@@ -329,12 +285,10 @@ class SharedStoragePool:
 
         The disks that the LPAR already has are thin: how much space their
         deletion would free is unknown.
-
-        :raises exception.InsufficientSpace: There is too little.
         """
         self._check_free(disks)
         if medium_bytes is not None:
-            self._media.check_room(lpar_uuid, medium_bytes, beside=beside)
+            self.media.check_room(lpar_uuid, medium_bytes, beside=beside)
 
     @rest_errors.retried
     def make_root(
@@ -347,9 +301,6 @@ class SharedStoragePool:
     ) -> storage.Stored:
         """Create a linked clone of an image, which is cached first.
 
-        :raises exception.ImageDamaged: The bytes do not match the image's
-            hash.
-        :raises exception.InsufficientSpace: There is too little space.
         :raises exception.RestBusy: The image was deleted at the same time.
         """
         units = self._units.units(of_all_tiers=True)
@@ -371,23 +322,12 @@ class SharedStoragePool:
 
     @rest_errors.retried
     def make_blank(self, lpar_uuid: str, disk: storage.Disk) -> storage.Stored:
-        """Create an empty logical unit.
-
-        :raises exception.InsufficientSpace: There is too little space.
-        """
         self._remove_leftovers(
             self._pool.of_roles(lpar_uuid, disk.role),
             storage.unit_name(lpar_uuid, disk.role),
         )
         self._check_free([disk])
         return self._pool.stored(self._make(lpar_uuid, disk))
-
-    @rest_errors.retried
-    def make_medium(
-        self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
-    ) -> storage.Stored:
-        """Create a virtual optical medium on the main server."""
-        return self._media.make(lpar_uuid, iso, rescue=rescue)
 
     def attach(self, lpar_uuid: str, stored: Sequence[storage.Stored]) -> None:
         """Map storage to an LPAR by each server of this host in the cluster.
@@ -399,10 +339,10 @@ class SharedStoragePool:
         media_only = [item for item in stored if not is_unit(item)]
         main = self._units.main_server
         mapped = False
-        for number, server in enumerate(self._units.servers):
+        for number, server in enumerate(self.servers):
             items = [*units, *(media_only if server == main else ())]
             elements = [element_of(item) for item in items]
-            is_running = self._mappings.attach(
+            is_running = self.mappings.attach(
                 server, lpar_uuid, elements, number
             )
             mapped |= is_running and (server == main or not media_only)
@@ -412,53 +352,21 @@ class SharedStoragePool:
                 reason='the Virtual I/O Server does not run',
             )
 
-    @rest_errors.retried
-    def has_rescue(self, lpar_uuid: str) -> bool:
-        """Return whether there is a rescue disk of an LPAR."""
-        return bool(self._pool.of_roles(lpar_uuid, storage.RESCUE))
-
-    @rest_errors.retried
-    def check_reconnect(self, lpar_uuid: str) -> None:
-        """Verify that all storage of an LPAR can be connected anew.
-
-        All servers of this host in the cluster have to run.
-        """
-        found = self._elements(lpar_uuid)
-        scsi_mappings.check(self._mappings, found, lpar_uuid)
-
-    @rest_errors.retried
-    def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
-        """Connect all storage of an LPAR anew; see the protocol."""
-        found = self._elements(lpar_uuid)
-        scsi_mappings.reconnect(
-            self._mappings, found, lpar_uuid, rescued=rescued
-        )
-
-    def _elements(self, lpar_uuid: str) -> scsi_mappings.Elements:
-        units = [
+    def disks_of(self, lpar_uuid: str) -> list[pvm_storage.LU]:
+        return [
             element_of(known.stored) for known in self._pool.disks(lpar_uuid)
         ]
-        return {
-            server: [*units, *self._media.find(lpar_uuid, server)]
-            for server in self._units.servers
-        }
 
     @rest_errors.retried
     def delete_rescue(self, lpar_uuid: str) -> None:
-        """Delete the rescue disk of an LPAR last; see the protocol."""
         edit = volume_groups.rescue_removal(lpar_uuid)
-        for server in self._units.servers:
-            self._groups.change_all(edit, server)
+        for server in self.servers:
+            self.groups.change_all(edit, server)
         for known in self._pool.of_roles(lpar_uuid, storage.RESCUE):
             self._units.delete(known.stored.handle.unit)
 
     @rest_errors.retried
     def check_growth(self, lpar_uuid: str, size_gb: float) -> None:
-        """Verify that there is enough space for a larger root disk.
-
-        :raises exception.InsufficientSpace: There is too little.
-        :raises exception.DiskMissing: There is no such disk.
-        """
         root = self._pool.root(lpar_uuid).disk
         if storage.is_smaller(root.size_gb, size_gb):
             self._check_free_gb(
@@ -467,10 +375,6 @@ class SharedStoragePool:
             )
 
     def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
-        """Enlarge the logical unit of an LPAR's root disk if it is smaller.
-
-        :raises exception.DiskMissing: There is no such disk.
-        """
         root = self._pool.root(lpar_uuid)
         if not storage.is_smaller(root.disk.size_gb, size_gb):
             return False
@@ -479,7 +383,6 @@ class SharedStoragePool:
 
     @rest_errors.retried
     def swap_fits(self, lpar_uuid: str, swap: storage.Disk | None) -> bool:
-        """Return whether an LPAR is connected to exactly this swap disk."""
         fitting, others = self._pool.sort_swaps(lpar_uuid, swap)
         if fitting is None or others:
             return swap is None and not others
@@ -487,13 +390,9 @@ class SharedStoragePool:
 
     @rest_errors.retried
     def fit_swap(self, lpar_uuid: str, swap: storage.Disk | None) -> None:
-        """Make sure that an LPAR has exactly this swap disk; see the protocol.
-
-        :raises exception.RestError: Another host maps the old swap disk.
-        """
         fitting, others = self._pool.sort_swaps(lpar_uuid, swap)
         if others:
-            self._mappings.detach(lpar_uuid, others[0].stored.name)
+            self.mappings.detach(lpar_uuid, others[0].stored.name)
         for known in others:
             LOG.info('Deleting the %s of LPAR %s.', known.disk, lpar_uuid)
             self._units.delete(known.stored.handle.unit)
@@ -504,51 +403,42 @@ class SharedStoragePool:
 
     @rest_errors.retried
     def check_read(self, lpar_uuid: str, *, is_off: bool) -> float:
-        """Refuse to read a root disk where that is impossible.
-
-        It does not matter whether the guest runs.
-
-        :raises exception.DiskUnreadable: It cannot be read.
-        :raises exception.DiskMissing: There is no such disk.
-        """
-        self._management.check(lpar_uuid)
-        if self._management.is_server:
+        """Refuse to read a root disk; it does not matter if the guest runs."""
+        self.management.check(lpar_uuid)
+        if self.management.is_server:
             raise exception.DiskUnreadable(
                 what=f'root disk of LPAR {lpar_uuid}',
                 reason='the management partition is a Virtual I/O Server, to '
                 'which others can map nothing',
             )
         root = self._pool.root(lpar_uuid)
-        if all(map(self._mappings.name_of_stopped, self._units.servers)):
+        if all(map(self.mappings.name_of_stopped, self.servers)):
             raise disk_reading.no_server(lpar_uuid)
         return root.disk.size_gb
 
     @contextlib.contextmanager
     def read_root(self, lpar_uuid: str) -> Iterator[drivers.DiskBytes]:
-        """Open the root disk of an LPAR for reading; see the protocol."""
-        with self._reader.alone(lpar_uuid) as reading:
+        with self.reader.alone(lpar_uuid) as reading:
             self.check_read(lpar_uuid, is_off=False)
-            self._mappings.take_back(lpar_uuid)
+            self.mappings.take_back(lpar_uuid)
             root = self._pool.root(lpar_uuid)
-            with self._reader.lent(
+            with self.reader.lent(
                 lpar_uuid,
-                self._units.servers,
+                self.servers,
                 element_of(root.stored),
                 root.disk.size_gb,
             ) as found:
                 yield reading.of(found)
 
     def end_read(self, lpar_uuid: str) -> bool:
-        """Undo what an interrupted reading left; see the protocol."""
-        with self._reader.alone(lpar_uuid):
-            return self._mappings.take_back(lpar_uuid)
+        with self.reader.alone(lpar_uuid):
+            return self.mappings.take_back(lpar_uuid)
 
     def attached(
         self, lpar_uuid: str, *, by_all_paths: bool = False
     ) -> set[str]:
-        """Return the names of the storage that is mapped to an LPAR."""
-        servers = self._units.servers if by_all_paths else ()
-        return self._mappings.names(lpar_uuid, servers)
+        servers = self.servers if by_all_paths else ()
+        return self.mappings.names(lpar_uuid, servers)
 
     def stems(self) -> frozenset[str]:
         """Return the stems of this host's own media and virtual disks.
@@ -558,8 +448,8 @@ class SharedStoragePool:
         """
         return frozenset(
             storage.stem_of(element.name)
-            for server in self._units.servers
-            for group in self._groups.all(server)
+            for server in self.servers
+            for group in self.groups.all(server)
             for elements in (
                 group.virtual_disks,
                 *(found.optical_media for found in group.vmedia_repos),
@@ -568,32 +458,16 @@ class SharedStoragePool:
             if storage.is_ours(element.name)
         )
 
-    def remove_stems(self, stems: Collection[str]) -> None:
-        """Delete this host's own media and virtual disks with given stems.
-
-        :raises exception.RestError: One of them is mapped.
-        """
-        edit = volume_groups.removal(
-            lambda name: (
-                storage.is_ours(name) and storage.stem_of(name) in stems
-            )
-        )
-        for server in self._units.servers:
-            self._groups.change_all(edit, server)
-
     def remove(self, lpar_uuid: str, *, delete: bool = True) -> None:
-        """Unmap all storage of an LPAR, and delete it, if there is any.
-
-        The config drive, which this host alone has, is deleted in any case.
-        """
-        self._reader.cancel(lpar_uuid)
-        servers = self._mappings.detach(lpar_uuid) | {*self._units.servers}
+        """Delete the config drive in any case: this host alone has it."""
+        self.reader.cancel(lpar_uuid)
+        servers = self.mappings.detach(lpar_uuid) | {*self.servers}
         edit = volume_groups.removal(
             lambda name: storage.belongs_to(name, lpar_uuid),
             media_only=not delete,
         )
         for server in sorted(servers):
-            self._groups.change_all(edit, server)
+            self.groups.change_all(edit, server)
         if delete:
             self._pool.delete(self._pool.disks(lpar_uuid))
 
@@ -647,7 +521,7 @@ class SharedStoragePool:
                 '%s was left by an interrupted build; recreating it.',
                 known.stored.name,
             )
-            self._mappings.detach(known.lpar_uuid, name)
+            self.mappings.detach(known.lpar_uuid, name)
             self._units.delete(known.stored.handle.unit)
 
     def _check_free(self, disks: Sequence[storage.Disk]) -> None:

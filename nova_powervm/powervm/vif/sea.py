@@ -44,7 +44,9 @@ def load(context: vif.Context) -> 'SeaVifDriver':
     )
 
 
-class SeaVifDriver:
+class SeaVifDriver(
+    drivers.VifDriver[shared_ethernet.Connection, shared_ethernet.Adapter]
+):
     """Connects each port with a client adapter on the VLAN of its network.
 
     :param ethernet: The virtual Ethernet of the host.
@@ -63,10 +65,7 @@ class SeaVifDriver:
         self._vlans = provisioned
 
     def check(self, port: network_ports.Port) -> None:
-        """Verify that the VNIC type of a port is supported.
-
-        :raises exception.PortRefused: It needs a device of its own.
-        """
+        """Refuse a port that needs a device of its own."""
         if port.vnic_type not in network_ports.BRIDGED:
             raise exception.PortRefused(
                 port=port.id,
@@ -84,7 +83,7 @@ class SeaVifDriver:
     def connect(
         self, ports: Sequence[network_ports.Port]
     ) -> Sequence[shared_ethernet.Connection]:
-        """Find the bridge of each port, without changing anything.
+        """Find the bridge of each port.
 
         :raises exception.PortRefused: A port has no bridge, or its bridge does
             not carry its VLAN and may not be changed or has no room for it.
@@ -111,8 +110,6 @@ class SeaVifDriver:
         """Read the client network adapters of an LPAR.
 
         Adapters on the management switch belong to NovaLink and are left out.
-
-        :raises exception.PartitionNotFound: There is no such LPAR.
         """
         return [
             adapter
@@ -129,7 +126,6 @@ class SeaVifDriver:
     def plug(
         self, lpar: partition.Partition, connection: shared_ethernet.Connection
     ) -> int | None:
-        """Create the adapter of a connection, unless it exists."""
         return self._ethernet.plug(lpar, connection.adapter)
 
     def unplug(
@@ -138,7 +134,6 @@ class SeaVifDriver:
         mac: str,
         only: shared_ethernet.Adapter | None = None,
     ) -> None:
-        """Remove the adapter with a MAC address, if it exists."""
         self._ethernet.unplug(lpar_uuid, mac, only)
         self._vlans.released()
 
@@ -149,7 +144,6 @@ class SeaVifDriver:
         self._vlans.remove_idle()
 
     def tidy(self) -> None:
-        """Remove unused VLANs that could not be removed before."""
         self._vlans.tidy()
 
     def _check_vlan(self, connection: shared_ethernet.Connection) -> None:

@@ -26,6 +26,7 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import slot_providers
+from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ _VERSION = '1.26'
 _TRIES = 3
 
 
-class ReportClientPlacement:
+class ReportClientPlacement(interfaces.Placement):
     """Reads allocations and burns devices.
 
     :param virtapi: Nova's VirtAPI, whose report client the resource tracker
@@ -49,11 +50,7 @@ class ReportClientPlacement:
     def get_allocations(
         self, providers: Collection[slot_providers.Provider]
     ) -> slot_providers.Allocations:
-        """Read allocations and reservations, with two requests per provider.
-
-        Never raise an error: omit a provider that Placement does not answer
-        about, which then counts as allocated.
-        """
+        """Send two requests per provider, and omit those without an answer."""
         found: dict[str, Mapping[str, Collection[str]]] = {}
         reserved: set[str] = set()
         for provider in providers:
@@ -87,14 +84,6 @@ class ReportClientPlacement:
     def get_consumers(
         self, providers: Collection[str]
     ) -> Mapping[str, Collection[str]]:
-        """Read the consumers of providers, with one request per provider.
-
-        Never raise an error: omit a provider that Placement does not answer
-        about.
-
-        :param providers: The uuids of the providers.
-        :returns: Provider uuid to consumer uuids.
-        """
         found: dict[str, Collection[str]] = {}
         for uuid in sorted(providers):
             try:
@@ -111,22 +100,11 @@ class ReportClientPlacement:
         return found
 
     def allocated_to(self, consumer: str) -> Mapping[str, Mapping[str, Any]]:
-        """Return what is allocated to a consumer.
-
-        :returns: Provider uuid to ``{'resources': {class: amount}}``.
-        :raises exception.PlacementUnanswered: Placement did not answer.
-        """
         answer = ask(self._virtapi.reportclient, f'/allocations/{consumer}')
         found: Mapping[str, Mapping[str, Any]] = answer['allocations']
         return found
 
     def is_burned(self, uuid: str, classes: Collection[str]) -> bool:
-        """Return whether all inventory of a provider is reserved.
-
-        :param classes: The resource classes; if empty, all.
-        :raises exception.PlacementUnanswered: Placement did not answer, or
-            the provider has no inventory.
-        """
         path = _inventories(uuid)
         return _is_burned(path, ask(self._virtapi.reportclient, path), classes)
 
@@ -154,11 +132,6 @@ class ReportClientPlacement:
         What Placement reports afterwards counts, even if the write seemed to
         fail. Invalidate Nova's cache, so that no update writes the old
         inventory.
-
-        :param classes: The resource classes to reserve; if empty, all.
-        :returns: Whether this call has reserved the inventory.
-        :raises exception.PlacementUnanswered: Placement does not confirm the
-            reservation, or the provider has no inventory.
         """
         client = self._virtapi.reportclient
         path = _inventories(uuid)

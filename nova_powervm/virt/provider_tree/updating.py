@@ -34,6 +34,7 @@ from nova_powervm.devices import claims
 from nova_powervm.devices import names
 from nova_powervm.devices import plan as plans
 from nova_powervm.devices import slot_providers
+from nova_powervm.inventory_file import file_reader
 from nova_powervm.lpar import partition
 from nova_powervm.ops import claiming
 from nova_powervm.ops import host as host_ops
@@ -235,7 +236,7 @@ class ProviderTreeUpdater:
     def __init__(
         self,
         client: Any,
-        inventory: interfaces.Inventory,
+        inventory: file_reader.InventoryFile,
         placement: interfaces.Placement,
         name_of: Callable[[int], str],
         additions: Mapping[str, slot_providers.Additions],

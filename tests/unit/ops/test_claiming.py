@@ -31,19 +31,15 @@ OTHER_OF_CYBORG = claims.Claim(
 )
 
 
-class Inventory:
-    """A file with one paragraph."""
-
-    def __init__(self, **changes):
-        paragraph = dataclasses.replace(values.paragraph(), **changes)
-        self.policy = policy.Policy((paragraph,), 'inventory.yaml')
+def claim_ops(**changes):
+    """Claim slots by a file with one paragraph."""
+    paragraph = dataclasses.replace(values.paragraph(), **changes)
+    found = policy.Policy((paragraph,), 'inventory.yaml')
+    return claiming.ClaimOps(lambda: found)
 
 
 class OneTimeUseTest(unittest.TestCase):
     """Nova may start and build instances before the first update."""
-
-    def claims(self, **changes):
-        return claiming.ClaimOps(Inventory(**changes))
 
     def snapshot(self):
         managed = values.managed_system(io_slots=(values.slot(),))
@@ -56,20 +52,20 @@ class OneTimeUseTest(unittest.TestCase):
         return [burning.provider_uuid for burning in slot.burns]
 
     def test_flag_of_file_decides_before_first_update(self):
-        ops = self.claims(one_time_use=True)
+        ops = claim_ops(one_time_use=True)
         ops.check_inventory_conflicts(self.snapshot())
         self.assertEqual([], self.burned(ops, OF_CYBORG))
         self.assertEqual([CLAIM.provider_uuid], self.burned(ops, CLAIM))
 
     def test_devices_of_last_update_decide_after_it(self):
-        ops = self.claims(one_time_use=True)
+        ops = claim_ops(one_time_use=True)
         ops.published = claiming.PublishedSlots(
             one_time_use=frozenset({values.INDEX})
         )
         self.assertEqual([CLAIM.provider_uuid], self.burned(ops, CLAIM))
 
     def test_duplicate_provider_with_inventory_is_burned_too(self):
-        ops = self.claims(one_time_use=True)
+        ops = claim_ops(one_time_use=True)
         ops.check_inventory_conflicts(self.snapshot())
         for classes, duplicates in (({'CUSTOM_GPU'}, ['duplicate']), ((), [])):
             duplicate = claims.SlotProvider(
@@ -84,7 +80,7 @@ class OneTimeUseTest(unittest.TestCase):
             )
 
     def test_reusable_device_is_not_burned(self):
-        ops = self.claims()
+        ops = claim_ops()
         ops.check_inventory_conflicts(self.snapshot())
         self.assertEqual([], self.burned(ops, CLAIM))
 
@@ -93,7 +89,7 @@ class RefusalTest(unittest.TestCase):
     """An LPAR may keep a slot that it must not get."""
 
     def refusals(self, *requests):
-        ops = claiming.ClaimOps(Inventory())
+        ops = claim_ops()
         ours = claims.SlotProvider(
             'ours', values.INDEX, frozenset({'CUSTOM_GPU'})
         )

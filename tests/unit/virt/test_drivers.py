@@ -14,6 +14,7 @@ import testtools
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
+from nova_powervm.lpar import storage
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import vif
 from nova_powervm.powervm import volume
@@ -22,6 +23,9 @@ from nova_powervm.powervm.vif import sea
 from nova_powervm.powervm.volume import vscsi
 from nova_powervm.virt import services
 from tests import example_drivers
+
+LPAR = '3F2504E0-4F89-41D3-9A0C-0305E82C3301'
+SWAP = storage.Disk(storage.SWAP, 1)
 
 
 def disk_context(**settings):
@@ -69,6 +73,34 @@ class DriversTest(testtools.TestCase):
             exception.ConfigurationError, loaded.check, config_drive=False
         )
         self.assertIn('[powervm]volume_group_name', str(error))
+        for method, *arguments in (
+            (loaded.make_blank, LPAR, SWAP),
+            (loaded.make_medium, LPAR, b''),
+            (loaded.check_growth, LPAR, 2),
+            (loaded.grow_root, LPAR, 2),
+            (loaded.read_root, LPAR),
+        ):
+            error = self.assertRaises(
+                exception.ConfigurationError, method, *arguments
+            )
+            self.assertIn('[powervm]volume_group_name', str(error))
+
+    def test_localdisk_without_volume_group_has_nothing_to_remove(self):
+        loaded = services.load_disk_driver(disk_context())
+
+        loaded.unmap_deleted()
+        loaded.forget_uploads()
+        loaded.remove_stems(loaded.stems())
+        loaded.remove(LPAR, delete=False)
+
+        self.assertEqual((), loaded.attached(LPAR))
+        self.assertFalse(loaded.has_rescue(LPAR))
+        self.assertTrue(loaded.swap_fits(LPAR, None))
+        self.assertFalse(loaded.swap_fits(LPAR, SWAP))
+        loaded.fit_swap(LPAR, None)
+        self.assertRaises(
+            exception.ConfigurationError, loaded.fit_swap, LPAR, SWAP
+        )
 
     def test_localdisk_with_volume_group_offers_disks(self):
         context = disk.Context(
@@ -80,7 +112,7 @@ class DriversTest(testtools.TestCase):
         self.assertIsInstance(loaded, localdisk.LocalDisk)
         self.assertIsNone(loaded.unavailable)
 
-    def test_driver_that_is_unknown_or_broken_is_named(self):
+    def test_driver_that_is_unknown_or_incomplete_is_named(self):
         for name, *words in (
             (
                 'nowhere',
@@ -88,6 +120,7 @@ class DriversTest(testtools.TestCase):
                 'example, localdisk',
             ),
             ('broken', "the driver 'broken'", 'there_is_no_such_driver'),
+            ('unfinished', "the disk driver 'unfinished'", 'method remove'),
         ):
             error = self.assertRaises(
                 exception.ConfigurationError,

@@ -12,6 +12,7 @@
 
 """A host with a volume group for disks, for tests of the disk driver."""
 
+import dataclasses
 import functools
 import unittest
 
@@ -19,6 +20,7 @@ from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
+from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm.disk import localdisk
 from powervm_emulator import worlds
 from tests.unit.powervm import hosts
@@ -74,7 +76,17 @@ class LocalDiskTestCase(unittest.TestCase):
             volume_group='image_pool',
             disk_clear='none',
         )
-        self.disks = localdisk.LocalDisk(self.adapter, self.settings)
+        self.disks = self.driver()
+
+    def driver(self, **changes):
+        """Make a driver as another nova-compute would."""
+        return localdisk.load(
+            disk_drivers.Context(
+                self.adapter,
+                None,
+                dataclasses.replace(self.settings, **changes),
+            )
+        )
 
     def shown(self):
         """Give the disks as the control plane tells them."""

@@ -12,7 +12,6 @@
 
 """Virtual disks on the emulated Virtual I/O Server."""
 
-import dataclasses
 from unittest import mock
 
 from pypowervm.wrappers import vios_file
@@ -20,7 +19,6 @@ from pypowervm.wrappers import vios_file
 from nova_powervm import exception
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import storage
-from nova_powervm.powervm.disk import localdisk
 from nova_powervm.powervm.disk import volume_groups
 from tests.unit.powervm.disk import group_host
 
@@ -48,7 +46,7 @@ class RootDiskTest(group_host.LocalDiskTestCase):
     def test_concurrent_change_of_group_is_kept(self):
         self.make(DATA)
         self.disks.remove(LPAR)
-        other = localdisk.LocalDisk(self.adapter, self.settings)
+        other = self.driver()
         self.make(DATA, lpar_uuid=self.lpar_named('archive'), disks=other)
         self.make(DATA)
         self.assertEqual(2, len(self.shown()))
@@ -97,7 +95,7 @@ class RootDiskTest(group_host.LocalDiskTestCase):
         self.assertEqual([5.0], waits)
         self.control.add_fault(message='VIOS0014 busy', every=True, **busy)
         with self.assertRaises(exception.ViosBusy):
-            self.disks._groups.change(lambda group: True)
+            self.disks.groups.change(lambda group: True)
         self.assertEqual([5.0, 5.0, 10.0], waits)
 
     def test_broken_pipe_of_source_is_raised_as_unreadable_image(self):
@@ -109,10 +107,7 @@ class RootDiskTest(group_host.LocalDiskTestCase):
         self.assertEqual([], self.shown())
 
     def test_remove_deletes_storage_on_former_vios(self):
-        elsewhere = localdisk.LocalDisk(
-            self.adapter,
-            dataclasses.replace(self.settings, volume_group='other_pool'),
-        )
+        elsewhere = self.driver(volume_group='other_pool')
         lpar = self.lpar_named('archive')
         stored = self.make(DATA, lpar_uuid=lpar, disks=elsewhere)
         elsewhere.attach(lpar, [stored])
@@ -158,7 +153,7 @@ class RootDiskTest(group_host.LocalDiskTestCase):
     def test_forget_uploads_removes_descriptions_of_killed_service(self):
         # Media need a repository.
         self.disks.make_medium(self.lpar_named('archive'), b'iso')
-        kind, vios = vios_file.FileType.MEDIA_ISO, self.disks._groups.vios
+        kind, vios = vios_file.FileType.MEDIA_ISO, self.disks.groups.vios
         for name in (NAME, 'nv4b1c2d3e0f00.iso', 'somebody'):
             vios_file.File.bld(self.adapter, name, kind, vios).create()
         self.disks.forget_uploads()

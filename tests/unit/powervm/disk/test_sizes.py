@@ -171,7 +171,7 @@ class GroupGrowthTest(GrowthMixin, GroupTestCase):
 
     def test_disk_that_host_does_not_enlarge_is_an_error(self):
         self.make_root()
-        self.disks._groups.change = lambda edit: self.disks._groups.read()
+        self.disks.groups.change = lambda edit: self.disks.groups.read()
         with self.assertRaisesRegex(
             exception.RestError, r'2\.0 GB of this name instead'
         ):
@@ -283,7 +283,7 @@ class SwapMixin:
         for swap, fits in ((SWAP, True), (LARGER_SWAP, False), (None, False)):
             with self.subTest(swap):
                 self.assertIs(fits, self.disks.swap_fits(self.lpar, swap))
-        self.disks._mappings.detach(self.lpar, self.name)
+        self.disks.mappings.detach(self.lpar, self.name)
         self.assertFalse(self.disks.swap_fits(self.lpar, SWAP))
         self.disks.fit_swap(self.lpar, None)
         self.assertTrue(self.disks.swap_fits(self.lpar, None))
@@ -315,7 +315,7 @@ class SwapMixin:
         self.assert_fitted(SWAP)
 
     def test_missing_mapping_is_made(self):
-        self.disks._mappings.detach(self.lpar, self.name)
+        self.disks.mappings.detach(self.lpar, self.name)
         udid = self.stored()[self.name]['udid']
         # The second time, what the driver knows of the host must be whole.
         for _ in range(2):
@@ -429,7 +429,7 @@ class OtherHostTest(pool_host.DiskTestCase):
         (unit,) = self.others.pool.disks(self.lpar)
         self.assertEqual(5, unit.disk.size_gb)
         for vios in ('vios1', 'vios2'):
-            found = self.others._mappings._read(self.partitions[vios])
+            found = self.others.mappings._read(self.partitions[vios])
             (mapping,) = found.scsi_mappings
             self.assertEqual(5, mapping.backing_storage.capacity)
         name = storage.unit_name(self.lpar, storage.ROOT)
