@@ -263,7 +263,7 @@ class NovaClient(_Client):
         return frozenset(server['id'] for server in servers)
 
     def _is_migration(self, uuid: str) -> bool:
-        """Return whether a consumer is a migration, of any server."""
+        """Return whether a consumer is a migration; its server may be gone."""
         url = f'/os-migrations?limit=1&marker={uuid}'
         answer = self._get(
             'reading migrations', url, 'migrations', _BAD_REQUEST

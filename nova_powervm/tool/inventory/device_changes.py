@@ -52,8 +52,8 @@ def release(client: _Client, provider: _Provider, io_slots: _Slots) -> None:
 def quarantine(client: _Client, provider: _Provider, code: str) -> None:
     """Mark a device, and then reserve it.
 
-    The service completes a mark without a reserve, but takes a reserve without
-    a mark for somebody else's.
+    nova-compute completes a mark without a reserve, but takes a reserve
+    without a mark for somebody else's.
 
     :param code: One of :data:`.names.OPERATOR_REASONS`, which replaces
         another one of these.
@@ -101,7 +101,7 @@ def accept_card(
 ) -> None:
     """Let a provider forget its card and place, and end its quarantine.
 
-    The service takes the ids, and with them class and traits, of the card
+    nova-compute takes the ids, and with them class and traits, of the card
     that is there now. A one-time-use device stays reserved.
 
     :param io_slots: The slots of the host, as just read.
