@@ -57,7 +57,7 @@ class Survey:
     :param cyborg: What Cyborg and Nova tell about Cyborg's slots; None if they
         were not asked.
     :param projects: Provider uuid to the project that burned its device, or to
-        :data:`.burners.UNKNOWN`.
+        :data:`one_time_use.UNKNOWN`.
     :param leftovers: What moves have to do with slots, by DRC index.
     """
 
@@ -145,7 +145,7 @@ def read_projects(app: 'base.App', survey: Survey) -> Mapping[str, str]:
     is a warning, and the projects are unknown.
 
     :returns: Provider uuid to the id of the project, or to
-        :data:`.burners.UNKNOWN`.
+        :data:`one_time_use.UNKNOWN`.
     """
     uuids = {entry.uuid for entry in survey.plan.entries if entry.burned}
     below = survey.tree.below if survey.tree else ()

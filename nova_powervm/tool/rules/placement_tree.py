@@ -116,7 +116,7 @@ class Moves:
 
     :param migrations: Consumer that is a migration to the upper-case uuid of
         the LPAR that moves.
-    :param stale: Upper-case uuid of each LPAR that owns a slot, although
+    :param stale_lpars: Upper-case uuid of each LPAR that owns a slot, although
         its instance is on another node, to where that is.
     """
 
