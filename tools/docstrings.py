@@ -16,7 +16,7 @@
 ``:param x:`` has to name a parameter, and each ``:ivar x:`` an attribute. The
 name in ``:raises X:`` or ``:class:`X``` has to be known where it is used, in
 the function or class or in a module or package around it; ``.module.X`` is in
-the package of the module.
+the package of the module. In pages, names begin at a package.
 """
 
 import builtins
@@ -30,13 +30,15 @@ from collections.abc import Iterator
 import griffe
 
 _FIELD = re.compile(r':(param|[ic]var) ([^:]+):')
+#: Groups of entry points (``nova_powervm.disk_drivers``) are no modules.
 _TARGET = re.compile(
     r':(?:mod|class|func|meth|data|attr|exc):`~?(?P<role>[^`]+)`'
     r'|:raises (?P<raised>[^:]+):'
-    r'|``(?P<literal>(?:nova_powervm|powervm_emulator)\.[\w.]+)``'
+    r'|``(?!\w+\.\w+_drivers`)(?P<name>'
+    r'(?:nova_powervm|powervm_emulator|devices|lpar|ops|virt)\.[\w.]+)``'
+    r'|``(?P<file>'
+    r'(?:nova_powervm|conf|devices|lpar|ops|powervm|tool|virt)/[\w/.]*)``'
 )
-#: Groups of entry points are named like modules.
-_GROUP = re.compile(r'nova_powervm\.\w+_drivers')
 
 
 class Names:
@@ -59,8 +61,12 @@ class Names:
         """
         for match in _TARGET.finditer(line):
             name = match[match.lastgroup]
-            known = map(self._exists, _full_names(name, scope))
-            if not any(known) and not _GROUP.fullmatch(name):
+            full_names = (
+                full_name
+                for around in ([scope] if scope else self.packages)
+                for full_name in _full_names(_as_module(name), around)
+            )
+            if not any(map(self._exists, full_names)):
                 yield name
 
     def _exists(self, name: str) -> bool:
@@ -75,9 +81,15 @@ class Names:
             return _exists_elsewhere(error.alias.target_path + rest)
 
 
-def _full_names(name: str, scope: griffe.Object | None) -> Iterator[str]:
+def _as_module(name: str) -> str:
+    """Return the name of the module that a file has, if it is one."""
+    path = name.removesuffix('.py').removesuffix('/__init__')
+    return path.strip('/').replace('/', '.')
+
+
+def _full_names(name: str, scope: griffe.Object) -> Iterator[str]:
     """Yield the full names that a name can stand for."""
-    if scope and name.startswith('.'):
+    if name.startswith('.'):
         while not (scope.is_module and scope.is_init_module):
             scope = scope.parent
         yield scope.path + name

@@ -29,6 +29,7 @@ _SPEC.loader.exec_module(docstrings)
 
 _PACKAGE = {
     'errors.py': 'class Refused(Exception): ...',
+    'ops/drivers.py': '',
     'inner/sizes.py': '''
         import dataclasses
         import typing
@@ -128,8 +129,22 @@ class DocstringsTest(unittest.TestCase):
         self.assertRegex(said, r'house/inner/sizes\.py:\d+: ')
         self.assertEqual(problem, said.strip().partition(': ')[2])
 
-    def test_pages_need_full_names(self):
-        page = ':class:`house.inner.sizes.Size`\n\n:class:`sizes.Size`\n'
+    def test_names_in_pages_begin_at_a_package(self):
+        page = (
+            ':class:`house.inner.sizes.Size`\n'
+            ':class:`inner.sizes.Size`\n'
+            ':class:`sizes.Size`\n'
+        )
         status, said = self.check('', page)
         self.assertEqual(1, status)
-        self.assertIn('index.rst:3: there is no sizes.Size', said)
+        self.assertEqual(
+            'index.rst:3: there is no sizes.Size', said.strip().split('/')[-1]
+        )
+
+    @ddt.data('ops/__init__.py', 'ops/drivers.py', 'ops/', 'ops.drivers')
+    def test_files_and_modules_in_pages_exist(self, name):
+        missing = f'``{name.replace("ops", "virt")}``'
+        status, said = self.check('', f'``{name}``\n{missing}\n')
+        self.assertEqual(1, status)
+        self.assertEqual(1, len(said.splitlines()), said)
+        self.assertIn('index.rst:2: ', said)
