@@ -123,7 +123,7 @@ class DocstringsTest(unittest.TestCase):
         (':mod:`json`', 'there is no json'),
         ('``nova_powervm.attic``', 'there is no nova_powervm.attic'),
     )
-    def test_other_names_are_told_with_their_line(self, docstring, problem):
+    def test_check_shows_line_of_other_names(self, docstring, problem):
         status, said = self.check(docstring)
         self.assertEqual(1, status)
         self.assertRegex(said, r'house/inner/sizes\.py:\d+: ')
