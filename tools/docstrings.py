@@ -19,6 +19,7 @@ the function or class or in a module or package around it; ``.module.X`` is in
 the package of the module. In pages, names begin at a package.
 """
 
+import ast
 import builtins
 import itertools
 import pathlib
@@ -41,6 +42,20 @@ _TARGET = re.compile(
 )
 
 
+class _Attributes(griffe.Extension):
+    """Tells griffe the attributes that methods besides ``__init__`` set."""
+
+    def on_class_members(
+        self, *, node: ast.ClassDef, cls: griffe.Class, **others: object
+    ) -> None:
+        """Add them to the members of a class."""
+        for inner in ast.walk(node):
+            match inner:
+                case ast.Attribute(ast.Name('self'), name, ast.Store()):
+                    if name not in cls.members:
+                        cls.set_member(name, griffe.Attribute(name))
+
+
 class Names:
     """The names in packages, read without importing them.
 
@@ -48,7 +63,10 @@ class Names:
     """
 
     def __init__(self, folders: list[pathlib.Path]) -> None:
-        loader = griffe.GriffeLoader(search_paths=[f.parent for f in folders])
+        loader = griffe.GriffeLoader(
+            extensions=griffe.load_extensions(_Attributes),
+            search_paths=[folder.parent for folder in folders],
+        )
         self._all = loader.modules_collection
         self.packages = [loader.load(folder.name) for folder in folders]
 

@@ -57,6 +57,9 @@ _PACKAGE = {
                 super().__init__(width)
                 self.old = width
 
+            def measure(self):
+                self.measured: bool = True
+
         class Marked(str):
             """:param mark: what it has."""
 
@@ -104,6 +107,7 @@ class DocstringsTest(unittest.TestCase):
         ':attr:`~Size.width`',
         ':attr:`Grown.area`',
         ':attr:`Grown.old`',
+        ':attr:`Grown.measured`',
         ':data:`LIMIT`',
         ':func:`.sizes.grow`',
         ':mod:`inner.sizes`',
