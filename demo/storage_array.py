@@ -75,7 +75,8 @@ class Array(test_storwize_svc.StorwizeSVCManagementSimulator):
 
         :param cmd: the words of the command.
         :returns: the standard output and the errors.
-        :raises processutils.ProcessExecutionError: the command has failed.
+        :raises oslo_concurrency.processutils.ProcessExecutionError: the
+            command has failed.
         """
         with self._lock:
             try:

@@ -65,7 +65,7 @@ class Incoming(base.RpcIncomingMessage):
         self._send(is_heartbeat=True)
 
     def requeue(self) -> None:
-        """Do nothing: :meth:`.driver.Driver.require_features` refuses it."""
+        """Do nothing: :meth:`base.BaseDriver.require_features` refuses it."""
 
     def _send(
         self,

@@ -26,7 +26,7 @@ extensions = [
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
-    'promises_page',
+    'refusals_page',
     'release_notes_page',
     'support_matrix_page',
     'tables_page',

@@ -25,7 +25,7 @@ from powervm_emulator.core import errors
 
 
 class Client:
-    """Every verb of :class:`.verbs.Control`, over HTTP.
+    """Every verb of :class:`.control.verbs.Control`, over HTTP.
 
     The arguments and results are those of the verb, which raises
     errors.ControlError if the emulator refuses it.

@@ -124,8 +124,8 @@ class Site:
     :param host_roots: the ``host_root`` of each host; None for none.
     :param options: of every :class:`Emulator`.
     :ivar emulators: one for each world.
-    :raises errors.WorldError: a world is invalid, or does not fit to those
-        before it.
+    :raises core.errors.WorldError: a world is invalid, or does not fit to
+        those before it.
     """
 
     def __init__(

@@ -120,7 +120,8 @@ class HostRoot:
     below the paths that its mappings have as BackingDeviceName.
 
     :param directory: it is made if it is missing.
-    :param host: whose :attr:`~.Host.settled` is :meth:`settle` from now on.
+    :param host: whose :attr:`~core.host.Host.settled` is :meth:`settle` from
+        now on.
     :raises HostRootError: the directory is in use, or has other files.
     """
 

@@ -21,6 +21,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_powervm.conf import cleaning
+from nova_powervm.conf import fields
 from nova_powervm.conf import powervm
 
 __all__ = ('list_opts', 'powervm', 'register_opts')
@@ -28,14 +29,7 @@ __all__ = ('list_opts', 'powervm', 'register_opts')
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register the options with a configuration; it may have them already."""
-    # oslo.config copies a group, but not the values that it holds: an override
-    # would apply to all configurations that share the group object.
-    conf.register_group(
-        cfg.OptGroup(
-            powervm.GROUP.name, powervm.GROUP.title, powervm.GROUP.help
-        )
-    )
-    conf.register_opts(powervm.OPTIONS, group=powervm.GROUP.name)
+    fields.register(conf, powervm.GROUP, powervm.OPTIONS)
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:

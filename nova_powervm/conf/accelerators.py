@@ -18,6 +18,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from nova_powervm.conf import fields
 from nova_powervm.conf import powervm
 
 GROUP = cfg.OptGroup(
@@ -26,11 +27,13 @@ GROUP = cfg.OptGroup(
     help='Options for the PowerVM (NovaLink) host of cyborg-agent.',
 )
 
-_SHARED = {option.name: option for option in powervm.OPTIONS}
 
-OPTIONS = [
-    cfg.StrOpt(
-        'accelerator_file',
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """Values of the options of cyborg-agent."""
+
+    accelerator_file: str = fields.option(
+        cfg.StrOpt,
         default='/etc/cyborg/inventory.yaml',
         help="""
 File that lists the physical I/O slots of this host that Cyborg manages.
@@ -44,9 +47,9 @@ changed file without a restart as soon as two consecutive checks find the same
 file. If the file has become invalid or empty, or was removed, cyborg-agent
 logs an ERROR and keeps using the policy that it read last.
 """,
-    ),
-    cfg.StrOpt(
-        'inventory_file',
+    )
+    inventory_file: str = fields.option(
+        cfg.StrOpt,
         default='/etc/nova/inventory.yaml',
         help="""
 Inventory file of nova-compute on this host.
@@ -55,9 +58,9 @@ A slot that both files identify is offered by neither service. cyborg-agent
 reads this file in each period to find such slots. If it cannot read the file,
 it goes by the providers that nova-compute has published.
 """,
-    ),
-    cfg.BoolOpt(
-        'publish_location_traits',
+    )
+    publish_location_traits: bool = fields.option(
+        cfg.BoolOpt,
         default=True,
         help="""
 Whether the physical location code of a slot (``DRC_NAME``) is among the traits
@@ -67,41 +70,21 @@ Set it to the value that it has in ``nova.conf``, where it is explained. A
 restarted cyborg-agent removes the traits, or adds them again, with its first
 report.
 """,
-    ),
-    *(
-        _SHARED[name]
-        for name in (
-            'rest_url',
-            'rest_username',
-            'rest_password',
-            'rest_cafile',
-            'rest_read_timeout',
-        )
-    ),
+    )
+    server: powervm.Server = dataclasses.field(default_factory=powervm.Server)
+
+
+# The agent does not wait for the host: it tries again in the next period.
+OPTIONS = [
+    option
+    for option in fields.options_of(Settings)
+    if option.name != 'rest_connect_timeout'
 ]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
-    """Values of the options of cyborg-agent.
-
-    :param server: Connection parameters of the PowerVM REST API.
-    :param accelerator_file: Path of the file of Cyborg's slots.
-    :param inventory_file: Path of nova-compute's inventory file.
-    :param publish_location_traits: Whether providers have traits for the
-        location codes of their slots.
-    """
-
-    server: powervm.Server
-    accelerator_file: str
-    inventory_file: str
-    publish_location_traits: bool = True
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register the options with a configuration; it may have them already."""
-    conf.register_group(cfg.OptGroup(GROUP.name, GROUP.title, GROUP.help))
-    conf.register_opts(OPTIONS, group=GROUP.name)
+    fields.register(conf, GROUP, OPTIONS)
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
@@ -116,19 +99,6 @@ def read_settings(group: Any) -> Settings:
     :raises nova_powervm.exception.ConfigurationError: A value is invalid, or
         options contradict each other.
     """
-    server = powervm.Server(
-        url=group.rest_url,
-        username=group.rest_username,
-        password=group.rest_password,
-        cafile=group.rest_cafile,
-        # The agent tries again in the next period.
-        connect_timeout=0,
-        read_timeout=group.rest_read_timeout,
-    )
+    server = fields.read(powervm.Server, group, connect_timeout=0)
     powervm.check_server(server)
-    return Settings(
-        server=server,
-        accelerator_file=group.accelerator_file,
-        inventory_file=group.inventory_file,
-        publish_location_traits=group.publish_location_traits,
-    )
+    return fields.read(Settings, group, server=server)

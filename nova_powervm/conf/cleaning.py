@@ -19,6 +19,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_powervm import exception
+from nova_powervm.conf import fields
 
 GROUP = cfg.OptGroup(
     'powervm_clean',
@@ -26,18 +27,45 @@ GROUP = cfg.OptGroup(
     help='Options for nova-powervm-clean. nova-compute does not read them.',
 )
 
-OPTIONS = [
-    cfg.StrOpt(
-        'program',
+
+def parse_program(program: str | None) -> tuple[str, ...]:
+    """Split the option ``program`` into words.
+
+    :raises exception.ConfigurationError: The program is missing, or its words
+        cannot be split.
+    """
+    option = f'[{GROUP.name}]program'
+    try:
+        words = tuple(shlex.split(program or ''))
+    except ValueError as error:
+        raise exception.ConfigurationError(
+            reason=f'{option} = {program}: {error}. Quote each word that has '
+            'blanks or quotes, as in a shell.'
+        ) from error
+    if not words:
+        raise exception.ConfigurationError(
+            reason=f'{option} is not set in nova.conf. Name the program that '
+            'cleans a device.'
+        )
+    return words
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """The options, as values that have been checked."""
+
+    program: tuple[str, ...] = fields.option(
+        cfg.StrOpt,
+        parse=parse_program,
         help="""
 Program that cleans one device, with its arguments. It is required.
 
 The words are split as by a shell, but no shell runs. The page "Cleaning" of
 the documentation says what the program has to do.
 """,
-    ),
-    cfg.StrOpt(
-        'partition',
+    )
+    partition: str | None = fields.option(
+        cfg.StrOpt,
         help="""
 Name of the partition that the program assigns slots to.
 
@@ -45,18 +73,18 @@ A slot that this partition owns is cleaned again: the program may have been
 killed before it could give the slot back. If this option is unset, a slot that
 any partition owns is left alone until an operator frees it.
 """,
-    ),
-    cfg.IntOpt(
-        'attempts',
+    )
+    attempts: int = fields.option(
+        cfg.IntOpt,
         default=3,
         min=1,
         help="""
 Number of failed attempts after which a device is put in quarantine, with the
 reason CLEANING.
 """,
-    ),
-    cfg.IntOpt(
-        'time_limit',
+    )
+    time_limit: int = fields.option(
+        cfg.IntOpt,
         default=3600,
         min=1,
         help="""
@@ -65,18 +93,18 @@ Seconds that the program has for one device.
 Then it is stopped, with all processes that it has started, and the attempt has
 failed.
 """,
-    ),
-    cfg.IntOpt(
-        'interval',
+    )
+    interval: int = fields.option(
+        cfg.IntOpt,
         default=300,
         min=1,
         help="""
 Seconds from the end of one pass over all devices to the next one. It has no
 effect with ``--once``.
 """,
-    ),
-    cfg.BoolOpt(
-        'listen_for_deletions',
+    )
+    listen_for_deletions: bool = fields.option(
+        cfg.BoolOpt,
         default=False,
         help="""
 Whether Nova's notification of a deleted server starts a pass, too.
@@ -89,45 +117,23 @@ Related options:
   ``messagingv2``.
 * ``[notifications]versioned_notifications_topics``: the first topic is used.
 """,
-    ),
-    cfg.StrOpt(
-        'state_directory',
+    )
+    state_directory: str = fields.option(
+        cfg.StrOpt,
         default='/var/lib/nova-powervm-clean',
         help="""
 Directory of the lock that keeps a second nova-powervm-clean out, and of the
 file that counts failed attempts. It has to be on a local file system.
 """,
-    ),
-]
+    )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
-    """The options, as values that have been checked.
-
-    :param program: The program and its arguments.
-    :param partition: Name of the partition for cleaning; None if there is
-        none.
-    :param attempts: Failed attempts before the quarantine.
-    :param time_limit: Seconds that the program has.
-    :param interval: Seconds between two passes.
-    :param listens: Whether to listen for notifications.
-    :param state_directory: Where the lock and the counts are.
-    """
-
-    program: tuple[str, ...]
-    partition: str | None
-    attempts: int
-    time_limit: int
-    interval: int
-    listens: bool
-    state_directory: str
+OPTIONS = [*fields.options_of(Settings)]
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register the options with a configuration."""
-    conf.register_group(cfg.OptGroup(GROUP.name, GROUP.title, GROUP.help))
-    conf.register_opts(OPTIONS, group=GROUP.name)
+    fields.register(conf, GROUP, OPTIONS)
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
@@ -135,35 +141,11 @@ def list_opts() -> list[tuple[str, list[Any]]]:
     return [(GROUP.name, OPTIONS)]
 
 
-def read_settings(group: cfg.ConfigOpts.GroupAttr) -> Settings:
-    """Check the options.
+def read_settings(group: Any) -> Settings:
+    """Read and check the values of a ``[powervm_clean]`` group.
 
+    :param group: ``CONF.powervm_clean``.
     :raises exception.ConfigurationError: The program is missing, or its words
         cannot be split.
     """
-    return Settings(
-        program=_split(group.program or ''),
-        partition=group.partition,
-        attempts=group.attempts,
-        time_limit=group.time_limit,
-        interval=group.interval,
-        listens=group.listen_for_deletions,
-        state_directory=group.state_directory,
-    )
-
-
-def _split(program: str) -> tuple[str, ...]:
-    option = f'[{GROUP.name}]program'
-    try:
-        words = tuple(shlex.split(program))
-    except ValueError as error:
-        raise exception.ConfigurationError(
-            reason=f'{option} = {program}: {error}. Quote each word that has '
-            'blanks or quotes, as in a shell.'
-        ) from error
-    if not words:
-        raise exception.ConfigurationError(
-            reason=f'{option} is not set in nova.conf. Name the program that '
-            'cleans a device.'
-        )
-    return words
+    return fields.read(Settings, group)

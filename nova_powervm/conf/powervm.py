@@ -15,9 +15,9 @@
 import contextlib
 import dataclasses
 import ipaddress
+import re
 import urllib.parse
 from collections.abc import Iterable
-from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -26,13 +26,16 @@ from typing import TypeAlias
 from oslo_config import cfg
 
 from nova_powervm import exception
-from nova_powervm.conf import bridge_mappings
+from nova_powervm.conf import fields
 from nova_powervm.lpar import shared_ethernet
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-#: Default of ``rest_read_timeout``, in seconds.
-READ_TIMEOUT = 30
+_MAPPING = re.compile(
+    r'(?P<network>[^:]+):(?P<switch>[^/]+?)(/(?P<pvid>\d{1,4}))?$'
+)
+#: VLAN ids that a PVID can have.
+_VLANS = range(1, 4095)
 
 GROUP = cfg.OptGroup(
     'powervm',
@@ -40,24 +43,64 @@ GROUP = cfg.OptGroup(
     help='Options for the PowerVM (NovaLink) host of nova-compute.',
 )
 
-OPTIONS = [
-    cfg.StrOpt(
-        'inventory_file',
-        default='/etc/nova/inventory.yaml',
-        help="""
-File that lists the physical I/O slots of this host that instances can use.
 
-nova-compute reads the file when it starts. If the file is missing or empty, no
-device is offered. If it is invalid, nova-compute does not start.
+def parse_mappings(
+    items: Iterable[str],
+) -> dict[str, shared_ethernet.BridgeName]:
+    """Parse the items of the option ``bridge_mappings``.
 
-A running nova-compute checks the file for changes in each cycle
-(``[DEFAULT]update_resources_interval``) and reads a changed file without a
-restart as soon as two consecutive checks find the same file. If the file has
-become invalid or empty, or was removed, nova-compute logs an ERROR and keeps
-using the policy that it read last.
-""",
-    ),
-    cfg.StrOpt(
+    :param items: Each in the form ``PHYSICAL_NETWORK:SWITCH`` or
+        ``PHYSICAL_NETWORK:SWITCH/PVID``.
+    :returns: Physical network to the name of its bridge.
+    :raises exception.ConfigurationError: An item is malformed, or a physical
+        network is mapped twice.
+    """
+    mappings: dict[str, shared_ethernet.BridgeName] = {}
+    for item in items:
+        found = _MAPPING.match(item)
+        pvid = int(found['pvid']) if found and found['pvid'] else None
+        if found is None or (pvid is not None and pvid not in _VLANS):
+            raise _mapping_error(item, 'is malformed')
+        if found['network'] in mappings:
+            raise _mapping_error(item, 'maps a physical network twice')
+        mappings[found['network']] = shared_ethernet.BridgeName(
+            found['switch'], pvid
+        )
+    return mappings
+
+
+def _mapping_error(item: str, problem: str) -> exception.ConfigurationError:
+    return exception.ConfigurationError(
+        reason=f"[powervm]bridge_mappings: '{item}' {problem}. Write "
+        'default:ETHERNET0 or default:ETHERNET0/4093, and give each physical '
+        'network once.'
+    )
+
+
+def parse_networks(items: Iterable[str]) -> Sequence[Network]:
+    """Parse the items of the option ``vnc_allowed_clients``.
+
+    :raises exception.ConfigurationError: One is no address or network.
+    """
+    networks = []
+    for item in items:
+        try:
+            networks.append(ipaddress.ip_network(item))
+        except ValueError as error:
+            raise exception.ConfigurationError(
+                reason=f"[powervm]vnc_allowed_clients has '{item}', which is "
+                f'no address or network ({error}). Valid ones look like '
+                '192.0.2.10 and 192.0.2.0/24'
+            ) from error
+    return networks
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Server:
+    """Connection parameters of the PowerVM REST API."""
+
+    url: str | None = fields.option(
+        cfg.StrOpt,
         'rest_url',
         help="""
 URL of the PowerVM REST API of the host, for example
@@ -78,17 +121,20 @@ Related options:
 * ``[powervm]rest_username`` and ``[powervm]rest_password`` are required with
   any other URL.
 """,
-    ),
-    cfg.StrOpt(
+    )
+    username: str | None = fields.option(
+        cfg.StrOpt,
         'rest_username',
         help='User name for the PowerVM REST API. See rest_url.',
-    ),
-    cfg.StrOpt(
+    )
+    password: str | None = fields.option(
+        cfg.StrOpt,
         'rest_password',
         secret=True,
         help='Password of rest_username. See rest_url.',
-    ),
-    cfg.StrOpt(
+    )
+    cafile: str | None = fields.option(
+        cfg.StrOpt,
         'rest_cafile',
         help="""
 File with the CA certificates that are trusted for an https ``rest_url``.
@@ -99,8 +145,9 @@ verified.
 The environment variables REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE take precedence
 over this option.
 """,
-    ),
-    cfg.IntOpt(
+    )
+    connect_timeout: int = fields.option(
+        cfg.IntOpt,
         'rest_connect_timeout',
         default=300,
         min=0,
@@ -116,10 +163,11 @@ some states, nova-compute waits one more minute for the others.
 
 While it waits, nova-compute logs the reason once a minute.
 """,
-    ),
-    cfg.IntOpt(
+    )
+    read_timeout: float = fields.option(
+        cfg.IntOpt,
         'rest_read_timeout',
-        default=READ_TIMEOUT,
+        default=30,
         min=1,
         help="""
 Number of seconds in which the REST API must have answered a read completely.
@@ -129,371 +177,7 @@ Writes, jobs and uploads can take longer and have their own limits.
 
 Increase the value if the log reports reads that timed out on a slow host.
 """,
-    ),
-    cfg.FloatOpt(
-        'proc_units_factor',
-        default=0.1,
-        min=0.05,
-        max=1.0,
-        help="""
-Number of processing units for each virtual processor of an instance.
-
-PowerVM shares processors. With a factor of 0.1, an instance with 4 vCPUs is
-guaranteed 0.4 processors and can use up to 4 while they are idle. A flavor
-can say otherwise with ``powervm:proc_units``.
-
-A change applies to new LPARs, and to those whose number of vCPUs changes.
-
-Placement offers the host's processors as VCPU, multiplied by
-``[DEFAULT]cpu_allocation_ratio``. If that ratio and this factor together
-promise more processing units than the host has, nova-compute logs a warning
-when it starts.
-""",
-    ),
-    cfg.StrOpt(
-        'provider_names',
-        default='node',
-        choices=[
-            (
-                'node',
-                '``PowerVM IOSlot <node> <DRC index>``, unique in the cloud',
-            ),
-            (
-                'spec',
-                '``PowerVM IOSlot <DRC index>``, for clouds of one host only',
-            ),
-        ],
-        help="""
-Format of the names of new slot providers.
-
-Provider names are unique across the whole Placement service, whereas DRC
-indexes repeat from host to host. Therefore ``spec`` fails on the second host
-of a cloud. Existing providers keep their names.
-""",
-    ),
-    cfg.BoolOpt(
-        'publish_location_traits',
-        default=True,
-        help="""
-Whether the physical location code of a slot (``DRC_NAME``) is among the traits
-of its provider.
-
-Location codes differ from host to host, so Placement has one such trait for
-each slot of the cloud, and reads all its traits in most requests about
-traits. From about a hundred hosts on, set this to false on all of them, and
-remove the unused traits with ``nova-powervm-inventory trait purge``.
-
-Without the trait, a flavor cannot ask for a slot by its location, and a slot
-that is now at another location is not noticed as such: a card with other ids
-there goes into quarantine, and one with the same ids is taken for the former
-one. The inventory file can identify slots by ``drc_name`` in either case.
-
-A restarted nova-compute removes the traits, or adds them again, in its first
-cycle. A provider whose slot is gone or elsewhere at that time keeps its trait.
-
-Related options:
-
-* ``[powervm]publish_location_traits`` in ``cyborg.conf`` does the same for the
-  slots of Cyborg.
-""",
-    ),
-    cfg.StrOpt(
-        'disk_driver',
-        default='localdisk',
-        help="""
-Driver for the disks of instances.
-
-``localdisk`` creates them in a volume group of a Virtual I/O Server. ``ssp``
-creates them in a shared storage pool, where all hosts of the cluster see them:
-an evacuated server keeps its disks. Further drivers can be installed as entry
-points of ``nova_powervm.disk_drivers``.
-
-Related options:
-
-* ``[powervm]volume_group_name`` is required by ``localdisk``.
-* ``[powervm]cluster_name`` and ``[powervm]tier_name`` are for ``ssp``.
-""",
-    ),
-    cfg.StrOpt(
-        'volume_group_name',
-        help="""
-Volume group of a Virtual I/O Server that holds the disks of instances.
-
-The size of the group is the host's inventory of DISK_GB; space that is used
-for other purposes is reserved. If several Virtual I/O Servers have a group of
-this name, put the name of the server in front: ``vios1/datavg``.
-
-If unset, the host offers no DISK_GB and can't build instances.
-""",
-    ),
-    cfg.StrOpt(
-        'disk_clear',
-        default='zero',
-        choices=[
-            ('zero', 'they are overwritten with zeros'),
-            ('none', 'they may be read by the guest'),
-        ],
-        help="""
-What happens to the bytes of deleted disks that are left where ``localdisk``
-makes a disk, or enlarges one.
-
-It is not known whether a Virtual I/O Server overwrites them. On the NovaLink
-partition, nova-compute does that through the disk's device, which takes
-minutes for 100 GB. With a ``rest_url``, and where the partition is the Virtual
-I/O Server that has the disks, it uploads zeros instead. Images have to be raw
-then, and root disks cannot be enlarged.
-
-Use ``none`` only if the storage returns zeros for blocks that were deleted, or
-if all tenants trust each other.
-""",
-    ),
-    cfg.StrOpt(
-        'cluster_name',
-        help="""
-Cluster of Virtual I/O Servers whose shared storage pool holds the disks of
-instances, with ``disk_driver = ssp``.
-
-If unset, the host must belong to exactly one cluster. The size of the pool is
-the inventory of DISK_GB of each host that shares it, so Placement can promise
-the same space on several hosts.
-""",
-    ),
-    cfg.StrOpt(
-        'tier_name',
-        help="""
-Tier of the shared storage pool in which disks are created.
-
-If unset, the default tier of the pool is used. All hosts that share the pool
-should use the same tier, because each tier has images of its own.
-""",
-    ),
-    cfg.BoolOpt(
-        'check_disks_in_use',
-        default=True,
-        help="""
-Whether nova-compute refuses to build a server with disks of a shared storage
-pool that a running LPAR uses, according to the pool (REST element ``InUse``).
-
-This protects a server whose old host was not powered off before the server was
-evacuated. Set the option to false only if the pool reports disks of LPARs that
-do not run as being in use, and only while nothing but your own procedure keeps
-two LPARs from writing to one disk.
-""",
-    ),
-    cfg.StrOpt(
-        'media_volume_group_name',
-        default='rootvg',
-        help="""
-Volume group for the media repository, which holds the config drives.
-
-The group belongs to the Virtual I/O Server of ``volume_group_name``, or with
-``disk_driver = ssp`` to the first one of the host in the cluster. If this
-server already has a media repository, that one is used, in any group.
-""",
-    ),
-    cfg.IntOpt(
-        'media_repository_gb',
-        default=1,
-        min=1,
-        help="""
-Size in GB of the media repository, if one has to be created.
-
-A config drive takes about half a megabyte.
-""",
-    ),
-    cfg.IntOpt(
-        'vios_paths_required',
-        default=1,
-        min=1,
-        help="""
-Number of Virtual I/O Servers that have to find a volume for a server to get
-it.
-
-Each server with Fibre Channel ports that answers gives a path. With the
-default, a volume is attached by one path while another server is down, and
-nova-compute logs a warning; a hard reboot adds the path later. With 2, such an
-attachment is refused.
-""",
-    ),
-    cfg.IntOpt(
-        'virtual_slots',
-        default=128,
-        min=64,
-        max=1024,
-        help="""
-Number of virtual slots of new LPARs (``MaximumVirtualIOSlots``).
-
-Those from 64 on are for volumes, which need one for each Virtual I/O Server
-with Fibre Channel ports: the default is enough for 32 volumes with two
-servers. With 64, an LPAR has two slots for volumes. PowerVM changes the number
-only while an LPAR is off; nova-compute sets it when it creates one.
-""",
-    ),
-    cfg.ListOpt(
-        'bridge_mappings',
-        default=[],
-        help="""
-Mapping of Neutron's physical networks to Shared Ethernet bridges.
-
-Each item has the form ``PHYSICAL_NETWORK:SWITCH``, with the name of the
-bridge's virtual switch, or ``PHYSICAL_NETWORK:SWITCH/PVID`` if the switch has
-several bridges. Example: ``default:ETHERNET0,storage:ETHERNET1/4093``.
-
-If empty, the host's only bridge serves all networks.
-""",
-    ),
-    cfg.BoolOpt(
-        'provision_vlans',
-        default=True,
-        help="""
-Whether to add the VLANs of ports to the Shared Ethernet bridges.
-
-A VLAN that nova-compute has added is removed when nothing on the host uses it
-any more. VLANs that were added by other means are kept.
-
-If false, nova-compute neither adds nor removes VLANs, and refuses a port whose
-VLAN is not on its bridge. Use this at sites that provision the bridges by
-other means.
-""",
-    ),
-    cfg.BoolOpt(
-        'fixed_mac_addresses',
-        default=False,
-        help="""
-Whether network adapters keep the MAC addresses of their ports, so that the
-operating system of a guest cannot give them other ones.
-
-If true, new adapters are created with AllowedOperatingSystemMACAddresses set
-to NONE, so that a guest cannot take the address of another one on its VLAN.
-Nova does not tell the driver whether port security is disabled for a port, so
-this holds for all ports: whatever needs addresses of its own in a guest, such
-as a failover with a virtual MAC address or nested guests on a bridge, stops
-working. An adapter that exists keeps its setting.
-""",
-    ),
-    cfg.StrOpt(
-        'management_root',
-        default='/',
-        help="""
-Root directory of the management partition, on which nova-compute runs.
-
-To read a disk, nova-compute makes it appear by a file below ``sys``, and opens
-it below ``dev``.
-
-With any other value than ``/``, nova-compute accesses these files as its own
-user, and not by privilege separation. This is for emulated hosts: it is the
-directory of ``powervm-emulator --host-root``.
-""",
-    ),
-    cfg.PortOpt(
-        'vnc_port',
-        default=5901,
-        min=1,
-        help="""
-Port on which nova-compute serves the consoles of all instances to Nova's
-proxies.
-
-nova-compute listens on the address ``[vnc]server_proxyclient_address`` as soon
-as somebody asks for a console. The data is not encrypted: use a network that
-connects the compute hosts with the proxies only.
-""",
-    ),
-    cfg.ListOpt(
-        'vnc_allowed_clients',
-        default=[],
-        help="""
-Addresses or networks of the clients that can connect to ``vnc_port``: those of
-nova-novncproxy. Example: ``192.0.2.10,2001:db8::/64``.
-
-If empty, all clients can connect. A console has a random path without which
-nobody gets it in either case.
-""",
-    ),
-    cfg.BoolOpt(
-        'vnc_close_other_terminals',
-        default=False,
-        help="""
-Whether a user who asks for the console of a server closes a terminal of its
-LPAR that somebody else has open.
-
-An LPAR has one terminal. If an administrator of the host has opened it in a
-shell (``mkvterm``), the console is refused with this reason until the terminal
-is closed (``rmvterm``). If this option is true, it is closed at once.
-""",
-    ),
-    cfg.StrOpt(
-        'metrics_file',
-        help="""
-File that nova-compute writes in each cycle, with metrics for Prometheus.
-
-A collector of text files, such as that of the Prometheus node exporter, reads
-it; the name has to end in ``.prom`` there. The user of nova-compute must be
-able to create files in its directory. Nothing is asked for it but, while
-one-time-use devices are burned, Nova's conductor which projects burned them:
-``nova-powervm-inventory metrics`` tells more.
-
-If unset, no file is written.
-""",
-    ),
-    cfg.IntOpt(
-        'max_burns_per_hour',
-        min=1,
-        help="""
-Number of one-time-use devices of this host that a project can use up in an
-hour.
-
-A server of the project that would exceed the limit is not built, unshelved,
-resized or migrated here; Nova tries other hosts. Evacuations, rebuilds and
-reboots are never refused. What a project has used up is read from Nova's
-records of its servers, with deleted ones as long as they are not archived.
-
-The limit is approximate: each host counts for itself, so that with five hosts
-a project can use up five times as many, and what a server had before a resize
-or unshelve is estimated. See "Use up cards" in the page "One-time use" of the
-documentation.
-
-If unset, there is no limit, and nothing is read for it.
-""",
-    ),
-    cfg.BoolOpt(
-        'skip_free_provider_reads',
-        default=False,
-        help="""
-Whether nova-compute skips reading the allocations of free devices.
-
-Nova reads the allocations of each provider of a host about once a minute, and
-whenever an instance is built: N + 2 requests to Placement for N devices. It
-uses the answers only when providers are reshaped. If this option is true,
-nova-compute finds the free devices with one request for each resource class
-and reads the allocations of the other devices only.
-
-The option replaces a method of Nova's report client in the nova-compute
-process. It disables itself, with a warning, if ``[pci]report_in_placement`` is
-set, which needs the answers, or if it has not been tested with the installed
-release of Nova.
-""",
-    ),
-]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Server:
-    """Connection parameters of the PowerVM REST API.
-
-    :param url: Base URL; None for the local session of a NovaLink partition.
-    :param username: User name; None for a local session.
-    :param password: Password of the user; never shown.
-    :param cafile: File with CA certificates; None for those of the system.
-    :param connect_timeout: Seconds to wait for the API at start.
-    :param read_timeout: Seconds in which a read must be answered completely.
-    """
-
-    url: str | None = None
-    username: str | None = None
-    password: str | None = dataclasses.field(default=None, repr=False)
-    cafile: str | None = None
-    connect_timeout: int = 300
-    read_timeout: float = READ_TIMEOUT
+    )
 
     @property
     def parts(self) -> urllib.parse.SplitResult:
@@ -519,37 +203,377 @@ class Settings:
     in one test process.
     """
 
+    inventory_file: str = fields.option(
+        cfg.StrOpt,
+        default='/etc/nova/inventory.yaml',
+        help="""
+File that lists the physical I/O slots of this host that instances can use.
+
+nova-compute reads the file when it starts. If the file is missing or empty, no
+device is offered. If it is invalid, nova-compute does not start.
+
+A running nova-compute checks the file for changes in each cycle
+(``[DEFAULT]update_resources_interval``) and reads a changed file without a
+restart as soon as two consecutive checks find the same file. If the file has
+become invalid or empty, or was removed, nova-compute logs an ERROR and keeps
+using the policy that it read last.
+""",
+    )
     server: Server = dataclasses.field(default_factory=Server)
-    inventory_file: str = '/etc/nova/inventory.yaml'
-    proc_units_factor: float = 0.1
-    provider_names: str = 'node'
-    publish_location_traits: bool = True
-    disk_driver: str = 'localdisk'
-    volume_group: str | None = None
-    disk_clear: str = 'zero'
-    cluster_name: str | None = None
-    tier_name: str | None = None
-    check_disks_in_use: bool = True
+    proc_units_factor: float = fields.option(
+        cfg.FloatOpt,
+        default=0.1,
+        min=0.05,
+        max=1.0,
+        help="""
+Number of processing units for each virtual processor of an instance.
+
+PowerVM shares processors. With a factor of 0.1, an instance with 4 vCPUs is
+guaranteed 0.4 processors and can use up to 4 while they are idle. A flavor
+can say otherwise with ``powervm:proc_units``.
+
+A change applies to new LPARs, and to those whose number of vCPUs changes.
+
+Placement offers the host's processors as VCPU, multiplied by
+``[DEFAULT]cpu_allocation_ratio``. If that ratio and this factor together
+promise more processing units than the host has, nova-compute logs a warning
+when it starts.
+""",
+    )
+    provider_names: str = fields.option(
+        cfg.StrOpt,
+        default='node',
+        choices=[
+            (
+                'node',
+                '``PowerVM IOSlot <node> <DRC index>``, unique in the cloud',
+            ),
+            (
+                'spec',
+                '``PowerVM IOSlot <DRC index>``, for clouds of one host only',
+            ),
+        ],
+        help="""
+Format of the names of new slot providers.
+
+Provider names are unique across the whole Placement service, whereas DRC
+indexes repeat from host to host. Therefore ``spec`` fails on the second host
+of a cloud. Existing providers keep their names.
+""",
+    )
+    publish_location_traits: bool = fields.option(
+        cfg.BoolOpt,
+        default=True,
+        help="""
+Whether the physical location code of a slot (``DRC_NAME``) is among the traits
+of its provider.
+
+Location codes differ from host to host, so Placement has one such trait for
+each slot of the cloud, and reads all its traits in most requests about
+traits. From about a hundred hosts on, set this to false on all of them, and
+remove the unused traits with ``nova-powervm-inventory trait purge``.
+
+Without the trait, a flavor cannot ask for a slot by its location, and a slot
+that is now at another location is not noticed as such: a card with other ids
+there goes into quarantine, and one with the same ids is taken for the former
+one. The inventory file can identify slots by ``drc_name`` in either case.
+
+A restarted nova-compute removes the traits, or adds them again, in its first
+cycle. A provider whose slot is gone or elsewhere at that time keeps its trait.
+
+Related options:
+
+* ``[powervm]publish_location_traits`` in ``cyborg.conf`` does the same for the
+  slots of Cyborg.
+""",
+    )
+    disk_driver: str = fields.option(
+        cfg.StrOpt,
+        default='localdisk',
+        help="""
+Driver for the disks of instances.
+
+``localdisk`` creates them in a volume group of a Virtual I/O Server. ``ssp``
+creates them in a shared storage pool, where all hosts of the cluster see them:
+an evacuated server keeps its disks. Further drivers can be installed as entry
+points of ``nova_powervm.disk_drivers``.
+
+Related options:
+
+* ``[powervm]volume_group_name`` is required by ``localdisk``.
+* ``[powervm]cluster_name`` and ``[powervm]tier_name`` are for ``ssp``.
+""",
+    )
+    volume_group: str | None = fields.option(
+        cfg.StrOpt,
+        'volume_group_name',
+        help="""
+Volume group of a Virtual I/O Server that holds the disks of instances.
+
+The size of the group is the host's inventory of DISK_GB; space that is used
+for other purposes is reserved. If several Virtual I/O Servers have a group of
+this name, put the name of the server in front: ``vios1/datavg``.
+
+If unset, the host offers no DISK_GB and can't build instances.
+""",
+    )
+    disk_clear: str = fields.option(
+        cfg.StrOpt,
+        default='zero',
+        choices=[
+            ('zero', 'they are overwritten with zeros'),
+            ('none', 'they may be read by the guest'),
+        ],
+        help="""
+What happens to the bytes of deleted disks that are left where ``localdisk``
+makes a disk, or enlarges one.
+
+It is not known whether a Virtual I/O Server overwrites them. On the NovaLink
+partition, nova-compute does that through the disk's device, which takes
+minutes for 100 GB. With a ``rest_url``, and where the partition is the Virtual
+I/O Server that has the disks, it uploads zeros instead. Images have to be raw
+then, and root disks cannot be enlarged.
+
+Use ``none`` only if the storage returns zeros for blocks that were deleted, or
+if all tenants trust each other.
+""",
+    )
+    cluster_name: str | None = fields.option(
+        cfg.StrOpt,
+        help="""
+Cluster of Virtual I/O Servers whose shared storage pool holds the disks of
+instances, with ``disk_driver = ssp``.
+
+If unset, the host must belong to exactly one cluster. The size of the pool is
+the inventory of DISK_GB of each host that shares it, so Placement can promise
+the same space on several hosts.
+""",
+    )
+    tier_name: str | None = fields.option(
+        cfg.StrOpt,
+        help="""
+Tier of the shared storage pool in which disks are created.
+
+If unset, the default tier of the pool is used. All hosts that share the pool
+should use the same tier, because each tier has images of its own.
+""",
+    )
+    check_disks_in_use: bool = fields.option(
+        cfg.BoolOpt,
+        default=True,
+        help="""
+Whether nova-compute refuses to build a server with disks of a shared storage
+pool that a running LPAR uses, according to the pool (REST element ``InUse``).
+
+This protects a server whose old host was not powered off before the server was
+evacuated. Set the option to false only if the pool reports disks of LPARs that
+do not run as being in use, and only while nothing but your own procedure keeps
+two LPARs from writing to one disk.
+""",
+    )
+    media_volume_group: str = fields.option(
+        cfg.StrOpt,
+        'media_volume_group_name',
+        default='rootvg',
+        help="""
+Volume group for the media repository, which holds the config drives.
+
+The group belongs to the Virtual I/O Server of ``volume_group_name``, or with
+``disk_driver = ssp`` to the first one of the host in the cluster. If this
+server already has a media repository, that one is used, in any group.
+""",
+    )
+    media_repository_gb: int = fields.option(
+        cfg.IntOpt,
+        default=1,
+        min=1,
+        help="""
+Size in GB of the media repository, if one has to be created.
+
+A config drive takes about half a megabyte.
+""",
+    )
+    vios_paths_required: int = fields.option(
+        cfg.IntOpt,
+        default=1,
+        min=1,
+        help="""
+Number of Virtual I/O Servers that have to find a volume for a server to get
+it.
+
+Each server with Fibre Channel ports that answers gives a path. With the
+default, a volume is attached by one path while another server is down, and
+nova-compute logs a warning; a hard reboot adds the path later. With 2, such an
+attachment is refused.
+""",
+    )
+    virtual_slots: int = fields.option(
+        cfg.IntOpt,
+        default=128,
+        min=64,
+        max=1024,
+        help="""
+Number of virtual slots of new LPARs (``MaximumVirtualIOSlots``).
+
+Those from 64 on are for volumes, which need one for each Virtual I/O Server
+with Fibre Channel ports: the default is enough for 32 volumes with two
+servers. With 64, an LPAR has two slots for volumes. PowerVM changes the number
+only while an LPAR is off; nova-compute sets it when it creates one.
+""",
+    )
+    bridge_mappings: Mapping[str, shared_ethernet.BridgeName] = fields.option(
+        cfg.ListOpt,
+        parse=parse_mappings,
+        default=[],
+        help="""
+Mapping of Neutron's physical networks to Shared Ethernet bridges.
+
+Each item has the form ``PHYSICAL_NETWORK:SWITCH``, with the name of the
+bridge's virtual switch, or ``PHYSICAL_NETWORK:SWITCH/PVID`` if the switch has
+several bridges. Example: ``default:ETHERNET0,storage:ETHERNET1/4093``.
+
+If empty, the host's only bridge serves all networks.
+""",
+    )
+    provision_vlans: bool = fields.option(
+        cfg.BoolOpt,
+        default=True,
+        help="""
+Whether to add the VLANs of ports to the Shared Ethernet bridges.
+
+A VLAN that nova-compute has added is removed when nothing on the host uses it
+any more. VLANs that were added by other means are kept.
+
+If false, nova-compute neither adds nor removes VLANs, and refuses a port whose
+VLAN is not on its bridge. Use this at sites that provision the bridges by
+other means.
+""",
+    )
+    fixed_mac_addresses: bool = fields.option(
+        cfg.BoolOpt,
+        default=False,
+        help="""
+Whether network adapters keep the MAC addresses of their ports, so that the
+operating system of a guest cannot give them other ones.
+
+If true, new adapters are created with AllowedOperatingSystemMACAddresses set
+to NONE, so that a guest cannot take the address of another one on its VLAN.
+Nova does not tell the driver whether port security is disabled for a port, so
+this holds for all ports: whatever needs addresses of its own in a guest, such
+as a failover with a virtual MAC address or nested guests on a bridge, stops
+working. An adapter that exists keeps its setting.
+""",
+    )
+    management_root: str = fields.option(
+        cfg.StrOpt,
+        default='/',
+        help="""
+Root directory of the management partition, on which nova-compute runs.
+
+To read a disk, nova-compute makes it appear by a file below ``sys``, and opens
+it below ``dev``.
+
+With any other value than ``/``, nova-compute accesses these files as its own
+user, and not by privilege separation. This is for emulated hosts: it is the
+directory of ``powervm-emulator --host-root``.
+""",
+    )
+    vnc_port: int = fields.option(
+        cfg.PortOpt,
+        default=5901,
+        min=1,
+        help="""
+Port on which nova-compute serves the consoles of all instances to Nova's
+proxies.
+
+nova-compute listens on the address ``[vnc]server_proxyclient_address`` as soon
+as somebody asks for a console. The data is not encrypted: use a network that
+connects the compute hosts with the proxies only.
+""",
+    )
+    vnc_allowed_clients: Sequence[Network] = fields.option(
+        cfg.ListOpt,
+        parse=parse_networks,
+        default=[],
+        help="""
+Addresses or networks of the clients that can connect to ``vnc_port``: those of
+nova-novncproxy. Example: ``192.0.2.10,2001:db8::/64``.
+
+If empty, all clients can connect. A console has a random path without which
+nobody gets it in either case.
+""",
+    )
+    vnc_close_other_terminals: bool = fields.option(
+        cfg.BoolOpt,
+        default=False,
+        help="""
+Whether a user who asks for the console of a server closes a terminal of its
+LPAR that somebody else has open.
+
+An LPAR has one terminal. If an administrator of the host has opened it in a
+shell (``mkvterm``), the console is refused with this reason until the terminal
+is closed (``rmvterm``). If this option is true, it is closed at once.
+""",
+    )
+    metrics_file: str | None = fields.option(
+        cfg.StrOpt,
+        help="""
+File that nova-compute writes in each cycle, with metrics for Prometheus.
+
+A collector of text files, such as that of the Prometheus node exporter, reads
+it; the name has to end in ``.prom`` there. The user of nova-compute must be
+able to create files in its directory. Nothing is asked for it but, while
+one-time-use devices are burned, Nova's conductor which projects burned them:
+``nova-powervm-inventory metrics`` tells more.
+
+If unset, no file is written.
+""",
+    )
+    max_burns_per_hour: int | None = fields.option(
+        cfg.IntOpt,
+        min=1,
+        help="""
+Number of one-time-use devices of this host that a project can use up in an
+hour.
+
+A server of the project that would exceed the limit is not built, unshelved,
+resized or migrated here; Nova tries other hosts. Evacuations, rebuilds and
+reboots are never refused. What a project has used up is read from Nova's
+records of its servers, with deleted ones as long as they are not archived.
+
+The limit is approximate: each host counts for itself, so that with five hosts
+a project can use up five times as many, and what a server had before a resize
+or unshelve is estimated. See "Use up cards" in the page "One-time use" of the
+documentation.
+
+If unset, there is no limit, and nothing is read for it.
+""",
+    )
+    skip_free_provider_reads: bool = fields.option(
+        cfg.BoolOpt,
+        default=False,
+        help="""
+Whether nova-compute skips reading the allocations of free devices.
+
+Nova reads the allocations of each provider of a host about once a minute, and
+whenever an instance is built: N + 2 requests to Placement for N devices. It
+uses the answers only when providers are reshaped. If this option is true,
+nova-compute finds the free devices with one request for each resource class
+and reads the allocations of the other devices only.
+
+The option replaces a method of Nova's report client in the nova-compute
+process. It disables itself, with a warning, if ``[pci]report_in_placement`` is
+set, which needs the answers, or if it has not been tested with the installed
+release of Nova.
+""",
+    )
     #: Placement's allocation ratio of DISK_GB, an option of Nova.
     disk_overcommitment: float = 1.0
-    media_volume_group: str = 'rootvg'
-    media_repository_gb: int = 1
-    vios_paths_required: int = 1
-    virtual_slots: int = 128
-    bridge_mappings: Mapping[str, shared_ethernet.BridgeName] = (
-        dataclasses.field(default_factory=dict)
-    )
-    provision_vlans: bool = True
-    fixed_mac_addresses: bool = False
-    management_root: str = '/'
-    #: Where consoles are served; the address is an option of Nova.
+    #: Where consoles are served, an option of Nova.
     vnc_host: str = '127.0.0.1'
-    vnc_port: int = 5901
-    vnc_allowed_clients: Sequence[Network] = ()
-    vnc_close_other_terminals: bool = False
-    metrics_file: str | None = None
-    max_burns_per_hour: int | None = None
-    skip_free_provider_reads: bool = False
+
+
+OPTIONS = [*fields.options_of(Settings)]
 
 
 def read_settings(group: Any) -> Settings:
@@ -559,54 +583,9 @@ def read_settings(group: Any) -> Settings:
     :raises exception.ConfigurationError: A value is invalid, or options
         contradict each other.
     """
-    settings = Settings(
-        server=Server(
-            url=group.rest_url,
-            username=group.rest_username,
-            password=group.rest_password,
-            cafile=group.rest_cafile,
-            connect_timeout=group.rest_connect_timeout,
-            read_timeout=group.rest_read_timeout,
-        ),
-        inventory_file=group.inventory_file,
-        proc_units_factor=group.proc_units_factor,
-        provider_names=group.provider_names,
-        publish_location_traits=group.publish_location_traits,
-        disk_driver=group.disk_driver,
-        volume_group=group.volume_group_name,
-        disk_clear=group.disk_clear,
-        cluster_name=group.cluster_name,
-        tier_name=group.tier_name,
-        check_disks_in_use=group.check_disks_in_use,
-        media_volume_group=group.media_volume_group_name,
-        media_repository_gb=group.media_repository_gb,
-        vios_paths_required=group.vios_paths_required,
-        virtual_slots=group.virtual_slots,
-        bridge_mappings=bridge_mappings.parse_mappings(group.bridge_mappings),
-        provision_vlans=group.provision_vlans,
-        fixed_mac_addresses=group.fixed_mac_addresses,
-        management_root=group.management_root,
-        vnc_port=group.vnc_port,
-        vnc_allowed_clients=[*_networks(group.vnc_allowed_clients)],
-        vnc_close_other_terminals=group.vnc_close_other_terminals,
-        metrics_file=group.metrics_file,
-        max_burns_per_hour=group.max_burns_per_hour,
-        skip_free_provider_reads=group.skip_free_provider_reads,
-    )
+    settings = fields.read(Settings, group)
     check_server(settings.server)
     return settings
-
-
-def _networks(items: Iterable[str]) -> Iterator[Network]:
-    for item in items:
-        try:
-            yield ipaddress.ip_network(item)
-        except ValueError as error:
-            raise exception.ConfigurationError(
-                reason=f"[powervm]vnc_allowed_clients has '{item}', which is "
-                f'no address or network ({error}). Valid ones look like '
-                '192.0.2.10 and 192.0.2.0/24'
-            ) from error
 
 
 def check_server(server: Server) -> None:

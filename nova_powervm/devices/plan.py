@@ -52,7 +52,7 @@ class Facts:
         without what Nova's provider.yaml adds to them.
     :param lost: Uuids of providers without an allocation whose slots are owned
         by LPARs of instances.
-    :param stale: Upper-case uuid of each LPAR on the wrong side, among
+    :param stale_lpars: Upper-case uuid of each LPAR on the wrong side, among
         those in ``holdings``, to where its instance is.
     :param publishes_locations: Whether providers have traits for the location
         codes of their slots.

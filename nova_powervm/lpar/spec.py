@@ -210,7 +210,7 @@ class Actual:
         read: Callable[[Part | MemoryQuestion], Any],
         *,
         has_pool: bool = False,
-        virtual_slots: int = 64,
+        virtual_slots: int,
     ) -> None:
         self._read = read
         self._parts: dict[Part | MemoryQuestion, Any] = {}

@@ -653,7 +653,7 @@ class VolumeDriver(Protocol):
 
         :param lpar: The LPAR; a running one needs RMC.
         :returns: The virtual slots that it has got, by the numbers of the
-            servers; see :func:`.volumes.choose_slot`.
+            servers; see :func:`nova_powervm.lpar.volumes.choose_slot`.
         :raises exception.PowerVMError: The host refused; it is connected as
             before, and :meth:`forget` follows.
         """

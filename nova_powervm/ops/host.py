@@ -43,7 +43,7 @@ class Snapshot:
         the slot providers that Nova stored with the instance.
     :param lost: Uuids of providers without an allocation, although the LPAR
         that they were allocated to owns their slots.
-    :param stale: Each LPAR on the wrong side that owns a slot, to where
+    :param stale_lpars: Each LPAR on the wrong side that owns a slot, to where
         its instance is.
     """
 
@@ -107,7 +107,7 @@ class HostOps:
     def hypervisor_memory(
         self, memory_mb: int, max_mem: int
     ) -> host_values.HypervisorMemory:
-        """Ask what the hypervisor needs for an LPAR; see :class:`.System`."""
+        """Ask what the hypervisor needs for an LPAR."""
         return self._system.hypervisor_memory(memory_mb, max_mem)
 
     def read(self) -> Snapshot:

@@ -200,14 +200,14 @@ class RestPartitions(interfaces.Partitions):
     :param adapter: A logged-on adapter.
     :param managed: The managed system; new LPARs are checked against its
         rules.
-    :param virtual_slots: ``[powervm]virtual_slots``.
+    :param virtual_slots: ``[powervm]virtual_slots``, for new LPARs.
     """
 
     def __init__(
         self,
         adapter: pvm_adapter.Adapter,
         managed: system.RestSystem,
-        virtual_slots: int = 64,
+        virtual_slots: int = 0,
     ) -> None:
         self._adapter = adapter
         self._managed = managed

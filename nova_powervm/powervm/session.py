@@ -144,7 +144,7 @@ class Session(pvm_adapter.Session):
     def __init__(
         self,
         verify: str | bool,
-        read_timeout: float = options.READ_TIMEOUT,
+        read_timeout: float,
         **kwargs: Any,
     ) -> None:
         self._verify = verify

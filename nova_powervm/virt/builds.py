@@ -233,7 +233,7 @@ class Builds:
             host; Nova may try another one. Nothing is left behind.
         :raises nova.exception.BuildAbortException: The build would fail on
             any host.
-        :raises nova_errors.RefusedByPolicy: The project has burned too many
+        :raises errors.RefusedByPolicy: The project has burned too many
             devices; nothing was made.
         """
         instance = build.instance
@@ -301,7 +301,7 @@ class Builds:
         an evacuation the checks of spawn suffice, because the old LPAR stays
         on its host until that host is back.
 
-        :raises rebuild.RebuildRefused: It is not possible; the server
+        :raises RebuildRefused: It is not possible; the server
             continues as it was.
         :raises nova.exception.InstanceDeployFailure: An evacuation is not
             possible.

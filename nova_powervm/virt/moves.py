@@ -128,8 +128,8 @@ class MoveQuestions:
     def answer(self, context: Any, data: dict[str, str]) -> Any:
         """Answer a host that shares its storage, or moves an instance.
 
-        :param data: What :meth:`.SharedStorage.describe` or this class of the
-            other host sends.
+        :param data: What :meth:`shared_storage.SharedStorage.describe` or this
+            class of the other host sends.
         :returns: Whether the storage is shared; for a move, what prevents it.
         """
         is_shared = self._host.storage.is_shared(data)
@@ -435,7 +435,7 @@ class Moves:
         destroy_disks: bool,
         block_device_info: Any,
     ) -> None:
-        """Remove the instance's LPAR; see :meth:`.Removals.destroy`.
+        """Remove the instance's LPAR; see :meth:`removals.Removals.destroy`.
 
         In a revert its disks stay, and within a host the LPAR, too: Nova
         destroys the side of the destination, and the source continues with

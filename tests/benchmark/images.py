@@ -150,7 +150,7 @@ def _emulator(folder):
 
 
 def _disks(adapter, server, in_pool):
-    settings = options.Settings(server, volume_group='image_pool')
+    settings = options.Settings(server=server, volume_group='image_pool')
     managed = system.RestSystem(adapter, server)
     driver = ssp if in_pool else localdisk
     return driver.load(disk_drivers.Context(adapter, managed, settings))

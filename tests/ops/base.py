@@ -329,7 +329,7 @@ class HostTestCase(unittest.TestCase):
         self.adapter = session.Adapter(_session(self.is_local))
         server = _server(self.emulator, self.is_local)
         chosen = options.Settings(
-            server,
+            server=server,
             disk_driver=self.disk_driver,
             volume_group='image_pool',
             # Whole GB of zeros take seconds: tests.ops.test_clearing.

@@ -168,7 +168,7 @@ class CleaningTest(unittest.TestCase):
             disk_drivers.Context(
                 adapter,
                 system.RestSystem(adapter, server),
-                options.Settings(server, disk_driver='ssp'),
+                options.Settings(server=server, disk_driver='ssp'),
             )
         )
 

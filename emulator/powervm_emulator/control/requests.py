@@ -39,7 +39,7 @@ class Requests:
         drop: bool = False,
         delay: float = 0.0,
     ) -> JSON:
-        """Make a future request fail, as :class:`.faults.Fault` describes.
+        """Make a future request fail, as :class:`core.faults.Fault` describes.
 
         :returns: the fault, with its number.
         """

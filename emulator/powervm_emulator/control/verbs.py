@@ -13,7 +13,7 @@
 """The control plane, which changes the emulator from outside the REST API.
 
 Tests in the same process call the verbs as methods of :class:`Control`;
-:class:`.client.Client` has the same methods over HTTP. Arguments and results
+:class:`client.Client` has the same methods over HTTP. Arguments and results
 are JSON types. A DRC index is eight hexadecimal digits; a partition is named
 by its UUID, name or id.
 """

@@ -13,8 +13,9 @@
 """Captured resources, from pypowervm's tests or from files of the user.
 
 pypowervm's are read from the installed package at run time, found without
-importing any of its code. Real hosts gave them; see :data:`VENDORS` for the
-one thing that is known to be wrong in them.
+importing any of its code. Real hosts gave them; see
+:data:`nouns.io_slot.VENDORS` for the one thing that is known to be wrong in
+them.
 """
 
 import dataclasses

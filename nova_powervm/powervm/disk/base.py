@@ -232,7 +232,7 @@ class MappedDisks(DiskDriver):
         """See :meth:`.drivers.Disks.delete_rescue`."""
 
     def elements(self, lpar_uuid: str) -> scsi_mappings.Elements:
-        """Return the disks and media of an LPAR for :mod:`.rescue_order`."""
+        """Return the disks and media of an LPAR for :mod:`.scsi_mappings`."""
         disks = self.disks_of(lpar_uuid)
         return {
             server: [*disks, *self.media.find(lpar_uuid, server)]

@@ -148,7 +148,7 @@ def serve(
     passes = make_passes(config, settings, lock)
     if config.conf.once:
         return _run(passes.once, passes.stop)
-    if settings.listens:
+    if settings.listen_for_deletions:
         deletions.start(config.conf, config.nodename, passes.ask)
     return _run(passes.run, passes.stop)
 

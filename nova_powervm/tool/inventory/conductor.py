@@ -72,7 +72,7 @@ class Conductor:
         :param node: Name of the compute node.
         :param providers: Those of the devices.
         :returns: Provider uuid to the id of the project, or to
-            :data:`.one_time_use.UNKNOWN`.
+            :data:`devices.one_time_use.UNKNOWN`.
         :raises errors.ConductorUnanswered: The conductor does not answer.
         """
         if not providers:

@@ -55,7 +55,7 @@ def quarantine(client: _Client, provider: _Provider, code: str) -> None:
     nova-compute completes a mark without a reserve, but takes a reserve
     without a mark for somebody else's.
 
-    :param code: One of :data:`.names.OPERATOR_REASONS`, which replaces
+    :param code: One of :data:`names.OPERATOR_REASONS`, which replaces
         another one of these.
     :raises errors.DeviceUnchanged: Others kept changing the provider. It may
         be marked without a reserve, which nova-compute adds.

@@ -159,7 +159,7 @@ def _add_timeout(group: argparse._ArgumentGroup) -> None:
         metavar='SECONDS',
         help='fail if the host does not answer for this long (default: '
         '[powervm]rest_read_timeout in nova.conf, or '
-        f'{options.READ_TIMEOUT})',
+        f'{options.Server().read_timeout})',
     )
 
 

@@ -50,7 +50,7 @@ class SlotRow:
     :param cyborg: What Cyborg has of the slot; None if it has nothing.
     :param move: What a move has to do with the slot; None if none has.
     :param project: Id of the project that burned its device, or
-        :data:`.one_time_use.UNKNOWN`; empty if it is not burned.
+        :data:`devices.one_time_use.UNKNOWN`; empty if it is not burned.
     :param servers: Uuids of the servers, or migrations, that have it or were
         allocated it.
     """

@@ -52,7 +52,7 @@ class Survey:
     :param cyborg: What Cyborg and Nova tell about Cyborg's slots; None if they
         were not asked.
     :param projects: Provider uuid to the project that burned its device, or to
-        :data:`.one_time_use.UNKNOWN`.
+        :data:`devices.one_time_use.UNKNOWN`.
     :param slot_moves: What moves have to do with slots, by DRC index.
     """
 
@@ -135,7 +135,7 @@ def read_projects(app: base.App, survey: Survey) -> Mapping[str, str]:
     is a warning, and the projects are unknown.
 
     :returns: Provider uuid to the id of the project, or to
-        :data:`.one_time_use.UNKNOWN`.
+        :data:`devices.one_time_use.UNKNOWN`.
     """
     uuids = {entry.uuid for entry in survey.plan.entries if entry.burned}
     below = survey.tree.below if survey.tree else ()

@@ -149,7 +149,7 @@ def set_cpu_traits(tree: Any, nodename: str, traits: Iterable[str]) -> None:
 
     Keep all others: Nova and operators set traits there, too.
 
-    :param traits: Those of :data:`.host_values.CPU_TRAITS` to have.
+    :param traits: Those of :data:`host_values.CPU_TRAITS` to have.
     """
     tree.add_traits(nodename, *traits)
     tree.remove_traits(nodename, *host_values.CPU_TRAITS.difference(traits))

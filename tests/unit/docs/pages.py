@@ -48,6 +48,10 @@ _BLOCK = re.compile(
     re.MULTILINE,
 )
 
+_SECTION = re.compile(r'\n(?=\S.*\n[-~]{4,}\n)')
+#: The first cell of a row of a list-table.
+_FIRST_CELL = re.compile(r'^ +\* - (.*(?:\n +[^-* ].*)*)', re.MULTILINE)
+
 _COMMAND = re.compile(r'(?:.*\\\n)*.*')
 
 
@@ -66,6 +70,17 @@ def blocks(language):
         for block in _BLOCK.finditer(f'{text}\n'):
             if block['language'] == language:
                 yield name, textwrap.dedent(block['body'])
+
+
+def keys(name, title):
+    """Return the literals in the first column of the tables of a section."""
+    (section,) = (
+        text
+        for text in _SECTION.split(documents()[name])
+        if text.startswith(f'{title}\n')
+    )
+    cells = '\n'.join(_FIRST_CELL.findall(section))
+    return re.findall('``(.+?)``', cells)
 
 
 def words(text):

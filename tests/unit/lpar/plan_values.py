@@ -226,7 +226,9 @@ def survey(operation, described, host, **more):
         asked.append(part)
         return host[part]
 
-    actual = spec.Actual(read, **{'has_pool': True, **more})
+    actual = spec.Actual(
+        read, **{'has_pool': True, 'virtual_slots': 64, **more}
+    )
     try:
         made = plan.decide(operation, described, actual)
     except exception.PowerVMError as refusal:

@@ -327,7 +327,9 @@ class RoomTest(unittest.TestCase):
             asked.append(part)
             return host_values.HypervisorMemory(512, free_mb)
 
-        setting_checks.check_room(settle(**fields), held, spec.Actual(read))
+        setting_checks.check_room(
+            settle(**fields), held, spec.Actual(read, virtual_slots=64)
+        )
         return asked
 
     def test_host_with_plenty_is_not_asked(self):

@@ -39,7 +39,7 @@ class DocumentTestCase(base.EmulatorTestCase):
     def setUp(self):
         super().setUp()
         self.partitions = partitions.RestPartitions(
-            self.adapter, types.SimpleNamespace(wrapper=self.system())
+            self.adapter, types.SimpleNamespace(wrapper=self.system()), 64
         )
         self.uuid = self.make().uuid.upper()
 

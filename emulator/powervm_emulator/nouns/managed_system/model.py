@@ -120,7 +120,7 @@ class System(resource.Resource):
         #: Whether IOSlots say whose they are. There are systems that do it
         #: and do not claim the capability.
         self.reports_owners = self.boolean(OWNER_CAPABILITY)
-        #: Which monitors of performance are on; see :mod:`..pcm`.
+        #: Which monitors of performance are on; see :mod:`nouns.pcm`.
         self.monitors: dict[str, bool] = {}
         #: The fabric of each Fibre Channel port with a link, by WWPN.
         self.fabrics: dict[str, str] = {}

@@ -40,8 +40,8 @@ def build(
 ) -> None:
     """Build the volume groups of a Virtual I/O Server.
 
-    :raises errors.WorldError: a capture does not exist, or the contents of
-        a group exceed its capacity.
+    :raises core.errors.WorldError: a capture does not exist, or the contents
+        of a group exceed its capacity.
     """
     for spec in described:
         made = (

@@ -72,7 +72,7 @@ class LocalDiskTestCase(unittest.TestCase):
         self.control = emulator.control
         self.adapter = hosts.connect(self, emulator)
         self.settings = options.Settings(
-            hosts.server_of(emulator),
+            server=hosts.server_of(emulator),
             volume_group='image_pool',
             disk_clear='none',
         )

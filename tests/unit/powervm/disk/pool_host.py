@@ -94,7 +94,9 @@ class PoolTestCase(unittest.TestCase):
 
     def load(self, adapter=None, **settings):
         """Return the disk driver of the host, or of that of an adapter."""
-        made = options.Settings(self.server, disk_driver='ssp', **settings)
+        made = options.Settings(
+            server=self.server, disk_driver='ssp', **settings
+        )
         system = types.SimpleNamespace(
             wrapper=types.SimpleNamespace(uuid='5b2c8a01-0000')
         )

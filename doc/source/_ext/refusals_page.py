@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Puts what flavors, images and volumes can ask for into the documentation."""
+"""Puts what the driver refuses of flavors, images and volumes into a page."""
 
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -23,22 +23,16 @@ from sphinx.util import docutils
 
 from nova_powervm.lpar import supported_features
 
+_REQUESTS = 'Extra specs and image properties'
 
-def rows(decision: supported_features.Decision) -> Iterator[str]:
-    """Give the rows of one decision as reStructuredText, a rule each."""
+
+def rows(kind: str) -> Iterator[str]:
+    """Give the rules about one kind of keys as rows of reStructuredText."""
     for rule in supported_features.RULES:
-        keys = rule.extra_specs + rule.properties
-        if keys and rule.decision is decision:
+        requests = rule.extra_specs + rule.properties
+        keys = rule.connection if kind == 'volumes' else requests
+        if keys:
             yield f'   * - {_literals(keys)}'
-            yield f'     - {_sentence(rule)}'
-
-
-def volume_rows() -> Iterator[str]:
-    """Give the rows for what Cinder says about a volume, a rule each."""
-    for rule in supported_features.RULES:
-        if rule.connection:
-            yield f'   * - {_literals(rule.connection)}'
-            yield f'     - {rule.decision}'
             yield f'     - {_sentence(rule)}'
 
 
@@ -57,57 +51,34 @@ def _sentence(rule: supported_features.Rule) -> str:
     return f'{reason}. Not refused: {_literals(sorted(rule.nothing))}.'
 
 
-class Promises(docutils.SphinxDirective):
-    """Puts the table of the decision that its argument names."""
+class Refusals(docutils.SphinxDirective):
+    """Puts the table of what is refused of ``requests`` or ``volumes``."""
 
     required_arguments = 1
-    final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
         """Return the nodes of the table."""
-        decision = supported_features.Decision(self.arguments[0])
-        return self.table(
-            '50 50',
-            ('Extra specs and image properties', 'Why'),
-            rows(decision),
-        )
-
-    def table(
-        self, widths: str, titles: Iterable[str], lines: Iterable[str]
-    ) -> list[nodes.Node]:
-        """Return the nodes of a table with some rows."""
-        first, *others = titles
-        found = statemachine.StringList(
+        (kind,) = self.arguments
+        title = 'Key' if kind == 'volumes' else _REQUESTS
+        table = statemachine.StringList(
             [
                 '.. list-table::',
                 '   :header-rows: 1',
-                f'   :widths: {widths}',
+                '   :widths: 50 50',
                 '',
-                f'   * - {first}',
-                *(f'     - {title}' for title in others),
-                *lines,
+                f'   * - {title}',
+                '     - Why',
+                *rows(kind),
             ],
             source=supported_features.__file__,
         )
         section = nodes.section()
         section.document = self.state.document
-        self.state.nested_parse(found, 0, section)
+        self.state.nested_parse(table, 0, section)
         return list(section.children)
-
-
-class VolumePromises(Promises):
-    """Puts the table of what Cinder says about volumes."""
-
-    required_arguments = 0
-
-    def run(self) -> list[nodes.Node]:
-        """Return the nodes of the table."""
-        titles = ('Key', 'Decision', 'Why')
-        return self.table('35 15 50', titles, volume_rows())
 
 
 def setup(app: application.Sphinx) -> dict[str, Any]:
     """Add the directive to Sphinx."""
-    app.add_directive('promises', Promises)
-    app.add_directive('volume-promises', VolumePromises)
+    app.add_directive('refusals', Refusals)
     return {'parallel_read_safe': True}
