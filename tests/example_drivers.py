@@ -27,19 +27,19 @@ from nova_powervm import exception
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import storage
+from nova_powervm.powervm import plugins
 from nova_powervm.powervm.disk import base
-from nova_powervm.virt import services
 
 #: The name of both drivers.
 VIF_TYPE = 'example'
 
 _ENTRY_POINTS = f"""\
-[{services.DISK_DRIVERS}]
+[{plugins.DISK_DRIVERS}]
 {VIF_TYPE} = {__name__}:ExampleDisks
 broken = {__name__}:there_is_no_such_driver
 unfinished = {__name__}:UnfinishedDisks
 
-[{services.VIF_DRIVERS}]
+[{plugins.VIF_DRIVERS}]
 {VIF_TYPE} = {__name__}:ExampleVifDriver
 """
 

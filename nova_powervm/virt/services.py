@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Assembles the collaborators of the driver, and loads the plug-ins."""
+"""Assembles the collaborators of the driver."""
 
 import contextlib
 import dataclasses
@@ -22,8 +22,6 @@ from typing import TypeVar
 from typing import cast
 
 import nova.conf
-import stevedore
-import stevedore.exception
 from nova import exception as nova_exception
 from nova.virt import event as virtevent
 from oslo_log import log as logging
@@ -35,7 +33,6 @@ from nova_powervm.devices import host_values
 from nova_powervm.devices import slot_providers
 from nova_powervm.inventory_file import InventoryFile
 from nova_powervm.ops import consoles as console_ops
-from nova_powervm.ops import drivers
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import network
 from nova_powervm.ops import sweep
@@ -44,6 +41,7 @@ from nova_powervm.ops import watch
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import events
 from nova_powervm.powervm import partitions
+from nova_powervm.powervm import plugins
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm import terminals
@@ -76,75 +74,6 @@ from nova_powervm.virt.provider_tree import placement
 LOG = logging.getLogger(__name__)
 
 _R = TypeVar('_R')
-
-#: ``[powervm]disk_driver`` names one of these.
-DISK_DRIVERS = 'nova_powervm.disk_drivers'
-#: All of these are loaded; each is named as a ``binding:vif_type``.
-VIF_DRIVERS = 'nova_powervm.vif_drivers'
-#: All of these are loaded; each is named as a ``driver_volume_type``.
-VOLUME_DRIVERS = 'nova_powervm.volume_drivers'
-
-
-def load_disk_driver(context: disk.Context) -> drivers.Disks:
-    """Load the disk driver that ``[powervm]disk_driver`` names.
-
-    :raises exception.ConfigurationError: No such driver is installed, or it
-        cannot be loaded.
-    """
-    name = context.settings.disk_driver
-    try:
-        driver = stevedore.DriverManager(
-            DISK_DRIVERS, name, on_load_failure_callback=_fail
-        ).driver
-    except stevedore.exception.NoMatches as error:
-        known = stevedore.ExtensionManager(DISK_DRIVERS).entry_points_names()
-        raise exception.ConfigurationError(
-            reason=f"[powervm]disk_driver = '{name}' is not installed; there "
-            f'are: {", ".join(sorted(known))}'
-        ) from error
-    try:
-        return cast(drivers.Disks, driver(context))
-    except TypeError as error:
-        # A method is missing that each driver has to have.
-        raise exception.ConfigurationError(
-            reason=f"the disk driver '{name}' cannot be loaded: {error}"
-        ) from error
-
-
-def load_vif_drivers(
-    context: vif.Context,
-) -> dict[str, drivers.VifDriver[Any, Any]]:
-    """Load the VIF drivers that are installed.
-
-    :returns: VIF type to VIF driver.
-    :raises exception.ConfigurationError: A driver cannot be loaded.
-    """
-    return _load_all(VIF_DRIVERS, context)
-
-
-def load_volume_drivers(
-    context: volume.Context,
-) -> dict[str, drivers.VolumeDriver]:
-    """Load the volume drivers that are installed.
-
-    :returns: ``driver_volume_type`` to volume driver.
-    :raises exception.ConfigurationError: A driver cannot be loaded.
-    """
-    return _load_all(VOLUME_DRIVERS, context)
-
-
-def _load_all(group: str, context: Any) -> dict[str, Any]:
-    manager = stevedore.ExtensionManager(group, on_load_failure_callback=_fail)
-    return {found.name: found.plugin(context) for found in manager}
-
-
-def _fail(manager: Any, entry_point: Any, error: BaseException) -> None:
-    raise exception.ConfigurationError(
-        reason=f"the driver '{entry_point.name}' ({entry_point.value}) of "
-        f'{entry_point.group} cannot be loaded: {error}. Reinstall or remove '
-        'it'
-    ) from error
-
 
 CONF = nova.conf.CONF
 
@@ -327,14 +256,18 @@ def _assemble(
         partitions=partitions.RestPartitions(
             adapter, managed, settings.virtual_slots
         ),
-        disks=load_disk_driver(
+        disks=plugins.load_disk_driver(
             disk.Context(adapter, managed, settings, files)
         ),
         network=network.NetworkOps(
-            load_vif_drivers(vif.Context(adapter, managed, settings, ports))
+            plugins.load_vif_drivers(
+                vif.Context(adapter, managed, settings, ports)
+            )
         ),
         volumes=volume_ops.VolumeOps(
-            load_volume_drivers(volume.Context(adapter, managed, settings))
+            plugins.load_volume_drivers(
+                volume.Context(adapter, managed, settings)
+            )
         ),
         terminals=console_ops.Consoles(
             terminals.LocalTerminals(

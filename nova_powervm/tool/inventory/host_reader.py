@@ -33,6 +33,7 @@ from nova_powervm.powervm import captures
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
+from nova_powervm.powervm import plugins
 from nova_powervm.powervm import system
 from nova_powervm.tool.inventory import base
 
@@ -244,12 +245,9 @@ def _read_disk(
     app: base.App, adapter: Any, managed: system.RestSystem
 ) -> host_values.DiskCapacity | None:
     """Read the storage that ``[powervm]disk_driver`` uses."""
-    # Importing Nova takes a second, and most commands do not need it.
-    from nova_powervm.virt import services  # noqa: PLC0415
-
     context = disk_drivers.Context(adapter, managed, app.config.settings)
     try:
-        disks = services.load_disk_driver(context)
+        disks = plugins.load_disk_driver(context)
         return None if disks.unavailable else disks.capacity()
     except exception.PowerVMError as error:
         app.warn(f'{error} The output has nothing of the disks.')

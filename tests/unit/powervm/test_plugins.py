@@ -16,12 +16,12 @@ from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.lpar import storage
 from nova_powervm.powervm import disk
+from nova_powervm.powervm import plugins
 from nova_powervm.powervm import vif
 from nova_powervm.powervm import volume
 from nova_powervm.powervm.disk import localdisk
 from nova_powervm.powervm.vif import sea
 from nova_powervm.powervm.volume import vscsi
-from nova_powervm.virt import services
 from tests import example_drivers
 
 LPAR = '3F2504E0-4F89-41D3-9A0C-0305E82C3301'
@@ -42,7 +42,7 @@ class DriversTest(testtools.TestCase):
     def test_vif_drivers_of_all_packages_are_loaded(self):
         context = vif.Context(None, None, options.Settings(), None)
 
-        loaded = services.load_vif_drivers(context)
+        loaded = plugins.load_vif_drivers(context)
 
         self.assertEqual({'pvm_sea', 'example'}, set(loaded))
         self.assertIsInstance(loaded['pvm_sea'], sea.SeaVifDriver)
@@ -51,21 +51,21 @@ class DriversTest(testtools.TestCase):
     def test_volume_drivers_are_named_by_type(self):
         context = volume.Context(None, None, options.Settings())
 
-        loaded = services.load_volume_drivers(context)
+        loaded = plugins.load_volume_drivers(context)
 
         self.assertIsInstance(loaded['fibre_channel'], vscsi.VscsiVolumes)
 
     def test_option_chooses_disk_driver(self):
         context = disk_context(disk_driver='example')
 
-        loaded = services.load_disk_driver(context)
+        loaded = plugins.load_disk_driver(context)
 
         self.assertIsInstance(loaded, example_drivers.ExampleDisks)
         self.assertIs(context, loaded.context)
         self.assertIsNone(loaded.unavailable)
 
     def test_localdisk_without_volume_group_offers_no_disks(self):
-        loaded = services.load_disk_driver(disk_context())
+        loaded = plugins.load_disk_driver(disk_context())
 
         self.assertIn('[powervm]volume_group_name', loaded.unavailable)
         self.assertEqual(0, loaded.capacity().total_gb)
@@ -86,7 +86,7 @@ class DriversTest(testtools.TestCase):
             self.assertIn('[powervm]volume_group_name', str(error))
 
     def test_localdisk_without_volume_group_has_nothing_to_remove(self):
-        loaded = services.load_disk_driver(disk_context())
+        loaded = plugins.load_disk_driver(disk_context())
 
         loaded.unmap_deleted()
         loaded.forget_uploads()
@@ -107,7 +107,7 @@ class DriversTest(testtools.TestCase):
             FakeAdapter(), None, options.Settings(volume_group='datavg')
         )
 
-        loaded = services.load_disk_driver(context)
+        loaded = plugins.load_disk_driver(context)
 
         self.assertIsInstance(loaded, localdisk.LocalDisk)
         self.assertIsNone(loaded.unavailable)
@@ -124,7 +124,7 @@ class DriversTest(testtools.TestCase):
         ):
             error = self.assertRaises(
                 exception.ConfigurationError,
-                services.load_disk_driver,
+                plugins.load_disk_driver,
                 disk_context(disk_driver=name),
             )
             for word in words:
