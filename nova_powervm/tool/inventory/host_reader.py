@@ -32,8 +32,8 @@ from nova_powervm.devices import slots
 from nova_powervm.powervm import captures
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import partitions
-from nova_powervm.powervm import session
 from nova_powervm.powervm import plugins
+from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.tool.inventory import base
 
