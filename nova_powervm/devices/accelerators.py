@@ -89,10 +89,9 @@ def parse(
     requests: list[Request] = []
     problems: list[str] = []
     for item in accel_info or ():
-        label = _label(item)
-        found = [*_problems(item, instance_uuid, nodename)]
-        if found:
-            problems.append(f'{label} {found[0]}')
+        problem = next(_problems(item, instance_uuid, nodename), None)
+        if problem:
+            problems.append(f'{_label(item)} {problem}')
         else:
             requests.append(_request(item))
     problems += _duplicates(requests)
@@ -125,8 +124,8 @@ def refuse_lost(
 ) -> None:
     """Refuse to go on with fewer accelerators than an instance was built with.
 
-    Nova finds only the requests that are bound to the instance, so one that
-    was unbound or deleted is missing without a word.
+    Nova finds only the requests that are bound to the instance, and does not
+    report a request that was unbound or deleted.
 
     :param instance_uuid: The instance's uuid, for messages.
     :param built_with: DRC indexes of the accelerators that it was built with.
@@ -311,7 +310,7 @@ class SharedSlot:
 
     :param slot: The slot.
     :param paragraph: The paragraph of Cyborg's file that identifies it.
-    :param nova_paragraph: That of Nova's inventory file.
+    :param nova_paragraph: The paragraph of Nova's inventory file.
     """
 
     slot: slots.Slot
@@ -345,19 +344,20 @@ def find_shared_slots(
     :param host_slots: All slots of the host.
     :returns: In the order of the host's slots.
     """
-    ours = _given_away(policy, host_slots)
-    novas = _given_away(nova_policy, host_slots)
+    by_cyborg = _given_away(policy, host_slots)
+    by_nova = _given_away(nova_policy, host_slots)
+    shared = by_cyborg.keys() & by_nova.keys()
     return tuple(
-        SharedSlot(slot, ours[slot.drc_index], novas[slot.drc_index])
+        SharedSlot(slot, by_cyborg[slot.drc_index], by_nova[slot.drc_index])
         for slot in host_slots
-        if slot.drc_index in ours and slot.drc_index in novas
+        if slot.drc_index in shared
     )
 
 
 def _given_away(
     policy: policies.Policy, host_slots: Collection[slots.Slot]
 ) -> dict[int, policies.Paragraph]:
-    """Return the allowing paragraph of each slot that no other denies."""
+    """Return the allowing paragraph of each slot that no paragraph denies."""
     return {
         verdict.slot.drc_index: verdict.paragraphs[0]
         for verdict in matching.judge(policy, host_slots)

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Compares the card in a slot with the one that a provider was made for.
+"""Compares the card in a slot with the card that a provider was made for.
 
-Whoever has a device may change its firmware, and with it every id that the
-card reports. The traits of its provider say which card it was.
+An instance can change the firmware of its device, and with it every id that
+the card reports. The traits of the provider record which card it was.
 """
 
 from collections.abc import Collection
@@ -23,7 +23,7 @@ from nova_powervm.devices import names
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 
-#: The keys that the card itself reports: all by which a paragraph of the
+#: The keys that the card itself reports: all keys by which a paragraph of the
 #: inventory file can tell cards apart, except for the place.
 KEYS = (
     'vendor_id',
@@ -53,7 +53,7 @@ _UNREAD_TRAITS = frozenset(
 
 
 def select_traits(traits: Collection[str]) -> frozenset[str]:
-    """Return those traits that say which card a provider was made for."""
+    """Select the traits that tell which card a provider was made for."""
     prefixes = tuple(_PREFIXES.values())
     return frozenset(
         trait
@@ -63,32 +63,32 @@ def select_traits(traits: Collection[str]) -> frozenset[str]:
 
 
 def select_place(traits: Collection[str]) -> frozenset[str]:
-    """Return those traits that say where the slot of a provider is."""
+    """Select the traits that tell where the slot of a provider is."""
     return frozenset(t for t in traits if t.startswith(_PLACE_PREFIX))
 
 
 def is_elsewhere(traits: Collection[str], slot: slots.Slot) -> bool:
-    """Return whether a slot is at another place than that of a provider.
+    """Return whether a slot is at another place than its provider says.
 
     DRC indexes are the same on many hosts, but a location code names the
-    enclosure, and no guest can change it: what is there is another slot.
+    enclosure, and no guest can change it: such a slot is another slot.
 
     :param traits: The provider's traits.
     :param slot: A slot with the DRC index of the provider.
     """
-    known = select_place(traits)
+    place = select_place(traits)
     return bool(
-        known
+        place
         and slot.drc_name
-        and names.property_trait(_PLACE, slot.drc_name) not in known
+        and names.property_trait(_PLACE, slot.drc_name) not in place
     )
 
 
 def find_changes(traits: Collection[str], slot: slots.Slot) -> str:
-    """Find the ids that are others now.
+    """Describe the ids of a card that have changed.
 
-    A card of the same ids cannot be told from the former one. An id that was
-    not known before proves nothing, and neither does a card elsewhere.
+    A new card with the same ids cannot be told from the former card. An id
+    that was unknown before proves nothing; nor does a card at another place.
 
     :param traits: The provider's traits.
     :param slot: What the host reports now.
@@ -103,9 +103,9 @@ def find_changes(traits: Collection[str], slot: slots.Slot) -> str:
 
 
 def find_unreported(traits: Collection[str], slot: slots.Slot) -> str:
-    """Find the known ids that the host no longer reports.
+    """Describe the known ids that the host no longer reports.
 
-    That is a doubt and no proof: a host can lose them for a while.
+    They prove nothing: a host can fail to report ids for a while.
 
     :param traits: The provider's traits.
     :param slot: What the host reports now.
@@ -138,24 +138,24 @@ def _differences(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield key, former value and present value of each id that differs.
 
-    A slot that is elsewhere reports none of them.
+    A slot at another place differs in the place alone, and reports none.
     """
     if slot.is_empty:
         return
     if is_elsewhere(traits, slot):
         yield _PLACE, _in_words(select_place(traits), _PLACE_PREFIX), ''
         return
-    known = select_traits(traits)
+    id_traits = select_traits(traits)
     for key in KEYS:
         now = _value(key, slot)
         if now and names.property_trait(key, now) in traits:
             continue
-        if before := _in_words(known, _PREFIXES[key]):
+        if before := _in_words(id_traits, _PREFIXES[key]):
             yield key, before, now
 
 
 def _in_words(traits: Collection[str], prefix: str) -> str:
-    """Return the values in those traits that have a prefix."""
+    """Return the values in the traits that have a prefix."""
     return ' or '.join(
         sorted(t.removeprefix(prefix) for t in traits if t.startswith(prefix))
     )

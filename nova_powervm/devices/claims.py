@@ -92,8 +92,8 @@ class SlotProvider:
 class OtherProviders:
     """Providers below the compute node that are not the driver's own.
 
-    :param cyborg: Uuids of those that Cyborg owns.
-    :param uuids: Uuids of all of them.
+    :param cyborg: Uuids of the providers that Cyborg owns.
+    :param uuids: Uuids of all these providers.
     """
 
     cyborg: frozenset[str] = frozenset()
@@ -133,7 +133,7 @@ def resolve(
     :param instance_uuid: The instance's uuid, for messages.
     :param allocations: Provider uuid to ``{'resources': {class: amount}}``, as
         Nova passes them. Nova passes None or {} if Placement did not answer;
-        the instance must not be built without its devices then.
+        then the instance must not be built without its devices.
     :param providers: Provider uuid to provider, of this host.
     :param requested: Resource class to the amount that the flavor asks for.
     :param others: The host's providers that are not the driver's own.
@@ -275,12 +275,12 @@ def _check_amounts(
 ) -> None:
     """Verify that an instance has as many slots as its flavor asks for.
 
-    :param requested: All that the flavor asks for.
-    :param required: What slots of this host must provide of it.
+    :param requested: The amounts of all classes that the flavor asks for.
+    :param required: Those of the amounts that slots of this host must meet.
     """
-    got: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for provider, resource_class, amount in granted:
-        got[resource_class] = got.get(resource_class, 0) + amount
+        amounts[resource_class] = amounts.get(resource_class, 0) + amount
         if amount > 1:
             raise exception.ClaimFailed(
                 instance_uuid=instance_uuid,
@@ -288,12 +288,12 @@ def _check_amounts(
                 f'{slots.format_drc_index(provider.drc_index)} is allocated '
                 f'{amount} times; a slot is one device',
             )
-    for resource_class in sorted({*required, *got}):
-        wanted = requested.get(resource_class, 0)
-        have = got.get(resource_class, 0)
-        if have != wanted:
+    for resource_class in sorted({*required, *amounts}):
+        due = requested.get(resource_class, 0)
+        allocated = amounts.get(resource_class, 0)
+        if allocated != due:
             raise exception.ClaimFailed(
                 instance_uuid=instance_uuid,
-                reason=f'its flavor asks for {wanted} {resource_class} but '
-                f'{have} of its allocations are slots of this host',
+                reason=f'its flavor asks for {due} {resource_class} but '
+                f'{allocated} of its allocations are slots of this host',
             )

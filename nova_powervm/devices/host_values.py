@@ -28,21 +28,18 @@ _GENERATION_TRAITS = {
     8: os_traits.HW_CPU_PPC64LE_POWER8,
     9: os_traits.HW_CPU_PPC64LE_POWER9,
 }
-#: The traits of processors, of which a host has some.
-CPU_TRAITS = frozenset(
-    (
-        os_traits.HW_ARCH_PPC64,
-        os_traits.HW_ARCH_PPC64LE,
-        *_GENERATION_TRAITS.values(),
-    )
-)
+#: All traits of processors that the driver decides.
+CPU_TRAITS = frozenset(_GENERATION_TRAITS.values()) | {
+    os_traits.HW_ARCH_PPC64,
+    os_traits.HW_ARCH_PPC64LE,
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DiskCapacity:
     """The size and use of the storage for instances' disks, in whole GiB.
 
-    :param total_gb: Its size.
+    :param total_gb: The size of the storage.
     :param used_gb: How much of it is used, by anybody.
     :param reserved_gb: How much is used by things that Placement does not
         count: disks of others, media, and disks of flavors without a root disk
@@ -56,9 +53,10 @@ class DiskCapacity:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HypervisorMemory:
-    """What the host says about the memory for an LPAR.
+    """The hypervisor's overhead for an LPAR, and the memory that is free.
 
-    :param overhead_mb: The memory in MiB that the hypervisor needs for it.
+    :param overhead_mb: The memory in MiB that the hypervisor needs for the
+        LPAR.
     :param free_mb: The memory in MiB that no LPAR uses; None if the host does
         not tell.
     """
@@ -71,8 +69,8 @@ class HypervisorMemory:
 class ProcessorLimits:
     """The most processors of a kind that an LPAR can have; 0 if unknown.
 
-    :param desired: That it can be given.
-    :param maximum: That its maximum can be.
+    :param desired: The most processors that can be desired for it.
+    :param maximum: The most that its maximum can be.
     """
 
     desired: int = 0
@@ -96,7 +94,8 @@ class ManagedSystem:
     :param virtual: The limits of virtual processors.
     :param dedicated: The limits of dedicated processors.
     :param compatibility_modes: SupportedPartitionProcessorCompatibilityModes.
-    :param has_dedicated_processors: Whether LPARs can have dedicated ones.
+    :param has_dedicated_processors: Whether LPARs can have dedicated
+        processors.
     :param has_remote_restart: Whether it is capable of simplified remote
         restart.
     :param has_secure_boot: Whether it is capable of secure boot.
@@ -140,28 +139,22 @@ class ManagedSystem:
 
         An LPAR runs in the newest mode that host and guest know.
         """
-        found = filter(None, map(_GENERATION.match, self.compatibility_modes))
-        generations = {int(mode[1]) for mode in found}
+        modes = filter(None, map(_GENERATION.match, self.compatibility_modes))
+        generations = {int(mode[1]) for mode in modes}
         if not generations:
             return frozenset()
         traits = {os_traits.HW_ARCH_PPC64}
         if max(generations) >= _FIRST_LITTLE_ENDIAN:
             traits.add(os_traits.HW_ARCH_PPC64LE)
-        return frozenset(
-            traits
-            | {
-                trait
-                for generation, trait in _GENERATION_TRAITS.items()
-                if generation in generations
-            }
+        return frozenset(traits).union(
+            _GENERATION_TRAITS[generation]
+            for generation in generations & _GENERATION_TRAITS.keys()
         )
 
     def slot(self, drc_index: int) -> slots.Slot | None:
         """Find a slot by its DRC index."""
-        return next(
-            (slot for slot in self.io_slots if slot.drc_index == drc_index),
-            None,
-        )
+        matching = (s for s in self.io_slots if s.drc_index == drc_index)
+        return next(matching, None)
 
 
 def overcommitment(

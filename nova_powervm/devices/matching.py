@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Decides which slots the inventory file offers, and why others are not."""
+"""Decides which slots the inventory file offers, and why not the others."""
 
 import dataclasses
 from collections.abc import Collection
@@ -32,9 +32,8 @@ _Attributes = tuple[str, ...]
 class ParagraphIndex:
     """Paragraphs of a policy, indexed by the fixed values that they compare.
 
-    The index selects the paragraphs that are worth a look:
-    :meth:`.policy.Paragraph.identifies` decides. A wildcard does not narrow
-    the selection.
+    The index only selects candidates: :meth:`.policy.Paragraph.identifies`
+    decides. A wildcard does not narrow the selection.
 
     :param paragraphs: In the order of the file.
     """
@@ -89,7 +88,7 @@ class Verdict:
 
     @property
     def one_time_use(self) -> bool:
-        """Whether it holds a one-time-use device, offered or not."""
+        """Whether the slot holds a one-time-use device, offered or not."""
         return any(paragraph.one_time_use for paragraph in self.paragraphs)
 
     @property
@@ -105,7 +104,7 @@ class Device:
     :param slot: The slot.
     :param resource_class: The class of its single unit of inventory.
     :param traits: The generated traits, the owner's and the file's.
-    :param one_time_use: Whether it is withheld after its first use.
+    :param one_time_use: Whether the device is withheld after its first use.
     """
 
     slot: slots.Slot
@@ -124,7 +123,7 @@ def judge(
     :param policy: What the operator allows.
     :param host_slots: All slots of the host.
     :param instance_lpars: Upper-case uuids of LPARs that belong to instances
-        of Nova; a slot that one of them owns stays offered. None if they are
+        of Nova; a slot that such an LPAR owns stays offered. None if they are
         unknown: then every slot with an owner is in use.
     :returns: One verdict for each slot, in the order given.
     """

@@ -34,7 +34,7 @@ WITHDRAWN_TRAIT = 'CUSTOM_POWERVM_WITHDRAWN'
 #: On a provider that was taken out of use until an operator restores it, with
 #: at least one trait of :func:`quarantine_trait` beside it.
 QUARANTINED_TRAIT = 'CUSTOM_POWERVM_QUARANTINED'
-#: The code of the reason that only the driver gives.
+#: The code of a reason that only the driver gives, and no operator.
 REPLACED = 'REPLACED'
 #: The codes of reasons for a quarantine, and what they mean.
 QUARANTINE_REASONS = {
@@ -44,7 +44,7 @@ QUARANTINE_REASONS = {
     'CLEANING': 'the device could not be cleaned',
     REPLACED: 'its slot has shown the ids of another card',
 }
-#: Those that an operator may give.
+#: The codes that an operator may give.
 OPERATOR_REASONS = tuple(
     code for code in QUARANTINE_REASONS if code != REPLACED
 )
@@ -57,13 +57,13 @@ CYBORG_PROVIDER_PREFIX = 'PowerVM Cyborg IOSlot '
 CYBORG_TRAIT = 'CUSTOM_POWERVM_CYBORG'
 
 _TRAIT_PREFIX = 'POWERVM_IOSLOT_'
-#: The traits that describe slots begin with it.
+#: The prefix of the traits that describe slots.
 SLOT_TRAIT_PREFIX = f'CUSTOM_{_TRAIT_PREFIX}'
 _TRAIT_LIMIT = 255
-_OURS = re.compile(
+_OUR_NAME = re.compile(
     re.escape(PROVIDER_PREFIX) + r'(?:.* )?([0-9A-F]{8})', re.DOTALL
 )
-_CYBORGS = re.compile(
+_CYBORG_NAME = re.compile(
     re.escape(CYBORG_PROVIDER_PREFIX) + r'.* ([0-9A-F]{8})', re.DOTALL
 )
 
@@ -74,8 +74,8 @@ def provider_name(nodename: str, drc_index: int, style: str = 'node') -> str:
     The specification's name is ``PowerVM IOSlot 1C0FFEE1``. Provider names are
     unique in a Placement service, but DRC indexes repeat from host to host.
     With that name, Placement would answer 409 to the whole update of a second
-    host. The node's name therefore stands between the prefix and the index;
-    the specification's two rules (the prefix, the last eight characters) still
+    host. The nodename therefore stands between the prefix and the index; the
+    specification's two rules (the prefix, the last eight characters) still
     find the slot.
 
     :param nodename: The compute node's hypervisor_hostname. If the name would
@@ -93,12 +93,12 @@ def cyborg_provider_name(nodename: str, drc_index: int) -> str:
     """Name the provider of a slot that Cyborg manages.
 
     Cyborg computes the provider's uuid from this name, and finds deployables
-    by it without their host, so it must be unique in the whole cloud and must
-    never change.
+    by the name without their host. So the name must be unique in the whole
+    cloud and must never change.
 
     :param nodename: See :func:`provider_name`.
     :param drc_index: The slot's DRC index.
-    :returns: ``PowerVM Cyborg IOSlot <node> <DRC index>``, at most 200
+    :returns: ``PowerVM Cyborg IOSlot <nodename> <DRC index>``, at most 200
         characters.
     """
     return _name(CYBORG_PROVIDER_PREFIX, nodename, drc_index)
@@ -108,11 +108,12 @@ def slot_of_cyborg_provider(name: str, nodename: str = '') -> int | None:
     """Return the DRC index in a name by :func:`cyborg_provider_name`.
 
     :param name: The name of a provider.
-    :param nodename: The compute node's name; without it, that of any node.
-    :returns: The DRC index, or None if the name has another form or is that
-        of another node's slot.
+    :param nodename: The compute node's name; if it is empty, slots of all
+        nodes count.
+    :returns: The DRC index, or None if the name has another form or is of
+        another node's slot.
     """
-    match = _CYBORGS.fullmatch(name)
+    match = _CYBORG_NAME.fullmatch(name)
     if match is None:
         return None
     index = int(match.group(1), 16)
@@ -151,7 +152,7 @@ def slot_of_provider(name: str) -> int | None:
 
     :returns: The DRC index, or None if the name has another form.
     """
-    match = _OURS.fullmatch(name)
+    match = _OUR_NAME.fullmatch(name)
     return int(match.group(1), 16) if match else None
 
 
@@ -173,14 +174,14 @@ def quarantine_trait(code: str) -> str:
     return f'{QUARANTINED_TRAIT}_{code}'
 
 
-#: What a provider gets whose slot shows another card.
+#: The quarantine of a provider whose slot shows another card.
 REPLACED_TRAITS = frozenset({QUARANTINED_TRAIT, quarantine_trait(REPLACED)})
 
 
 def quarantine_traits(traits: Iterable[str]) -> frozenset[str]:
-    """Return those traits that put a device in quarantine."""
-    known = {QUARANTINED_TRAIT, *map(quarantine_trait, QUARANTINE_REASONS)}
-    return frozenset(known.intersection(traits))
+    """Select the traits that put a device in quarantine."""
+    marks = {QUARANTINED_TRAIT, *map(quarantine_trait, QUARANTINE_REASONS)}
+    return frozenset(marks.intersection(traits))
 
 
 def quarantine_reason(traits: Iterable[str]) -> str:
@@ -191,9 +192,9 @@ def quarantine_reason(traits: Iterable[str]) -> str:
 
 def quarantine_codes(traits: Iterable[str]) -> tuple[str, ...]:
     """Return the codes of the reasons why a device is in quarantine."""
-    found = frozenset(traits)
+    marks = quarantine_traits(traits)
     return tuple(
-        code for code in QUARANTINE_REASONS if quarantine_trait(code) in found
+        code for code in QUARANTINE_REASONS if quarantine_trait(code) in marks
     )
 
 

@@ -17,8 +17,8 @@ is recorded in Placement only (specification "One-time-use devices"). The burn
 is a single step, :meth:`nova_powervm.ops.claiming.BurnOps.burn`, just before
 the write that gives the slot to an LPAR (``ops/apply.py``). A plan only
 repairs a missing burn: a slot that an LPAR of an instance owns has been used.
-Only an operator releases a device. It has one holder at a time, so whoever had
-it last has burned it.
+Only an operator releases a device. A device has one holder at a time, so its
+last holder has burned it.
 """
 
 import dataclasses
@@ -34,18 +34,18 @@ from nova_powervm.devices import slot_providers
 
 
 def select_claims(
-    wanted: Iterable[claims.Claim], one_time_use: Collection[int]
+    claimed: Iterable[claims.Claim], one_time_use: Collection[int]
 ) -> list[claims.Claim]:
     """Select the claims whose devices are burned before use.
 
     Cyborg takes care of the devices of accelerator requests.
 
-    :param wanted: Claims of one instance.
+    :param claimed: Claims of one instance.
     :param one_time_use: DRC indexes of the host's one-time-use devices.
     """
     return [
         claim
-        for claim in wanted
+        for claim in claimed
         if claim.source is claims.Source.COMPUTE
         and claim.drc_index in one_time_use
     ]
@@ -57,8 +57,8 @@ def expand_to_duplicates(
 ) -> list[claims.Claim]:
     """Add the other providers of the slots to burn.
 
-    A slot can have two providers, one of them with the specification's short
-    name: both must show that the device was used. A provider without inventory
+    A slot can have two providers, if one bears the specification's short name.
+    Both must show that the device was used. A provider without inventory
     offers nothing and is left out.
 
     :param burning: Claims from :func:`select_claims`.
@@ -89,7 +89,7 @@ def find_used(
 ) -> frozenset[int]:
     """Find the one-time-use devices that have been used.
 
-    If a slot has two providers, one that shows the use counts for both.
+    If one of a slot's two providers shows the use, it counts for both.
 
     :param devices: DRC indexes from :func:`find_devices`.
     :param held: DRC indexes of the slots that LPARs of instances own.
@@ -112,7 +112,7 @@ def drop_stale_trait(
 
 
 def kept_trait(provider: slot_providers.Provider) -> frozenset[str]:
-    """Return the trait if a device is burned, even if the file lacks it."""
+    """Return the one-time-use trait that a burned device keeps, if any."""
     if not provider.reserved:
         return frozenset()
     return frozenset({names.ONE_TIME_USE_TRAIT}) & provider.traits
@@ -123,15 +123,15 @@ def slots_where(
     condition: Callable[[slot_providers.Provider], bool],
 ) -> frozenset[int]:
     """Return the DRC indexes of the providers that satisfy a predicate."""
-    found = (
+    indexes = (
         names.slot_of_provider(provider.name)
         for provider in providers
         if condition(provider)
     )
-    return frozenset(index for index in found if index is not None)
+    return frozenset(index for index in indexes if index is not None)
 
 
-#: In place of a project.
+#: Stands for the id of a project that is not known.
 UNKNOWN = 'unknown'
 #: Seconds that the clocks of Nova and of Placement may be apart.
 _SKEW = 60.0
@@ -139,15 +139,15 @@ _SKEW = 60.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Holder:
-    """An instance, live or deleted, with the devices that it had last.
+    """An instance, live or deleted, and the devices that it had last.
 
     Times are in seconds since 1970.
 
-    :param instance_uuid: Its uuid.
+    :param instance_uuid: The instance's uuid.
     :param project: The id of its project.
     :param providers: The uuids of the providers of its devices.
-    :param since: When it began to run with them; if it never ran, when it was
-        created.
+    :param since: When it began to run with these devices; if it never ran,
+        when it was created.
     :param until: When it was deleted; None if it was not.
     :param has_run: Whether it ever ran.
     """
@@ -166,14 +166,14 @@ def find_last(
     """Find the last holder of each provider.
 
     :param providers: The uuids of the providers.
-    :returns: Provider uuid to holder, without those that no record names.
+    :returns: Provider uuid to holder, without providers that had no holder.
     """
-    found: dict[str, Holder] = {}
+    last: dict[str, Holder] = {}
     for holder in holders:
         for uuid in holder.providers.intersection(providers):
-            if uuid not in found or found[uuid].since < holder.since:
-                found[uuid] = holder
-    return found
+            if uuid not in last or last[uuid].since < holder.since:
+                last[uuid] = holder
+    return last
 
 
 def name_project(
@@ -182,9 +182,9 @@ def name_project(
     """Return the project that has burned a device, or :data:`UNKNOWN`.
 
     A device that was reserved after its last holder had been deleted was not
-    burned by that one: an operator has reserved it, or put it in quarantine.
+    burned by this holder: an operator reserved it, or put it in quarantine.
 
-    :param holder: The last holder; None if none is known.
+    :param holder: The last holder; None if it is unknown.
     :param reserved_at: When its inventory was written, in seconds since 1970;
         None if unknown.
     """

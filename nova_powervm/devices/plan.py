@@ -52,8 +52,8 @@ class Facts:
         without what Nova's provider.yaml adds to them.
     :param lost: Uuids of providers without an allocation whose slots are owned
         by LPARs of instances.
-    :param stale_lpars: Upper-case uuid of each LPAR on the wrong side, among
-        those in ``holdings``, to where its instance is.
+    :param stale_lpars: Upper-case uuid of each stale LPAR, among those in
+        ``holdings``, to where its instance is.
     :param publishes_locations: Whether providers have traits for the location
         codes of their slots.
     """
@@ -134,7 +134,11 @@ def assess(facts: Facts) -> Assessment:
         ),
         str(facts.policy.source),
     )
-    verdicts = _withhold_unreported(verdicts, candidates)
+    traits = _traits_by_slot(candidates)
+    verdicts = tuple(
+        _withhold_unreported(verdict, traits.get(verdict.slot.drc_index, ()))
+        for verdict in verdicts
+    )
     return Assessment(
         facts=facts,
         verdicts=verdicts,
@@ -146,81 +150,67 @@ def assess(facts: Facts) -> Assessment:
 
 
 def believe_placement(
-    found: Assessment,
+    assessment: Assessment,
     allocations: slot_providers.Allocations,
     lpar_of: Callable[[str], str],
 ) -> Assessment:
     """Assess anew if Placement has allocated to LPARs what Nova lacks.
 
     Nova's record of the devices of an instance is out of date if nova-compute
-    was killed in an unshelve. The instance has what Placement says, but an
-    LPAR on the wrong side does not have it for its instance.
+    was killed in an unshelve: the instance has what Placement says. Stale
+    LPARs are left out, as their instances have their devices elsewhere.
 
-    :param found: The assessment by Nova's record.
-    :param allocations: Placement's answers to ``found.questions``.
+    :param assessment: The assessment by Nova's record.
+    :param allocations: Placement's answers to ``assessment.questions``.
     :param lpar_of: Returns the LPAR of an instance; both by uuid.
     """
+    facts = assessment.facts
     recorded = {
         lpar_uuid: frozenset(uuids)
-        for lpar_uuid, uuids in (found.facts.holdings or {}).items()
+        for lpar_uuid, uuids in (facts.holdings or {}).items()
     }
     holdings = dict(recorded)
-    for provider in found.questions:
+    for provider in assessment.questions:
         for lpar_uuid in map(lpar_of, allocations.consumers_of(provider)):
-            if lpar_uuid in holdings.keys() - found.facts.stale_lpars:
+            if lpar_uuid in holdings.keys() - facts.stale_lpars:
                 holdings[lpar_uuid] |= {provider.uuid}
     if holdings == recorded:
-        return found
-    return assess(dataclasses.replace(found.facts, holdings=holdings))
+        return assessment
+    return assess(dataclasses.replace(facts, holdings=holdings))
+
+
+def _traits_by_slot(
+    providers: Iterable[slot_providers.Provider],
+) -> dict[int | None, list[frozenset[str]]]:
+    """Return the traits of each provider of a slot, by DRC index."""
+    by_slot: dict[int | None, list[frozenset[str]]] = {}
+    for provider in providers:
+        index = names.slot_of_provider(provider.name)
+        by_slot.setdefault(index, []).append(provider.traits)
+    return by_slot
 
 
 def _withhold_unreported(
-    verdicts: Iterable[matching.Verdict],
-    providers: Iterable[slot_providers.Provider],
-) -> tuple[matching.Verdict, ...]:
-    """Withhold the slots of which the host no longer reports known ids.
+    verdict: matching.Verdict, provider_traits: Iterable[frozenset[str]]
+) -> matching.Verdict:
+    """Withhold a slot if the host no longer reports known ids of its card.
 
     Whether the card was replaced cannot be told. The slot is offered again
     when the host reports the same ids, at the same place.
+
+    :param verdict: The decision so far.
+    :param provider_traits: The traits of each provider of the slot.
     """
-    known: dict[int | None, list[frozenset[str]]] = {}
-    for provider in providers:
-        index = names.slot_of_provider(provider.name)
-        known.setdefault(index, []).append(provider.traits)
-    return tuple(
-        dataclasses.replace(
-            verdict,
-            reason=slots.Reason(
-                UNREPORTED,
-                f'the host no longer reports {missing} of its card',
-            ),
-        )
-        if (
-            missing := _find_unreported(
-                verdict, known.get(verdict.slot.drc_index, ())
-            )
-        )
-        else verdict
-        for verdict in verdicts
-    )
-
-
-def _find_unreported(
-    verdict: matching.Verdict, known: Iterable[frozenset[str]]
-) -> str:
-    """Find the ids that leave open whether a slot may be offered.
-
-    :param known: The traits of each of its providers.
-    """
-    code = verdict.reason.code if verdict.reason else matching.UNMATCHED
-    if code != matching.UNMATCHED:
-        return ''
-    found = (
-        card_ids.find_unreported(traits, verdict.slot)
-        for traits in known
-        if not card_ids.find_changes(traits, verdict.slot)
-    )
-    return next(filter(None, found), '')
+    if verdict.reason and verdict.reason.code != matching.UNMATCHED:
+        return verdict
+    for traits in provider_traits:
+        if card_ids.find_changes(traits, verdict.slot):
+            continue
+        if missing := card_ids.find_unreported(traits, verdict.slot):
+            text = f'the host no longer reports {missing} of its card'
+            reason = slots.Reason(UNREPORTED, text)
+            return dataclasses.replace(verdict, reason=reason)
+    return verdict
 
 
 _SPARE = slots.Reason('spare', 'another provider stands for its slot')
@@ -241,7 +231,7 @@ class Action(enum.StrEnum):
 
 
 class State(enum.StrEnum):
-    """What a device is to an operator; the log and metrics name it so."""
+    """The state of a device, in an operator's words: for log and metrics."""
 
     OFFERED = 'offered'
     #: Allocated, but no LPAR owns the slot yet; only commands ask for it.
@@ -267,8 +257,8 @@ class Entry:
     :param drc_index: The slot it stands for.
     :param name: The provider's name.
     :param uuid: Its uuid; None if it is to be created.
-    :param inventory: The inventory that it has afterwards.
-    :param traits: The traits that it has afterwards.
+    :param inventory: Its inventory afterwards.
+    :param traits: Its traits afterwards.
     :param reason: The reason in words, or empty.
     :param consumers: Uuids of the known consumers of its allocations.
     :param replacement: How the card in the slot differs from the one that the
@@ -292,7 +282,7 @@ class Entry:
 
     @property
     def state(self) -> State:
-        """What the device is to an operator, as far as the plan knows."""
+        """The state of the device, as far as the plan can tell."""
         if self.action is Action.QUARANTINE:
             return State.QUARANTINED
         if self.action is Action.DELETE:
@@ -373,8 +363,8 @@ def make_plan(
 ) -> Plan:
     """Decide what happens to each slot provider.
 
-    A device is burned just before its LPAR gets it. A plan burns only devices
-    that LPARs already own, which repairs a missing burn.
+    A device is burned just before an LPAR gets it, not by a plan. A plan burns
+    only devices that LPARs already own, to repair a missing burn.
 
     :param assessment: The assessment of the facts.
     :param allocations: Placement's answers to ``assessment.questions``.
@@ -387,29 +377,21 @@ def make_plan(
         pairing.orphans,
         allocations,
     )
-    taken = one_time_use.slots_where(pairing.orphans, allocations.in_use)
+    in_use = one_time_use.slots_where(pairing.orphans, allocations.in_use)
     published = (
         _publish_or_withdraw(
-            device, provider, allocations, name_of, used, taken
+            device, provider, allocations, name_of, used, in_use
         )
-        for device, provider in pairing.wanted
+        for device, provider in pairing.offered
     )
-    reasons = {v.slot.drc_index: v.reason for v in verdicts if v.reason} | {
-        device.slot.drc_index: _SPARE
-        for device, found in pairing.wanted
-        if found
-    }
+    paired = {d.slot.drc_index: p for d, p in pairing.offered if p}
+    reasons = {v.slot.drc_index: v.reason for v in verdicts if v.reason}
+    reasons |= dict.fromkeys(paired, _SPARE)
     removed = (
         _remove(provider, allocations, reasons, used)
         for provider in pairing.orphans
     )
-    existing = {
-        provider.uuid: provider
-        for provider in (
-            *pairing.orphans,
-            *(p for _, p in pairing.wanted if p),
-        )
-    }
+    existing = {p.uuid: p for p in (*pairing.orphans, *paired.values())}
     reported = slots.by_index(assessment.facts.io_slots)
     return Plan(
         tuple(
@@ -431,7 +413,7 @@ def _decide_marks(
     slot: slots.Slot | None,
     assessment: Assessment,
 ) -> Entry:
-    """Decide what holds for each provider, whatever happens to it."""
+    """Decide what does not depend on the action of an entry."""
     described = _describe_slot(
         entry, provider, slot, is_held=entry.drc_index in assessment.held
     )
@@ -449,30 +431,22 @@ def _describe_slot(
     *,
     is_held: bool,
 ) -> Entry:
-    """Add what the slot is now, which an operator wants to know.
+    """Add the slot's owner, and how its card differs, for the operator.
 
-    A provider without the ids of its card gets them, and its place, whether it
-    is offered or not: by them a later change is noticed.
+    A provider without the ids and the place of its card gets them, whether the
+    slot is offered or not: they tell a later change.
     """
     if slot is None:
         return entry
+    traits = entry.traits
+    if card_ids.is_unknown(traits, slot):
+        present = names.generated_traits(slot)
+        traits |= card_ids.select_traits(present)
+        traits |= card_ids.select_place(present)
+    changes = card_ids.find_changes(provider.traits, slot) if provider else ''
     owner = str(slot.owner) if is_held else ''
-    replacement = (
-        card_ids.find_changes(provider.traits, slot) if provider else ''
-    )
-    is_unknown = card_ids.is_unknown(entry.traits, slot)
-    found = names.generated_traits(slot)
-    if not (owner or replacement or is_unknown):
-        return entry
     return dataclasses.replace(
-        entry,
-        owner=owner,
-        replacement=replacement,
-        traits=entry.traits
-        | card_ids.select_traits(found)
-        | card_ids.select_place(found)
-        if is_unknown
-        else entry.traits,
+        entry, owner=owner, replacement=changes, traits=traits
     )
 
 
@@ -481,7 +455,7 @@ def _keep_in_quarantine(
 ) -> Entry:
     """Keep a quarantine until an operator ends it.
 
-    It does not matter what becomes of the file and of the slot meanwhile.
+    Neither a change of the file nor of the slot ends it.
     """
     if not provider or not provider.quarantine:
         return entry
@@ -499,8 +473,8 @@ def _decide_location(
 ) -> Entry:
     """Add the trait for the location of a slot, or leave it out.
 
-    Only what can be put back is left out: a provider keeps the location of a
-    slot that is now elsewhere, or gone.
+    Only a location that can be put back is left out: a provider keeps that of
+    a slot that is now elsewhere, or gone.
     """
     if slot is None or entry.action is Action.DELETE:
         return entry
@@ -518,22 +492,17 @@ def _publish_or_withdraw(
     allocations: slot_providers.Allocations,
     name_of: Callable[[int], str],
     used: Collection[int],
-    taken: Collection[int],
+    in_use: Collection[int],
 ) -> Entry:
     """Publish a device, unless another provider of its slot is in use.
 
     A slot with two providers must not be allocated twice.
     """
     index = device.slot.drc_index
-    if provider is None or index not in taken:
+    if provider is None or index not in in_use:
         return _publish(device, provider, allocations, name_of, used)
-    return _withdraw(
-        one_time_use.drop_stale_trait(device, provider),
-        index,
-        _DUPLICATE,
-        (),
-        used,
-    )
+    provider = one_time_use.drop_stale_trait(device, provider)
+    return _withdraw(provider, index, _DUPLICATE, (), used)
 
 
 def _publish(
@@ -554,20 +523,17 @@ def _publish(
             inventory={device.resource_class: _record(burned)},
             traits=device.traits,
         )
+    record = _record(burned or provider.reserved)
     entry = Entry(
         action=Action.PUBLISH,
         drc_index=index,
         name=provider.name,
         uuid=provider.uuid,
-        inventory={
-            device.resource_class: _record(burned or provider.reserved)
-        },
+        inventory={device.resource_class: record},
         traits=_choose_traits(device, provider),
     )
-    others = allocations.classes(provider) & {
-        *provider.other_classes(device.resource_class)
-    }
-    if others:
+    other_classes = provider.other_classes(device.resource_class)
+    if allocations.classes(provider).intersection(other_classes):
         return _keep_classes(entry, provider, allocations)
     return _freeze_classes(entry, provider) if provider.is_frozen else entry
 
@@ -575,7 +541,7 @@ def _publish(
 def _choose_traits(
     device: matching.Device, provider: slot_providers.Provider
 ) -> frozenset[str]:
-    """Return the traits of a device, with the ids of the burned one."""
+    """Return the traits of a device, with the ids that a burn has frozen."""
     traits = device.traits | one_time_use.kept_trait(provider)
     if not provider.is_frozen:
         return traits
@@ -587,22 +553,21 @@ def _choose_traits(
 def _freeze_classes(entry: Entry, provider: slot_providers.Provider) -> Entry:
     """Keep the classes of a provider as long as it is reserved.
 
-    Else a device that was burned in one class could be released into another.
+    Otherwise a device that was burned in one class could be released into
+    another.
     """
-    ((wanted, record),) = entry.inventory.items()
-    if provider.inventory.keys() <= {wanted}:
+    ((new, record),) = entry.inventory.items()
+    if provider.inventory.keys() <= {new}:
         return entry
     old = ', '.join(sorted(provider.inventory))
     return dataclasses.replace(
         entry,
         inventory={
-            name: _with_reserved(found, record['reserved'])
-            for name, found in provider.inventory.items()
+            name: _with_reserved(old_record, record['reserved'])
+            for name, old_record in provider.inventory.items()
         },
-        reason=(
-            f'its resource class stays {old} while it is reserved; it becomes '
-            f'{wanted} when it is released'
-        ),
+        reason=f'its resource class stays {old} while it is reserved; it '
+        f'becomes {new} when it is released',
     )
 
 
@@ -616,9 +581,9 @@ def _keep_classes(
     Placement would refuse to remove them, and another class would offer the
     slot a second time.
     """
-    ((wanted, record),) = entry.inventory.items()
+    ((new, record),) = entry.inventory.items()
     classes = allocations.classes(provider) & provider.inventory.keys()
-    old = ', '.join(sorted(classes - {wanted}))
+    old = ', '.join(sorted(classes - {new}))
     return dataclasses.replace(
         entry,
         action=Action.KEEP_CLASS,
@@ -626,10 +591,8 @@ def _keep_classes(
             name: _with_reserved(provider.inventory[name], record['reserved'])
             for name in sorted(classes)
         },
-        reason=(
-            f'its resource class stays {old} while it is allocated; it '
-            f'becomes {wanted} when it is free'
-        ),
+        reason=f'its resource class stays {old} while it is allocated; it '
+        f'becomes {new} when it is free',
         consumers=allocations.consumers_of(provider),
     )
 
@@ -644,25 +607,17 @@ def _remove(
     reason = reasons.get(index) or slots.Reason(
         'gone', 'the host no longer reports the slot'
     )
+    consumers = allocations.consumers_of(provider)
     if allocations.is_reserved(provider):
         # The reserve records that the device was taken out of use.
-        holder = (
+        why = (
             'its device was used once'
             if provider.is_one_time_use
             else 'an operator has reserved it'
         )
-        kept = (
-            reason
-            if provider.quarantine
-            else slots.Reason('reserved', f'{reason}, but {holder}')
-        )
-        entry = _withdraw(
-            provider,
-            index,
-            kept,
-            allocations.consumers_of(provider),
-            used,
-        )
+        if not provider.quarantine:
+            reason = slots.Reason('reserved', f'{reason}, but {why}')
+        entry = _withdraw(provider, index, reason, consumers, used)
         # Nova's copy may not have this reserve yet; the driver did not set it.
         return dataclasses.replace(
             entry, traits=entry.traits - {names.WITHDRAWN_TRAIT}
@@ -677,17 +632,15 @@ def _remove(
             uuid=provider.uuid,
             reason=reason.text,
         )
-    return _withdraw(
-        provider, index, reason, allocations.consumers_of(provider), used
-    )
+    return _withdraw(provider, index, reason, consumers, used)
 
 
 def _offer_nothing(
     provider: slot_providers.Provider, index: int, reason: slots.Reason
 ) -> Entry:
-    """Take the inventory of a free provider away, and keep what it knows.
+    """Take the inventory of a free provider away, and keep its traits.
 
-    A provider that is created anew would not know which card it was for. A
+    A provider that is created anew would not tell which card it was for. A
     reserve would burn a one-time-use device.
     """
     return Entry(

@@ -13,7 +13,7 @@
 """The content of inventory.yaml, and the rules for its values.
 
 :mod:`nova_powervm.inventory_file` has the keywords of the file; this module
-    knows which values are valid and which slots a paragraph identifies.
+decides which values are valid and which slots a paragraph identifies.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ _LONGEST_NAME = 255
 class Property:
     """One key of an identification section.
 
-    :param attribute: The attribute of :class:`~.slots.Slot` that it compares.
+    :param attribute: The attribute of :class:`~.slots.Slot` to compare.
     :param digits: Number of hex digits of the value; None for plain text.
     :param meaning: What the value is, in words.
     """
@@ -108,7 +108,7 @@ class Paragraph:
 
     :param name: The paragraph's key, unique in the file.
     :param identification: Property key to value or pattern; hex digits
-        upper case. All of them must match (AND).
+        upper case. All must match (AND).
     :param resource_class: Class of the inventory of each device.
     :param traits: Traits in addition to those that the driver generates.
     :param allow: False if it denies the devices that it identifies.
@@ -130,8 +130,8 @@ class Paragraph:
         A paragraph without keys identifies nothing, rather than every slot.
         """
         return bool(self.identification) and all(
-            value_matches(wanted, PROPERTIES[key].value_in(slot))
-            for key, wanted in self.identification.items()
+            value_matches(pattern, PROPERTIES[key].value_in(slot))
+            for key, pattern in self.identification.items()
         )
 
     def __str__(self) -> str:
@@ -165,28 +165,28 @@ def has_wildcard(value: str) -> bool:
     return '*' in value or '?' in value
 
 
-def value_matches(wanted: str, value: str | None) -> bool:
+def value_matches(pattern: str, value: str | None) -> bool:
     """Compare an identification value with the value that the host reports.
 
     ``*`` stands for any characters, or none, and ``?`` for one character;
     nothing else is special. The whole value must match.
 
-    :param wanted: The file's value or pattern, in its normal form.
+    :param pattern: The file's value or pattern, in its normal form.
     :param value: The slot's value in the same form; None if the host does not
         report it, which matches nothing.
     """
     if value is None:
         return False
-    if has_wildcard(wanted):
-        return _pattern(wanted).fullmatch(value) is not None
-    return wanted == value
+    if has_wildcard(pattern):
+        return _compile(pattern).fullmatch(value) is not None
+    return pattern == value
 
 
 @functools.lru_cache(maxsize=4096)
-def _pattern(wanted: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     first, *others = (
         ''.join('.' if c == '?' else re.escape(c) for c in part)
-        for part in re.split(r'\*+', wanted)
+        for part in re.split(r'\*+', pattern)
     )
     if not others:
         return re.compile(first, re.DOTALL)

@@ -70,7 +70,7 @@ class Provider:
 
     @property
     def quarantine(self) -> frozenset[str]:
-        """The traits that a quarantine has given it."""
+        """Its traits that a quarantine has set."""
         return names.quarantine_traits(self.traits)
 
     @property
@@ -84,25 +84,22 @@ class Provider:
     def reserved(self) -> int:
         """The reserved units; 0 if the driver itself reserved them.
 
-        They are all units in quarantine, also if the reserve was lost.
+        In quarantine all units count as reserved, even if Placement has lost
+        the reserve.
         """
         if self.quarantine:
             return TOTAL
         if self.is_withdrawn:
             return 0
-        return min(
-            TOTAL,
-            max(
-                (int(r.get('reserved', 0)) for r in self.inventory.values()),
-                default=0,
-            ),
-        )
+        records = self.inventory.values()
+        units = (int(record.get('reserved', 0)) for record in records)
+        return min(TOTAL, max(units, default=0))
 
     @property
     def is_frozen(self) -> bool:
         """Whether its ids and its class stay as they were at the burn.
 
-        A provider without ids gets those of the card that is in its slot.
+        A provider without ids gets the ids of the card in its slot.
         """
         return bool(self.reserved and card_ids.select_traits(self.traits))
 
@@ -114,7 +111,7 @@ class Provider:
 def mark_replaced(
     providers: Iterable[Provider], io_slots: Collection[slots.Slot]
 ) -> tuple[Provider, ...]:
-    """Put the providers into quarantine whose slots show other cards.
+    """Put providers into quarantine if their slots show other cards.
 
     The ids differ until an operator accepts the card. So one update can both
     mark and reserve a provider: a mark that is lost on the way is set again.
@@ -167,9 +164,9 @@ def remove_additions(
     :param provider: As Placement has it.
     :param additions: Uuid or name of a provider to its additions.
     """
-    for which in (provider.uuid, provider.name):
-        if which in additions:
-            provider = additions[which].remove_from(provider)
+    for key in (provider.uuid, provider.name):
+        if key in additions:
+            provider = additions[key].remove_from(provider)
     return provider
 
 
@@ -180,8 +177,8 @@ class Allocations:
         classes, for each provider that Placement answered for. A provider
         without an answer counts as allocated, in all its classes: doubt never
         leads to deletion.
-    :param reserved: Uuids of those with reserved units. Nova's copy of a
-        provider may be minutes old.
+    :param reserved: Uuids of the providers with reserved units: Nova's copy of
+        a provider may be minutes old.
     """
 
     def __init__(
@@ -223,11 +220,11 @@ class Allocations:
 class Pairing:
     """Devices and existing providers, matched by DRC index.
 
-    :param wanted: Each offered device with its provider, or None.
+    :param offered: Each offered device with its provider, or None.
     :param orphans: The driver's own providers without an offered device.
     """
 
-    wanted: tuple[tuple[matching.Device, Provider | None], ...]
+    offered: tuple[tuple[matching.Device, Provider | None], ...]
     orphans: tuple[Provider, ...]
 
     @property
@@ -235,7 +232,7 @@ class Pairing:
         """The providers for which the plan depends on their allocations."""
         reclassed = tuple(
             provider
-            for device, provider in self.wanted
+            for device, provider in self.offered
             if provider and provider.other_classes(device.resource_class)
         )
         return self.orphans + reclassed
@@ -245,7 +242,7 @@ class Pairing:
         """The providers of current and former one-time-use devices."""
         flagged = tuple(
             provider
-            for device, provider in self.wanted
+            for device, provider in self.offered
             if provider and (device.one_time_use or provider.is_one_time_use)
         )
         return flagged + tuple(p for p in self.orphans if p.is_one_time_use)
@@ -254,13 +251,13 @@ class Pairing:
 def pair(
     devices: Iterable[matching.Device], providers: Iterable[Provider]
 ) -> Pairing:
-    """Find the provider of each device; the driver's others are orphans.
+    """Find the provider of each device; the rest of ours are orphans.
 
     :param devices: The offered devices.
-    :param providers: The direct children of the compute node's provider; those
-        that are not the driver's own are ignored.
+    :param providers: The direct children of the compute node's provider;
+        providers that are not the driver's own are ignored.
     """
-    found: dict[int, Provider] = {}
+    by_slot: dict[int, Provider] = {}
     spare: list[Provider] = []
     # A provider with the specification's short name, left by an earlier
     # process, is used as it is; if a slot has two, the longer name wins.
@@ -268,14 +265,12 @@ def pair(
         index = names.slot_of_provider(provider.name)
         if index is None:
             continue
-        if index in found:
+        if index in by_slot:
             spare.append(provider)
         else:
-            found[index] = provider
-    wanted = tuple(
-        (device, found.pop(device.slot.drc_index, None)) for device in devices
-    )
-    return Pairing(wanted, (*found.values(), *spare))
+            by_slot[index] = provider
+    offered = tuple((d, by_slot.pop(d.slot.drc_index, None)) for d in devices)
+    return Pairing(offered, (*by_slot.values(), *spare))
 
 
 #: Codes of the reasons for withholding a slot.
@@ -285,10 +280,10 @@ HELD = 'held'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StaleLpar:
-    """An LPAR on the wrong side: its instance has moved to another host.
+    """A stale LPAR: its instance has moved to another host.
 
     :param instance_uuid: Uuid of the instance.
-    :param host: The host that the instance is on.
+    :param host: The host that the instance is on now.
     """
 
     instance_uuid: str
@@ -307,14 +302,12 @@ def slots_named_by(name: str, traits: Iterable[str]) -> frozenset[int]:
     :returns: DRC indexes; empty if neither names a slot.
     """
     matches = map(_SLOT_TRAIT.fullmatch, traits)
-    found = {int(match.group(1), 16) for match in matches if match}
-    named = names.slot_of_provider(name)
-    return frozenset(found if named is None else found | {named})
+    by_traits = {int(match.group(1), 16) for match in matches if match}
+    by_name = names.slot_of_provider(name)
+    return frozenset(by_traits if by_name is None else by_traits | {by_name})
 
 
-def cyborg_slots(
-    providers: Iterable[Provider],
-) -> dict[int, str]:
+def cyborg_slots(providers: Iterable[Provider]) -> dict[int, str]:
     """Find the slots that Cyborg manages.
 
     :param providers: The providers that Cyborg owns.
@@ -372,7 +365,7 @@ def find_unallocated(
     host_slots: Iterable[slots.Slot],
     providers: Iterable[Provider],
     holdings: Mapping[str, Collection[str]],
-    stale: Mapping[str, StaleLpar],
+    stale_lpars: Mapping[str, StaleLpar],
 ) -> dict[int, str]:
     """Find the slots that instances have without an allocation.
 
@@ -380,13 +373,13 @@ def find_unallocated(
     :param providers: Direct children of the compute node's provider.
     :param holdings: Upper-case uuid of each LPAR of an instance to the
         providers whose resources Nova stored with the instance.
-    :param stale: Upper-case uuid of each LPAR on the wrong side to where
-        its instance is.
+    :param stale_lpars: Upper-case uuid of each stale LPAR to where its
+        instance is.
     :returns: DRC index to the reason, in words.
     """
     by_slot = _by_slot(providers)
     return {
-        slot.drc_index: _describe(slot, stale.get(lpar_uuid))
+        slot.drc_index: _describe(slot, stale_lpars.get(lpar_uuid))
         for slot, lpar_uuid in _slots_with_lpars(host_slots, holdings)
         if by_slot.get(slot.drc_index, set()).isdisjoint(holdings[lpar_uuid])
     }
@@ -410,7 +403,7 @@ def _describe(slot: slots.Slot, stale: StaleLpar | None) -> str:
 def find_owned_slots(
     host_slots: Iterable[slots.Slot], lpar_uuids: Collection[str]
 ) -> frozenset[int]:
-    """Return the DRC indexes of the slots that given LPARs own.
+    """Return the DRC indexes of the slots that LPARs of instances own.
 
     :param host_slots: All slots of the host.
     :param lpar_uuids: Upper-case uuids of the LPARs of instances.
@@ -420,9 +413,7 @@ def find_owned_slots(
     )
 
 
-def _by_slot(
-    providers: Iterable[Provider],
-) -> dict[int, set[str]]:
+def _by_slot(providers: Iterable[Provider]) -> dict[int, set[str]]:
     by_slot: dict[int, set[str]] = {}
     for provider in providers:
         index = names.slot_of_provider(provider.name)

@@ -109,8 +109,8 @@ class Slot:
 
     def __str__(self) -> str:
         where = f' at {self.drc_name}' if self.drc_name else ''
-        what = f' ({self.description})' if self.description else ''
-        return f'slot {self.drc_hex}{where}{what}'
+        description = f' ({self.description})' if self.description else ''
+        return f'slot {self.drc_hex}{where}{description}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -148,9 +148,9 @@ def duplicated_indexes(slots: Iterable[Slot]) -> frozenset[int]:
 
 
 def by_index(slots: Collection[Slot]) -> dict[int, Slot]:
-    """Return slots by their DRC indexes, without those reported repeatedly.
+    """Return slots by their DRC indexes, without indexes reported repeatedly.
 
-    Which of these a provider stands for cannot be told.
+    Which of several slots with one index a provider stands for is unknown.
     """
     twice = duplicated_indexes(slots)
     return {
@@ -166,7 +166,7 @@ def reason_unavailable(
     """Return why a slot cannot be offered even if the inventory file has it.
 
     A device in doubt is not offered. A slot that an LPAR of an instance owns
-    can be: its provider is allocated.
+    can be offered, because its provider is allocated.
 
     :param slot: The slot to judge.
     :param instance_lpars: Upper-case uuids of the LPARs that belong to
