@@ -613,7 +613,7 @@ class SlotsMissing(PowerVMError):
     )
 
 
-class DevicesDiffer(PowerVMError):
+class DocumentDiffers(PowerVMError):
     """An LPAR is not what was written to its document."""
 
     code = 'powervm.device.readback'

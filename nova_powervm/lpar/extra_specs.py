@@ -13,7 +13,8 @@
 """The extra specs of flavors that begin with ``powervm:``.
 
 :data:`TABLE` has a row for each. Nova's API, the plan of an LPAR, the commands
-and the documentation read it. The page "Add an extra spec" has the steps.
+and the documentation read it. The page "Add an extra spec" says how to add a
+row.
 """
 
 import dataclasses
@@ -33,7 +34,7 @@ PREFIX = 'powervm:'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Whole:
-    """A whole number within wide limits."""
+    """A whole number within limits."""
 
     low: int
     high: int
@@ -72,12 +73,12 @@ class Units:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Truth:
-    """Whether something is so, in the words that Nova's API accepts."""
+    """True or false, in the words that Nova's API accepts."""
 
     form: str = 'true or false'
 
     def parse(self, text: str) -> bool:
-        """Return the truth."""
+        """Return the truth value."""
         word = text.strip().lower()
         if word in ('1', 't', 'true', 'on', 'y', 'yes'):
             return True
@@ -109,7 +110,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Case:
-    """What the value of an extra spec is checked against.
+    """The value of an extra spec, and what it is checked against.
 
     :param value: The value, as parsed.
     :param wanted: The settings that an LPAR is to have.
@@ -121,12 +122,12 @@ class Case:
     has_slots: bool = False
 
 
-#: Returns why a value cannot be; None if it can.
+#: Returns why a value is refused; None if it is accepted.
 FlavorCheck = Callable[[Case], str | None]
 HostCheck = Callable[[Case, host_values.ManagedSystem], str | None]
 
 
-def _can_be(*_: Any) -> str | None:
+def _accept(*_: Any) -> str | None:
     return None
 
 
@@ -136,14 +137,13 @@ class ExtraSpec:
 
     :param name: The key without its prefix, and the name of the field of
         :class:`.settings.Settings`.
-    :param value: What it may be.
+    :param value: The values that it may have.
     :param element: The REST element in the document of an LPAR; for a number
-        of processors, that of shared ones.
-    :param text: What it says, for the documentation and Nova's API.
-    :param default: What holds for a new LPAR without it, for the
-        documentation.
-    :param in_flavor: Checks it against the rest of the flavor.
-    :param on_host: Checks it against a host.
+        of processors, the element for shared processors.
+    :param text: Its meaning, for the documentation and Nova's API.
+    :param default: The value of a new LPAR without it, for the documentation.
+    :param in_flavor: Checks a value against the rest of the flavor.
+    :param on_host: Checks a value against a host.
     """
 
     name: str
@@ -151,8 +151,8 @@ class ExtraSpec:
     element: str
     text: str
     default: str
-    in_flavor: FlavorCheck = _can_be
-    on_host: HostCheck = _can_be
+    in_flavor: FlavorCheck = _accept
+    on_host: HostCheck = _accept
 
     @property
     def key(self) -> str:
@@ -165,7 +165,7 @@ def _compared(
 ) -> FlavorCheck:
     """Return a check that a value compares with another setting.
 
-    :param word: Where it is if the comparison does not hold.
+    :param word: Where the value is if the comparison does not hold.
     """
 
     def check(case: Case) -> str | None:
@@ -186,19 +186,23 @@ def _at_least(other: str) -> FlavorCheck:
     return _compared(other, operator.ge, 'below')
 
 
-def _all(*checks: FlavorCheck) -> FlavorCheck:
-    """Return a check of all checks; the first objection counts."""
-
-    def check(case: Case) -> str | None:
-        return next(filter(None, (each(case) for each in checks)), None)
-
-    return check
-
-
 def _shared_only(case: Case) -> str | None:
     if case.wanted.dedicated_proc:
         return 'it is for shared processors, and the flavor has dedicated ones'
     return None
+
+
+def _for_shared(*checks: FlavorCheck) -> FlavorCheck:
+    """Return a check that a value is for shared processors, and of more.
+
+    The first objection counts.
+    """
+
+    def check(case: Case) -> str | None:
+        objections = (each(case) for each in (_shared_only, *checks))
+        return next(filter(None, objections), None)
+
+    return check
 
 
 def _dedicated_only(case: Case) -> str | None:
@@ -317,7 +321,7 @@ TABLE: tuple[ExtraSpec, ...] = (
         'guaranteed: 1 is one processor.',
         '``[powervm]proc_units_factor`` for each vCPU, within the limits '
         'that the flavor names',
-        in_flavor=_all(_shared_only, _at_most('vcpus')),
+        in_flavor=_for_shared(_at_most('vcpus')),
         on_host=_enough_units('vcpus'),
     ),
     ExtraSpec(
@@ -326,9 +330,7 @@ TABLE: tuple[ExtraSpec, ...] = (
         f'{_UNITS}MinimumProcessingUnits',
         'The least processing units.',
         'in proportion to the least number of processors',
-        in_flavor=_all(
-            _shared_only, _at_most('proc_units'), _at_most('min_vcpu')
-        ),
+        in_flavor=_for_shared(_at_most('proc_units'), _at_most('min_vcpu')),
         on_host=_enough_units('min_vcpu'),
     ),
     ExtraSpec(
@@ -338,9 +340,7 @@ TABLE: tuple[ExtraSpec, ...] = (
         'The processing units that an administrator can let the running '
         'LPAR grow to.',
         'in proportion to the largest number of processors',
-        in_flavor=_all(
-            _shared_only, _at_least('proc_units'), _at_most('max_vcpu')
-        ),
+        in_flavor=_for_shared(_at_least('proc_units'), _at_most('max_vcpu')),
         on_host=_enough_units('max_vcpu'),
     ),
     ExtraSpec(
@@ -384,7 +384,7 @@ TABLE: tuple[ExtraSpec, ...] = (
         "The weight of the LPAR's share of idle processing units, compared "
         'with that of other uncapped LPARs.',
         str(settings.DEFAULT_WEIGHT),
-        in_flavor=_all(_shared_only, _uncapped_only),
+        in_flavor=_for_shared(_uncapped_only),
     ),
     ExtraSpec(
         'processor_compatibility',
@@ -442,7 +442,8 @@ def parse(
     """Read the extra specs that this module knows.
 
     :param extra_specs: The extra specs of a flavor.
-    :returns: The values by setting; and what is unknown or has no valid value.
+    :returns: The values by setting; and the objections to extra specs that are
+        unknown or have no valid value.
     """
     named: dict[str, Any] = {}
     objections = []
@@ -456,9 +457,8 @@ def parse(
         try:
             named[row.name] = row.value.parse(text)
         except ValueError:
-            objections.append(
-                Objection(key, text, f'it must be {row.value.form}')
-            )
+            reason = f'it must be {row.value.form}'
+            objections.append(Objection(key, text, reason))
     return named, tuple(objections)
 
 
@@ -472,7 +472,7 @@ def _unknown(key: str) -> str:
 def objections_in_flavor(
     flavor: settings.FlavorSettings, *, has_slots: bool
 ) -> Iterator[Objection]:
-    """Yield what is wrong in a flavor, whatever the host.
+    """Yield the objections to a flavor that hold on every host.
 
     :param flavor: The flavor.
     :param has_slots: Whether its servers have physical slots.

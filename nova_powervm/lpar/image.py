@@ -12,9 +12,9 @@
 
 """Images: their properties in Glance, their bytes, their names in a pool.
 
-All hosts that share a pool see the names of its images, which tell their
-state. Nothing else tells the hosts what the others do: none keeps a record of
-its own.
+All hosts that share a pool see the names of its images, and a name tells the
+state of its image. Hosts learn of each other in no other way: no host keeps a
+record of its own.
 """
 
 import dataclasses
@@ -49,8 +49,8 @@ class Image:
         empty if there is no hash.
     :param hash_value: The hash in hexadecimal.
     :param certificates: Ids of the certificates that its owner trusts to have
-        signed it. If there are any, no server gets it without a verification
-        of its signature for this server.
+        signed it. If there are any, no server gets the image before its
+        signature has been verified for this server.
     """
 
     id: str
@@ -64,10 +64,10 @@ class Image:
     def fingerprint(self) -> str:
         """Hexadecimal digits that only images with the same bytes share.
 
-        Without a hash it is that of the image's id, because Glance never
-        changes an image. Who trusts certificates does not trust Glance, nor a
-        weak hash: then only copies that were verified with the same
-        certificates count.
+        If Glance has no hash, the image's id takes its place, because Glance
+        never changes an image. An owner who trusts certificates trusts neither
+        Glance nor a weak hash: then only copies that were verified with the
+        same certificates share the digits.
         """
         parts: tuple[str, ...] = (
             (self.hash_algorithm, self.hash_value.lower())
@@ -150,11 +150,11 @@ class State(enum.StrEnum):
 class PoolImage:
     """An image in a pool, as its name describes it.
 
-    :param fingerprint: That of the image; see :class:`.image.Image`.
+    :param fingerprint: The image's fingerprint; see :class:`.image.Image`.
     :param state: Its state.
     :param since: When it got into this state, in seconds since 1970; 0 if
         this is unknown.
-    :param writer: What only the host that writes it has; empty without.
+    :param writer: A mark of the host that is writing it; empty for none.
     """
 
     fingerprint: str
@@ -194,10 +194,10 @@ class PoolImage:
 
 def parse(name: str) -> PoolImage | None:
     """Return the image that a logical unit's name describes, if it is one."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    fingerprint, state, since, writer = found.groups()
+    fingerprint, state, since, writer = match.groups()
     return PoolImage(
         fingerprint, State(state or ''), int(since or '0', 16), writer or ''
     )

@@ -21,8 +21,8 @@ from typing import ClassVar
 NORMAL = 'normal'
 #: The VIF type of a port that Neutron has bound to no host.
 UNBOUND = 'unbound'
-#: The types that need no device of their own; Neutron's driver for OVN serves
-#: the second one itself.
+#: The VNIC types that need no device of their own. Neutron's driver for OVN
+#: serves ``baremetal`` itself.
 BRIDGED = (NORMAL, 'baremetal')
 
 
@@ -78,8 +78,8 @@ class Connection:
     """How a port is to be connected; each VIF driver has a subclass.
 
     :param port: The port.
-    :param slot: The virtual slot that its adapter is to have; None for one
-        that the host chooses.
+    :param slot: The virtual slot that its adapter is to have; None if the host
+        is to choose one.
     """
 
     port: Port
@@ -88,11 +88,11 @@ class Connection:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes that adapt an LPAR's adapters to its instance's ports.
+    """The changes that fit an LPAR's adapters to its instance's ports.
 
     :param surplus: Adapters to remove first.
     :param connections: Connections whose adapters to create afterwards.
-    :param present: The adapters that there are, with those to remove.
+    :param present: All adapters that the LPAR has, surplus ones among them.
     """
 
     surplus: Sequence[Adapter] = ()
@@ -108,24 +108,18 @@ class Changes:
 
         A guest must not get two adapters with the same MAC address.
         """
-        taken = {adapter.mac for adapter in self.surplus}
-        return tuple(
-            each for each in self.connections if each.port.mac not in taken
-        )
+        used = {adapter.mac for adapter in self.surplus}
+        return tuple(c for c in self.connections if c.port.mac not in used)
 
 
 def slots_of(adapters: Iterable[Adapter]) -> dict[str, int]:
     """Return the known virtual slots of adapters, by their MAC addresses."""
-    return {
-        adapter.mac: adapter.slot
-        for adapter in adapters
-        if adapter.slot is not None
-    }
+    return {a.mac: a.slot for a in adapters if a.slot is not None}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Differences:
-    """How the adapters of an LPAR differ from the ports of its instance.
+class Mismatch:
+    """Ports and adapters that do not match; :class:`Changes` would end it.
 
     :param missing: Ports without an adapter.
     :param surplus: Adapters without a port.
@@ -138,31 +132,26 @@ class Differences:
         return bool(self.missing or self.surplus)
 
 
-def differences(
+def compare(
     ports: Iterable[Port],
     adapters: Sequence[Adapter],
     serves: Callable[[Adapter, Port], bool],
-) -> Differences:
+) -> Mismatch:
     """Compare the ports of an instance with the adapters of its LPAR.
 
     :param ports: The ports of the instance.
-    :param adapters: The adapters of the LPAR, without those that no port can
-        have.
+    :param adapters: The adapters of the LPAR, without adapters that no port
+        can have.
     :param serves: Whether an adapter belongs to a port with the same MAC
         address.
     """
     missing = []
     used = set()
     for port in ports:
-        fitting = [
-            adapter
-            for adapter in adapters
-            if adapter.mac == port.mac and serves(adapter, port)
-        ]
+        fitting = [a for a in adapters if a.mac == port.mac]
+        fitting = [adapter for adapter in fitting if serves(adapter, port)]
         used.update(fitting)
         if not fitting:
             missing.append(port)
-    return Differences(
-        tuple(missing),
-        tuple(adapter for adapter in adapters if adapter not in used),
-    )
+    surplus = tuple(adapter for adapter in adapters if adapter not in used)
+    return Mismatch(tuple(missing), surplus)

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The operations that make an LPAR right, and what each of them may do.
+"""The operations on an LPAR, and what each of them may do.
 
 This is the table of the design, "One plan for an LPAR", as data: an operation
-of Nova's is one of these rows, and :mod:`.plan` reads nothing else of it.
+of Nova's is a row of it, and all that :mod:`.plan` knows of the operation.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ class Creation(enum.StrEnum):
 
     NO = 'no'
     YES = 'yes'
-    #: If there is none although its disks are there.
+    #: If the LPAR is missing although its disks are there.
     IF_LOST = 'if it is lost'
 
 
@@ -33,13 +33,13 @@ class Stop(enum.StrEnum):
     """Whether an operation may stop the guest."""
 
     NO = 'no'
-    #: An LPAR that has failed, and that the operation is to start.
+    #: It stops only an LPAR that has failed and that it is to start.
     FAILED_ONLY = 'a failed one only'
-    #: The same; one that is running is left alone.
+    #: As FAILED_ONLY; a running LPAR is left alone.
     NEVER_RUNNING = 'never a running one'
-    #: If the LPAR has to change for the operation.
+    #: It stops the guest if the LPAR has to change.
     TO_CHANGE = 'where the LPAR must change'
-    #: To stop or restart it is what the operation is for.
+    #: Its purpose is to stop or to restart the guest.
     YES = 'yes'
 
 
@@ -47,15 +47,15 @@ class Adapters(enum.StrEnum):
     """What an operation does with network adapters."""
 
     NO = 'no'
-    #: Creates one for each port.
+    #: Creates an adapter for each port.
     MADE = 'made'
-    #: Creates missing ones, and removes those of no port.
+    #: Creates missing adapters, and removes adapters that belong to no port.
     FITTED = 'fitted'
-    #: Creates missing ones only.
+    #: Creates missing adapters only.
     MISSING = 'missing ones'
-    #: Creates those of the given ports; other ports are not its business.
+    #: Creates the adapters of the ports to attach, and looks at no other port.
     ADDED = '+1'
-    #: Removes those of the given ports.
+    #: Removes the adapters of the ports to detach.
     REMOVED = '-1'
 
 
@@ -63,54 +63,54 @@ class Disks(enum.StrEnum):
     """What an operation does with disks."""
 
     NO = 'no'
-    #: Makes them: the root disk from an image.
+    #: Makes all disks, the root disk from an image.
     MADE = 'made'
-    #: Uses those that the instance has in a pool.
+    #: Uses the disks that the instance has in a pool.
     KEPT = "the server's own, unused elsewhere"
-    #: Leaves them connected, but for a swap disk of another size.
+    #: Leaves the disks connected, except for a swap disk of another size.
     STAY = 'kept; swap anew if its size differs'
-    #: Starts only with a root disk that no other LPAR uses.
+    #: Starts the LPAR only with a root disk that no other LPAR uses.
     CHECKED = 'there, and unused elsewhere'
-    #: The same for an LPAR that is off, and connects what is in the pool but
-    #: not connected.
+    #: As CHECKED for an LPAR that is off; and connects disks that are in the
+    #: pool but not connected.
     MAPPED = 'mapped again where missing'
-    #: Makes a rescue disk, and connects it before all others.
+    #: Makes a rescue disk, and connects it before all other disks.
     RESCUED = 'the rescue disk first'
-    #: Connects them as they were, and deletes the rescue disk.
+    #: Connects the disks as before a rescue, and deletes the rescue disk.
     RESTORED = 'as before the rescue'
 
 
 class Volumes(enum.StrEnum):
     """What an operation does with volumes."""
 
-    #: Leaves them connected.
+    #: Leaves volumes as they are.
     NO = 'no'
-    #: Connects all of them.
+    #: Connects all volumes.
     MADE = 'connected'
-    #: Connects missing ones, and disconnects those that no longer belong to
-    #: the instance. Only an operation for which Nova locks the instance may:
-    #: a volume could just be detached.
+    #: Connects missing volumes, and disconnects volumes that no longer belong
+    #: to the instance. Only an operation for which Nova locks the instance may
+    #: do so: otherwise a volume could be detached at the same time.
     FITTED = 'connected again where missing, others disconnected'
-    #: Connects the given ones; others are not its business.
+    #: Connects the volumes to attach, and looks at no other volume.
     ADDED = '+1'
-    #: Disconnects the given ones.
+    #: Disconnects the volumes to detach.
     REMOVED = '-1'
 
 
 class Failure(enum.StrEnum):
     """What is done if an operation fails in the middle."""
 
-    #: Everything that was made goes.
+    #: Everything that was made is removed.
     REMOVE = 'all that was made goes'
-    #: The LPAR goes, and its disks stay.
+    #: The LPAR is removed, and its disks stay.
     REMOVE_LPAR = 'LPAR and adapters go, disks stay'
-    #: It is started again if it was stopped, and has its slots.
+    #: The LPAR is started again if it was stopped and still has its slots.
     RESTART = 'started as it was, where that is safe'
-    #: The same, after its disks are connected as they were.
+    #: As RESTART, after its disks are connected as before.
     RESTORE = 'order restored, started if it ran'
-    #: It stays as it is, for a hard reboot.
+    #: The LPAR stays as it is, for a hard reboot.
     LEAVE = 'ERROR; hard reboot'
-    #: It stays as it is, and Nova shows the server as before.
+    #: The LPAR stays as it is, and Nova shows the server as before.
     NOTHING = 'as it was'
 
 
@@ -133,7 +133,7 @@ class Operation:
     :param volumes: What is done with its volumes.
     :param failure: What is done after a failure. An LPAR that was being made
         because it was lost is removed, and its disks stay.
-    :param is_check: Whether its plan is not to be carried out.
+    :param is_check: Whether it only tells if the operation can be done.
     """
 
     name: str
@@ -154,9 +154,8 @@ class Operation:
 
     def as_check(self) -> 'Operation':
         """Return the row of a check whether the operation can be done."""
-        return dataclasses.replace(
-            self, name=f'check of {self.name}', is_check=True
-        )
+        name = f'check of {self.name}'
+        return dataclasses.replace(self, name=name, is_check=True)
 
 
 SPAWN = Operation(
@@ -175,10 +174,7 @@ ARRIVAL = dataclasses.replace(
 )
 #: The stop of the guest on the host that it moves away from.
 DEPARTURE = Operation(
-    'departure',
-    stops=Stop.YES,
-    disks=Disks.STAY,
-    failure=Failure.RESTART,
+    'departure', stops=Stop.YES, disks=Disks.STAY, failure=Failure.RESTART
 )
 #: The end of a resize within a host, or of its revert.
 RESIZE = Operation(
@@ -252,7 +248,7 @@ DETACH_VOLUME = Operation('detachment of a volume', volumes=Volumes.REMOVED)
 #: What Nova asks for each instance while nova-compute starts.
 PLUG_PORTS = Operation('plugging of ports', adapters=Adapters.MISSING)
 
-#: Those that are carried out.
+#: All operations, without their checks.
 ALL = (
     SPAWN,
     ARRIVAL,

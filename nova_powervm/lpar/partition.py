@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The state, size and identity of an LPAR, and those of its instance."""
+"""The state, settings and identity of an LPAR, and how to derive them."""
 
 import dataclasses
 import enum
@@ -76,11 +76,12 @@ class SlotAssignment:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """What the document of an LPAR is to say.
+    """The contents that the document of an LPAR is to have.
 
     :param uuid: Upper-case PowerVM uuid.
     :param name: At most 31 characters; only a new LPAR gets it.
-    :param settings: Its settings; None to leave those of an LPAR as they are.
+    :param settings: Its settings; None to leave an LPAR's settings as they
+        are.
     :param slots: The physical slots. Each is required, so PowerVM does not
         start the LPAR without it.
     :param changed: The names of the settings to change on an LPAR that exists.
@@ -111,8 +112,8 @@ class Partition:
     :param slots: DRC index of each physical slot -> whether it is required.
     :param handle: An opaque object for the implementation that read it.
     :param reference_code: What its operator panel shows, such as ``B2001230``
-        or ``Linux ppc64le``; empty for nothing.
-    :param virtual_slots: How many virtual slots it has, those from 0 on.
+        or ``Linux ppc64le``; empty if the panel shows nothing.
+    :param virtual_slots: How many virtual slots it has, counted from 0.
     :param obstacle: Why its adapters cannot be changed now; empty if they can.
     """
 
@@ -139,7 +140,7 @@ class Partition:
     def differences(self, spec: PartitionSpec) -> list[str]:
         """Describe how the LPAR differs from a spec.
 
-        Its name may: an administrator can change it.
+        Its name may differ: an administrator can change it.
         """
         settings = (
             self.settings.differences(spec.settings, spec.changed)
@@ -150,21 +151,21 @@ class Partition:
 
 
 def slot_differences(
-    found: Mapping[int, bool], wanted: Collection[int]
+    present: Mapping[int, bool], wanted: Collection[int]
 ) -> list[str]:
-    """Describe how an LPAR's slots differ from those that it should have.
+    """Describe how the slots of an LPAR differ from those that it should have.
 
-    :param found: DRC index of each slot -> whether it is required.
-    :param wanted: DRC indexes.
+    :param present: DRC index of each slot -> whether it is required.
+    :param wanted: The DRC indexes that it should have.
     """
     kinds = (
-        ('is missing', set(wanted) - set(found)),
-        ('was not asked for', set(found) - set(wanted)),
-        ('is not required', {i for i in wanted if found.get(i) is False}),
+        ('is missing', set(wanted) - set(present)),
+        ('was not asked for', set(present) - set(wanted)),
+        ('is not required', {i for i in wanted if present.get(i) is False}),
     )
     return [
-        f'slot {slots.format_drc_index(index)} {what}'
-        for what, indexes in kinds
+        f'slot {slots.format_drc_index(index)} {difference}'
+        for difference, indexes in kinds
         for index in sorted(indexes)
     ]
 

@@ -12,9 +12,9 @@
 
 """Decides what an operation does to an LPAR.
 
-:func:`decide` compares what Nova and Placement say about it with what the host
-says, and knows no I/O: the parts of the host that it needs are read for it,
-one after another, so that no operation asks for more.
+:func:`decide` compares what Nova and Placement say about the LPAR with what
+the host says. It does no I/O: :class:`.spec.Actual` reads a part of the host
+when a decision needs the part, so that no operation reads more.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ from nova_powervm.lpar import volumes as lpar_volumes
 
 Power = partition.Power
 
-#: What an operation does with disks that begins or ends a rescue.
+#: The disks of an operation that begins or ends a rescue.
 _OF_RESCUE = (operations.Disks.RESCUED, operations.Disks.RESTORED)
 
 
@@ -47,27 +47,24 @@ def decide(
 ) -> steps.LparPlan:
     """Plan an operation.
 
-    :param operation: What it may do.
+    :param operation: The operation, with what it may do.
     :param wanted: What Nova and Placement say about the LPAR.
     :param actual: What the host says.
     :raises exception.PowerVMError: The operation is refused, or a part of the
         host could not be read.
     """
     planner = _Planner(operation, wanted, actual)
-    found = planner.plan()
+    unsorted = planner.plan()
     order = steps.MAKING if planner.makes else steps.CHANGING
-    return steps.LparPlan(
-        operation,
-        tuple(sorted(found, key=lambda step: order.index(type(step)))),
-        tuple(planner.remarks),
-    )
+    planned = sorted(unsorted, key=lambda step: order.index(type(step)))
+    return steps.LparPlan(operation, tuple(planned), tuple(planner.remarks))
 
 
 class _Planner:
-    """One decision.
+    """The making of one plan.
 
     :ivar makes: Whether the LPAR is made anew.
-    :ivar remarks: What an operator should know.
+    :ivar remarks: Facts that an operator should know, for the log.
     """
 
     def __init__(
@@ -105,13 +102,13 @@ class _Planner:
     # Making
 
     def _making(self) -> list[steps.Step]:
-        """Make an LPAR; the cheapest checks come first."""
+        """Plan a new LPAR; the cheapest checks come first."""
         wanted = self._wanted
         document = self._creation()
         connections = self._actual.adapters.connections
         kept = self._keep_slots(connections)
         remains = self._remains()
-        if self._operation.disks is operations.Disks.MADE:
+        if self._makes_disks:
             disks = self._made_disks()
         elif self._operation.is_check:
             # The guest that is to move here uses its disks.
@@ -135,9 +132,9 @@ class _Planner:
         return self._operation.disks is operations.Disks.MADE
 
     def _new_volumes(self) -> Sequence[lpar_volumes.Volume]:
-        """Return the volumes of a new LPAR.
+        """Return the volumes to connect to a new LPAR.
 
-        A check does not find them: they are still those of the old one.
+        A check finds none: the old LPAR still has them.
         """
         if self._operation.is_check:
             return ()
@@ -150,17 +147,18 @@ class _Planner:
     ) -> Mapping[str, int]:
         """Return the slots on record that the devices of a new LPAR can have.
 
-        Only a check refuses to lose one: later, the guest is gone, or Nova
+        Only a check refuses to lose a slot: later, the guest is gone, or Nova
         lets nobody detach the device.
 
         :raises exception.PortRefused: A new LPAR cannot have the slot of a
             port, or all ports.
-        :raises exception.VolumeRefused: It cannot have that of a volume.
+        :raises exception.VolumeRefused: It cannot have the slot of a volume.
         """
-        virtual_slots.check_number(connections, self._wanted.virtual_slots)
+        recorded = self._wanted.virtual_slots
+        virtual_slots.check_number(connections, recorded)
         kept, lost = virtual_slots.keep(
-            self._wanted.virtual_slots,
-            [*(one.port for one in connections), *self._wanted.volumes],
+            recorded,
+            [*(c.port for c in connections), *self._wanted.volumes],
             self._actual.virtual_slots,
             self._slots_of_disks(),
         )
@@ -185,8 +183,11 @@ class _Planner:
         connections: Sequence[network_ports.Connection],
         kept: Mapping[str, int],
     ) -> list[steps.Step]:
-        """Connect the ports of a new LPAR, which the host numbers at first."""
-        if not any(one.port.mac in kept for one in connections):
+        """Connect the ports of a new LPAR.
+
+        The host chooses their slots unless a port keeps a slot on record.
+        """
+        if not any(c.port.mac in kept for c in connections):
             return _connect(connections)
         used = {*self._wanted.virtual_slots.values(), *self._slots_of_disks()}
         return _connect(
@@ -211,21 +212,14 @@ class _Planner:
             virtual_slots.check_number(
                 connections, self._wanted.virtual_slots, len(present)
             )
-        recorded = {
-            **self._wanted.virtual_slots,
-            **network_ports.slots_of(present),
-        }
-        ports = [one.port for one in connections]
+        recorded = {**self._wanted.virtual_slots}
+        recorded |= network_ports.slots_of(present)
+        ports = [connection.port for connection in connections]
+        staying = [adapter for adapter in present if adapter not in removed]
+        used = {*network_ports.slots_of(staying).values()}
+        used |= self._slots_of_storage(recorded, ports)
         kept, lost = virtual_slots.keep(
-            recorded,
-            ports,
-            lpar.virtual_slots,
-            [
-                *network_ports.slots_of(
-                    adapter for adapter in present if adapter not in removed
-                ).values(),
-                *self._slots_of_storage(recorded, ports),
-            ],
+            recorded, ports, lpar.virtual_slots, used
         )
         self.remarks += map(str, lost)
         return _connect(
@@ -235,7 +229,7 @@ class _Planner:
     def _slots_of_storage(
         self, recorded: Mapping[str, int], ports: Sequence[network_ports.Port]
     ) -> Set[int]:
-        """Return the slots of storage if a port may have had such a one."""
+        """Return the slots of storage, if a port may have had such a slot."""
         slots_of_ports = {recorded.get(port.mac, 0) for port in ports}
         if max(slots_of_ports) < virtual_slots.LATER.stop:
             return set()
@@ -243,10 +237,10 @@ class _Planner:
         return storage.slots_of(self._actual.mappings) | {*connected.values()}
 
     def _making_lost(self) -> list[steps.Step]:
-        """Make an LPAR around the disks that an instance has in the pool.
+        """Plan an LPAR around the disks that the instance has in the pool.
 
-        :raises exception.PartitionNotFound: It has none there.
-        :raises exception.ClaimFailed: Its slots are not those of this host.
+        :raises exception.PartitionNotFound: It has no disks there.
+        :raises exception.ClaimFailed: Its slots are not slots of this host.
         """
         wanted = self._wanted
         if not self._actual.has_pool or not wanted.pool_is_current:
@@ -272,15 +266,13 @@ class _Planner:
         assigned = tuple(self._assignment(slot) for slot in added)
         if settings and (wanted.power_on or wanted.runs_later):
             self._check_room(settings, self._held_in_rebuild())
-        names = slots.format_drc_indexes(wanted.drc_indexes) or 'none'
+        name = partition.lpar_name(wanted.name)
+        indexes = slots.format_drc_indexes(wanted.drc_indexes) or 'none'
         return steps.Document(
             spec=partition.PartitionSpec(
-                wanted.lpar_uuid,
-                partition.lpar_name(wanted.name),
-                settings,
-                assigned,
+                wanted.lpar_uuid, name, settings, assigned
             ),
-            reason=f'{settings}, slots: {names}',
+            reason=f'{settings}, slots: {indexes}',
             creates=True,
             added=tuple(slot.claim for slot in added),
             burns=self._burns(added),
@@ -289,20 +281,18 @@ class _Planner:
     @property
     def _is_rebuild_check(self) -> bool:
         """Whether Nova removes the LPAR before it builds it again."""
-        return self._operation.is_check and (
-            self._operation.disks is operations.Disks.MADE
-        )
+        return self._operation.is_check and self._makes_disks
 
     def _held_in_rebuild(self) -> lpar_settings.Settings | None:
-        """Return what the LPAR holds that Nova removes for a rebuild."""
+        """Return the settings of a running LPAR that a rebuild removes."""
         lpar = self._actual.lpar if self._is_rebuild_check else None
         return lpar.settings if lpar and lpar.is_active else None
 
     def _remains(self) -> list[steps.Step]:
-        """Remove what an interrupted build left.
+        """Plan to remove what an interrupted build left.
 
         A disk may be incomplete, so none is used again, unless the instance
-        keeps those that it had before.
+        keeps disks that it had before.
 
         :raises exception.PartitionConflict: The LPAR runs.
         """
@@ -320,11 +310,7 @@ class _Planner:
                 'not, but never its disks in a shared storage pool; then try '
                 'again',
             )
-        return [
-            steps.RemoveRemains(
-                delete_disks=self._operation.disks is operations.Disks.MADE
-            )
-        ]
+        return [steps.RemoveRemains(delete_disks=self._makes_disks)]
 
     def _made_disks(self) -> list[steps.Step]:
         wanted = self._wanted
@@ -332,29 +318,25 @@ class _Planner:
         if wanted.boots_from_volume:
             return [*blanks]
         assert wanted.root is not None  # noqa: S101 - for the type checker
+        flavor_gb, image = wanted.root.flavor_gb, wanted.root.described.id
         size = storage.root_disk_gb(
-            wanted.root.flavor_gb,
-            self._actual.image.disk_bytes,
-            wanted.root.described.id,
+            flavor_gb, self._actual.image.disk_bytes, image
         )
-        role = storage.root_role(wanted.root.flavor_gb)
-        return [
-            steps.MakeRoot(storage.Disk(role, size), wanted.root.described.id),
-            *blanks,
-        ]
+        disk = storage.Disk(storage.root_role(flavor_gb), size)
+        return [steps.MakeRoot(disk, image), *blanks]
 
     def _kept_disks(self) -> list[steps.Step]:
-        """Use the disks in the pool; make a swap disk if it is missing."""
+        """Plan to use the disks in the pool, and make a missing swap disk."""
         wanted = self._wanted
         kept = storage.select_kept(
             self._actual.disks, wanted.blanks, wanted.instance_uuid
         )
-        found: list[steps.Step] = [steps.KeepDisks(tuple(kept))]
+        planned: list[steps.Step] = [steps.KeepDisks(tuple(kept))]
         if wanted.swap is None:
-            return found
+            return planned
         present = [k.disk for k in kept if k.disk.role == storage.SWAP]
         if not present:
-            return [*found, steps.MakeBlank(wanted.swap)]
+            return [*planned, steps.MakeBlank(wanted.swap)]
         if not wanted.checks_swap and not storage.is_same_size(
             present[0].size_gb, wanted.swap.size_gb
         ):
@@ -362,23 +344,23 @@ class _Planner:
                 f'keeping the {present[0]}, although the flavor has one of '
                 f'{wanted.swap.size_gb:g} GB.'
             )
-        return found
+        return planned
 
     def _start_of_new(self) -> list[steps.Step]:
         if not self._wanted.power_on:
             return []
-        keeps = self._operation.disks is not operations.Disks.MADE
-        return [steps.Start(asks_again=keeps)]
+        return [steps.Start(asks_again=not self._makes_disks)]
 
     # Changing
 
     def _changing(self, lpar: partition.Partition) -> list[steps.Step]:
-        """Change an LPAR; one that is right already is not stopped.
+        """Plan the changes of an LPAR, which is stopped only for a change.
 
         :raises exception.PartitionNotStartable: It is not known whether it
             runs, or starting it would cost its guest's memory.
         :raises exception.SlotsDiffer: It has a slot that no move gave it.
-        :raises exception.RecordOutdated: Placement has allocated that slot.
+        :raises exception.RecordOutdated: It has such a slot, which Placement
+            has allocated to it.
         """
         power = lpar.power
         if self._operation.stops is operations.Stop.NEVER_RUNNING and (
@@ -404,16 +386,10 @@ class _Planner:
         growth = self._growth()
         restored = self._restoration(power)
         volumes = self._fitted_volumes()
+        needs_stop = bool(document or swap or growth or restored or volumes)
         # In any order: the plan sorts them.
         return [
-            *self._power(
-                lpar,
-                power,
-                needs_stop=bool(
-                    document or swap or growth or restored or volumes
-                ),
-                changes=changes,
-            ),
+            *self._power(lpar, power, needs_stop=needs_stop, changes=changes),
             *self._connect_added(lpar, changes.connections, changes.surplus),
             *(steps.RemoveAdapter(adapter) for adapter in changes.surplus),
             *growth,
@@ -459,27 +435,23 @@ class _Planner:
         Somebody assigned it deliberately, and the guest may have written to
         its device.
         """
-        known = self._wanted.drc_indexes
-        if self._operation.frees_slots:
-            known |= self._wanted.moved_slots.keys()
-        additional = set(lpar.slots) - known
-        if additional:
-            refused = (
-                exception.RecordOutdated
-                if self._are_allocated(lpar, additional)
-                else exception.SlotsDiffer
-            )
-            raise refused(
-                instance_uuid=self._wanted.instance_uuid,
-                name=lpar.name,
-                wanted=slots.format_drc_indexes(self._wanted.drc_indexes),
-                found=slots.format_drc_indexes(lpar.slots),
-                reason='; '.join(
-                    partition.slot_differences(
-                        lpar.slots, self._wanted.drc_indexes
-                    )
-                ),
-            )
+        own = self._wanted.drc_indexes
+        moved = self._wanted.moved_slots if self._operation.frees_slots else {}
+        additional = lpar.slots.keys() - own - moved.keys()
+        if not additional:
+            return
+        refusal = (
+            exception.RecordOutdated
+            if self._are_allocated(lpar, additional)
+            else exception.SlotsDiffer
+        )
+        raise refusal(
+            instance_uuid=self._wanted.instance_uuid,
+            name=lpar.name,
+            wanted=slots.format_drc_indexes(own),
+            found=slots.format_drc_indexes(lpar.slots),
+            reason='; '.join(partition.slot_differences(lpar.slots, own)),
+        )
 
     def _are_allocated(
         self, lpar: partition.Partition, additional: Set[int]
@@ -487,8 +459,8 @@ class _Planner:
         """Return whether a slot that Nova does not record is allocated.
 
         Before the first update of Placement, the providers of this host are
-        not known; then tell by those that Nova records: Placement has others
-        in place of slots that the LPAR lacks.
+        unknown. Then Nova's record decides: it is outdated if Placement has
+        allocated other providers in place of slots that the LPAR lacks.
         """
         wanted = self._wanted
         if wanted.allocated is not None:
@@ -509,7 +481,7 @@ class _Planner:
         )
 
     def _departure(self, power: Power) -> list[steps.Step]:
-        """Stop the guest, and give up a swap disk whose size will change.
+        """Plan to stop the guest, and to give up a swap disk that will change.
 
         :raises exception.MoveRefused: A rescue has not ended, whose system
             would start after the move. Nova allows no move then, unless an
@@ -520,17 +492,17 @@ class _Planner:
                 reason='a rescue of it has not ended. Reboot the server hard '
                 'first'
             )
-        found: list[steps.Step] = []
+        planned: list[steps.Step] = []
         if power is not Power.OFF:
-            found.append(steps.Stop('it moves', self._wanted.timeout))
+            planned.append(steps.Stop('it moves', self._wanted.timeout))
         if self._wanted.checks_swap:
-            found.append(steps.FitSwap(None))
-        return found
+            planned.append(steps.FitSwap(None))
+        return planned
 
     def _reordering(
         self, lpar: partition.Partition, power: Power
     ) -> list[steps.Step]:
-        """Start the rescue system of an instance, or its own again.
+        """Plan to start the rescue system of an instance, or its own again.
 
         :raises exception.SlotsMissing: The LPAR lacks a slot.
         :raises exception.DiskInUse: Another LPAR uses a disk.
@@ -539,14 +511,14 @@ class _Planner:
             raise self._slots_missing(lpar)
         self._refuse_used_disks(power)
         rescued = self._operation.disks is operations.Disks.RESCUED
-        found = self._rescue_system() if rescued else []
+        planned = self._rescue_system() if rescued else []
         if power is not Power.OFF:
             reason = 'another system is to start'
-            found.append(steps.Stop(reason, self._wanted.timeout))
-        return [*found, steps.Reconnect(rescued), steps.Start()]
+            planned.append(steps.Stop(reason, self._wanted.timeout))
+        return [*planned, steps.Reconnect(rescued), steps.Start()]
 
     def _rescue_system(self) -> list[steps.Step]:
-        """Make the disk of a rescue system, of the size of its image.
+        """Plan to make the disk of a rescue system, as large as its image.
 
         :raises exception.RescueRefused: The disks are not as they were before
             a rescue.
@@ -561,10 +533,10 @@ class _Planner:
         image = wanted.root.described.id
         size = storage.root_disk_gb(0, actual.image.disk_bytes, image)
         disk = storage.Disk(storage.RESCUE, size)
-        found: list[steps.Step] = [steps.MakeRoot(disk, image)]
+        planned: list[steps.Step] = [steps.MakeRoot(disk, image)]
         if wanted.config_drive:
-            found.append(steps.MakeMedium(actual.medium_bytes, rescue=True))
-        return found
+            planned.append(steps.MakeMedium(actual.medium_bytes, rescue=True))
+        return planned
 
     def _refuse_rescue(self, reason: str) -> None:
         raise exception.RescueRefused(
@@ -586,7 +558,7 @@ class _Planner:
                 )
 
     def _restoration(self, power: Power) -> list[steps.Step]:
-        """End a rescue that failed or was interrupted, before a start."""
+        """Plan to end a failed or interrupted rescue before a start."""
         disks = self._operation.disks
         maps = disks is operations.Disks.MAPPED
         if not (maps or (self._starts and disks is operations.Disks.CHECKED)):
@@ -599,11 +571,11 @@ class _Planner:
         return [steps.Reconnect(rescued=False)]
 
     def _fitted_volumes(self) -> list[steps.Step]:
-        """Connect missing volumes, and disconnect those of nobody."""
-        wanted, known = self._wanted, self._wanted.known_volumes
+        """Plan to connect missing volumes, and to disconnect surplus ones."""
+        wanted, recorded = self._wanted, self._wanted.known_volumes
         if self._operation.volumes is not operations.Volumes.FITTED:
             return []
-        if not wanted.volumes and known is None:
+        if not wanted.volumes and recorded is None:
             return []
         connected = self._actual.volumes
         missing = [
@@ -612,22 +584,20 @@ class _Planner:
             if volume.id not in connected
             or not connected[volume.id].is_complete
         ]
-        surplus = () if known is None else sorted({*connected} - known)
+        surplus = () if recorded is None else sorted({*connected} - recorded)
         return [
             *_connect_volumes(missing, wanted.virtual_slots),
-            *_disconnect([lpar_volumes.Volume(one, '') for one in surplus]),
+            *_disconnect([lpar_volumes.Volume(uuid, '') for uuid in surplus]),
         ]
 
     def _has_rescue(self, power: Power) -> bool:
         if power is Power.OFF and self._actual.has_pool:
-            return any(
-                known.disk.role == storage.RESCUE
-                for known in self._actual.disks
-            )
+            roles = {pool_disk.disk.role for pool_disk in self._actual.disks}
+            return storage.RESCUE in roles
         return self._actual.has_rescue
 
     def _refuse_used_disks(self, power: Power) -> None:
-        """Refuse disks that another LPAR uses; this one is to be off.
+        """Refuse to use disks that another LPAR uses, if this LPAR is off.
 
         :raises exception.DiskInUse: A running LPAR uses one of them.
         """
@@ -637,7 +607,7 @@ class _Planner:
     def _change(self, lpar: partition.Partition) -> steps.Document | None:
         """Return the change of the document; None if it is right."""
         wanted = self._wanted
-        # One that is assigned, but not required, is assigned anew.
+        # A slot that is assigned, but not required, is assigned anew.
         gaps = [s for s in wanted.slots if not lpar.slots.get(s.drc_index)]
         freed = frozenset(lpar.slots) - wanted.drc_indexes
         settings = None
@@ -650,6 +620,8 @@ class _Planner:
         changed = lpar.settings.changes(settings) if settings else frozenset()
         if not (gaps or freed or changed):
             return None
+        why = lpar.settings.differences(settings, changed) if settings else []
+        why += self._slot_changes(lpar, freed)
         if settings and (self._starts or wanted.runs_later):
             self._check_room(settings, lpar.settings, lpar.settings)
         added = [s for s in gaps if s.drc_index not in lpar.slots]
@@ -668,23 +640,9 @@ class _Planner:
         )
         return steps.Document(
             spec=partition.PartitionSpec(
-                wanted.lpar_uuid,
-                lpar.name,
-                settings,
-                assigned,
-                changed,
-                freed,
+                wanted.lpar_uuid, lpar.name, settings, assigned, changed, freed
             ),
-            reason='; '.join(
-                [
-                    *(
-                        lpar.settings.differences(settings, changed)
-                        if settings
-                        else ()
-                    ),
-                    *self._slot_changes(lpar, freed),
-                ]
-            ),
+            reason='; '.join(why),
             added=tuple(slot.claim for slot in added),
             burns=self._burns(added),
         )
@@ -692,7 +650,7 @@ class _Planner:
     def _slot_changes(
         self, lpar: partition.Partition, freed: Set[int]
     ) -> list[str]:
-        """Say how the slots change, and which move takes one away."""
+        """Describe how the slots change, and which move takes a slot away."""
         kept = {i: lpar.slots[i] for i in lpar.slots if i not in freed}
         return [
             *partition.slot_differences(kept, self._wanted.drc_indexes),
@@ -704,10 +662,10 @@ class _Planner:
         ]
 
     def _swap(self, power: Power) -> list[steps.Step]:
-        """Have the right swap disk, if it is not known to be right."""
+        """Plan to fit the swap disk, unless it is known to be right."""
         if not self._wanted.checks_swap:
             return []
-        # Fitting it would find this, too, but no guest must run then.
+        # The step would find out, too, but the guest would be stopped for it.
         if power is not Power.OFF and self._actual.swap_fits:
             return []
         return [steps.FitSwap(self._wanted.swap)]
@@ -720,32 +678,31 @@ class _Planner:
         needs_stop: bool,
         changes: network_ports.Changes,
     ) -> list[steps.Step]:
-        """Stop the LPAR for the changes, and start it."""
+        """Plan to stop the LPAR for the changes, and to start it."""
         is_running = power is Power.RUNNING
         if self._operation.restarts:
             return self._reboot(power, must_be_off=needs_stop or bool(changes))
-        if (
-            is_running
-            and needs_stop
-            and (self._operation.stops is operations.Stop.FAILED_ONLY)
-        ):
+        stops_failed_only = (
+            self._operation.stops is operations.Stop.FAILED_ONLY
+        )
+        if is_running and needs_stop and stops_failed_only:
             raise self._slots_missing(lpar)
-        found: list[steps.Step] = []
+        planned: list[steps.Step] = []
         if needs_stop and power is not Power.OFF:
-            found.append(steps.Stop('it changes'))
+            planned.append(steps.Stop('it changes'))
         elif power is Power.FAILED and self._wanted.power_on:
-            found.append(steps.Stop('it has failed'))
-        if self._wanted.power_on and (found or not is_running):
-            found.append(steps.Start())
-        return found
+            planned.append(steps.Stop('it has failed'))
+        if self._wanted.power_on and (planned or not is_running):
+            planned.append(steps.Start())
+        return planned
 
     def _reboot(self, power: Power, *, must_be_off: bool) -> list[steps.Step]:
-        """Restart a running guest; it is stopped for changes."""
+        """Plan to restart a running guest; it is stopped for changes."""
         timeout = self._wanted.timeout
         if power is Power.OFF:
             return [steps.Start()]
         if power is not Power.RUNNING:
-            # Such a guest cannot shut down.
+            # A guest in another state cannot shut down.
             return [steps.Stop(f'it is {power}'), steps.Start()]
         if must_be_off:
             return [steps.Stop('it changes', timeout), steps.Start()]
@@ -780,13 +737,13 @@ class _Planner:
             return []
         if not (self._starts or maps):
             return []
-        found = self._actual.disks
-        storage.check_unused(found)
+        disks = self._actual.disks
+        storage.check_unused(disks)
         if maps and self._wanted.pool_is_current:
-            return self._mapped_disks(found)
-        for known in found:
-            name = known.stored.name
-            if storage.is_root(known.disk.role) and (
+            return self._mapped_disks(disks)
+        for pool_disk in disks:
+            name = pool_disk.stored.name
+            if storage.is_root(pool_disk.disk.role) and (
                 name not in self._actual.mappings
             ):
                 raise exception.DiskNotConnected(
@@ -801,28 +758,29 @@ class _Planner:
         return []
 
     def _mapped_disks(
-        self, found: Sequence[storage.PoolDisk]
+        self, disks: Sequence[storage.PoolDisk]
     ) -> list[steps.Step]:
-        """Connect what is in the pool, but not connected to the LPAR."""
-        if not found:
+        """Plan to connect the disks in the pool if one is not connected.
+
+        A swap disk does not count.
+        """
+        if not disks:
             return []
         connected = self._actual.mappings
-        missing = [
-            known
-            for known in found
-            if known.stored.name not in connected
-            and known.disk.role != storage.SWAP
-        ]
-        if not missing:
+        if all(
+            pool_disk.stored.name in connected
+            for pool_disk in disks
+            if pool_disk.disk.role != storage.SWAP
+        ):
             return []
         kept = storage.select_kept(
-            found, self._wanted.blanks, self._wanted.instance_uuid
+            disks, self._wanted.blanks, self._wanted.instance_uuid
         )
         medium = storage.config_drive_name(self._wanted.lpar_uuid)
-        disks: list[steps.Step] = [steps.KeepDisks(tuple(kept)), steps.Map()]
+        planned: list[steps.Step] = [steps.KeepDisks(tuple(kept)), steps.Map()]
         if self._wanted.config_drive and medium not in connected:
-            disks.append(steps.MakeMedium(self._actual.medium_bytes))
-        return disks
+            planned.append(steps.MakeMedium(self._actual.medium_bytes))
+        return planned
 
     def _growth(self) -> list[steps.Step]:
         size_gb = self._wanted.grow_root_gb
@@ -838,18 +796,18 @@ class _Planner:
     ) -> None:
         """Check that the host has room for the LPAR.
 
-        What the host supports is checked again if this needed a fresh reading:
-        a plan does not mix two of them.
+        If this takes a fresh reading, what the host supports is checked again:
+        a plan does not mix two readings.
         """
-        known = self._actual.rules
+        rules = self._actual.rules
         setting_checks.check_room(settings, held, self._actual)
-        if self._actual.rules is not known:
+        if self._actual.rules is not rules:
             setting_checks.choose_settings(
                 self._wanted, self._actual.rules, present
             )
 
     def _refuse_devices(self, added: Sequence[spec.WantedSlot]) -> None:
-        """Refuse slots that the LPAR has not got and must not get."""
+        """Refuse slots that the LPAR lacks and must not get."""
         for slot in added:
             if slot.refusal:
                 raise exception.AcceleratorRefused(
@@ -873,10 +831,8 @@ class _Planner:
             devices to the instance.
         """
         burning = [slot for slot in added if slot.burns]
-        if self._operation.is_check and (
-            self._operation.disks is not operations.Disks.MADE
-        ):
-            # Nova has just allocated what a move gets, and its end asks.
+        if self._operation.is_check and not self._makes_disks:
+            # Nova has just allocated the slots of a move, whose end asks.
             return ()
         for slot in burning:
             if slot.claim.provider_uuid not in self._actual.allocated:
@@ -893,10 +849,10 @@ class _Planner:
                 )
         return tuple(claim for slot in burning for claim in slot.burns)
 
-    # Ports and volumes of an LPAR that is right otherwise
+    # Ports and volumes alone
 
     def _devices_only(self) -> list[steps.Step]:
-        """Connect or disconnect devices of an LPAR in any state."""
+        """Plan to connect or disconnect devices of an LPAR in any state."""
         if self._operation.volumes is operations.Volumes.NO:
             return self._ports_only()
         lpar, wanted = self._actual.lpar, self._wanted
@@ -913,7 +869,7 @@ class _Planner:
         return _disconnect(wanted.volumes)
 
     def _ports_only(self) -> list[steps.Step]:
-        """Create or remove adapters of an LPAR in any state.
+        """Plan to create or remove adapters of an LPAR in any state.
 
         :raises exception.PortRefused: Another adapter has the address of a
             port to attach.
@@ -952,22 +908,19 @@ def assign(
     :raises exception.ClaimFailed: The slot is missing, empty or not free.
     """
     slot = managed.slot(claim.drc_index)
+    duplicated = slots.duplicated_indexes(managed.io_slots)
     reason = (
         slots.Reason('gone', 'the host does not report it')
         if slot is None
-        else slots.reason_unavailable(
-            slot,
-            (wanted.lpar_uuid,),
-            slots.duplicated_indexes(managed.io_slots),
-        )
+        else slots.reason_unavailable(slot, (wanted.lpar_uuid,), duplicated)
     )
     if slot is None or reason is not None:
-        refused = (
+        refusal = (
             exception.AcceleratorRefused
             if claim.source is claims.Source.ACCELERATOR
             else exception.ClaimFailed
         )
-        raise refused(
+        raise refusal(
             instance_uuid=wanted.instance_uuid,
             reason=exception.PrivateText(
                 f'{claim.origin} but it cannot be used: {reason}',
@@ -978,7 +931,7 @@ def assign(
 
 
 def _for_users(reason: slots.Reason | None) -> str:
-    """Return a reason that does not name the partition that has the slot."""
+    """Return a reason without the name of the partition that has the slot."""
     if reason is None or reason.code == slots.OWNED:
         return 'it is owned by another partition'
     return reason.text
@@ -989,8 +942,8 @@ def _connect(
 ) -> list[steps.Step]:
     if not connections:
         return []
-    made = tuple(connections)
-    return [steps.PrepareHost(made), steps.CreateAdapters(made)]
+    planned = tuple(connections)
+    return [steps.PrepareHost(planned), steps.CreateAdapters(planned)]
 
 
 def _connect_volumes(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Checks what a flavor says about an LPAR against the flavor and the host."""
+"""Checks the settings of an LPAR against its flavor and the host."""
 
 import dataclasses
 from collections.abc import Collection
@@ -27,12 +27,12 @@ def choose_settings(
     host: host_values.ManagedSystem,
     present: settings.Settings | None = None,
 ) -> settings.Settings | None:
-    """Decide the settings of an LPAR, and check those that change.
+    """Decide the settings of an LPAR, and check the settings that change.
 
     :param wanted: What Nova says about the LPAR.
     :param host: A reading of the host, possibly not the last.
-    :param present: The settings that it has: a host whose rules have changed
-        may keep them.
+    :param present: The LPAR's present settings, which are not checked again:
+        the host's rules may have changed since.
     :returns: The settings; None if nothing is known about them.
     :raises exception.PowerVMError: The flavor contradicts itself, or the host
         does not support what it says.
@@ -41,24 +41,20 @@ def choose_settings(
     if flavor is None:
         return None
     named = _parse(flavor)
-    found = settings.decide_settings(
+    chosen = settings.decide_settings(
         flavor, named, present, [*map(_of_new_lpar, wanted.other_settings)]
     )
-    changed = present.changes(found) if present else {*settings.NAMES}
+    changed = present.changes(chosen) if present else {*settings.NAMES}
     rows = [row for row in extra_specs.TABLE if row.name in changed & {*named}]
     for row in rows:
-        case = extra_specs.Case(named[row.name], found, bool(wanted.slots))
+        case = extra_specs.Case(named[row.name], chosen, bool(wanted.slots))
         _refuse(flavor, row, row.in_flavor(case), exception.ExtraSpecRefused)
     for row in rows:
-        case = extra_specs.Case(named[row.name], found)
-        _refuse(
-            flavor,
-            row,
-            row.on_host(case, host),
-            exception.ExtraSpecUnsupported,
-        )
-    _check_sizes(flavor, found, host, changed)
-    return found
+        case = extra_specs.Case(named[row.name], chosen)
+        reason = row.on_host(case, host)
+        _refuse(flavor, row, reason, exception.ExtraSpecUnsupported)
+    _check_sizes(flavor, chosen, host, changed)
+    return chosen
 
 
 def _parse(flavor: settings.FlavorSettings) -> settings.Named:
@@ -69,7 +65,7 @@ def _parse(flavor: settings.FlavorSettings) -> settings.Named:
 
 
 def _of_new_lpar(flavor: settings.FlavorSettings) -> settings.Settings:
-    """Return what a flavor gives a new LPAR, as far as it is valid."""
+    """Return a new LPAR's settings, without extra specs that are invalid."""
     named, _ = extra_specs.parse(flavor.extra_specs)
     return settings.decide_settings(flavor, named)
 
@@ -87,7 +83,7 @@ def _refuse(
 
 def _check_sizes(
     flavor: settings.FlavorSettings,
-    found: settings.Settings,
+    chosen: settings.Settings,
     host: host_values.ManagedSystem,
     changed: Collection[str],
 ) -> None:
@@ -99,29 +95,28 @@ def _check_sizes(
     :raises exception.TooManyProcessors: The host has no such large LPARs.
     """
     region = host.memory_region_mb
-    if 'memory_mb' in changed and region > 0 and found.memory_mb % region:
-        below = found.memory_mb - found.memory_mb % region
+    if 'memory_mb' in changed and region > 0 and chosen.memory_mb % region:
+        below = chosen.memory_mb - chosen.memory_mb % region
         choices = [size for size in (below, below + region) if size > 0]
         raise exception.MemorySizeRefused(
-            memory_mb=found.memory_mb,
+            memory_mb=chosen.memory_mb,
             region_mb=region,
             choices=' or '.join(map(str, choices)),
         )
-    least = round(found.vcpus * host.min_units_per_vcpu, settings.UNITS_DIGITS)
-    if {'vcpus', 'proc_units'} & {*changed} and found.processors < least:
+    per_vcpu = host.min_units_per_vcpu
+    least = round(chosen.vcpus * per_vcpu, settings.UNITS_DIGITS)
+    if {'vcpus', 'proc_units'} & {*changed} and chosen.processors < least:
         raise exception.ProcessorsRefused(
-            vcpus=found.vcpus,
+            vcpus=chosen.vcpus,
             factor=flavor.units_per_vcpu,
-            units=found.proc_units,
-            minimum=host.min_units_per_vcpu,
+            units=chosen.proc_units,
+            minimum=per_vcpu,
         )
-    kind = 'dedicated' if found.dedicated_proc else 'virtual'
-    limits = host.dedicated if found.dedicated_proc else host.virtual
-    for name, limit in (
-        ('vcpus', limits.desired),
-        ('max_vcpu', limits.maximum),
-    ):
-        number = getattr(found, name)
+    kind = 'dedicated' if chosen.dedicated_proc else 'virtual'
+    most = host.dedicated if chosen.dedicated_proc else host.virtual
+    limits = {'vcpus': most.desired, 'max_vcpu': most.maximum}
+    for name, limit in limits.items():
+        number = getattr(chosen, name)
         if name in changed and 0 < limit < number:
             raise exception.TooManyProcessors(
                 number=number, kind=kind, limit=limit
@@ -133,17 +128,17 @@ def check_room(
     held: settings.Settings | None,
     actual: spec.Actual,
 ) -> None:
-    """Check that the host has what an LPAR needs to start.
+    """Check that the host has the processors and memory to start an LPAR.
 
     The hypervisor uses memory of its own for each LPAR, which grows with the
-    largest memory that it may get. The host is asked for it only if the last
-    reading leaves any doubt.
+    largest memory that the LPAR may get. The host is asked for it only if the
+    last reading leaves any doubt.
 
     :param wanted: The settings that the LPAR is to have.
-    :param held: Those for which it has processors and memory already; None if
-        it has none.
+    :param held: The settings for which it has processors and memory already;
+        None if it has none.
     :param actual: What the host says.
-    :raises exception.InsufficientCapacity: There is not enough.
+    :raises exception.InsufficientCapacity: The host has not enough.
     """
     units = wanted.least_processors - (held.least_processors if held else 0)
     if units > actual.rules.proc_units_free:
@@ -153,21 +148,20 @@ def check_room(
         memory_mb + wanted.max_mem <= actual.rules.memory_free_mb
     ):
         return
-    found = actual.hypervisor_memory(wanted.memory_mb, wanted.max_mem)
-    if found.free_mb is None:
-        # It does not tell, and refuses the start itself.
+    memory = actual.hypervisor_memory(wanted.memory_mb, wanted.max_mem)
+    if memory.free_mb is None:
+        # Such a host refuses the start itself.
         return
-    memory_mb += found.overhead_mb
+    memory_mb += memory.overhead_mb
     if held is not None:
-        memory_mb -= actual.hypervisor_memory(
-            held.memory_mb, held.max_mem
-        ).overhead_mb
-    _refuse_lack('MiB of memory', memory_mb, found.free_mb)
+        before = actual.hypervisor_memory(held.memory_mb, held.max_mem)
+        memory_mb -= before.overhead_mb
+    _refuse_lack('MiB of memory', memory_mb, memory.free_mb)
 
 
-def _refuse_lack(what: str, needed: float, free: float) -> None:
+def _refuse_lack(resource: str, needed: float, free: float) -> None:
     needed, free = (round(n, settings.UNITS_DIGITS) for n in (needed, free))
     if needed > free:
         raise exception.InsufficientCapacity(
-            what=what, needed=f'{needed:g}', free=f'{free:g}'
+            what=resource, needed=f'{needed:g}', free=f'{free:g}'
         )

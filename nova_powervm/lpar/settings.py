@@ -30,7 +30,7 @@ DEFAULT_WEIGHT = 64
 #: Idle processors of a stopped LPAR may be used by others.
 DEFAULT_SHARING = 'sre idle proces'
 DEFAULT_COMPATIBILITY = 'default'
-#: Those that pypowervm knows; it refuses others, which a host may have.
+#: The modes that pypowervm knows; it refuses further modes of a host.
 COMPATIBILITY_MODES = (
     DEFAULT_COMPATIBILITY,
     'POWER6',
@@ -45,7 +45,7 @@ COMPATIBILITY_MODES = (
     'POWER10',
 )
 
-# Those whose names do not say what they are.
+# The words for settings whose names do not explain themselves.
 _WORDS = {
     'memory_mb': 'memory',
     'min_mem': 'minimum memory',
@@ -62,11 +62,11 @@ _WORDS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FlavorSettings:
-    """What a flavor says about an LPAR.
+    """The settings of an LPAR as a flavor gives them.
 
     :param memory_mb: Memory in MiB.
     :param vcpus: Virtual processors.
-    :param units_per_vcpu: Processing units for each of them
+    :param units_per_vcpu: Processing units for each virtual processor
         (``[powervm]proc_units_factor``), unless an extra spec says otherwise.
     :param extra_specs: The flavor's extra specs.
     """
@@ -79,16 +79,17 @@ class FlavorSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What the document of an LPAR says, beside its slots.
+    """The settings in the document of an LPAR: all of it but the slots.
 
     :param memory_mb: Memory in MiB, a multiple of the region size.
     :param min_mem: The least memory in MiB that it can be reduced to.
     :param max_mem: The most memory in MiB that it can grow to.
-    :param vcpus: Virtual processors, or dedicated ones.
-    :param min_vcpu: The least number of them.
-    :param max_vcpu: The largest number of them.
+    :param vcpus: Number of processors, virtual or dedicated.
+    :param min_vcpu: The least number of processors.
+    :param max_vcpu: The largest number of processors.
     :param dedicated_proc: Whether it has processors of its own. If so, the
-        fields for shared ones are None, otherwise that for dedicated ones.
+        fields for shared processors are None; if not, the field for dedicated
+        processors is.
     :param proc_units: Processing units for all its virtual processors.
     :param min_proc_units: The least processing units.
     :param max_proc_units: The most processing units.
@@ -145,9 +146,7 @@ class Settings:
     def changes(self, wanted: 'Settings') -> frozenset[str]:
         """Return the names of the settings that differ from those wanted."""
         return frozenset(
-            name
-            for name in NAMES
-            if getattr(self, name) != getattr(wanted, name)
+            n for n in NAMES if getattr(self, n) != getattr(wanted, n)
         )
 
     def differences(
@@ -155,8 +154,8 @@ class Settings:
     ) -> list[str]:
         """Describe how some of these settings differ from those wanted.
 
-        What applies only to the other kind of processors is left out, and so
-        are limits that follow a size.
+        Settings for the other kind of processors are left out, and so are
+        limits that follow a size.
         """
         pairs = (
             (name, getattr(self, name), getattr(wanted, name))
@@ -194,16 +193,16 @@ def decide_settings(
 ) -> Settings:
     """Decide which settings an LPAR is to have.
 
-    Memory and vCPUs are the flavor's. Another setting that it does not name
-    stays if somebody has set it on the host, which is if no flavor of the
-    instance gives it; processing units stay while the number of processors
-    does. All else has its default.
+    Memory and vCPUs are the flavor's. Another setting that the flavor does not
+    name stays if somebody has set it on the host: that is if no flavor of the
+    instance gives its value. Processing units stay while the number of
+    processors does. All other settings have their defaults.
 
     :param flavor: The flavor.
     :param named: The values of the flavor's extra specs, by setting.
     :param present: The settings of the LPAR, if there is one.
-    :param others: What other flavors that the instance may have had would
-        give a new LPAR.
+    :param others: The settings that other flavors, which the instance may have
+        had, would give a new LPAR.
     """
     new = _decide_new(flavor, named)
     if present is None:
@@ -237,11 +236,11 @@ def _decide_new(flavor: FlavorSettings, named: Named) -> Settings:
 
 
 def _keep(new: Settings, named: Named, kept: Named) -> Settings:
-    """Return settings with those that somebody has set on the host.
+    """Keep the settings that somebody has set on the host.
 
     :param new: The settings of a new LPAR.
-    :param named: Those that the flavor names.
-    :param kept: Those that somebody has set.
+    :param named: The settings that the flavor names.
+    :param kept: The settings that somebody has set.
     """
     chosen = {**dataclasses.asdict(new), **kept}
     if any(name in named for name in _OF_SHARED):
@@ -259,7 +258,7 @@ def _keep(new: Settings, named: Named, kept: Named) -> Settings:
 
 
 def _leave_out(chosen: dict[str, Any]) -> None:
-    """Leave out what is for the other kind of processors."""
+    """Leave out the settings for the other kind of processors."""
     for name in NAMES:
         if _is_left_out(name, chosen):
             chosen[name] = None
@@ -294,7 +293,8 @@ _DEFAULTS: Named = {
     'shared_weight': DEFAULT_WEIGHT,
     'dedicated_sharing_mode': DEFAULT_SHARING,
 }
-# What each limit encloses, and its default, which needs only earlier ones.
+# The size that each limit encloses, and its default, which may depend on the
+# limits before it.
 _LIMITS: Mapping[str, tuple[str, Callable[[Named], Any]]] = {
     'min_mem': ('memory_mb', lambda settings: settings['memory_mb']),
     'max_mem': ('memory_mb', lambda settings: settings['memory_mb']),

@@ -25,7 +25,7 @@ from nova_powervm.lpar import network_ports
 #: Neutron's VIF type of a port on a Shared Ethernet Adapter.
 VIF_TYPE = 'pvm_sea'
 #: How many additional trunk adapters a bridge can have, and how many tagged
-#: VLANs each of them. pypowervm never adds to the first one.
+#: VLANs each of them. pypowervm never adds VLANs to the first trunk adapter.
 TRUNKS = 15
 VLANS_PER_TRUNK = 20
 #: The virtual switch of the RMC connections between NovaLink and the guests.
@@ -94,15 +94,12 @@ class BridgeName:
 
     def matches(self, bridge: Bridge) -> bool:
         """Return whether it names this bridge."""
-        return self.switch == bridge.switch and self.pvid in (
-            None,
-            bridge.pvid,
-        )
+        pvid = bridge.pvid if self.pvid is None else self.pvid
+        return (self.switch, pvid) == (bridge.switch, bridge.pvid)
 
     def __str__(self) -> str:
-        return (
-            self.switch if self.pvid is None else f'{self.switch}/{self.pvid}'
-        )
+        pvid = '' if self.pvid is None else f'/{self.pvid}'
+        return f'{self.switch}{pvid}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,9 +143,8 @@ class Connection(network_ports.Connection):
     @property
     def adapter(self) -> Adapter:
         """The adapter of the connection."""
-        return Adapter(
-            self.port.mac, self.vlan, self.bridge.switch, slot=self.slot
-        )
+        switch = self.bridge.switch
+        return Adapter(self.port.mac, self.vlan, switch, slot=self.slot)
 
     @property
     def is_provisioned(self) -> bool:
@@ -178,12 +174,9 @@ def connect(
     if mappings:
         fitting = _mapped(port, bridges, mappings)
     if len(fitting) != 1:
-        raise exception.PortRefused(
-            port=port.id,
-            reason=exception.PrivateText(
-                _undecided(port, bridges, fitting), _NO_BRIDGE
-            ),
-        )
+        text = _undecided(port, bridges, fitting)
+        reason = exception.PrivateText(text, _NO_BRIDGE)
+        raise exception.PortRefused(port=port.id, reason=reason)
     bridge = fitting[0]
     vlan = bridge.pvid if port.vlan is None else port.vlan
     for other in bridges:
@@ -212,8 +205,8 @@ def free_vlans_of(trunks: Collection[int]) -> int:
 def check_free_vlans(connections: Iterable[Connection]) -> None:
     """Refuse connections whose new VLANs do not fit on their bridge.
 
-    :raises exception.PortRefused: The message names the first port without
-        free_vlans.
+    :raises exception.PortRefused: The message names the first port whose VLAN
+        does not fit.
     """
     new: dict[str, set[int]] = {}
     for connection in connections:
@@ -260,16 +253,16 @@ def _undecided(
     bridges: Collection[Bridge],
     fitting: Collection[Bridge],
 ) -> str:
-    known = ', '.join(sorted(map(str, bridges))) or 'none'
+    present = ', '.join(sorted(map(str, bridges))) or 'none'
     name = port.physical_network or 'its network'
     # Nova truncates faults, so the remedy comes first.
     if not fitting:
         return (
             f'set [powervm]bridge_mappings: there is no Shared Ethernet '
-            f'bridge for {name} (there are: {known})'
+            f'bridge for {name} (there are: {present})'
         )
     return (
         f'name one as SWITCH/PVID in [powervm]bridge_mappings: '
         f'{len(fitting)} Shared Ethernet bridges could carry {name} '
-        f'({known})'
+        f'({present})'
     )

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What an instance's LPAR should be, and what the host says that it is.
+"""An instance's LPAR as it should be, and as the host says that it is.
 
-Both are data. What has to be asked or waited for while an operation runs is an
-argument of the operation: see :class:`nova_powervm.ops.survey.Askers`.
+Both are data. An operation asks Nova, Neutron and Glance in the meantime
+through :class:`nova_powervm.ops.survey.Askers`.
 """
 
 import dataclasses
@@ -38,11 +38,11 @@ from nova_powervm.lpar import volumes as lpar_volumes
 class WantedSlot:
     """A slot that an instance has, or is to get.
 
-    :param claim: The slot, and who allocated it.
+    :param claim: The slot, and what it was claimed for.
     :param burns: The claims of the providers to burn before an LPAR gets the
         slot; empty for a reusable device.
-    :param refusal: Why an LPAR that has not got the slot must not get it;
-        empty if it can.
+    :param refusal: Why an LPAR that lacks the slot must not get it; empty if
+        it can.
     """
 
     claim: claims.Claim
@@ -75,35 +75,36 @@ class Wanted:
 
     :param instance_uuid: The instance's uuid.
     :param name: Its name (``instance.name``, not the display name).
-    :param settings: What the flavor says about its settings; None to leave
-        them as they are.
-    :param other_settings: What the other flavors of a move say.
+    :param settings: The settings that its flavor gives; None to leave the
+        LPAR's settings as they are.
+    :param other_settings: The settings that the other flavors of a move give.
     :param slots: All the slots that it has.
     :param moved_slots: DRC index of each slot that a move takes from the LPAR
-        or gives to it, and the uuid of the migration.
-    :param root: What to make the root disk from, or a rescue disk, if it is to
-        be made.
+        or gives to it, to the uuid of the migration.
+    :param root: The image to make the root disk or a rescue disk from; None if
+        neither is to be made.
     :param blanks: Its disks beside the root disk, in the guest's order. Their
         virtual slots follow from their roles: see
         :func:`.storage.virtual_slot`.
-    :param checks_swap: Whether the swap disk may not be the one in ``blanks``.
+    :param checks_swap: Whether the swap disk may differ from the one in
+        ``blanks``.
     :param grow_root_gb: The size in GiB to enlarge the root disk to, if it is
         smaller; None to leave it.
     :param config_drive: Whether it has a config drive.
     :param ports: Its ports as Nova knows them; None if they are unknown, which
         leaves the adapters as they are.
-    :param volumes: Its volumes, or those that an operation is about; a boot
-        volume, which a start is told of, too, is in place of ``root``.
-    :param known_volumes: The ids of all volumes that Nova has for it, also of
-        those that are being attached; None if they are unknown.
-    :param rescued: Whether a start is to be that of its rescue system.
+    :param volumes: Its volumes, or the volumes that an operation is about. A
+        boot volume takes the place of ``root``, and a start is told of it.
+    :param known_volumes: The ids of all volumes that Nova has for it, volumes
+        that are being attached among them; None if they are unknown.
+    :param rescued: Whether a start is to start its rescue system.
     :param power_on: Whether to start it.
     :param runs_later: Whether a later operation starts it, in a check.
     :param timeout: Seconds for its guest to shut down; 0 to stop it at once.
-    :param pool_is_current: Whether the disks that the host's pool has for the
-        instance are the ones it uses, rather than some of years ago.
+    :param pool_is_current: Whether the instance uses the disks that the host's
+        pool has for it; they may be years old.
     :param allocated: Uuids of the providers that Placement has just named as
-        its own; None to ask before a device is burned.
+        allocated to it; None to ask before a device is burned.
     :param virtual_slots: The virtual slots of its ports and volumes that are
         on record; see :mod:`.virtual_slots`.
     :param providers: Uuid of each slot provider of the host to its slot; empty
@@ -196,10 +197,10 @@ class MemoryQuestion:
 
 
 class Actual:
-    """What the host says; a part is read when a plan needs it, and kept.
+    """The host's answers: each part is read when a plan needs it, and kept.
 
-    :param read: Reads a part; what it raises is no refusal, but the end of
-        the plan.
+    :param read: Reads a part. Its errors end the planning; they refuse no
+        operation.
     :param has_pool: Whether the host's disks are in storage that other hosts
         see, too.
     :param virtual_slots: How many virtual slots a new LPAR gets.
@@ -225,60 +226,60 @@ class Actual:
     @property
     def lpar(self) -> partition.Partition | None:
         """The LPAR; None if there is none."""
-        found: partition.Partition | None = self._get(Part.LPAR)
-        return found
+        lpar: partition.Partition | None = self._get(Part.LPAR)
+        return lpar
 
     @property
     def rules(self) -> host_values.ManagedSystem:
-        """A reading of the host: the fresh one, if there is one already."""
-        found: host_values.ManagedSystem = self._get(
-            Part.SLOTS if Part.SLOTS in self._parts else Part.RULES
-        )
-        return found
+        """A reading of the host, the fresh one if there is one already."""
+        part = Part.SLOTS if Part.SLOTS in self._parts else Part.RULES
+        managed: host_values.ManagedSystem = self._get(part)
+        return managed
 
     @property
     def slots(self) -> host_values.ManagedSystem:
         """A fresh reading of the host."""
-        found: host_values.ManagedSystem = self._get(Part.SLOTS)
-        return found
+        managed: host_values.ManagedSystem = self._get(Part.SLOTS)
+        return managed
 
     def hypervisor_memory(
         self, memory_mb: int, max_mem: int
     ) -> host_values.HypervisorMemory:
         """The memory that the hypervisor needs for an LPAR of some size."""
-        found: host_values.HypervisorMemory = self._get(
-            MemoryQuestion(memory_mb, max_mem)
-        )
-        return found
+        question = MemoryQuestion(memory_mb, max_mem)
+        memory: host_values.HypervisorMemory = self._get(question)
+        return memory
 
     @property
     def allocated(self) -> Collection[str]:
         """Uuids of the providers that are allocated to the instance."""
-        found: Collection[str] = self._get(Part.ALLOCATED)
-        return found
+        uuids: Collection[str] = self._get(Part.ALLOCATED)
+        return uuids
 
     @property
     def adapters(self) -> network_ports.Changes:
-        """How the adapters differ from the ports."""
-        found: network_ports.Changes = self._get(Part.ADAPTERS)
-        return found
+        """The changes that fit the adapters to the ports."""
+        changes: network_ports.Changes = self._get(Part.ADAPTERS)
+        return changes
 
     def known_slots(self, wanted: Wanted) -> dict[str, int]:
-        """Return the virtual slots of ports and volumes in what was read."""
+        """Return the virtual slots of ports and volumes that were read.
+
+        :param wanted: The LPAR, with its ports.
+        """
         adapters = self._parts.get(Part.ADAPTERS, network_ports.Changes())
         macs = {port.mac for port in wanted.ports or ()}
+        of_ports = [a for a in adapters.present if a.mac in macs]
         return {
-            **network_ports.slots_of(
-                adapter for adapter in adapters.present if adapter.mac in macs
-            ),
+            **network_ports.slots_of(of_ports),
             **virtual_slots.of_connected(self._parts.get(Part.VOLUMES, {})),
         }
 
     @property
     def image(self) -> image.Contents:
         """What the image contains."""
-        found: image.Contents = self._get(Part.IMAGE)
-        return found
+        contents: image.Contents = self._get(Part.IMAGE)
+        return contents
 
     @property
     def medium_bytes(self) -> int:
@@ -288,20 +289,20 @@ class Actual:
     @property
     def disks(self) -> tuple[storage.PoolDisk, ...]:
         """The instance's disks in the pool."""
-        found: tuple[storage.PoolDisk, ...] = self._get(Part.DISKS)
-        return found
+        disks: tuple[storage.PoolDisk, ...] = self._get(Part.DISKS)
+        return disks
 
     @property
     def mappings(self) -> Collection[str]:
         """The names of the storage that is connected to the LPAR."""
-        found: Collection[str] = self._get(Part.MAPPINGS)
-        return found
+        names: Collection[str] = self._get(Part.MAPPINGS)
+        return names
 
     @property
     def volumes(self) -> Mapping[str, lpar_volumes.Connected]:
         """Id of each volume -> how it is connected."""
-        found: Mapping[str, lpar_volumes.Connected] = self._get(Part.VOLUMES)
-        return found
+        volumes: Mapping[str, lpar_volumes.Connected] = self._get(Part.VOLUMES)
+        return volumes
 
     @property
     def swap_fits(self) -> bool:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The steps of a plan for an LPAR, and the orders that they come in."""
+"""The steps of a plan for an LPAR, and the two orders that they come in."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ class Step:
 class RemoveRemains(Step):
     """Remove what an interrupted build left.
 
-    :param delete_disks: Whether its disks go, too.
+    :param delete_disks: Whether to delete the disks, too.
     """
 
     delete_disks: bool
@@ -45,7 +45,7 @@ class RemoveRemains(Step):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PrepareHost(Step):
-    """Prepare the host for adapters: the host refuses this most often."""
+    """Prepare the host for adapters; hosts refuse this most often."""
 
     connections: tuple[network_ports.Connection, ...]
 
@@ -77,12 +77,12 @@ class MakeRoot(Step):
     image: str
 
     @property
-    def what(self) -> str:
-        """What is made."""
+    def product(self) -> str:
+        """The disk or medium to make, in words."""
         return f'{self.disk} from image {self.image}'
 
     def __str__(self) -> str:
-        return f'make the {self.what}'
+        return f'make the {self.product}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class KeepDisks(Step):
     disks: tuple[storage.PoolDisk, ...]
 
     def __str__(self) -> str:
-        names = ', '.join(known.stored.name for known in self.disks)
+        names = ', '.join(disk.stored.name for disk in self.disks)
         return f'keep the disks {names}'
 
 
@@ -103,29 +103,29 @@ class MakeBlank(Step):
     disk: storage.Disk
 
     @property
-    def what(self) -> str:
-        """What is made."""
+    def product(self) -> str:
+        """The disk or medium to make, in words."""
         return str(self.disk)
 
     def __str__(self) -> str:
-        return f'make the {self.what}'
+        return f'make the {self.product}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MakeMedium(Step):
-    """Make the medium of the config drive, or of that of a rescue system."""
+    """Make the config drive of the instance, or of its rescue system."""
 
     size: int
     rescue: bool = False
 
     @property
-    def what(self) -> str:
-        """What is made."""
+    def product(self) -> str:
+        """The disk or medium to make, in words."""
         whose = ' of the rescue system' if self.rescue else ''
         return f'config drive{whose} ({self.size} bytes)'
 
     def __str__(self) -> str:
-        return f'make the {self.what}'
+        return f'make the {self.product}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class GrowRoot(Step):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FitSwap(Step):
-    """Have exactly one swap disk, or none."""
+    """Leave exactly one swap disk, or none."""
 
     swap: storage.Disk | None
 
@@ -188,7 +188,7 @@ class Map(Step):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FindVolumes(Step):
-    """Have the host find volumes; the host fails at this most often.
+    """Have the host find volumes; this fails most often.
 
     :param volumes: The volumes.
     """
@@ -244,10 +244,10 @@ class Document(Step):
 
     This is one step, because nothing may come between the two.
 
-    :param spec: The sizes and slots that the LPAR is to have.
-    :param reason: What differs from them.
+    :param spec: The contents that the document is to have.
+    :param reason: How the LPAR differs from them, in words.
     :param creates: Whether there is no LPAR yet.
-    :param added: The slots that it gets.
+    :param added: The slots that the LPAR gets.
     :param burns: Claims of the providers to burn, all of added slots.
     """
 
@@ -259,12 +259,12 @@ class Document(Step):
 
     @property
     def freed(self) -> frozenset[int]:
-        """DRC indexes of the slots that it gives up, for a move."""
+        """DRC indexes of the slots that the LPAR gives up, for a move."""
         return self.spec.freed
 
     def __str__(self) -> str:
-        what = 'create it with' if self.creates else 'change it:'
-        text = f'{what} {self.reason}'
+        action = 'create it with' if self.creates else 'change it:'
+        text = f'{action} {self.reason}'
         if not self.burns:
             return text
         burned = slots.format_drc_indexes({c.drc_index for c in self.burns})
@@ -299,8 +299,8 @@ class Restart(Step):
         return f'restart it {how}'
 
 
-#: The order in which an LPAR is made. Most failures are those of disks; a
-#: device is burned when everything else is there that can be without the LPAR.
+#: The order in which an LPAR is made. Disks fail most often, so a device is
+#: burned when all is made that can be made without the LPAR.
 MAKING: tuple[type[Step], ...] = (
     RemoveRemains,
     FindVolumes,
@@ -318,8 +318,8 @@ MAKING: tuple[type[Step], ...] = (
     Start,
 )
 #: The order in which an LPAR is changed. Adapters and disks burn nothing, so
-#: they come before the document. The swap disk comes after the others, which
-#: keep their addresses in the guest so.
+#: they come before the document. The swap disk comes after the other disks,
+#: which thus keep their addresses in the guest.
 CHANGING: tuple[type[Step], ...] = (
     FindVolumes,
     MakeRoot,
@@ -348,7 +348,7 @@ class LparPlan:
 
     :param operation: The operation, with what it may do.
     :param steps: The steps in their order.
-    :param remarks: What an operator should know about that.
+    :param remarks: Facts that an operator should know, for the log.
     """
 
     operation: operations.Operation

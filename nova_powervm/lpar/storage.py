@@ -16,12 +16,9 @@ Two LPARs must never write to one disk in storage that several hosts share.
 """
 
 import dataclasses
-import functools
 import math
-import operator
 import re
 import uuid
-from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -37,8 +34,8 @@ ROUNDING_GB = 0.01
 
 _STEM = 14
 
-#: Roles of disks. Each is a letter, because the name of a virtual disk in a
-#: volume group has room for one only. Those of ephemeral disks are digits.
+#: Roles of disks. Each is one letter or, for an ephemeral disk, one digit: the
+#: name of a virtual disk in a volume group has room for no more.
 ROOT = 'r'
 #: A root disk of the image's size, which Placement does not count.
 UNCOUNTED_ROOT = 'x'
@@ -47,16 +44,16 @@ SWAP = 's'
 EPHEMERALS = '0123456789'
 #: The disk of a rescue system, which Placement does not count.
 RESCUE = 'z'
-#: What stands for the role in the name of a config drive's medium, and of that
-#: of a rescue system.
+#: The roles of config drives in the names of their media: the instance's own,
+#: and its rescue system's.
 _MEDIUM = '.iso'
 _RESCUE_MEDIUM = 'z.iso'
 _OF_RESCUE = (RESCUE, _RESCUE_MEDIUM)
 
-#: The virtual slots of an LPAR's client adapters for the storage of a Virtual
-#: I/O Server: of the first server those from this one on, of the next one the
-#: same number of slots below. An LPAR has 64, and the adapters of ports get
-#: the lowest free ones.
+#: An LPAR's client adapters for the storage of the first Virtual I/O Server
+#: have the virtual slots from this one on, and those for the next server as
+#: many slots below. An LPAR has 64 slots, and the adapters of ports get the
+#: lowest free ones.
 _FIRST_SLOT = 48
 _SLOTS_OF_SERVER = 16
 _SERVERS = 2
@@ -106,12 +103,12 @@ def is_smaller(size_gb: float, wanted_gb: float) -> bool:
 
 
 def check_free(
-    place: object, free_gb: float, needed_gb: float, what: str
+    place: object, free_gb: float, needed_gb: float, purpose: str
 ) -> None:
     """Verify that there is enough free space.
 
-    :param place: Where, for the message.
-    :param what: What needs the space, for the message.
+    :param place: Where the space is, for the message.
+    :param purpose: What needs the space, for the message.
     :raises exception.InsufficientSpace: There is too little.
     """
     if needed_gb > free_gb + ROUNDING_GB:
@@ -119,7 +116,7 @@ def check_free(
             place=place,
             free_gb=f'{free_gb:g}',
             needed_gb=f'{needed_gb:g}',
-            what=what,
+            what=purpose,
         )
 
 
@@ -136,7 +133,7 @@ def role_name(role: str) -> str:
 
 
 def is_root(role: str) -> bool:
-    """Return whether a role is that of a root disk."""
+    """Return whether a role is a root disk's."""
     return role in ROOTS
 
 
@@ -199,16 +196,16 @@ def parse_unit_name(name: str) -> tuple[str, str] | None:
     :returns: Upper-case PowerVM uuid of the LPAR, and the role; None if the
         driver has not made the unit for an instance.
     """
-    found = _UNIT.fullmatch(name)
-    if found is None:
+    match = _UNIT.fullmatch(name)
+    if match is None:
         return None
-    return str(uuid.UUID(found[1])).upper(), _ROLES_OF_UNITS[found[2]]
+    return str(uuid.UUID(match[1])).upper(), _ROLES_OF_UNITS[match[2]]
 
 
 def config_drive_name(lpar_uuid: str, *, rescue: bool = False) -> str:
     """Name the medium of an LPAR's config drive.
 
-    :param rescue: Whether it is that of its rescue system.
+    :param rescue: Whether its rescue system gets the drive.
     """
     return stem(lpar_uuid) + (_RESCUE_MEDIUM if rescue else _MEDIUM)
 
@@ -216,7 +213,7 @@ def config_drive_name(lpar_uuid: str, *, rescue: bool = False) -> str:
 def growth_name(lpar_uuid: str, size_mib: int) -> str:
     """Name the medium that notes that a root disk is being enlarged.
 
-    No guest gets it. It is there while the disk is connected to none.
+    No guest gets this medium. It exists while the disk is connected to none.
 
     :param size_mib: The size of the disk before, in MiB.
     """
@@ -225,8 +222,8 @@ def growth_name(lpar_uuid: str, size_mib: int) -> str:
 
 def growing_from(name: str) -> int | None:
     """Return the size in MiB in a name by :func:`growth_name`, or None."""
-    found = _GROWTH.fullmatch(_role_of(name) or '')
-    return int(found[1]) if found else None
+    match = _GROWTH.fullmatch(_role_of(name) or '')
+    return int(match[1]) if match else None
 
 
 def is_root_name(name: str) -> bool:
@@ -235,15 +232,15 @@ def is_root_name(name: str) -> bool:
 
 
 def is_of_rescue(name: str) -> bool:
-    """Return whether a disk or medium is that of a rescue system."""
+    """Return whether a disk or medium is a rescue system's."""
     return _role_of(name) in _OF_RESCUE
 
 
 def is_connected(name: str, *, rescued: bool) -> bool:
-    """Return whether an LPAR is to have a disk or medium of its own.
+    """Return whether a disk or medium is to be connected to its LPAR.
 
-    A rescue system has a config drive of its own: with two, which have the
-    same label, it might read the wrong one.
+    A rescue system has its own config drive, and not the instance's: both have
+    the same label, so it might read the wrong one.
 
     :param rescued: Whether the LPAR runs its rescue system.
     """
@@ -267,10 +264,10 @@ def virtual_slot(
 ) -> int | None:
     """Return the virtual slot of a disk or medium of the driver's own.
 
-    It depends on the role only: the devices of a guest have the same addresses
-    on every host, and do not depend on what else is connected. A rescue disk
-    takes the place of the root disk, to which the guest's list of boot devices
-    leads, and all others come one place later.
+    The slot depends on the role only: the devices of a guest have the same
+    addresses on every host, whatever else is connected. A rescue disk takes
+    the place of the root disk, to which the guest's list of boot devices
+    leads, and all other disks come one place later.
 
     :param name: As the host reports it, with or without a path.
     :param server: As in :func:`virtual_slots`.
@@ -293,25 +290,25 @@ def _place_of(role: str) -> int:
 
 
 def slots_of(names: Iterable[str], *, rescued: bool = False) -> frozenset[int]:
-    """Return the virtual slots of disks and media, on whichever servers.
+    """Return the virtual slots of disks and media, for any server.
 
     :param names: As for :func:`virtual_slot`, which also chooses the slots of
         a rescue.
     """
-    found = {
+    slots = {
         virtual_slot(name, server, rescued=rescued)
         for name in names
         for server in range(_SERVERS)
     }
-    return frozenset(slot for slot in found if slot is not None)
+    return frozenset(slot for slot in slots if slot is not None)
 
 
 def _role_of(name: str) -> str | None:
     unit = parse_unit_name(name)
     if unit is not None:
         return unit[1]
-    found = _OURS.match(base_name(name))
-    return found and found[1]
+    match = _OURS.match(base_name(name))
+    return match and match[1]
 
 
 def belongs_to(name: str, lpar_uuid: str) -> bool:
@@ -381,7 +378,7 @@ class PoolDisk:
     :param disk: Its role and size.
     :param in_use: Whether a running LPAR uses it, on any host; False if the
         driver is told not to ask.
-    :param stored: The disk, to attach it.
+    :param stored: The disk in the form that attaches it.
     """
 
     lpar_uuid: str
@@ -395,61 +392,56 @@ def check_unused(disks: Iterable[PoolDisk]) -> None:
 
     :raises exception.DiskInUse: One of them is in use.
     """
-    for known in disks:
-        if known.in_use:
-            raise exception.DiskInUse(name=known.stored.name)
+    for disk in disks:
+        if disk.in_use:
+            raise exception.DiskInUse(name=disk.stored.name)
 
 
-def only(matching: Collection[PoolDisk], what: str, owner: str) -> PoolDisk:
-    """Return the only one of the disks that have the wanted role.
+def only(disks: Collection[PoolDisk], role: str, owner: str) -> PoolDisk:
+    """Return the only disk of an owner that has some role.
 
-    :param matching: All disks of the owner with this role.
-    :param what: The role in words.
+    :param disks: All disks of the owner with this role.
+    :param role: The role in words.
     :param owner: The instance or LPAR, for messages.
     :raises exception.DiskMissing: There is none.
     :raises exception.DiskAmbiguous: There are several.
     """
-    if not matching:
+    if not disks:
         raise exception.DiskMissing(
-            owner=owner, what=what, place='the shared storage pool'
+            owner=owner, what=role, place='the shared storage pool'
         )
-    first = next(iter(matching))
-    if len(matching) > 1:
+    first = next(iter(disks))
+    if len(disks) > 1:
         raise exception.DiskAmbiguous(
-            owner=owner, what=what, count=len(matching), name=first.stored.name
+            owner=owner, what=role, count=len(disks), name=first.stored.name
         )
     return first
 
 
 def select_kept(
-    found: Sequence[PoolDisk],
-    blanks: Iterable[Disk],
-    instance_uuid: str,
+    disks: Sequence[PoolDisk], blanks: Iterable[Disk], instance_uuid: str
 ) -> list[PoolDisk]:
     """Select the disks that an instance keeps, the root disk first.
 
     A swap disk may be missing: it holds nothing worth keeping.
 
-    :param found: Its disks in the pool.
+    :param disks: Its disks in the pool.
     :param blanks: The disks that it has beside the root disk.
     :param instance_uuid: Its uuid, for messages.
-    :raises exception.DiskMissing: Another one does not exist.
-    :raises exception.DiskAmbiguous: Several may be one of them.
-    :raises exception.DiskInUse: A running LPAR uses one of them.
+    :raises exception.DiskMissing: A disk other than the swap disk is missing.
+    :raises exception.DiskAmbiguous: There are several disks of one role.
+    :raises exception.DiskInUse: A running LPAR uses one of the disks.
     """
 
-    def one(what: str, is_wanted: Callable[[str], bool]) -> PoolDisk:
-        matching = [known for known in found if is_wanted(known.disk.role)]
-        return only(matching, what, f'instance {instance_uuid}')
+    def select(*roles: str) -> PoolDisk:
+        of_roles = [disk for disk in disks if disk.disk.role in roles]
+        return only(of_roles, role_name(roles[0]), f'instance {instance_uuid}')
 
-    kept = [one('root', is_root)] + [
-        one(
-            role_name(disk.role),
-            functools.partial(operator.eq, disk.role),
-        )
-        for disk in blanks
-        if disk.role != SWAP
-        or any(known.disk.role == disk.role for known in found)
+    has_swap = any(disk.disk.role == SWAP for disk in disks)
+    kept = [select(*ROOTS)] + [
+        select(blank.role)
+        for blank in blanks
+        if blank.role != SWAP or has_swap
     ]
     check_unused(kept)
     return kept
@@ -459,9 +451,9 @@ def select_kept(
 class DiskSizes:
     """The sizes of disks that a flavor asks for.
 
-    :param root_gb: Of the root disk in GiB; 0 for the size of the image.
-    :param ephemeral_gb: Of all ephemeral disks in GiB.
-    :param swap_mb: Of the swap disk in MiB; 0 for none.
+    :param root_gb: The root disk's in GiB; 0 for the size of the image.
+    :param ephemeral_gb: The sum of all ephemeral disks' in GiB.
+    :param swap_mb: The swap disk's in MiB; 0 for none.
     """
 
     root_gb: int
@@ -470,9 +462,9 @@ class DiskSizes:
 
 
 def refused_disk_changes(old: DiskSizes, new: DiskSizes) -> Iterator[str]:
-    """Yield what cannot be done to the disks, in words.
+    """Yield the changes that cannot be made to the disks, in words.
 
-    A root disk can only grow, because its contents would be cut off. Its name
+    A root disk cannot shrink, because its contents would be cut off. Its name
     says for ever whether Placement counts it (:func:`.storage.is_counted`).
     Nova does not change its records of ephemeral disks in a resize.
     """

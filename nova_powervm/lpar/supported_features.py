@@ -46,7 +46,7 @@ class Rule:
     :param nothing: Values, in lower case, that ask for nothing or for what
         every LPAR has anyway.
     :param only: The values, in lower case, that are refused; empty for all
-        others.
+        values but ``nothing``.
     """
 
     reason: str
@@ -59,8 +59,8 @@ class Rule:
 
     def refuses(self, value: str) -> bool:
         """Return whether a value of one of the keys is refused."""
-        asked = value.strip().lower()
-        return asked in self.only if self.only else asked not in self.nothing
+        value = value.strip().lower()
+        return value in self.only if self.only else value not in self.nothing
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -284,8 +284,8 @@ def refused_connection(
     """
     for key, value in promises.items():
         if value:
-            shown = '' if isinstance(value, Mapping) else str(value)
-            yield from _refused_requests(rule_of_connection(key), key, shown)
+            text = '' if isinstance(value, Mapping) else str(value)
+            yield from _refused_requests(rule_of_connection(key), key, text)
 
 
 def rule_of_extra_spec(key: str) -> Rule | None:

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which virtual slots the network adapters and volumes of an LPAR have.
+"""The virtual slots of the network adapters and volumes of an LPAR.
 
-A guest names its devices by them. Therefore an LPAR that is made anew gets
-those that are on record: by the MAC address of a port, or by the id of a
-volume and the number of the Virtual I/O Server that connects it. Disks are
-not on record: their slots follow from their roles, see :mod:`.storage`.
+A guest names its devices by their slots. Therefore an LPAR that is made anew
+gets the slots that are on record: by the MAC address of a port, or by the id
+of a volume and the number of the Virtual I/O Server that connects it. Disks
+are not on record: their slots follow from their roles, see :mod:`.storage`.
 """
 
 import dataclasses
@@ -29,9 +29,9 @@ from nova_powervm import exception
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import volumes
 
-#: The slots of network adapters that come after the first ones. Those are at
-#: the lowest slots, where the host also puts what nobody numbers, and disks
-#: and volumes are above.
+#: The slots of network adapters that come after the first ones. The first ones
+#: are at the lowest slots, where the host also puts adapters that nobody
+#: numbers. Disks and volumes are above.
 LATER = range(16, 32)
 #: All slots of network adapters, for an LPAR that has nothing else yet.
 ALL = (*LATER, *range(2, LATER.start))
@@ -42,9 +42,10 @@ _C = TypeVar('_C', bound=network_ports.Connection)
 
 
 def volume_key(volume_id: str, server: int) -> str:
-    """Return what the slot of a volume is recorded by.
+    """Return the key of the slot of a volume in a record.
 
-    :param server: Which Virtual I/O Server connects it, counted from 0.
+    :param server: The number of the Virtual I/O Server that connects it,
+        counted from 0.
     """
     return f'{volume_id}@{server}'
 
@@ -64,23 +65,21 @@ def of_volume(volume_id: str, slots: Mapping[int, int]) -> dict[str, int]:
     }
 
 
-def of_connected(
-    connected: Mapping[str, volumes.Connected],
-) -> dict[str, int]:
-    """Return the slots of volumes that are connected, in the same way."""
-    found: dict[str, int] = {}
-    for volume_id, how in connected.items():
-        found |= of_volume(volume_id, how.slots)
-    return found
+def of_connected(connected: Mapping[str, volumes.Connected]) -> dict[str, int]:
+    """Return the slots of connected volumes by the keys of a record."""
+    slots: dict[str, int] = {}
+    for volume_id, connection in connected.items():
+        slots |= of_volume(volume_id, connection.slots)
+    return slots
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Loss:
     """A slot on record that a device cannot have.
 
-    :param device: Whose slot it is.
+    :param device: The device whose slot is on record.
     :param slot: The slot.
-    :param reason: Why.
+    :param reason: Why it cannot have the slot.
     """
 
     device: network_ports.Port | volumes.Volume
@@ -91,11 +90,11 @@ class Loss:
     def refusal(self) -> exception.PowerVMError:
         """The refusal to make the LPAR with another slot."""
         # Nova truncates faults, so the remedy comes first.
-        known = (
+        remedy = (
             'detach it, and attach it again: it cannot keep virtual slot '
             f'{self.slot}'
         )
-        reason = exception.PrivateText(f'{known}: {self.reason}', known)
+        reason = exception.PrivateText(f'{remedy}: {self.reason}', remedy)
         if isinstance(self.device, network_ports.Port):
             return exception.PortRefused(port=self.device.id, reason=reason)
         return exception.VolumeRefused(volume=self.device.id, reason=reason)
@@ -118,15 +117,15 @@ def keep(
     limit: int,
     taken: Iterable[int],
 ) -> tuple[dict[str, int], list[Loss]]:
-    """Return the slots on record that devices can have, and what they lose.
+    """Return the slots on record that devices can have, and their losses.
 
     A volume that keeps one of its slots loses nothing: its guest finds it, and
     a new LPAR may have fewer paths.
 
     :param recorded: The slots on record.
     :param devices: The ports and volumes that get slots.
-    :param limit: How many virtual slots their LPAR has, those from 0 on.
-    :param taken: Those that something else has.
+    :param limit: How many virtual slots their LPAR has, counted from 0.
+    :param taken: The slots that other devices have.
     """
     beyond = f'its LPAR has {limit} virtual slots ([powervm]virtual_slots)'
     used = dict.fromkeys(taken, _TAKEN)
@@ -135,12 +134,12 @@ def keep(
     lost = []
     for device in devices:
         own = _of_device(device, recorded)
-        found = {key: slot for key, slot in own.items() if slot not in used}
-        if own and not found:
+        free = {key: slot for key, slot in own.items() if slot not in used}
+        if own and not free:
             slot = min(own.values())
             lost.append(Loss(device, slot, used[slot]))
-        used |= dict.fromkeys(found.values(), _TAKEN)
-        kept |= found
+        used |= dict.fromkeys(free.values(), _TAKEN)
+        kept |= free
     return kept, lost
 
 
@@ -158,15 +157,15 @@ def check_number(
     recorded: Collection[str],
     present: int = 0,
 ) -> None:
-    """Verify that new ports have slots that are not for disks or volumes.
+    """Verify that there are slots for new ports, beside disks and volumes.
 
     :param connections: The ports that get slots.
-    :param recorded: MAC addresses of ports that had a slot already; a server
-        is not refused because of those.
-    :param present: How many others have some.
-    :raises exception.PortRefused: A new one has none.
+    :param recorded: MAC addresses of ports that had a slot already, which are
+        not refused.
+    :param present: How many further ports have slots.
+    :raises exception.PortRefused: There is no slot for a new port.
     """
-    new = [one for one in connections if one.port.mac not in recorded]
+    new = [c for c in connections if c.port.mac not in recorded]
     room = max(0, len(ALL) - present - (len(connections) - len(new)))
     if len(new) > room:
         raise exception.PortRefused(
@@ -181,55 +180,56 @@ def place(
     connections: Sequence[_C],
     kept: Mapping[str, int],
     used: Iterable[int],
-    others: Sequence[int] = LATER,
+    choices: Sequence[int] = LATER,
 ) -> tuple[_C, ...]:
-    """Give connections the slots that they keep, or else free ones.
+    """Give connections the slots that they keep, and free slots to the rest.
 
     :param kept: See :func:`keep`.
     :param used: Slots that other devices have, or had.
-    :param others: The free ones, in their order.
-    :returns: The connections; those that the host is to choose the slot of
-        come last.
+    :param choices: The slots to choose from, in their order.
+    :returns: The connections; those whose slots the host is to choose come
+        last.
     """
     used = {*used, *kept.values()}
     placed = []
-    for one in connections:
-        slot = kept.get(one.port.mac)
+    for connection in connections:
+        slot = kept.get(connection.port.mac)
         if slot is None:
-            slot = _free_slot(used, others)
+            slot = _free_slot(used, choices)
         if slot is not None:
             used.add(slot)
-        placed.append(dataclasses.replace(one, slot=slot))
+        placed.append(dataclasses.replace(connection, slot=slot))
     return tuple(sorted(placed, key=lambda c: c.slot is None))
 
 
-def _free_slot(used: Collection[int], others: Sequence[int]) -> int | None:
-    """Return a slot above those that adapters have had, if there is one.
+def _free_slot(used: Collection[int], choices: Sequence[int]) -> int | None:
+    """Return a free slot, above the slots that adapters have had if possible.
 
     A guest may remember the name of an adapter that is gone by its slot.
     """
     highest = max((slot for slot in LATER if slot in used), default=0)
-    free = [slot for slot in others if slot not in used]
-    return next(
-        (slot for slot in free if slot > highest), free[0] if free else None
-    )
+    free = [slot for slot in choices if slot not in used]
+    above = [slot for slot in free if slot > highest]
+    return next(iter(above or free), None)
 
 
 def place_volumes(
     wanted: Iterable[volumes.Volume], kept: Mapping[str, int]
 ) -> tuple[volumes.Volume, ...]:
-    """Give volumes the slots that they keep, and no others those if possible.
+    """Give volumes the slots that they keep, which other volumes avoid.
 
     :param kept: See :func:`keep`.
     :returns: The boot volume first, then in the order of the names that Nova
         gives to devices.
     """
     placed = []
-    for one in sorted(wanted, key=_order):
-        own = _of_device(one, kept)
+    for volume in sorted(wanted, key=_order):
+        own = _of_device(volume, kept)
         slots = {int(key.rpartition('@')[2]): own[key] for key in own}
         avoided = frozenset(kept.values()) - {*own.values()}
-        placed.append(dataclasses.replace(one, slots=slots, avoided=avoided))
+        placed.append(
+            dataclasses.replace(volume, slots=slots, avoided=avoided)
+        )
     return tuple(placed)
 
 

@@ -34,13 +34,14 @@ FIBRE_CHANNEL = 'fibre_channel'
 UDID_KEY = 'powervm_udid'
 
 #: The virtual slots from this one on are for volumes, so that a guest sees
-#: them after its own disks, which have those below.
+#: volumes after its own disks, which have the slots below.
 _FIRST_SLOT = 64
-#: What the disks of an LPAR leave of its first slots.
+#: The slots below that the disks of an LPAR leave free.
 _LEFT_SLOTS = (63, 62)
 
-#: What flat space addressing adds to a unit number, by os-brick's rule
-#: (``LinuxSCSI.lun_for_addressing``), and from which number on in each mode.
+#: The number that flat space addressing adds to a unit number, by os-brick's
+#: rule (``LinuxSCSI.lun_for_addressing``), and the first unit number that it
+#: is added to in each mode.
 _FLAT = 0x4000
 _FLAT_FROM = {'SAM2': 256, 'SAM3-FLAT': 0}
 
@@ -57,9 +58,9 @@ class Volume:
         is the same on all of them; empty if it is unknown.
     :param device: The name that Nova has for it, such as ``/dev/sdb``.
     :param slots: The virtual slots that it is to have, by the numbers of
-        Virtual I/O Servers; others are chosen when it is connected.
-    :param avoided: Virtual slots that it gets last of all: they are on record
-        for other devices.
+        Virtual I/O Servers; further slots are chosen when it is connected.
+    :param avoided: Virtual slots that it gets only if no other is free: they
+        are on record for other devices.
     """
 
     id: str
@@ -81,7 +82,7 @@ class Volume:
         return f'{"boot " * self.is_boot}volume {self.id}'
 
     def with_udid(self, udid: str) -> 'Volume':
-        """Return the same with the unique device id of its disk."""
+        """Return the volume with the unique device id of its disk."""
         return dataclasses.replace(self, udid=udid)
 
 
@@ -123,14 +124,13 @@ def parse(
     :param connection_info: As Nova passes it to its driver.
     :param is_boot: Whether its server boots from it.
     :param device: The name that Nova has for it.
-    :raises exception.VolumeRefused: Nova does not tell which one it is.
+    :raises exception.VolumeRefused: Nova does not tell its id.
     """
-    found = identify(connection_info, is_boot=is_boot, device=device)
-    if not found.id:
-        raise exception.VolumeRefused(
-            volume='', reason='Nova does not tell its id'
-        )
-    return found
+    volume = identify(connection_info, is_boot=is_boot, device=device)
+    if not volume.id:
+        reason = 'Nova does not tell its id'
+        raise exception.VolumeRefused(volume='', reason=reason)
+    return volume
 
 
 def identify(
@@ -139,10 +139,10 @@ def identify(
     is_boot: bool = False,
     device: str = '',
 ) -> Volume:
-    """Read which volume it is, also of one that is refused.
+    """Read what Cinder says about a volume that may be refused.
 
     :param connection_info: As for :func:`parse`. Its ``serial`` is the id:
-        ``data`` may have another one, or none.
+        ``data`` may have another id, or none.
     """
     data = connection_info.get('data') or {}
     return Volume(
@@ -156,7 +156,7 @@ def identify(
 
 
 def refusal(connection_info: Mapping[str, Any]) -> str:
-    """Return why no LPAR can get a volume; empty if one can.
+    """Return why no LPAR can get a volume; empty if LPARs can.
 
     :param connection_info: As for :func:`parse`.
     """
@@ -204,9 +204,9 @@ class FibreChannel:
 def fibre_channel(volume: Volume) -> FibreChannel:
     """Read where a volume is in a storage area network.
 
-    The forms are those that os-brick accepts, and lists for single values:
-    one port of the array or several, with one unit number for all or one for
-    each.
+    All forms that os-brick accepts are read, and lists in place of single
+    values: one port of the array or several, with one unit number for all or
+    one for each.
 
     :raises exception.VolumeRefused: What Cinder says has another form.
     """
@@ -245,16 +245,16 @@ def _zones(data: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     }
 
 
-def _listed(found: Any) -> list[Any]:
-    """Return a list, also of a single value or none."""
-    return [found] if isinstance(found, int | str) else [*(found or ())]
+def _listed(value: Any) -> list[Any]:
+    """Return a list of values, of a single value, or of none."""
+    return [value] if isinstance(value, int | str) else [*(value or ())]
 
 
 def _address(lun: int, mode: Any) -> int:
     """Return a unit number as it is addressed in a mode.
 
-    An unknown mode is refused for a new volume; one that is connected was
-    found by its plain number.
+    An unknown mode is refused for a new volume; a volume that is connected
+    already was found by its plain number.
     """
     flat = _FLAT_FROM.get(str(mode).upper())
     return lun if flat is None or lun < flat else lun + _FLAT
@@ -265,22 +265,22 @@ def choose_slot(
 ) -> int | None:
     """Choose the virtual slot of an LPAR for a volume on one server.
 
-    That is the one that it is to have, if it is free. Otherwise a boot volume
-    has the slots that a root disk would have, to which the guest's list of
-    boot devices leads, so on every host.
+    The slot that the volume is to have comes first, if it is free. A boot
+    volume gets the slot that a root disk would have otherwise: the guest's
+    list of boot devices leads to it, on every host.
 
     :param volume: The volume.
-    :param number: Which of the Virtual I/O Servers it is, counted from 0.
-    :param limit: How many virtual slots the LPAR has, those from 0 on.
-    :param taken: Those that have an adapter.
+    :param number: The number of the Virtual I/O Server, counted from 0.
+    :param limit: How many virtual slots the LPAR has, counted from 0.
+    :param taken: The slots that have an adapter.
     :returns: The slot; None if none is free.
     """
-    chosen = sorted(free_slots(limit, taken), key=volume.avoided.__contains__)
+    slots = sorted(free_slots(limit, taken), key=volume.avoided.__contains__)
     if volume.is_boot:
-        chosen = [*storage.virtual_slots(number)[:1], *chosen]
+        slots = [*storage.virtual_slots(number)[:1], *slots]
     if volume.slots.get(number, limit) < limit:
-        chosen = [volume.slots[number], *chosen]
-    return next((slot for slot in chosen if slot not in taken), None)
+        slots = [volume.slots[number], *slots]
+    return next((slot for slot in slots if slot not in taken), None)
 
 
 def free_slots(limit: int, taken: Collection[int]) -> list[int]:
@@ -289,8 +289,5 @@ def free_slots(limit: int, taken: Collection[int]) -> list[int]:
     :param limit: As for :func:`choose_slot`.
     :param taken: As for :func:`choose_slot`.
     """
-    return [
-        slot
-        for slot in (*range(_FIRST_SLOT, limit), *_LEFT_SLOTS)
-        if slot not in taken and slot < limit
-    ]
+    slots = (*range(_FIRST_SLOT, limit), *_LEFT_SLOTS)
+    return [slot for slot in slots if slot not in taken and slot < limit]

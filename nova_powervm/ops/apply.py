@@ -12,8 +12,8 @@
 
 """Carries out the plan for an LPAR: the one place that changes LPARs.
 
-Each operation of Nova is planned by :mod:`nova_powervm.lpar.plan` and carried
-out here, step by step. There is one write of an LPAR's document, with the last
+:mod:`nova_powervm.lpar.plan` plans each operation of Nova, which is carried
+out here step by step. There is one write of an LPAR's document, with the last
 look at its slots and the burn of its one-time-use devices just before it, and
 one undo.
 """
@@ -48,14 +48,14 @@ from nova_powervm.ops import survey
 LOG = logging.getLogger(__name__)
 
 #: The steps within the context in which the ports of a new LPAR are plugged,
-#: and those after it.
+#: and the steps after it.
 _PLUGGING = (steps.CreateAdapters, steps.Map, steps.ConnectVolumes)
-_STARTS_AGAIN = (operations.Failure.RESTART, operations.Failure.RESTORE)
 _AFTER_PLUGGING = (steps.GrowRoot, steps.FitSwap, steps.Start)
+_STARTS_AGAIN = (operations.Failure.RESTART, operations.Failure.RESTORE)
 
 
-class LparOps:
-    """Makes LPARs what Nova and Placement say that they are.
+class LparOperations:
+    """Plans operations on LPARs and carries them out.
 
     :param readers: Reads the host; its parts also carry out the steps.
     :param burns: Burns one-time-use devices.
@@ -83,20 +83,17 @@ class LparOps:
         :returns: The plan.
         :raises exception.PowerVMError: The operation would be refused.
         """
-        row = operation.as_check()
-        with survey.Survey(
-            self.readers, row, wanted, askers or survey.Askers()
-        ) as found:
-            planned = found.plan()
-            LOG.debug('Plan for LPAR %s: %s.', wanted.lpar_uuid, planned)
+        row, uuid = operation.as_check(), wanted.lpar_uuid
+        askers = askers or survey.Askers()
+        with survey.Survey(self.readers, row, wanted, askers) as surveyed:
+            planned = surveyed.plan()
+            LOG.debug('Plan for LPAR %s: %s.', uuid, planned)
             self._check_room(wanted, planned)
             if planned.document and row.disks is operations.Disks.MADE:
-                # What the guest has now is removed before this is made.
+                # The guest's present LPAR is removed before this one is made.
                 self.burns.check(wanted.instance_uuid, planned.document.burns)
                 if wanted.volumes:
-                    self.readers.volumes.check_rebuild(
-                        wanted.lpar_uuid, wanted.volumes
-                    )
+                    self.readers.volumes.check_rebuild(uuid, wanted.volumes)
             return planned
 
     def read_virtual_slots(
@@ -109,20 +106,19 @@ class LparOps:
         :returns: See :mod:`nova_powervm.lpar.virtual_slots`.
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
-        found = network_ports.slots_of(
-            self.readers.networks.adapters(lpar_uuid)
-        )
+        adapters = self.readers.networks.adapters(lpar_uuid)
+        by_owner = network_ports.slots_of(adapters)
         if volumes:
             connected = self.readers.volumes.connected(lpar_uuid, volumes)
-            found |= virtual_slots.of_connected(connected)
-        return found
+            by_owner |= virtual_slots.of_connected(connected)
+        return by_owner
 
     def _check_room(self, wanted: spec.Wanted, plan: steps.LparPlan) -> None:
         """Refuse a plan if there is not enough space for new disks.
 
-        Those of a rescue are beside the disks that the LPAR has.
+        The disks of a rescue come in addition to the disks of the LPAR.
 
-        :raises exception.InsufficientSpace: There is not.
+        :raises exception.InsufficientSpace: There is not enough.
         """
         disks = [
             step.disk
@@ -162,11 +158,12 @@ class LparOps:
             carried out.
         :raises exception.PowerVMError: The operation is refused.
         """
-        asked = askers or survey.Askers()
-        with survey.Survey(self.readers, operation, wanted, asked) as found:
-            planned = found.plan()
+        askers = askers or survey.Askers()
+        read = survey.Survey(self.readers, operation, wanted, askers)
+        with read as surveyed:
+            planned = surveyed.plan()
             self._check_rescue(wanted, planned)
-            yield Execution(self, planned, wanted, asked, found)
+            yield Execution(self, planned, wanted, askers, surveyed)
 
     def run(
         self,
@@ -178,21 +175,22 @@ class LparOps:
 
         :returns: What was done.
         :raises exception.PowerVMError: The operation was refused before it
-            changed anything; or it failed, and what is done then is in the
-            operation's row.
+            changed anything; or it failed, and the operation's row says what
+            was done then.
         """
-        with self.plan(operation, wanted, askers) as planned:
-            return planned.carry_out()
+        with self.plan(operation, wanted, askers) as execution:
+            return execution.carry_out()
 
 
 class Outcome:
-    """What was done.
+    """The results of an operation, for Nova's records.
 
     :ivar has_grown: Whether the root disk has the wanted size.
     :ivar udids: Volume id -> unique device id, of volumes that were found.
     :ivar slots: The virtual slots of ports and volumes, as far as they were
         read or chosen; see :mod:`nova_powervm.lpar.virtual_slots`.
-    :ivar removed: The MAC addresses and volume ids of what was removed.
+    :ivar removed: The MAC addresses of removed adapters, and the ids of
+        removed volumes.
     """
 
     def __init__(self) -> None:
@@ -212,36 +210,36 @@ class Outcome:
 
 
 class Execution:
-    """One plan, and how it is carried out.
+    """Carries out one plan.
 
-    :param ops: What it is carried out with.
+    :param ops: The means to carry it out.
     :param plan: The plan.
-    :param wanted: What the plan was made from.
-    :param askers: What the operation asks for.
-    :param found: What the operation has read.
+    :param wanted: What Nova and Placement say about the LPAR.
+    :param askers: Asks Nova and Neutron.
+    :param surveyed: What the operation has read.
     """
 
     def __init__(
         self,
-        ops: LparOps,
+        ops: LparOperations,
         plan: steps.LparPlan,
         wanted: spec.Wanted,
         askers: survey.Askers,
-        found: survey.Survey,
+        surveyed: survey.Survey,
     ) -> None:
         self._ops = ops
         self._readers = ops.readers
         self._plan = plan
         self._wanted = wanted
         self._askers = askers
-        self._found = found
+        self._survey = surveyed
         self._written: partition.Partition | None = None
         self._stored: list[storage.Stored] = []
         self._volumes: dict[str, drivers.Found] = {}
         self._stopped: partition.Partition | None = None
         self._is_reordered = False
         self._outcome = Outcome()
-        self._outcome.slots |= found.actual.known_slots(wanted)
+        self._outcome.slots |= surveyed.actual.known_slots(wanted)
         self._do: dict[type[steps.Step], Callable[[Any], None]] = {
             steps.RemoveRemains: self._remove_remains,
             steps.PrepareHost: self._prepare_host,
@@ -268,7 +266,7 @@ class Execution:
     @property
     def _lpar(self) -> partition.Partition:
         """The LPAR as last read; no step before its creation needs it."""
-        lpar = self._written or self._found.actual.lpar
+        lpar = self._written or self._survey.actual.lpar
         assert lpar is not None  # noqa: S101 - for the type checker
         return lpar
 
@@ -305,52 +303,44 @@ class Execution:
                 instance_uuid=wanted.instance_uuid,
             )
 
-    def _do_all(self, these: Iterable[steps.Step]) -> None:
-        for step in these:
+    def _do_all(self, planned: Iterable[steps.Step]) -> None:
+        for step in planned:
             self._do[type(step)](step)
 
     def _make(self) -> None:
         """Make an LPAR, and remove everything if this fails."""
-        found = self._plan.steps
-        self._ops.removals.forget_leftover(self._wanted.lpar_uuid)
+        planned, uuid = self._plan.steps, self._wanted.lpar_uuid
+        later = _PLUGGING + _AFTER_PLUGGING
+        self._ops.removals.forget_leftover(uuid)
         try:
-            self._do_all(
-                s
-                for s in found
-                if not isinstance(s, _PLUGGING + _AFTER_PLUGGING)
-            )
+            self._do_all(s for s in planned if not isinstance(s, later))
             with self._askers.plugging():
-                self._do_all(s for s in found if isinstance(s, _PLUGGING))
-            self._do_all(s for s in found if isinstance(s, _AFTER_PLUGGING))
+                self._do_all(s for s in planned if isinstance(s, _PLUGGING))
+            self._do_all(s for s in planned if isinstance(s, _AFTER_PLUGGING))
         except BaseException as error:
+            name = partition.lpar_name(self._wanted.name)
             LOG.warning(
                 'Instance %(instance_uuid)s could not be built; removing what '
                 'was created for LPAR %(name)s.',
-                {
-                    'instance_uuid': self._wanted.instance_uuid,
-                    'name': partition.lpar_name(self._wanted.name),
-                },
+                {'instance_uuid': self._wanted.instance_uuid, 'name': name},
             )
+            made_disks = self._plan.operation.disks is operations.Disks.MADE
             self._ops.removals.remove_failed_build(
-                self._wanted.lpar_uuid,
-                partition.lpar_name(self._wanted.name),
-                error,
-                delete_disks=self._plan.operation.disks
-                is operations.Disks.MADE,
+                uuid, name, error, delete_disks=made_disks
             )
             self._forget_volumes()
             raise
 
     def _forget_volumes(self) -> None:
-        """Have the host forget what was found, but not connected."""
-        for found in self._volumes.values():
-            self._readers.volumes.forget(found)
+        """Have the host forget volumes that were found but not connected."""
+        for volume in self._volumes.values():
+            self._readers.volumes.forget(volume)
 
     def _start_unchanged(self, error: Exception) -> None:
         """Start a guest again that was stopped for a change that failed.
 
-        An LPAR without one of its slots, or with one of another's, stays off.
-        So does one that somebody else has changed at the same time.
+        An LPAR that may lack one of its slots, or have a slot too many, stays
+        off. So does an LPAR that somebody else has changed at the same time.
 
         :raises exception.GuestStaysOff: It could not be started.
         """
@@ -360,7 +350,7 @@ class Execution:
         document = self._plan.document
         if document and (document.added or document.spec.freed):
             return
-        if isinstance(error, exception.DevicesDiffer):
+        if isinstance(error, exception.DocumentDiffers):
             return
         if self._is_reordered and failure is operations.Failure.RESTART:
             # The rescue disk is still there, so the next start connects all.
@@ -383,12 +373,12 @@ class Execution:
             ) from error
 
     def _undo_rescue(self) -> None:
-        """Delete the rescue disk, after connecting the others as before.
+        """Delete the rescue disk, after connecting the other disks as before.
 
         The rescue system may run although its start has failed.
         """
         uuid, disks = self._wanted.lpar_uuid, self._readers.disks
-        # It may have been deleted meanwhile.
+        # The LPAR may have been deleted meanwhile.
         if self._is_reordered and self._readers.partitions.find(uuid):
             power.power_off(self._readers.partitions, uuid)
             disks.reconnect(uuid, rescued=False)
@@ -403,7 +393,7 @@ class Execution:
             )
 
     def _restore_swap(self) -> None:
-        """Make a swap disk again that was given up; a guest runs without."""
+        """Make a swap disk again that was given up; guests run without it."""
         if steps.FitSwap(None) not in self._plan.steps:
             return
         try:
@@ -455,19 +445,18 @@ class Execution:
     def _make_root(self, step: steps.MakeRoot) -> None:
         root = self._wanted.root
         assert root is not None  # noqa: S101 - for the type checker
-        contents = self._found.actual.image
-        with self._timed(f'{step.what} ({contents.size} bytes)'):
-            self._stored.append(
-                self._readers.disks.make_root(
-                    self._wanted.lpar_uuid,
-                    step.disk,
-                    root.described,
-                    contents,
-                    self._found.image_source,
-                )
+        contents = self._survey.actual.image
+        with self._timed(f'{step.product} ({contents.size} bytes)'):
+            stored = self._readers.disks.make_root(
+                self._wanted.lpar_uuid,
+                step.disk,
+                root.described,
+                contents,
+                self._survey.image_source,
             )
-            # Not before: only now it is known whether the bytes were read.
-            self._found.verify_signature()
+            self._stored.append(stored)
+            # Not earlier: whether the driver reads the bytes is known now.
+            self._survey.verify_signature()
 
     def _keep_disks(self, step: steps.KeepDisks) -> None:
         """Ask again whether a disk is in use: minutes may have passed."""
@@ -477,28 +466,23 @@ class Execution:
             self._wanted.blanks,
             self._wanted.instance_uuid,
         )
-        self._stored += [known.stored for known in kept]
+        self._stored += [pool_disk.stored for pool_disk in kept]
 
     def _make_blank(self, step: steps.MakeBlank) -> None:
-        with self._timed(step.what):
-            self._stored.append(
-                self._readers.disks.make_blank(
-                    self._wanted.lpar_uuid, step.disk
-                )
-            )
+        uuid, disks = self._wanted.lpar_uuid, self._readers.disks
+        with self._timed(step.product):
+            self._stored.append(disks.make_blank(uuid, step.disk))
 
     def _make_medium(self, step: steps.MakeMedium) -> None:
-        with self._timed(step.what):
-            self._stored.append(
-                self._readers.disks.make_medium(
-                    self._wanted.lpar_uuid,
-                    self._found.iso,
-                    rescue=step.rescue,
-                )
+        uuid, disks = self._wanted.lpar_uuid, self._readers.disks
+        with self._timed(step.product):
+            medium = disks.make_medium(
+                uuid, self._survey.iso, rescue=step.rescue
             )
+            self._stored.append(medium)
 
     def _grow_root(self, step: steps.GrowRoot) -> None:
-        """Enlarge the root disk; a server runs without that, too."""
+        """Enlarge the root disk; a failure keeps no server from running."""
         try:
             self._readers.disks.grow_root(self._wanted.lpar_uuid, step.size_gb)
         except exception.PowerVMError as error:
@@ -537,10 +521,11 @@ class Execution:
         )
 
     def _find_volumes(self, step: steps.FindVolumes) -> None:
+        uuid = self._wanted.lpar_uuid
         for volume in step.volumes:
-            found = self._readers.volumes.find(volume, self._wanted.lpar_uuid)
-            self._volumes[volume.id] = found
-            self._outcome.udids[volume.id] = found.volume.udid
+            located = self._readers.volumes.find(volume, uuid)
+            self._volumes[volume.id] = located
+            self._outcome.udids[volume.id] = located.volume.udid
 
     def _connect_volumes(self, step: steps.ConnectVolumes) -> None:
         for volume in step.volumes:
@@ -550,7 +535,7 @@ class Execution:
             self._outcome.slots |= virtual_slots.of_volume(volume.id, slots)
 
     def _disconnect_volumes(self, step: steps.DisconnectVolumes) -> None:
-        """Disconnect volumes; a server runs with those of nobody, too."""
+        """Disconnect volumes; a server may run with a surplus volume."""
         fits = self._plan.operation.volumes is operations.Volumes.FITTED
         for volume in step.volumes:
             try:
@@ -590,9 +575,9 @@ class Execution:
         )
 
     def _write_document(self, step: steps.Document) -> None:
-        """Burn, write the document, and read it back.
+        """Burn devices, write the document, and read it back.
 
-        :raises exception.DevicesDiffer: The LPAR is not as it was written.
+        :raises exception.DocumentDiffers: The LPAR is not as it was written.
         """
 
         def look_and_burn() -> None:
@@ -609,10 +594,10 @@ class Execution:
             )
         except exception.RestUnreachable:
             # It may have been written although the answer was lost.
-            found = self._readers.partitions.find(step.spec.uuid)
-            if found is None or found.differences(step.spec):
+            present = self._readers.partitions.find(step.spec.uuid)
+            if present is None or present.differences(step.spec):
                 raise
-            lpar = found
+            lpar = present
         # A host may round the sizes of a new LPAR.
         different = (
             partition.slot_differences(lpar.slots, step.spec.drc_indexes)
@@ -620,7 +605,7 @@ class Execution:
             else lpar.differences(step.spec)
         )
         if different:
-            raise exception.DevicesDiffer(
+            raise exception.DocumentDiffers(
                 name=lpar.name,
                 wanted=slots.format_drc_indexes(step.spec.drc_indexes),
                 found=slots.format_drc_indexes(lpar.slots),
@@ -656,14 +641,14 @@ class Execution:
         power.restart(self._readers.partitions, self._lpar, step.timeout)
 
     @contextlib.contextmanager
-    def _timed(self, what: str) -> Iterator[None]:
+    def _timed(self, product: str) -> Iterator[None]:
         """Log that a disk or medium is made, and how long that takes."""
         instance_uuid = self._wanted.instance_uuid
-        LOG.info('Creating %s.', what, instance_uuid=instance_uuid)
+        LOG.info('Creating %s.', product, instance_uuid=instance_uuid)
         with timeutils.StopWatch() as watch:
             yield
         LOG.info(
             'Created %(what)s in %(seconds).1f seconds.',
-            {'what': what, 'seconds': watch.elapsed()},
+            {'what': product, 'seconds': watch.elapsed()},
             instance_uuid=instance_uuid,
         )

@@ -12,10 +12,10 @@
 
 """The slots of an instance: claimed, burned, and listed for messages.
 
-A claim ties a slot to an instance that was allocated its provider. The burn
-reserves a one-time-use device just before an LPAR gets it; its only caller is
-:meth:`nova_powervm.ops.apply.Execution._write_document`. Which devices are
-burned is decided in :mod:`nova_powervm.lpar.plan`.
+Placement allocates providers to an instance; the claims are the slots that
+follow. A burn reserves a one-time-use device just before an LPAR gets it. The
+only caller is :meth:`nova_powervm.ops.apply.Execution._write_document`, and
+:mod:`nova_powervm.lpar.plan` decides which devices are burned.
 """
 
 import dataclasses
@@ -76,31 +76,29 @@ class ClaimOps:
         #: Replaced as a whole, never modified: builds read it in threads.
         self.published = PublishedSlots(is_complete=False)
 
-    def check_inventory_conflicts(self, snapshot: host_ops.Snapshot) -> None:
+    def check_inventory_conflicts(self, reading: host_ops.Reading) -> None:
         """Refuse to start if two paragraphs identify the same device.
 
         Also record the one-time-use devices: Nova may start instances before
         it updates the provider tree for the first time.
 
-        :param snapshot: The first reading of the host.
+        :param reading: The first reading of the host.
         :raises exception.DeviceConflict: The error names the devices and the
             paragraphs.
         """
         policy = self._policy()
         verdicts = matching.judge(
-            policy, snapshot.system.io_slots, snapshot.holdings
+            policy, reading.system.io_slots, reading.holdings
         )
         self.published = PublishedSlots(
-            one_time_use=one_time_use.find_devices(verdicts),
-            is_complete=False,
+            one_time_use=one_time_use.find_devices(verdicts), is_complete=False
         )
         conflicts = matching.conflicts(verdicts)
         if conflicts:
             raise exception.DeviceConflict(
                 path=policy.source,
                 conflicts='; '.join(
-                    f'{verdict.slot}: {verdict.reason}'
-                    for verdict in conflicts
+                    f'{v.slot}: {v.reason}' for v in conflicts
                 ),
             )
 
@@ -141,16 +139,15 @@ class ClaimOps:
             self._policy().resource_classes,
             {request.provider_uuid for request in requests},
         )
-        found = claims.sort_by_slot([*own, *accelerators.to_claims(requests)])
-        if found:
+        of_requests = accelerators.to_claims(requests)
+        claimed = claims.sort_by_slot([*own, *of_requests])
+        if claimed:
+            slot_list = claims.describe(claimed)
             LOG.info(
                 'Instance %(instance_uuid)s gets %(slots)s.',
-                {
-                    'instance_uuid': instance_uuid,
-                    'slots': claims.describe(found),
-                },
+                {'instance_uuid': instance_uuid, 'slots': slot_list},
             )
-        return found
+        return claimed
 
     def stored_claims(
         self,
@@ -184,36 +181,24 @@ class ClaimOps:
         claimed: Iterable[claims.Claim],
         requests: Sequence[accelerators.Request] = (),
     ) -> tuple[spec.WantedSlot, ...]:
-        """Say of claimed slots what must be done before an LPAR gets them.
+        """Describe claimed slots: what to burn first, and why to refuse them.
 
         :param claimed: The claims of an instance.
         :param requests: Its accelerator requests.
         """
+        return tuple(self._wanted_slot(claim, requests) for claim in claimed)
+
+    def _wanted_slot(
+        self, claim: claims.Claim, requests: Sequence[accelerators.Request]
+    ) -> spec.WantedSlot:
         published = self.published
-        return tuple(
-            spec.WantedSlot(
-                claim,
-                burns=tuple(
-                    one_time_use.expand_to_duplicates(
-                        one_time_use.select_claims(
-                            [claim], published.one_time_use
-                        ),
-                        published.providers,
-                    )
-                ),
-                refusal='; '.join(
-                    accelerators.describe_conflicts(
-                        [
-                            r
-                            for r in requests
-                            if r.drc_index == claim.drc_index
-                        ],
-                        published.providers.values(),
-                    )
-                ),
-            )
-            for claim in claimed
+        burning = one_time_use.select_claims([claim], published.one_time_use)
+        burns = one_time_use.expand_to_duplicates(burning, published.providers)
+        own = [r for r in requests if r.drc_index == claim.drc_index]
+        conflicts = accelerators.describe_conflicts(
+            own, published.providers.values()
         )
+        return spec.WantedSlot(claim, tuple(burns), '; '.join(conflicts))
 
 
 class BurnOps:
@@ -224,7 +209,7 @@ class BurnOps:
     is the last step before the LPAR gets the slot, so a build that is refused
     or fails earlier costs no device.
 
-    :param placement: Where the burn is written.
+    :param placement: Writes the burns.
     """
 
     def __init__(self, placement: interfaces.Placement) -> None:
@@ -250,13 +235,13 @@ class BurnOps:
     ) -> None:
         """Burn devices, just before an LPAR gets them.
 
-        Skip those that are burned already, as in a rebuild. Before the first
+        Skip devices that are burned already, as in a rebuild. Before the first
         of several is burned, Placement must answer about all of them.
 
         :param instance_uuid: The instance's uuid.
         :param burning: Claims of one-time-use devices.
         :raises exception.ClaimFailed: Placement does not confirm that a
-            device is burned; the error names those that are burned by now.
+            device is burned; the error names the devices that are burned now.
         """
         burned: list[claims.Claim] = []
         try:
@@ -286,21 +271,19 @@ def _unknown(
     error: exception.PlacementUnanswered,
     burned: Sequence[claims.Claim] = (),
 ) -> exception.ClaimFailed:
-    """Return the error, with what brings back devices that are burned now."""
-    words = refused = 'its one-time-use devices cannot be reserved. '
+    """Return the error; it says how to release devices that are burned now."""
+    text = public = 'its one-time-use devices cannot be reserved. '
     if burned:
         indexes = sorted({str(claim) for claim in burned})
-        words += (
+        text += (
             f'The devices in the slots {", ".join(indexes)} are reserved by '
             'now, although no LPAR has them: give them back with '
             f'`nova-powervm-inventory release {" ".join(indexes)}`. '
         )
-    return exception.ClaimFailed(
-        instance_uuid=instance_uuid,
-        reason=exception.PrivateText(
-            f'{words}{error}', f'{refused}{error.summary}'
-        ),
+    reason = exception.PrivateText(
+        f'{text}{error}', f'{public}{error.summary}'
     )
+    return exception.ClaimFailed(instance_uuid=instance_uuid, reason=reason)
 
 
 #: Slot providers by uuid, as Nova stored them with an instance.
@@ -316,10 +299,8 @@ def log_missing(
     :param managed: The last reading of the host.
     """
     lpar_uuid = partition.lpar_uuid(instance_uuid)
-    owned = {
-        s.drc_index for s in managed.io_slots if s.owner_lpar == lpar_uuid
-    }
-    lost = _indexes(stored) - owned
+    mine = [s for s in managed.io_slots if s.owner_lpar == lpar_uuid]
+    lost = _indexes(stored) - {slot.drc_index for slot in mine}
     if lost:
         LOG.error(
             'Instance %(instance_uuid)s was allocated the slots %(slots)s, '
@@ -337,7 +318,7 @@ def list_slots(
 ) -> tuple[int, ...]:
     """List the slots that an instance has or was allocated.
 
-    If the host does not answer, list only those that Nova knows.
+    If the host does not answer, list only the slots that Nova knows.
 
     :param instance_uuid: The instance's uuid.
     """

@@ -34,7 +34,7 @@ Holdings = Mapping[str, Mapping[str, claims.SlotProvider]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Snapshot:
+class Reading:
     """One reading of the host, with what Nova knows of its LPARs.
 
     :param system: The managed system.
@@ -43,8 +43,8 @@ class Snapshot:
         the slot providers that Nova stored with the instance.
     :param lost: Uuids of providers without an allocation, although the LPAR
         that they were allocated to owns their slots.
-    :param stale_lpars: Each LPAR on the wrong side that owns a slot, to where
-        its instance is.
+    :param stale_lpars: Each stale LPAR that owns a slot, to where its instance
+        is.
     """
 
     system: host_values.ManagedSystem
@@ -67,14 +67,14 @@ class Snapshot:
         }
 
 
-class HostOps:
+class HostReader:
     """Reads the host outside of Nova's locks and keeps the last reading.
 
     :param system: The managed system.
-    :param storage: Where disks are made.
+    :param storage: The disk driver.
     :param records: Nova's records of instances.
     :param placement: Tells who holds allocations of providers.
-    :param nodename: The name of this host, as in ``instance.host``.
+    :param nodename: This host's name in Nova, as in ``instance.host``.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class HostOps:
         self._records = records
         self._placement = placement
         self._nodename = nodename
-        self._last: Snapshot | None = None
+        self._last: Reading | None = None
 
-    def last_or_read(self) -> Snapshot:
+    def last_or_read(self) -> Reading:
         """Return the last reading; read the host first if there is none."""
         return self._last or self.read()
 
@@ -110,14 +110,14 @@ class HostOps:
         """Ask what the hypervisor needs for an LPAR."""
         return self._system.hypervisor_memory(memory_mb, max_mem)
 
-    def read(self) -> Snapshot:
+    def read(self) -> Reading:
         """Read everything that a cycle needs; this does its REST requests.
 
         Nova removes an LPAR before its allocations. Therefore ask Placement
         first: a provider without an allocation has lost it if the same LPAR
-        owned the slot before that and still owns it afterwards. Nova deletes
-        an allocation when a rebuild with another image fails, and an operator
-        can delete one manually.
+        owned the slot before the question and still owns it afterwards. Nova
+        deletes allocations when a rebuild with another image fails, and an
+        operator can delete them manually.
 
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
@@ -125,17 +125,17 @@ class HostOps:
         before = self._last
         unallocated = self._find_unallocated(before) if before else frozenset()
         managed = self._system.read()
-        found = self._with_records(Snapshot(managed, self._capacity()))
+        reading = self._with_records(Reading(managed, self._capacity()))
         if before and unallocated:
             owned = before.lpars_by_provider
             lost = frozenset(
                 uuid
-                for uuid, lpar_uuid in found.lpars_by_provider.items()
+                for uuid, lpar_uuid in reading.lpars_by_provider.items()
                 if uuid in unallocated and owned.get(uuid) == lpar_uuid
             )
-            found = dataclasses.replace(found, lost=lost)
-        self._last = found
-        return found
+            reading = dataclasses.replace(reading, lost=lost)
+        self._last = reading
+        return reading
 
     def uptime(self) -> int:
         """Return the seconds since the management partition was booted."""
@@ -157,26 +157,26 @@ class HostOps:
             )
             return self._last.disk
 
-    def _find_unallocated(self, before: Snapshot) -> frozenset[str]:
+    def _find_unallocated(self, before: Reading) -> frozenset[str]:
         """Ask Placement which providers of used slots have no allocation.
 
-        Send one request for each provider. If Placement does not answer about
-        a provider, it stays lost if it was lost before.
+        Send one request for each provider. A provider that Placement does not
+        answer about stays lost if it was lost before.
         """
-        asked = frozenset(before.lpars_by_provider)
-        consumers_of = self._placement.get_consumers(asked)
-        silent = asked - consumers_of.keys()
+        used = frozenset(before.lpars_by_provider)
+        consumers_of = self._placement.get_consumers(used)
+        unanswered = used - consumers_of.keys()
         return frozenset(
             uuid for uuid, consumers in consumers_of.items() if not consumers
-        ) | (before.lost & silent)
+        ) | (before.lost & unanswered)
 
-    def _with_records(self, found: Snapshot) -> Snapshot:
+    def _with_records(self, reading: Reading) -> Reading:
         """Ask Nova which slot owners are instances, and for their slots."""
-        owners = sorted(_client_lpars(found.system))
+        owners = sorted(_client_lpars(reading.system))
         if not owners:
-            return found
+            return reading
         return dataclasses.replace(
-            found,
+            reading,
             holdings=self._records.holdings(owners),
             stale_lpars=self._records.stale_lpars(owners, self._nodename),
         )

@@ -259,10 +259,7 @@ class ImageOps:
         reraise=True,
     )
     def _read_whole(
-        self,
-        described: image.Image,
-        source: drivers.Source,
-        inspect: bool,
+        self, described: image.Image, source: drivers.Source, inspect: bool
     ) -> image.Contents:
         with contextlib.closing(
             self.open(described, source, inspect=inspect)

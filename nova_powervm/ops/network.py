@@ -39,8 +39,8 @@ _Driver = drivers.VifDriver[Any, Any]
 _T = TypeVar('_T')
 
 
-class _Unrecorded:
-    """Marks of an instance without a record in Nova."""
+class _NoMetadata:
+    """Metadata of an instance without a record: empty, discards writes."""
 
     instance_uuid = ''
 
@@ -52,7 +52,7 @@ class _Unrecorded:
         """Discard the keys."""
 
 
-UNRECORDED: InstanceMetadata = _Unrecorded()
+NO_METADATA: InstanceMetadata = _NoMetadata()
 
 
 class NetworkOps:
@@ -82,9 +82,9 @@ class NetworkOps:
         self, ports: Iterable[network_ports.Port]
     ) -> Iterator[None]:
         """Keep what ports need on the host until their adapters exist."""
-        with contextlib.ExitStack() as kept:
+        with contextlib.ExitStack() as held:
             for driver, own in self._by_driver(ports, lambda port: port):
-                kept.enter_context(driver.using(own))
+                held.enter_context(driver.using(own))
             yield
 
     def connect(
@@ -118,9 +118,9 @@ class NetworkOps:
         self,
         ports: Iterable[network_ports.Port],
         adapters: Sequence[network_ports.Adapter],
-    ) -> network_ports.Differences:
+    ) -> network_ports.Mismatch:
         """Find the ports without an adapter, and adapters without a port."""
-        return network_ports.differences(ports, adapters, self._serves)
+        return network_ports.compare(ports, adapters, self._serves)
 
     def prepare_host(
         self,
@@ -129,7 +129,7 @@ class NetworkOps:
     ) -> None:
         """Prepare the host for connections, and change no LPAR.
 
-        This takes the longest, and the host refuses it most often.
+        No other step takes so long, or is refused by the host so often.
 
         :param metadata: The metadata of the instance.
         """
@@ -142,11 +142,11 @@ class NetworkOps:
         connections: Iterable[network_ports.Connection],
         metadata: InstanceMetadata,
     ) -> dict[str, int]:
-        """Create the adapters of connections, for which the host is prepared.
+        """Create the adapters of connections that the host is prepared for.
 
         :param lpar: The LPAR; a running one needs RMC.
         :param metadata: The metadata of its instance.
-        :returns: MAC address -> virtual slot, where it is known.
+        :returns: MAC address -> virtual slot, where the slot is known.
         """
         slots: dict[str, int] = {}
         for connection in connections:
@@ -185,13 +185,13 @@ class NetworkOps:
 
         :param lpar_uuid: Upper-case PowerVM uuid.
         """
-        known = self._drivers.get(port.vif_type)
+        own = self._drivers.get(port.vif_type)
         # A port loses its type with its binding.
-        for driver in [known] if known else self._drivers.values():
+        for driver in [own] if own else self._drivers.values():
             driver.unplug(lpar_uuid, port.mac)
 
     def release_unused(self, metadata: InstanceMetadata) -> None:
-        """Remove from the host what only a removed instance's ports needed.
+        """Remove from the host what only the ports of a gone instance needed.
 
         :param metadata: The metadata of the instance.
         """
@@ -209,9 +209,7 @@ class NetworkOps:
         """Yield each driver that is responsible for items, and its items."""
         items = list(items)
         for vif_type, driver in self._drivers.items():
-            own = [
-                item for item in items if port_of(item).vif_type == vif_type
-            ]
+            own = [i for i in items if port_of(i).vif_type == vif_type]
             if own:
                 yield driver, own
 

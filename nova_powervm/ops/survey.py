@@ -34,15 +34,15 @@ from nova_powervm.ops import interfaces
 from nova_powervm.ops import network as network_ops
 from nova_powervm.ops import volumes as volume_ops
 
-#: What leaves the form of volumes' paths aside.
+#: The operations on volumes that need no valid paths to them.
 _PATHS_UNUSED = (operations.Volumes.NO, operations.Volumes.REMOVED)
 
 
 class Askers:
-    """What an operation asks and waits for, beside the host and Placement.
+    """Asks and waits for what an operation needs beside host and Placement.
 
-    This one has no answers, for an operation on an LPAR that is as it should
-    be; :mod:`nova_powervm.virt.descriptions` has the one that asks Nova and
+    This class has no answers: it serves operations on LPARs that are as they
+    should be. The class in :mod:`nova_powervm.virt.descriptions` asks Nova and
     Neutron.
 
     :ivar image: Returns the bytes of the image of a new root disk.
@@ -52,7 +52,7 @@ class Askers:
 
     def metadata(self) -> drivers.InstanceMetadata:
         """Return the keys of VIF drivers in Nova's record of the instance."""
-        return network_ops.UNRECORDED
+        return network_ops.NO_METADATA
 
     def make_config_drive(self, owned: Sequence[slots.Slot]) -> bytes:
         """Make the contents of the config drive.
@@ -75,14 +75,14 @@ class Askers:
     def plugging(self) -> contextlib.AbstractContextManager[None]:
         """Return the context in which the ports of a new LPAR are plugged.
 
-        It may wait at its end.
+        The context may wait at its end.
         """
         return contextlib.nullcontext()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Readers:
-    """Where the parts are read.
+    """The means to read the parts of a host.
 
     :param partitions: The host's LPARs.
     :param host: Reads the host.
@@ -94,7 +94,7 @@ class Readers:
     """
 
     partitions: interfaces.Partitions
-    host: host_ops.HostOps
+    host: host_ops.HostReader
     placement: interfaces.Placement
     disks: drivers.Disks
     images: image_ops.ImageOps
@@ -108,11 +108,11 @@ class Survey:
     An image is read once, from here to the end of the operation, and what
     ports need on the host is kept until their adapters exist.
 
-    :param readers: Where the parts are read.
+    :param readers: The means to read the parts.
     :param operation: The operation.
     :param wanted: What Nova and Placement say about the LPAR.
-    :param askers: What the operation asks for.
-    :ivar actual: What the host says.
+    :param askers: Asks Nova and Neutron.
+    :ivar actual: The host's answers.
     :ivar iso: The contents of the config drive, once they were made.
     """
 
@@ -140,16 +140,16 @@ class Survey:
         return self
 
     def __exit__(self, *exc_info: Any) -> None:
-        # Some of what is held has to know of a failure.
+        # Some contexts have to know of a failure.
         self._held.__exit__(*exc_info)
 
     @property
     def image_source(self) -> drivers.Source:
-        """The bytes of the image, the last ones only if all are correct."""
+        """The bytes of the image; the last ones come if all are correct."""
         return self._source()
 
     def plan(self) -> steps.LparPlan:
-        """Plan the operation, and read the parts of the host for that.
+        """Plan the operation, and read the parts of the host that it needs.
 
         :raises exception.PowerVMError: The operation is refused, or a part
             could not be read.
@@ -158,7 +158,7 @@ class Survey:
         return plan.decide(self._operation, self._wanted, self.actual)
 
     def _check_drivers(self) -> None:
-        """Refuse what the drivers of devices know without asking."""
+        """Refuse what the device drivers refuse without asking the host."""
         if self._operation.volumes not in _PATHS_UNUSED:
             self._readers.volumes.check(self._wanted.volumes)
         makes = self._operation.creates is operations.Creation.YES
@@ -212,21 +212,21 @@ class Survey:
                 self._wanted.instance_uuid
             )
         except exception.PlacementUnanswered as error:
+            text = 'it is unknown which devices belong to it. '
             raise exception.ClaimFailed(
                 instance_uuid=self._wanted.instance_uuid,
                 reason=exception.PrivateText(
-                    f'it is unknown which devices belong to it. {error}',
-                    'it is unknown which devices belong to it. '
-                    f'{error.summary}',
+                    f'{text}{error}', f'{text}{error.summary}'
                 ),
             ) from error
 
     def _adapters(self) -> network_ports.Changes:
         """Compare the adapters with the ports, which Neutron decides about.
 
-        Nova's cache may be outdated or empty. It is believed if there is no
-        difference, or no LPAR yet. Where it shows a port without a host, to
-        ask has Neutron bind it; the guest can do without an answer.
+        Nova's cache of the ports may be outdated or empty. It is believed if
+        it matches the adapters, or if there is no LPAR yet. If it has a port
+        that is bound to no host, the question makes Neutron bind the port; the
+        guest can do without an answer.
         """
         networks = self._readers.networks
         wanted = self._wanted.ports or ()
@@ -234,23 +234,20 @@ class Survey:
             return self._connect(network_ports.Changes(), wanted)
         may_be_lost = self._operation.creates is operations.Creation.IF_LOST
         if may_be_lost and self.actual.lpar is None:
-            return self._connect(
-                network_ports.Changes(), self._askers.bind_ports()
-            )
+            bound = self._askers.bind_ports()
+            return self._connect(network_ports.Changes(), bound)
         present = networks.adapters(self._wanted.lpar_uuid)
-        found = networks.compare(wanted, present)
+        mismatch = networks.compare(wanted, present)
         is_settled = self._operation.adapters is operations.Adapters.ADDED
-        if found and not is_settled:
-            found = networks.compare(self._askers.ports(), present)
+        if mismatch and not is_settled:
+            mismatch = networks.compare(self._askers.ports(), present)
         elif self._operation.adapters is operations.Adapters.FITTED and any(
             port.is_unbound for port in wanted
         ):
             with contextlib.suppress(exception.PortsUnknown):
-                found = networks.compare(self._askers.ports(), present)
-        return self._connect(
-            network_ports.Changes(surplus=found.surplus, present=present),
-            found.missing,
-        )
+                mismatch = networks.compare(self._askers.ports(), present)
+        changes = network_ports.Changes(mismatch.surplus, present=present)
+        return self._connect(changes, mismatch.missing)
 
     def _connect(
         self,
@@ -259,14 +256,13 @@ class Survey:
     ) -> network_ports.Changes:
         networks = self._readers.networks
         self._held.enter_context(networks.hold_resources(ports))
-        return dataclasses.replace(
-            changes, connections=networks.connect(ports)
-        )
+        connections = networks.connect(ports)
+        return dataclasses.replace(changes, connections=connections)
 
     def _contents(self) -> image.Contents:
-        """Return what the image contains, without opening a cached one.
+        """Return what the image contains, without opening a cached image.
 
-        For a check, verify the whole image: what the guest has now could not
+        For a check, verify the whole image: the guest's present disk could not
         be made again.
         """
         root = self._wanted.root
@@ -298,7 +294,7 @@ class Survey:
     def verify_signature(self) -> None:
         """Verify the signature of an image that this operation has not read.
 
-        A disk driver does not need the bytes of an image that it has cached.
+        A disk driver reads no image that it has cached.
 
         :raises exception.ImageRefused: The image has trusted certificates,
             and Nova refuses it.
@@ -332,26 +328,26 @@ class Survey:
         return self._image
 
     def _medium(self) -> bytes:
-        found, indexes = self.actual.rules.io_slots, self._wanted.drc_indexes
+        io_slots, own = self.actual.rules.io_slots, self._wanted.drc_indexes
         self.iso = self._askers.make_config_drive(
-            [slot for slot in found if slot.drc_index in indexes]
+            [slot for slot in io_slots if slot.drc_index in own]
         )
         return self.iso
 
     def _disks(self) -> Any:
         """Read the disks in the pool.
 
-        One that is in use may only be left from an interrupted reading.
+        A disk may be in use only because a reading of it was interrupted.
         """
         pool, uuid = self._readers.disks.pool, self._wanted.lpar_uuid
         if pool is None:
             return ()
-        found = pool.disks(uuid)
-        if any(known.in_use for known in found) and (
+        disks = pool.disks(uuid)
+        if any(disk.in_use for disk in disks) and (
             self._readers.disks.end_read(uuid)
         ):
-            found = pool.disks(uuid)
-        return tuple(found)
+            disks = pool.disks(uuid)
+        return tuple(disks)
 
 
 class _ImageSource:
@@ -389,8 +385,6 @@ class _ImageSource:
     def _open(self) -> image_ops.ImageReader:
         if self._reader is None:
             self._reader = self._images.open(
-                self._root.described,
-                self._source,
-                inspect=self._root.inspect,
+                self._root.described, self._source, inspect=self._root.inspect
             )
         return self._reader

@@ -110,8 +110,7 @@ def _refusal(
     error: type[exception.StatesUnknown], unknown: dict[str, object]
 ) -> exception.StatesUnknown:
     return error(
-        lpars=f'LPAR {", ".join(unknown)}',
-        reason=next(iter(unknown.values())),
+        lpars=f'LPAR {", ".join(unknown)}', reason=next(iter(unknown.values()))
     )
 
 
@@ -160,9 +159,7 @@ class StoppedLpars:
         self._emit = emit
 
     def check(
-        self,
-        lpar_uuids: Collection[str] | None,
-        wait: Callable[[float], bool],
+        self, lpar_uuids: Collection[str] | None, wait: Callable[[float], bool]
     ) -> None:
         """Tell Nova about LPARs that are off and stay off for some seconds.
 
@@ -243,17 +240,17 @@ class StaleLpars:
         self._without_slots: Mapping[str, slot_providers.StaleLpar] = {}
         self._logged: Mapping[str, slot_providers.StaleLpar] = {}
 
-    def report(self, snapshot: host.Snapshot) -> None:
+    def report(self, reading: host.Reading) -> None:
         """Log the LPARs that the last report did not find.
 
         Call this when Nova has deleted what was evacuated while the host was
         down, thus not before the first cycle.
 
-        :param snapshot: The last reading of the host.
+        :param reading: The last reading of the host.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
-        self._search(snapshot.stale_lpars)
-        found = {**self._without_slots, **snapshot.stale_lpars}
+        self._search(reading.stale_lpars)
+        found = {**self._without_slots, **reading.stale_lpars}
         still_logged = {}
         for lpar_uuid, stale in sorted(found.items()):
             if self._logged.get(lpar_uuid) == stale or self._log(

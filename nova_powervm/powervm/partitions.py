@@ -384,7 +384,7 @@ class RestPartitions(interfaces.Partitions):
         found = {slot.drc_index for slot in lpar.io_config.io_slots}
         others = found - spec.drc_indexes - spec.freed
         if others:
-            raise exception.DevicesDiffer(
+            raise exception.DocumentDiffers(
                 name=lpar.name,
                 wanted=slots.format_drc_indexes(spec.drc_indexes),
                 found=slots.format_drc_indexes(found),

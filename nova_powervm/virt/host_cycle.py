@@ -207,12 +207,12 @@ class HostCycle:
         )
         self._deferred_starts.retry(self._host.nodename)
         self._host.inventory.refresh()
-        snapshot = self._host.reader.read()
-        self._report_stale_lpars(snapshot)
+        reading = self._host.reader.read()
+        self._report_stale_lpars(reading)
         self._metrics.expect_update(began)
         return {
             'uuid': self._host.node.uuid,
-            **translation.available_resource(snapshot, nodename),
+            **translation.available_resource(reading, nodename),
         }
 
     def _give_up_evacuations(self) -> None:
@@ -241,10 +241,10 @@ class HostCycle:
                 'again.'
             )
 
-    def _report_stale_lpars(self, snapshot: host_ops.Snapshot) -> None:
+    def _report_stale_lpars(self, reading: host_ops.Reading) -> None:
         """Report stale LPARs, without failing the cycle."""
         try:
-            self._host.stale_lpars.report(snapshot)
+            self._host.stale_lpars.report(reading)
         except Exception:
             LOG.exception(
                 'LPARs on the wrong side could not be reported; the next '
@@ -267,11 +267,11 @@ class HostCycle:
             what has changed. In a running service this is the only error
             that Nova logs without a traceback.
         """
-        snapshot = self._host.reader.last_or_read()
-        self._update_root(provider_tree, nodename, snapshot, find_ratios)
+        reading = self._host.reader.last_or_read()
+        self._update_root(provider_tree, nodename, reading, find_ratios)
         try:
             plan = self._host.provider_tree.update(
-                provider_tree, nodename, snapshot
+                provider_tree, nodename, reading
             )
         except exception.PlacementUnanswered as error:
             if not self._host.claims.published.is_complete:
@@ -284,11 +284,11 @@ class HostCycle:
         self,
         provider_tree: Any,
         nodename: str,
-        snapshot: host_ops.Snapshot,
+        reading: host_ops.Reading,
         find_ratios: Callable[[Any], dict[str, float]],
     ) -> None:
         """Publish the processors, memory and disk of the host."""
-        managed, disk = snapshot.system, snapshot.disk
+        managed, disk = reading.system, reading.disk
         contents.set_cpu_traits(provider_tree, nodename, managed.cpu_traits)
         disk_reserved = utils.convert_mb_to_ceil_gb(CONF.reserved_host_disk_mb)
         present = provider_tree.data(nodename).inventory

@@ -107,7 +107,7 @@ class HostOperations:
         nodename = self.nodename
         self.startup = restart_repairs.Startup()
         self.images = images.ImageOps()
-        self.reader = host_ops.HostOps(
+        self.reader = host_ops.HostReader(
             self.system, self.disks, self.records, self.placement, nodename
         )
         self.claims = claiming.ClaimOps(lambda: self.inventory.policy)
@@ -123,7 +123,7 @@ class HostOperations:
         self.removal = removal.RemovalOps(
             self.partitions, self.disks, self.volumes
         )
-        self.lpars = apply.LparOps(
+        self.lpars = apply.LparOperations(
             survey.Readers(
                 self.partitions,
                 self.reader,

@@ -177,11 +177,11 @@ def start(
             settings, nodename, virtapi, inventory, adapter, additions
         )
         undo.callback(host.terminals.stop)
-        snapshot = _wait_for_host(host)
-        host.claims.check_inventory_conflicts(snapshot)
+        reading = _wait_for_host(host)
+        host.claims.check_inventory_conflicts(reading)
         host.sweep.run(sweep.When.START)
         shared_storage.prepare_cache(host.disks)
-        _log_host(host, snapshot.system)
+        _log_host(host, reading.system)
         listener = events.Listener(
             adapter,
             watch.StoppedLpars(
@@ -207,7 +207,7 @@ def _stopped(uuid: str) -> Any:
 
 def _wait_for_host(
     host: host_operations.HostOperations,
-) -> host_ops.Snapshot:
+) -> host_ops.Reading:
     """Read the host once it reports the power states of all instances.
 
     After a while, continue without the states that stay unknown.

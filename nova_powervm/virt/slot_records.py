@@ -114,7 +114,7 @@ def _errors_logged(instance: Any) -> Iterator[None]:
 
 
 def save_present(
-    lpars: apply.LparOps,
+    lpars: apply.LparOperations,
     instance: Any,
     wanted: Sequence[volumes.Volume] = (),
 ) -> None:

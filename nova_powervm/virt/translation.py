@@ -73,10 +73,10 @@ def shutdown_timeout(instance: Any) -> int:
 
 
 def available_resource(
-    snapshot: host_ops.Snapshot, nodename: str
+    reading: host_ops.Reading, nodename: str
 ) -> dict[str, Any]:
     """Return the result of ComputeDriver.get_available_resource."""
-    managed, disk = snapshot.system, snapshot.disk
+    managed, disk = reading.system, reading.disk
     return {
         'hypervisor_hostname': nodename,
         'hypervisor_type': fields.HVType.PHYP,

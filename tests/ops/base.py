@@ -368,10 +368,10 @@ class HostTestCase(unittest.TestCase):
             self.volumes,
             self.clock.monotonic,
         )
-        self.lpars = apply.LparOps(
+        self.lpars = apply.LparOperations(
             survey.Readers(
                 self.partitions,
-                host_ops.HostOps(
+                host_ops.HostReader(
                     self.managed, self.disks, records, self.placement, 'host1'
                 ),
                 self.placement,
@@ -483,7 +483,7 @@ class HostTestCase(unittest.TestCase):
         uuid = self.lpar(name)['uuid'].upper()
         (connection,) = self.networks.connect([port])
         found = self.partitions.find(uuid)
-        self.networks.create(found, [connection], network_ops.UNRECORDED)
+        self.networks.create(found, [connection], network_ops.NO_METADATA)
 
     # What it sees
 

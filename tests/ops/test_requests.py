@@ -114,7 +114,7 @@ class KnownRequestsTest(base.HostTestCase):
 
         self.assertEqual(FIRST_BOOT, self.requests_of(*boot))
         self.assertEqual(FIRST_DELETE, self.requests_of(*delete))
-        self.networks.release_unused(network.UNRECORDED)
+        self.networks.release_unused(network.NO_METADATA)
         self.assertEqual(LATER_BOOT, self.requests_of(*boot))
         self.assertEqual(DELETE, self.requests_of(*delete))
         # One reading of the bridges less, since the VLAN is there.

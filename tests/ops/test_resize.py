@@ -271,7 +271,7 @@ class ResizeTest(MoveTestCase):
             lambda found, wanted, burn, **_: found.find(wanted.uuid),
         ):
             self.fail_to_resize(
-                exception.DevicesDiffer, 'slot 21010021 is missing'
+                exception.DocumentDiffers, 'slot 21010021 is missing'
             )
 
         self.assertEqual(base.OFF, self.lpar()['state'])

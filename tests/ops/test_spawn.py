@@ -324,7 +324,7 @@ class FailedSpawnTest(base.HostTestCase):
             partitions.RestPartitions, 'write', lossy
         ):
             self.failed(
-                exception.DevicesDiffer,
+                exception.DocumentDiffers,
                 SPAWN,
                 self.describe(slots=(base.slot(base.GPU),)),
                 'slot 21010020 is missing',

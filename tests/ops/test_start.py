@@ -312,7 +312,7 @@ class SlotTest(StartTestCase):
             lambda found, wanted, burn, **_: found.find(wanted.uuid),
         ):
             self.failed(
-                exception.DevicesDiffer,
+                exception.DocumentDiffers,
                 START,
                 self.wanted,
                 'slot 21010020 is missing',

@@ -222,9 +222,9 @@ def nova_tree(tree):
 def plan_of_service(file, host_slots, tree, forgotten):
     """Run two cycles, and give the plan of the second."""
     cloud = Cloud(file, host_slots, tree, forgotten)
-    reader = host_ops.HostOps(cloud, cloud, cloud, cloud, 'host1')
+    reader = host_ops.HostReader(cloud, cloud, cloud, cloud, 'host1')
     reader.read()
-    snapshot = reader.read()
+    reading = reader.read()
     slot_claims = claiming.ClaimOps(lambda: cloud.policy)
     # As after the first update: two owners do not stop it.
     slot_claims.published = claiming.PublishedSlots()
@@ -238,7 +238,7 @@ def plan_of_service(file, host_slots, tree, forgotten):
     )
     made = []
     updater._log = types.SimpleNamespace(log=lambda _, plan: made.append(plan))
-    updater.update(nova_tree(tree), 'host1', snapshot)
+    updater.update(nova_tree(tree), 'host1', reading)
     (plan,) = made
     return plan
 

@@ -160,7 +160,7 @@ class ListingTest(unittest.TestCase):
 
     @ddt.data(
         (exception.SlotsDiffer, 'but makes new disks. (log'),
-        (exception.DevicesDiffer, ']. (log'),
+        (exception.DocumentDiffers, ']. (log'),
     )
     @ddt.unpack
     def test_slots_of_both_sides_are_shortened(self, made, end):

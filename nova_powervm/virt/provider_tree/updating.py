@@ -256,7 +256,7 @@ class ProviderTreeUpdater:
         self._left: claiming.PublishedSlots | None = None
 
     def update(
-        self, tree: Any, nodename: str, snapshot: host_ops.Snapshot
+        self, tree: Any, nodename: str, reading: host_ops.Reading
     ) -> plans.Plan:
         """Make a plan, and write it into the tree.
 
@@ -264,14 +264,14 @@ class ProviderTreeUpdater:
 
         :param tree: Nova's ProviderTree, changed in place.
         :param nodename: Name of the compute node's provider.
-        :param snapshot: The last reading of the host.
+        :param reading: The last reading of the host.
         :returns: The plan.
         :raises exception.OwnersDiffer: Cyborg manages a device that is
             allocated through Nova; only in the first update of a service.
         :raises exception.PlacementUnanswered: Placement did not report what
             has changed.
         """
-        assessment = self._assess(tree, nodename, snapshot)
+        assessment = self._assess(tree, nodename, reading)
         allocations = self._placement.get_allocations(assessment.questions)
         assessment = plans.believe_placement(
             assessment, allocations, partition.lpar_uuid
@@ -309,16 +309,16 @@ class ProviderTreeUpdater:
         )
 
     def _assess(
-        self, tree: Any, nodename: str, snapshot: host_ops.Snapshot
+        self, tree: Any, nodename: str, reading: host_ops.Reading
     ) -> plans.Assessment:
         """Assess the providers, after updating those that may be stale."""
         facts = plans.Facts(
             policy=self._inventory.policy,
-            io_slots=snapshot.system.io_slots,
-            holdings=snapshot.holdings,
+            io_slots=reading.system.io_slots,
+            holdings=reading.holdings,
             descendants=self._read(tree, nodename),
-            lost=snapshot.lost,
-            stale_lpars=snapshot.stale_lpars,
+            lost=reading.lost,
+            stale_lpars=reading.stale_lpars,
             publishes_locations=self._publishes_locations,
         )
         verify_empty_inventories(self._client, tree, facts.candidates)

@@ -62,14 +62,14 @@ def after_cycle(world, node):
                 node.name,
                 row,
             )
-    snapshot = node.compute.host.reader.last_or_read()
-    world.require(snapshot.system == node.host.system(), 'the host was read')
+    reading = node.compute.host.reader.last_or_read()
+    world.require(reading.system == node.host.system(), 'the host was read')
     for each, instance in world.stale_lpars():
         owned = node.host.slots_of(instance.lpar)
         # The host does not tell who owns a slot that it does not report.
         if each is node and any(node.host.slots[i].reported for i in owned):
             world.require(
-                instance.lpar in snapshot.stale_lpars,
+                instance.lpar in reading.stale_lpars,
                 'an LPAR on the wrong side is found',
                 node.name,
                 instance,

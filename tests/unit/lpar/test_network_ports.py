@@ -36,7 +36,7 @@ PORTS = st.lists(
 
 
 def compare(ports, adapters):
-    return network_ports.differences(
+    return network_ports.compare(
         ports, adapters, shared_ethernet.Adapter.serves
     )
 

@@ -41,9 +41,9 @@ def claim_ops(**changes):
 class OneTimeUseTest(unittest.TestCase):
     """Nova may start and build instances before the first update."""
 
-    def snapshot(self):
+    def reading(self):
         managed = values.managed_system(io_slots=(values.slot(),))
-        return host_ops.Snapshot(managed, host_values.DiskCapacity())
+        return host_ops.Reading(managed, host_values.DiskCapacity())
 
     def burned(self, ops, claim):
         """Return the uuids of the providers to burn for a claim."""
@@ -53,7 +53,7 @@ class OneTimeUseTest(unittest.TestCase):
 
     def test_flag_of_file_decides_before_first_update(self):
         ops = claim_ops(one_time_use=True)
-        ops.check_inventory_conflicts(self.snapshot())
+        ops.check_inventory_conflicts(self.reading())
         self.assertEqual([], self.burned(ops, OF_CYBORG))
         self.assertEqual([CLAIM.provider_uuid], self.burned(ops, CLAIM))
 
@@ -66,7 +66,7 @@ class OneTimeUseTest(unittest.TestCase):
 
     def test_duplicate_provider_with_inventory_is_burned_too(self):
         ops = claim_ops(one_time_use=True)
-        ops.check_inventory_conflicts(self.snapshot())
+        ops.check_inventory_conflicts(self.reading())
         for classes, duplicates in (({'CUSTOM_GPU'}, ['duplicate']), ((), [])):
             duplicate = claims.SlotProvider(
                 'duplicate', values.INDEX, frozenset(classes)
@@ -81,7 +81,7 @@ class OneTimeUseTest(unittest.TestCase):
 
     def test_reusable_device_is_not_burned(self):
         ops = claim_ops()
-        ops.check_inventory_conflicts(self.snapshot())
+        ops.check_inventory_conflicts(self.reading())
         self.assertEqual([], self.burned(ops, CLAIM))
 
 

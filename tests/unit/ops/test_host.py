@@ -62,7 +62,7 @@ class Host:
 class LostAllocationTest(unittest.TestCase):
     def setUp(self):
         self.host = Host()
-        self.ops = host_ops.HostOps(*[self.host] * 4, 'host1')
+        self.ops = host_ops.HostReader(*[self.host] * 4, 'host1')
         self.ops.read()
 
     def lost(self):

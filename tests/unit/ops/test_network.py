@@ -133,7 +133,7 @@ class SeveralTypesTest(unittest.TestCase):
 
     def make_lpars(self):
         """Return operations on LPARs without disks and devices."""
-        return apply.LparOps(
+        return apply.LparOperations(
             survey.Readers(
                 partitions=Partitions(),
                 host=types.SimpleNamespace(managed_system=None),
@@ -192,8 +192,8 @@ class SeveralTypesTest(unittest.TestCase):
     def plug(self, *wanted):
         """Connect ports to the LPAR as its build does."""
         connections = self.ops.connect(wanted)
-        self.ops.prepare_host(connections, network_ops.UNRECORDED)
-        self.ops.create(FOUND, connections, network_ops.UNRECORDED)
+        self.ops.prepare_host(connections, network_ops.NO_METADATA)
+        self.ops.create(FOUND, connections, network_ops.NO_METADATA)
 
     def test_connect_without_ports_asks_nothing(self):
         self.assertEqual((), self.ops.connect([]))
@@ -319,7 +319,7 @@ class SeveralTypesTest(unittest.TestCase):
         self.assertEqual([], self.example.macs(LPAR))
 
     def test_release_and_tidy_reach_each_driver(self):
-        self.ops.release_unused(network_ops.UNRECORDED)
+        self.ops.release_unused(network_ops.NO_METADATA)
         self.ops.clean_up()
 
         self.assertEqual(['release', 'tidy'], self.example.called)

@@ -59,7 +59,7 @@ class StaleLparsTest(unittest.TestCase):
         """Report with LPARs on the wrong side that own slots."""
         self.host.owners = owners
         return self.watch.report(
-            host.Snapshot(
+            host.Reading(
                 values.managed_system(),
                 host_values.DiskCapacity(),
                 stale_lpars=dict.fromkeys(owners, ELSEWHERE),

@@ -237,7 +237,7 @@ class SlotsTest(DocumentTestCase):
     def test_slot_assigned_meanwhile_is_not_taken_away(self):
         spec = dataclasses.replace(self.spec([]), freed=frozenset())
         before = self.document()
-        with self.assertRaisesRegex(exception.DevicesDiffer, 'meanwhile'):
+        with self.assertRaisesRegex(exception.DocumentDiffers, 'meanwhile'):
             self.partitions.write(
                 spec, lambda: self.fail('burned'), creates=False
             )
