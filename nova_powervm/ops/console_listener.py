@@ -48,7 +48,7 @@ _REQUEST = re.compile(rb'CONNECT (?P<path>\S+) HTTP/1\.[01]\r\n')
 _CHUNK = 1 << 16
 #: Connections that the kernel keeps until they are accepted.
 _BACKLOG = 128
-#: Seconds until the next try, if none could be accepted.
+#: Seconds until the next try after no client could be accepted.
 _RETRY_SECONDS = 1
 #: Seconds between two lines of the log with one cause.
 _LOG_SECONDS = 60
@@ -82,11 +82,11 @@ def _share(part: int, most: int) -> int:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients may cost; times are in seconds.
+    """The limits of what clients may use; times are in seconds.
 
-    A viewer takes two file descriptors, one that waits takes one, and a
-    command some for a moment: together less than half of what this process,
-    which is nova-compute, may open.
+    A viewer takes two file descriptors, a client that waits takes one, and a
+    command takes some for a moment: together less than half of the descriptors
+    that this process, which is nova-compute, may open.
 
     :param entry: After Nova has asked for the console, for new clients.
     :param request: For sending the path.
@@ -117,26 +117,27 @@ class Limits:
 
 
 class Seldom:
-    """Keeps what repeats from filling the log."""
+    """Keeps repeated events from filling the log."""
 
     def __init__(self) -> None:
-        self._seen: dict[object, tuple[float, int]] = {}
+        # Each cause, to when it was last to be logged and how often since.
+        self._counts: dict[object, tuple[float, int]] = {}
 
     def count(
         self, cause: object, loop: asyncio.AbstractEventLoop | None = None
     ) -> int:
-        """Count what has happened.
+        """Count an event.
 
-        :param cause: One of a few.
-        :param loop: The loop whose clock counts; by default the one that runs
-            in this thread, which is that of the caller's coroutine.
-        :returns: How often it has happened since it was last to be logged;
-            0 if it is not to be logged now.
+        :param cause: The cause of the event, one of a few.
+        :param loop: The loop whose clock counts; by default the loop of the
+            caller's coroutine.
+        :returns: How many events with this cause there were since one was last
+            to be logged; 0 if this event is not to be logged.
         """
         now = (loop or asyncio.get_running_loop()).time()
-        logged, more = self._seen.get(cause, (-math.inf, 0))
+        logged, more = self._counts.get(cause, (-math.inf, 0))
         is_due = now - logged >= _LOG_SECONDS
-        self._seen[cause] = (now, 0) if is_due else (logged, more + 1)
+        self._counts[cause] = (now, 0) if is_due else (logged, more + 1)
         return more + 1 if is_due else 0
 
 
@@ -145,12 +146,12 @@ class Listener:
 
     All of it runs in one asyncio loop. Before a client is connected with a
     terminal, it gets an answer whatever happens: Nova's proxy would wait for
-    one for ever, at full speed, if its connection only ended.
+    an answer for ever, at full speed, if its connection only ended.
 
     :param enter: Enters the console with a path; raises UnknownPath or
         ConsoleUnavailable.
     :param allowed: The networks of clients; if empty, all.
-    :param limits: What clients may cost.
+    :param limits: The limits of what clients may use.
     :param seldom: Keeps clients from filling the log.
     """
 
@@ -171,14 +172,15 @@ class Listener:
         self._waiting: dict[asyncio.StreamWriter, None] = {}
 
     async def start(self, host: str, port: int) -> None:
-        """Listen, unless it does already.
+        """Listen for clients, unless this has been started before.
 
         :raises OSError: The address or port is not available.
         """
         if self._accepting is None:
-            loop = asyncio.get_running_loop()
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            family, _, _, _, address = found[0]
+            addresses = await asyncio.get_running_loop().getaddrinfo(
+                host, port, type=socket.SOCK_STREAM
+            )
+            family, _, _, _, address = addresses[0]
             listening = socket.create_server(
                 address, family=family, backlog=_BACKLOG
             )
@@ -204,7 +206,7 @@ class Listener:
                 try:
                     await self._accept_one(listening)
                 except ConnectionError:
-                    # It is gone already; a pause would be at its command.
+                    # The client is gone already; no client may cause a pause.
                     await asyncio.sleep(0)
                 except Exception as error:
                     if times := self._seldom.count('accept'):
@@ -226,7 +228,7 @@ class Listener:
         )
 
     def _admit(self, client: Streams) -> None:
-        """Serve a client; the one that has waited longest may have to go."""
+        """Serve a client, if need be in place of the longest waiting one."""
         self._waiting[client[1]] = None
         if len(self._waiting) > self._limits.waiting:
             oldest = next(iter(self._waiting))
@@ -256,7 +258,7 @@ class Listener:
                     times,
                 )
         except (OSError, asyncio.CancelledError):
-            # It is gone, or it has to go.
+            # The client is gone, or has to go.
             pass
         except Exception as error:
             if self._seldom.count(type(error)):
@@ -267,7 +269,8 @@ class Listener:
     async def _read_path(self, client: Streams) -> str:
         """Return the path that an allowed client asks for.
 
-        :raises UnknownPath: It may not ask, or asks for nothing in time.
+        :raises UnknownPath: The client may not ask, or sends no valid request
+            in time.
         """
         reader, writer = client
         try:
@@ -283,19 +286,17 @@ class Listener:
             raise UnknownPath from error
         finally:
             self._waiting.pop(writer, None)
-        found = _REQUEST.match(request)
-        if found is None:
+        match = _REQUEST.match(request)
+        if match is None:
             raise UnknownPath
-        return found['path'].decode(errors='replace')
+        return match['path'].decode(errors='replace')
 
     def _may_ask(self, peer: tuple[str, int] | None) -> bool:
         if peer is None:
-            # It is gone already.
+            # The client is gone already.
             return False
-        address = ipaddress.ip_address(peer[0])
-        return not self._allowed or any(
-            address in network for network in self._allowed
-        )
+        client = ipaddress.ip_address(peer[0])
+        return not self._allowed or any(client in n for n in self._allowed)
 
     async def _repeat(self, client: Streams, terminal: Streams) -> None:
         """Pass on what both sides send, until one ends or both are silent."""
@@ -323,7 +324,7 @@ async def _pump(
 
 
 async def _until_first(*pumps: Coroutine[Any, Any, None]) -> None:
-    """Run all until one of them ends."""
+    """Run pumps until one of them ends."""
     tasks = [asyncio.create_task(pump) for pump in pumps]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -341,8 +342,8 @@ def _end(writer: asyncio.StreamWriter, answer: bytes) -> None:
 def close(writer: asyncio.StreamWriter) -> None:
     """Close a connection at once.
 
-    The kernel sends what it has taken, and it takes an answer. More is not
-    waited for: a side that reads nothing would keep a file descriptor that
+    The kernel still sends what it has taken, and an answer fits. Nothing else
+    is waited for: a side that reads nothing would keep a file descriptor that
     nobody counts any more.
     """
     writer.transport.abort()

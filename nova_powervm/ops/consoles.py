@@ -53,7 +53,7 @@ class Terminals(Protocol):
         """
 
     def close(self, lpar_uuid: str) -> None:
-        """Close the terminal of an LPAR, but not one of somebody else.
+        """Close the terminal of an LPAR, but not a terminal of somebody else.
 
         :raises exception.PowerVMError: The host cannot close it.
         """
@@ -61,9 +61,9 @@ class Terminals(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Address:
-    """Where clients find the consoles.
+    """The address at which clients reach the consoles.
 
-    :param host: The only address that is listened on.
+    :param host: The only address to listen on.
     :param port: The only port.
     :param allowed: The networks of clients; if empty, all.
     """
@@ -76,13 +76,13 @@ class Address:
 class Consoles:
     """The consoles of a host.
 
-    A daemon thread with an asyncio loop, which starts with the first console,
-    has all that changes here. Opening and closing a terminal takes a command,
-    which runs in another daemon thread: neither keeps a process from ending.
+    All that changes here belongs to a daemon thread with an asyncio loop; it
+    starts with the first console. A command opens or closes a terminal, and
+    runs in another daemon thread: neither keeps the process from ending.
 
     :param terminals: Opens and closes terminals.
     :param address: Where to listen.
-    :param limits: What clients may cost.
+    :param limits: The limits of what clients may use.
     :param new_loop: Makes the loop, which has the clock.
     """
 
@@ -115,18 +115,18 @@ class Consoles:
     def open(self, lpar_uuid: str, path: str) -> str:
         """Open the console of an LPAR, and listen for its clients.
 
-        New ones are admitted for a while: Nova asks before each of them. The
+        New clients are admitted for a while: Nova calls this before each. The
         terminal closes some time after its last client.
 
-        :param path: Its path, unless it has one already.
-        :returns: Its path.
+        :param path: The console's path, unless it has one already.
+        :returns: The console's path.
         :raises exception.ConsoleUnavailable: The terminal cannot be opened, or
             the address cannot be listened on.
         """
         return self._call(lpar_uuid, self._open(lpar_uuid, path))
 
     def close(self, lpar_uuid: str) -> None:
-        """Close the console of an LPAR; its path is not valid any more.
+        """Close the console of an LPAR, whose path becomes invalid.
 
         A failure is only logged.
         """
@@ -193,8 +193,8 @@ class Consoles:
     ) -> None:
         """Log an error that nobody handles, but not again and again.
 
-        Any thread may call this: that of a task is not the one whose garbage
-        collector finds that it was forgotten.
+        Any thread may call this: the garbage collector of any thread may find
+        that a task was forgotten.
         """
         if self._seldom.count(context['message'], loop):
             loop.default_exception_handler(context)
@@ -239,15 +239,15 @@ class Consoles:
         self, path: str
     ) -> AsyncIterator[console_listener.Streams]:
         """Have a client view the console with a path."""
-        found = [one for one in self._consoles.values() if one.admits(path)]
-        if not found:
+        consoles = [c for c in self._consoles.values() if c.admits(path)]
+        if not consoles:
             raise console_listener.UnknownPath
-        async with found[0].viewed() as terminal:
+        async with consoles[0].viewed() as terminal:
             yield terminal
 
 
 class _Viewers:
-    """The viewers of all consoles together, of whom only some can stay."""
+    """Limits the viewers of a console, and of all consoles together."""
 
     def __init__(
         self, limits: Limits, seldom: console_listener.Seldom
@@ -258,9 +258,9 @@ class _Viewers:
         self._lpars: dict[asyncio.Task[Any], str] = {}
 
     def add(self, viewer: asyncio.Task[Any], lpar_uuid: str) -> None:
-        """Let a viewer in, if need be in place of another one.
+        """Let a viewer in, if need be in place of another viewer.
 
-        :raises console_listener.TooManyViewers: It has to stay outside.
+        :raises console_listener.TooManyViewers: There is no room for it.
         """
         counts = collections.Counter(self._lpars.values())
         if counts[lpar_uuid] >= self._limits.viewers:
@@ -279,10 +279,10 @@ class _Viewers:
     def _make_room(
         self, counts: collections.Counter[str], lpar_uuid: str
     ) -> None:
-        """Let a viewer of the console go that has most.
+        """Dismiss a viewer of the console that has most.
 
-        So a tenant with many viewers, or consoles, takes none from a console
-        that has fewer.
+        So a tenant with many viewers takes no place from a console that has
+        fewer.
         """
         most = max(counts.values())
         if counts[lpar_uuid] >= most:
@@ -313,7 +313,7 @@ class _Viewers:
 
 
 class _Console:
-    """One console; all of it belongs to the loop.
+    """A console, which belongs to the loop.
 
     :ivar is_open: Whether its terminal may be open.
     """
@@ -334,10 +334,10 @@ class _Console:
         self._terminals = terminals
         self._limits = limits
         self._viewers = viewers
-        # Those of all consoles, each of which has file descriptors.
+        # Limits the commands of all consoles, which take file descriptors.
         self._commands = commands
         self._clients: set[asyncio.Task[Any]] = set()
-        # One command at a time, so that none finds what another one leaves.
+        # One command at a time, so that none meets the effects of another.
         self._command = asyncio.Lock()
         self._opening: asyncio.Task[int] | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -349,7 +349,7 @@ class _Console:
         self._admits_until = now + self._limits.entry
 
     def admits(self, path: str) -> bool:
-        """Return whether a client with a path may view it.
+        """Return whether a client with a path may view the console.
 
         The path alone is not enough: the logs of Nova's proxies have it.
         """
@@ -360,7 +360,7 @@ class _Console:
         """Open the terminal, for a client that may come.
 
         The host is asked each time: if somebody else has closed the terminal,
-        its port can be that of another LPAR by now.
+        its port can belong to another LPAR by now.
 
         :returns: The port of the terminal.
         """
@@ -464,7 +464,7 @@ class _Console:
                 self.is_open = False
 
     async def _run(self, function: Callable[[str], _R]) -> _R:
-        """Run a command when it is its turn; a stuck one lets others run."""
+        """Run a command in its turn; a command that hangs lets others run."""
         async with self._commands:
             done = _in_thread(function, self._lpar_uuid)
             await asyncio.wait([done], timeout=self._limits.command)
@@ -473,7 +473,7 @@ class _Console:
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_forever()
-    # Not much is left to do, and nobody waits for it.
+    # Little is left to do, and nobody waits for it.
     for task in asyncio.all_tasks(loop):
         task.cancel()
     loop.call_soon(loop.stop)

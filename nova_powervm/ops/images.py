@@ -42,7 +42,7 @@ _MAX_ATTEMPTS = 2
 _MAX_WAIT = 30
 #: Digits of a hash in a message, which Nova cuts after 255 characters.
 _HASH_DIGITS = 16
-#: Verified images to remember; each entry is small.
+#: How many verified images to remember; each entry is small.
 _MAX_REMEMBERED = 1000
 #: Glance also calls images with a partition table raw.
 _RAW_FORMATS = ('raw', 'gpt')
@@ -61,7 +61,7 @@ class ImageReader:
     :param described: The image as Glance describes it.
     :param source: Returns its bytes.
     :param inspect: False to trust the format that Glance declares.
-    :param complete: Called when the whole image was read and verified.
+    :param complete: Called when the whole image has been read and verified.
     :raises exception.ImageRefused: Its beginning shows that no disk can be
         made from it.
     :raises exception.ImageUnreadable: It cannot be read.
@@ -86,7 +86,7 @@ class ImageReader:
         self._expires = 0.0
         #: Whether the whole image was read and verified.
         self.is_verified = False
-        #: What the beginning shows.
+        #: The properties that the beginning shows.
         self.contents = self._open()
 
     def __call__(self) -> Generator[bytes]:
@@ -123,8 +123,8 @@ class ImageReader:
 
     def _read_verified(self) -> Generator[bytes]:
         """Yield the chunks, the last one only after verifying all of them."""
-        # Not earlier: a stream that was never read can be returned again. One
-        # that waits may expire: to clear a disk takes minutes, as others do.
+        # Not earlier: a stream that was never read can be returned again. A
+        # stream that waits may expire, as clearing a disk takes minutes.
         if time.monotonic() > self._expires:
             self.close()
         if self._rest is None:
@@ -132,15 +132,15 @@ class ImageReader:
         beginning, rest = self._beginning, self._rest
         self._beginning, self._rest = [], None
         assert rest is not None  # noqa: S101 - for the type checker
-        size, found, held = 0, _new_hash(self._described), b''
+        size, hasher, held = 0, _new_hash(self._described), b''
         with contextlib.closing(rest):
             for chunks in (beginning, rest):
                 for chunk in chunks:
                     size += len(chunk)
                     if size > self.contents.size:
                         raise _wrong_size(self._described, f'over {size}')
-                    if found is not None:
-                        found.update(chunk)
+                    if hasher is not None:
+                        hasher.update(chunk)
                     if held:
                         yield held
                     held = chunk
@@ -150,24 +150,23 @@ class ImageReader:
                 reason=f'received {size} bytes, but Glance says '
                 f'{self.contents.size}',
             )
-        if found is not None:
-            _check_hash(self._described, found.hexdigest())
+        if hasher is not None:
+            _check_hash(self._described, hasher.hexdigest())
         self.is_verified = True
         self._complete(self.contents)
         yield held
 
 
 class ImageOps:
-    """Reads images, and remembers which ones were verified.
+    """Reads images, and remembers which images were verified.
 
     Images never change in Glance, so a verified image need not be read again
     just to verify it.
     """
 
     def __init__(self) -> None:
-        self._known: collections.OrderedDict[image.Image, image.Contents] = (
-            collections.OrderedDict()
-        )
+        # In the order of their verification.
+        self._verified: dict[image.Image, image.Contents] = {}
         self._lock = threading.Lock()
 
     def open(
@@ -209,8 +208,9 @@ class ImageOps:
     ) -> image.Contents:
         """Read a whole image, unless this service has verified it before.
 
-        One with trusted certificates is always read: what is remembered does
-        not tell whether its signature was verified, and by whom.
+        An image with trusted certificates is always read: an earlier
+        verification does not tell whether its signature was verified, and by
+        whom.
 
         Use this before replacing data that cannot be restored. Concurrent
         calls for one image wait for the first. The parameters are those of
@@ -222,9 +222,9 @@ class ImageOps:
         """
         described.check()
         with lockutils.lock(f'powervm-image-{described.id}'):
-            known = self._known.get(described)
-            if known is not None and not described.certificates:
-                return known
+            contents = self._verified.get(described)
+            if contents is not None and not described.certificates:
+                return contents
             return self._read_whole(described, source, inspect)
 
     def cache(
@@ -240,7 +240,7 @@ class ImageOps:
         The other parameters are those of :meth:`open`.
 
         :param disks: The disk driver.
-        :returns: Whether it was not there yet.
+        :returns: Whether it was written: it was not there yet.
         :raises exception.PowerVMError: As for :meth:`verify`, or the host
             refused or did not answer.
         """
@@ -248,10 +248,9 @@ class ImageOps:
         pool = disks.pool
         if pool is None or pool.cached_image(described):
             return False
-        with contextlib.closing(
-            self.open(described, source, inspect=inspect)
-        ) as reading:
-            return pool.cache_image(described, reading.contents, reading)
+        image_reader = self.open(described, source, inspect=inspect)
+        with contextlib.closing(image_reader) as reader:
+            return pool.cache_image(described, reader.contents, reader)
 
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(exception.ImageUnreadable),
@@ -261,11 +260,10 @@ class ImageOps:
     def _read_whole(
         self, described: image.Image, source: drivers.Source, inspect: bool
     ) -> image.Contents:
-        with contextlib.closing(
-            self.open(described, source, inspect=inspect)
-        ) as reading:
-            collections.deque(reading(), maxlen=0)
-            return reading.contents
+        image_reader = self.open(described, source, inspect=inspect)
+        with contextlib.closing(image_reader) as reader:
+            collections.deque(reader(), maxlen=0)
+            return reader.contents
 
     def _remember(
         self, described: image.Image, contents: image.Contents
@@ -274,21 +272,21 @@ class ImageOps:
         if not described.hash_value:
             return
         with self._lock:
-            self._known[described] = contents
-            while len(self._known) > _MAX_REMEMBERED:
-                self._known.popitem(last=False)
+            self._verified[described] = contents
+            while len(self._verified) > _MAX_REMEMBERED:
+                del self._verified[next(iter(self._verified))]
 
 
 def _read_beginning(chunks: Iterator[bytes]) -> list[bytes]:
-    found: list[bytes] = []
+    beginning: list[bytes] = []
     size = 0
     while size < BEGINNING:
         chunk = next(chunks, None)
         if chunk is None:
             break
-        found.append(chunk)
+        beginning.append(chunk)
         size += len(chunk)
-    return found
+    return beginning
 
 
 def _describe_contents(
@@ -311,17 +309,17 @@ def _new_hash(described: image.Image) -> Any:
     if not described.hash_value:
         return None
     try:
-        made = hashlib.new(described.hash_algorithm, usedforsecurity=False)
+        hasher = hashlib.new(described.hash_algorithm, usedforsecurity=False)
     except ValueError:
-        made = None
+        hasher = None
     # Algorithms of variable length have a digest size of 0.
-    if made is None or not made.digest_size:
+    if hasher is None or not hasher.digest_size:
         raise exception.ImageRefused(
             image=described.id,
             reason=f"its hash algorithm '{described.hash_algorithm}' is not "
             'available on this host',
         )
-    return made
+    return hasher
 
 
 def _wrong_size(
@@ -333,29 +331,31 @@ def _wrong_size(
     )
 
 
-def _check_hash(described: image.Image, found: str) -> None:
-    if found != described.hash_value.lower():
+def _check_hash(described: image.Image, digest: str) -> None:
+    if digest != described.hash_value.lower():
         raise exception.ImageDamaged(
             image=described.id,
             reason=f'its {described.hash_algorithm} is '
-            f'{found[:_HASH_DIGITS]}..., '
+            f'{digest[:_HASH_DIGITS]}..., '
             f'Glance says {described.hash_value[:_HASH_DIGITS]}...',
         )
 
 
 def problem_with_raw(beginning: bytes) -> str:
-    """Tell why no disk would be made from a raw image; empty if one would.
+    """Return why no disk can be made from a raw image; empty if it can.
 
     :param beginning: The first :data:`BEGINNING` bytes of the image, or all.
     """
     try:
-        found = str(_identify(beginning))
+        disk_format = str(_identify(beginning))
     except (
         format_inspector.SafetyCheckFailed,
         format_inspector.ImageFormatError,
     ) as error:
         return str(error)
-    return '' if found in _RAW_FORMATS else f'they are those of {found}'
+    if disk_format in _RAW_FORMATS:
+        return ''
+    return f'they are those of {disk_format}'
 
 
 def _identify(beginning: bytes) -> Any:
@@ -364,7 +364,7 @@ def _identify(beginning: bytes) -> Any:
     The rules are those of Nova's own inspection. An inspector that is still
     incomplete has nevertheless identified its format.
 
-    :raises format_inspector.SafetyCheckFailed: It is not safe.
+    :raises format_inspector.SafetyCheckFailed: The image is not safe.
     :raises format_inspector.ImageFormatError: It may have several formats.
     """
     inspected: Any = format_inspector.InspectWrapper(iter([beginning]))
@@ -386,15 +386,14 @@ def _inspect_format(described: image.Image, beginning: bytes) -> Any:
         raise exception.ImageRefused(
             image=described.id, reason=f'its format is ambiguous: {error}'
         ) from error
-    found = str(inspector)
-    declared = described.disk_format
-    if found != declared and not (declared == 'raw' and found in _RAW_FORMATS):
+    real, declared = str(inspector), described.disk_format
+    if real != declared and not (declared == 'raw' and real in _RAW_FORMATS):
         raise exception.ImageRefused(
             image=described.id,
             reason=f'Glance says its format is {declared}, but its bytes are '
-            f'{found}. Correct its disk_format',
+            f'{real}. Correct its disk_format',
         )
-    if found == image.QCOW2 and any(beginning[_CRYPT_METHOD]):
+    if real == image.QCOW2 and any(beginning[_CRYPT_METHOD]):
         raise exception.ImageRefused(
             image=described.id,
             reason='it is encrypted, and no guest could read the disk. '

@@ -34,7 +34,7 @@ Metric: TypeAlias = metrics_core.Metric
 Labels: TypeAlias = tuple[str, str, str, str]
 
 SLOT_LABELS = ('host', 'resource_class', 'paragraph', 'state', 'reason')
-#: The reasons that are not those of slots which nothing offers.
+#: Further reasons, beside the codes of verdicts and of quarantines.
 GONE, RESERVED, DUPLICATE = 'gone', 'reserved', 'duplicate'
 
 # Whoever scrapes the file is another user.
@@ -60,16 +60,16 @@ def format_text(families: Sequence[Metric]) -> str:
 def write(path: str, families: Sequence[Metric]) -> None:
     """Write metrics into a file that everybody can read.
 
-    A reader finds the old file or the new one, and no part of one. The new
-    one has a name that nobody can foresee: whoever scrapes may own the
+    A reader finds the old file or the new file, whole. The new file is written
+    under a name that nobody can foresee: the user who scrapes may own the
     directory, and put a link there.
 
-    :raises OSError: The file can't be written; the old one is still there.
+    :raises OSError: The file can't be written; the old file is still there.
     """
     try:
         _replace(path, format_text(families))
     except OSError as error:
-        # The operator did not choose the name of the new file.
+        # The operator did not choose the temporary name.
         raise OSError(error.errno, error.strerror, path) from error
 
 
@@ -121,7 +121,7 @@ def make_burned_family(
 ) -> Metric:
     """Return the gauge of the devices that wait for cleaning.
 
-    :param counts: The project that burned them, to their number.
+    :param counts: The project that burned devices, to their number.
     """
     return make_family(
         name,
@@ -135,7 +135,7 @@ def make_burned_family(
 def count_slots(
     plan: plans.Plan, allocated: Collection[str] = ()
 ) -> Mapping[Labels, int]:
-    """Count the slots of a host, each once, and the providers of gone ones.
+    """Count the slots of a host, each once, and providers of missing slots.
 
     :param plan: The plan.
     :param allocated: Uuids of the providers that are allocated, as far as they
@@ -166,24 +166,18 @@ def _labels(
         code = verdict.reason.code if verdict and verdict.reason else ''
         return '', paragraph, plans.State.FOREIGN, code
     state = entry.state
-    if entry.uuid in allocated and state in (
-        plans.State.OFFERED,
-        plans.State.BURNED,
-    ):
+    may_be_allocated = state in (plans.State.OFFERED, plans.State.BURNED)
+    if may_be_allocated and entry.uuid in allocated:
         state = plans.State.ALLOCATED
-    return (
-        ','.join(entry.resource_classes),
-        paragraph,
-        state,
-        _reason(entry, verdict),
-    )
+    classes = ','.join(entry.resource_classes)
+    return classes, paragraph, state, _reason(entry, verdict)
 
 
 def _reason(entry: plans.Entry, verdict: matching.Verdict | None) -> str:
     """Return the code of the reason why a device is not offered."""
     if entry.state is plans.State.QUARANTINED:
         codes = names.quarantine_codes(entry.traits)
-        # An alert of its own asks for it.
+        # An alert of its own watches for replaced cards.
         return names.REPLACED if names.REPLACED in codes else ','.join(codes)
     if verdict is None:
         return GONE

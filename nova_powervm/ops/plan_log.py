@@ -12,9 +12,9 @@
 
 """The log of plans: one line for each change of a device.
 
-The first plan of a service is summed up in one line. What needs somebody's
-attention has a line of its own then, too. Each line about a device ends with
-its state, a value of :class:`nova_powervm.devices.plan.State`, in brackets.
+The first plan of a service is summed up in one line; a device that needs
+somebody's attention has a line of its own then, too. Each line about a device
+ends with its state, a :class:`nova_powervm.devices.plan.State`, in brackets.
 """
 
 import collections
@@ -64,23 +64,19 @@ class PlanLog:
         before = self._logged
         if before is None:
             _log_summary(lines.values())
-        for index, line in lines.items():
-            if (
-                line.level > logging.INFO
-                if before is None
-                else (before.get(index) != line)
-            ):
-                LOG.log(line.level, str(line))
+            changed = [v for v in lines.values() if v.level > logging.INFO]
+        else:
+            changed = [v for k, v in lines.items() if before.get(k) != v]
+        for line in changed:
+            LOG.log(line.level, str(line))
         self._logged = lines
 
     def _log_replacements(self, plan: plans.Plan) -> None:
         """Log replaced cards, each once."""
-        found = {
-            entry.drc_index: entry.replacement
-            for entry in plan.entries
-            if entry.replacement
+        replacements = {
+            e.drc_index: e.replacement for e in plan.entries if e.replacement
         }
-        for index, replacement in found.items():
+        for index, replacement in replacements.items():
             if self._replacements.get(index) != replacement:
                 LOG.warning(
                     'Slot %(slot)s shows the ids of another card: %(ids)s. '
@@ -91,25 +87,18 @@ class PlanLog:
                         'ids': replacement,
                     },
                 )
-        self._replacements = found
+        self._replacements = replacements
 
 
 def _log_summary(lines: Collection[_Line]) -> None:
     """Count the devices of a host in each state."""
     counts = collections.Counter(line.state for line in lines)
     foreign = counts.pop(plans.State.FOREIGN, 0)
+    texts = [f'{counts[s]} {s}' for s in plans.State if counts[s]]
     LOG.info(
         'Devices of this host: %(counts)s. %(foreign)d slots are not offered. '
         '`nova-powervm-inventory show` lists all slots with the reasons.',
-        {
-            'counts': ', '.join(
-                f'{counts[state]} {state}'
-                for state in plans.State
-                if counts[state]
-            )
-            or 'none',
-            'foreign': foreign,
-        },
+        {'counts': ', '.join(texts) or 'none', 'foreign': foreign},
     )
 
 

@@ -30,14 +30,14 @@ _CANNOT_SHUT_DOWN = frozenset(
 )
 #: States in which an LPAR was not started, whatever its job says.
 _NOT_STARTED = frozenset((partition.Power.FAILED, partition.Power.OFF))
-#: Likewise after a restart; it may still be off between the two parts.
+#: The same after a restart, in the middle of which an LPAR may still be off.
 _NOT_RESTARTED = frozenset((partition.Power.FAILED,))
 
 
 def reference_code(partitions: interfaces.Partitions, uuid: str) -> str:
     """Return the reference code of an LPAR, or an empty string.
 
-    Never raise an error, because the code explains another one.
+    Raise no error, because the code is to explain another error.
 
     :param uuid: Upper-case PowerVM uuid.
     """
@@ -66,7 +66,7 @@ def _check_state(
     lpar: partition.Partition,
     refused: Collection[partition.Power],
 ) -> None:
-    """Read whether an LPAR runs, which the end of its job does not tell.
+    """Check that an LPAR runs, which the end of its job does not tell.
 
     :raises exception.NotStarted: Its state is one of those refused.
     """
@@ -85,7 +85,7 @@ def _explained(
 ) -> Iterator[None]:
     """Add the reference code of an LPAR to the error of a failed start.
 
-    It comes first, because Nova cuts a fault after 255 characters.
+    The code comes first, because Nova cuts a fault after 255 characters.
     """
     try:
         yield
@@ -168,7 +168,7 @@ def restart(
             )
         else:
             return
-        # It may have shut down after the time limit, and would stay off.
+        # The LPAR may have shut down after the limit, and would stay off.
         lpar = interfaces.require_lpar(partitions, lpar.uuid)
         if not lpar.is_active:
             start(partitions, lpar)

@@ -13,9 +13,9 @@
 """Removes the LPARs of deleted instances and of failed builds.
 
 Their guests are stopped first: Nova gives their ports away whatever happens
-here. Then their volumes are disconnected, which are others' soon.
+here. Then their volumes are disconnected, which soon belong to others.
 
-What is removed without being asked for is in :mod:`.sweep`.
+:mod:`.sweep` has what is removed without a request.
 """
 
 import threading
@@ -44,14 +44,14 @@ class RemovalOps:
     """Removes LPARs with their disks.
 
     Only this process knows which LPARs failed builds may have left: on the
-    host they look like those that a move left, and Nova would tell them apart
-    only by a record that is not there. After a restart :mod:`.sweep` finds
-    disks without an LPAR, but an LPAR stays until Nova has it removed because
-    its instance was deleted, or until :meth:`note_leftover` names it.
+    host they look like stale LPARs, and Nova has no record that tells them
+    apart. After a restart :mod:`.sweep` finds disks without an LPAR, but an
+    LPAR stays until Nova has it removed because its instance was deleted, or
+    until :meth:`note_leftover` names it.
 
     :param partitions: The host's LPARs.
     :param disks: The disk driver.
-    :param volume_drivers: Connects volumes.
+    :param volume_drivers: Disconnects volumes.
     :param clock: Returns monotonic seconds.
     """
 
@@ -80,13 +80,13 @@ class RemovalOps:
     ) -> None:
         """Stop and delete the LPAR of an instance and its disks.
 
-        This frees its slots. Ignore what is already gone.
+        This frees its slots. An LPAR or disk that is already gone is no error.
 
         :param instance_uuid: The instance's uuid.
         :param delete_disks: False to keep its disks.
         :param volumes: The volumes that it is known to have.
         :raises exception.VolumeHeld: A Virtual I/O Server that may connect a
-            volume does not answer; the LPAR is off, and has its disks.
+            volume does not answer; the LPAR is off, and keeps its disks.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         uuid = partition.lpar_uuid(instance_uuid)
@@ -178,7 +178,7 @@ class RemovalOps:
         """Remove what could not be removed when builds failed.
 
         Nova may have built the instance on another host since, with disks of
-        the same names if the hosts share them: those are left to
+        the same names if the hosts share storage. Disks there are left to
         :func:`.sweep.remove_pool_disks`. Keep the LPAR of an instance of this
         host: its user can start, rebuild or delete it.
 

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the driver removes from a host without a request: :data:`TABLE`.
+"""Removes from a host what nobody needs any more: :data:`TABLE`.
 
-What is in doubt stays.
+Nobody requests this, so whatever is in doubt stays.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 
 
 class When(enum.Enum):
-    """When something is looked for; a row with another clock says why."""
+    """The moments to look for things; a row with its own clock says why."""
 
     START = 'whenever nova-compute starts'
     #: Nova has verified the identity of the host by then, and accepts no
@@ -50,7 +50,7 @@ class When(enum.Enum):
 class Means:
     """The host and Nova's records of it.
 
-    :param nodename: The name of the host, as in ``instance.host``.
+    :param nodename: This host's name in Nova, as in ``instance.host``.
     """
 
     partitions: interfaces.Partitions
@@ -65,7 +65,7 @@ class Pass:
     """One pass through the table, which reads what its rows share once.
 
     :param means: The host and Nova's records.
-    :param named: What was named in the log as in doubt, by earlier passes.
+    :param named: The disks that the log has named, by earlier passes.
     :param image_age: Seconds for which an image must have been unused; None
         to keep all images.
     """
@@ -98,7 +98,7 @@ class Row:
     :param done: What is done with it.
     :param when: When it is looked for.
     :param why: Why then, and why anything about it is remembered.
-    :param remove: Does this; it may raise any error.
+    :param remove: Removes it; may raise any error.
     """
 
     kind: str
@@ -160,19 +160,19 @@ def remove_pool_disks(this: Pass) -> None:
 
     A host was down when Nova deleted its instance, or could not remove the
     disks of a failed build. Only Nova tells: other hosts have disks there.
-    Read the pool first: disks that another host makes meanwhile are not among
-    those that are removed.
+    Read the pool first, so that disks which another host makes meanwhile are
+    not removed.
     """
     pool = this.means.disks.pool
-    found = pool.disks() if pool else ()
-    if pool is None or not found:
+    disks = pool.disks() if pool else ()
+    if pool is None or not disks:
         return
-    lpar_uuids = {known.lpar_uuid for known in found}
+    lpar_uuids = {disk.lpar_uuid for disk in disks}
     gone = this.means.records.gone(lpar_uuids)
-    doomed = [known for known in found if known.lpar_uuid in gone]
+    doomed = [disk for disk in disks if disk.lpar_uuid in gone]
     if doomed:
-        removed = {known.stored.name for known in doomed}
-        # One that is in use is tried again, and has a line of its own.
+        removed = {disk.stored.name for disk in doomed}
+        # A disk that is in use is tried again, and has a line of its own.
         if removed - this.named:
             this.named |= removed
             LOG.warning(
@@ -180,11 +180,11 @@ def remove_pool_disks(this: Pass) -> None:
                 'Nova has deleted their instances, or they are on no host.',
                 {'names': ', '.join(sorted(removed))},
             )
-        # The rescue of a server that was just being deleted leaves these.
+        # The rescue of a server that was just being deleted leaves mappings.
         this.means.disks.unmap_deleted(gone)
         pool.delete(doomed)
     unknown = lpar_uuids - this.means.records.instances_of(lpar_uuids).keys()
-    names = {each.stored.name for each in found if each.lpar_uuid in unknown}
+    names = {disk.stored.name for disk in disks if disk.lpar_uuid in unknown}
     if names - this.named:
         this.named |= names
         LOG.info(
@@ -207,7 +207,7 @@ _BUILDS = (
     'requests after the first cycle.'
 )
 
-#: In this order.
+#: The rows, in the order in which a pass goes through them.
 TABLE = (
     Row(
         kind='mappings of deleted LPARs and interrupted readings',
@@ -322,7 +322,7 @@ class Sweep:
 
     def __init__(self, means: Means) -> None:
         self._means = means
-        # What the log has already, so that it is there once.
+        # What the log has already, so that it has each line once.
         self._named: set[str] = set()
         self._failing: dict[str, str] = {}
 

@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the host shows without being asked: states that nobody requested.
+"""Watches the host for states that no operation of Nova's has caused.
 
-A starting nova-compute waits until the host reports what it needs. Nova is
-told promptly of LPARs that stop by themselves. Stale LPARs, whose instances
-have moved to other hosts, are reported: a move that was interrupted, or whose
-source could not be cleaned, leaves one. It is not deleted here: whether the
-server is well on its host is for the operator to see.
+A starting nova-compute waits until the host reports the states of its LPARs.
+Nova is told promptly of LPARs that stop by themselves. Stale LPARs, whose
+instances have moved to other hosts, are reported: a move that was interrupted,
+or whose source could not be cleaned, leaves one. They are not deleted here:
+the operator has to see whether the server is well on its host.
 """
 
 import time
@@ -36,7 +36,7 @@ from nova_powervm.ops import power
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds to wait for the other states once one is known.
+#: Seconds to wait for the other states once one state is known.
 GRACE_SECONDS = 60
 
 
@@ -86,7 +86,7 @@ class Readiness:
             if reason is not None:
                 unknown[names[uuid]] = reason
             if isinstance(reason, exception.RestUnreachable):
-                # Asking for each of the others would time out as well.
+                # The question for each of the others would time out as well.
                 raise _refusal(exception.StatesUnknown, unknown)
         if not unknown:
             return
@@ -95,15 +95,13 @@ class Readiness:
         raise _refusal(exception.StatesUnknown, unknown)
 
     def _grace_is_over(self, *, some_known: bool) -> bool:
-        now = self._clock()
         if not some_known:
             self._some_known_since = None
-        elif self._some_known_since is None:
+            return False
+        now = self._clock()
+        if self._some_known_since is None:
             self._some_known_since = now
-        return (
-            self._some_known_since is not None
-            and now >= self._some_known_since + GRACE_SECONDS
-        )
+        return now >= self._some_known_since + GRACE_SECONDS
 
 
 def _refusal(
@@ -142,7 +140,7 @@ class StoppedLpars:
 
     :param partitions: The host's LPARs.
     :param records: Nova's records of instances.
-    :param host: The name of this compute service.
+    :param nodename: This host's name in Nova, as in ``instance.host``.
     :param emit: Tells Nova that an instance, by its uuid, has stopped.
     """
 
@@ -150,12 +148,12 @@ class StoppedLpars:
         self,
         partitions: interfaces.Partitions,
         records: interfaces.Records,
-        host: str,
+        nodename: str,
         emit: Callable[[str], None],
     ) -> None:
         self._partitions = partitions
         self._records = records
-        self._host = host
+        self._nodename = nodename
         self._emit = emit
 
     def check(
@@ -175,21 +173,18 @@ class StoppedLpars:
         """
         if lpar_uuids is not None and not self._find_running(lpar_uuids):
             return
-        seen = self._find_off()
-        suspects = seen
+        seen = suspects = self._find_off()
         while suspects and not wait(SETTLE_SECONDS):
             off = self._find_off()
             for lpar_uuid in sorted(suspects.keys() & off.keys()):
+                code = power.reference_code(self._partitions, lpar_uuid)
                 LOG.info(
                     'LPAR %(lpar_uuid)s of instance %(instance_uuid)s has '
                     'stopped by itself (reference code %(code)s).',
                     {
                         'lpar_uuid': lpar_uuid,
                         'instance_uuid': off[lpar_uuid],
-                        'code': power.reference_code(
-                            self._partitions, lpar_uuid
-                        )
-                        or 'none',
+                        'code': code or 'none',
                     },
                 )
                 self._emit(off[lpar_uuid])
@@ -198,16 +193,14 @@ class StoppedLpars:
 
     def _find_off(self) -> Mapping[str, str]:
         """Map the LPARs that should be running but are off to instances."""
+        states = self._partitions.states()
+        off = partition.Power.OFF
         return self._find_running(
-            [
-                lpar_uuid
-                for lpar_uuid, state in self._partitions.states().items()
-                if partition.power(state) is partition.Power.OFF
-            ]
+            [uuid for uuid in states if partition.power(states[uuid]) is off]
         )
 
     def _find_running(self, lpar_uuids: Collection[str]) -> Mapping[str, str]:
-        return self._records.running(lpar_uuids, self._host)
+        return self._records.running(lpar_uuids, self._nodename)
 
 
 #: Seconds between two searches among all LPARs.
@@ -215,13 +208,13 @@ SEARCH_SECONDS = 600
 
 
 class StaleLpars:
-    """Logs each LPAR on the wrong side once, as long as it is there.
+    """Logs each stale LPAR once, as long as it is there.
 
-    Those that own slots are found at once, others within ten minutes.
+    Stale LPARs that own slots are found at once, others within ten minutes.
 
     :param partitions: The host's LPARs.
     :param records: Nova's records of instances.
-    :param nodename: The name of this host, as in ``instance.host``.
+    :param nodename: This host's name in Nova, as in ``instance.host``.
     :param clock: Returns monotonic seconds.
     """
 
@@ -241,39 +234,34 @@ class StaleLpars:
         self._logged: Mapping[str, slot_providers.StaleLpar] = {}
 
     def report(self, reading: host.Reading) -> None:
-        """Log the LPARs that the last report did not find.
+        """Log the stale LPARs that the last report did not find.
 
-        Call this when Nova has deleted what was evacuated while the host was
-        down, thus not before the first cycle.
+        Call this when Nova has deleted the instances that were evacuated while
+        the host was down, thus not before the first cycle.
 
         :param reading: The last reading of the host.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         self._search(reading.stale_lpars)
-        found = {**self._without_slots, **reading.stale_lpars}
-        still_logged = {}
-        for lpar_uuid, stale in sorted(found.items()):
-            if self._logged.get(lpar_uuid) == stale or self._log(
-                lpar_uuid, stale
-            ):
-                still_logged[lpar_uuid] = stale
-        self._logged = still_logged
+        lpars = {**self._without_slots, **reading.stale_lpars}
+        logged = {}
+        for uuid, stale in sorted(lpars.items()):
+            if self._logged.get(uuid) == stale or self._log(uuid, stale):
+                logged[uuid] = stale
+        self._logged = logged
 
-    def _search(self, known: Collection[str]) -> None:
-        """Search among all LPARs but those that are known."""
-        now = self._clock()
-        if (
-            self._searched_at is not None
-            and now - self._searched_at < SEARCH_SECONDS
-        ):
+    def _search(self, with_slots: Collection[str]) -> None:
+        """Search for stale LPARs without slots, once in a while."""
+        now, last = self._clock(), self._searched_at
+        if last is not None and now - last < SEARCH_SECONDS:
             return
         self._without_slots = self._records.stale_lpars(
-            self._partitions.names().keys() - known, self._nodename
+            self._partitions.names().keys() - with_slots, self._nodename
         )
         self._searched_at = now
 
     def _log(self, uuid: str, stale: slot_providers.StaleLpar) -> bool:
-        """Log an LPAR; return whether it is still on the wrong side.
+        """Log an LPAR; return whether it is still stale.
 
         Since it was found, a move may have removed it, or come back to it.
         """
@@ -295,10 +283,7 @@ class StaleLpars:
                 'state': lpar.state,
                 'instance_uuid': stale.instance_uuid,
                 'host': stale.host,
-                'slots': ', '.join(
-                    map(slots.format_drc_index, sorted(lpar.slots))
-                )
-                or 'none',
+                'slots': slots.format_drc_indexes(lpar.slots) or 'none',
             },
         )
         return True
