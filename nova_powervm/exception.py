@@ -569,7 +569,7 @@ class OwnersDiffer(ConfigurationError):
 
 
 class SlotsDiffer(PowerVMError):
-    """An existing LPAR does not own exactly its instance's slots."""
+    """An operation is refused, because an LPAR has a slot too many."""
 
     code = 'powervm.device.slots'
     message = (
@@ -614,7 +614,7 @@ class SlotsMissing(PowerVMError):
 
 
 class DocumentDiffers(PowerVMError):
-    """An LPAR is not what was written to its document."""
+    """An LPAR is not what was written, or has changed before the write."""
 
     code = 'powervm.device.readback'
     message = (

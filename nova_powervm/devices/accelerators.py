@@ -104,7 +104,7 @@ def parse(
 
 
 def to_claims(requests: Iterable[Request]) -> tuple[claims.Claim, ...]:
-    """Return the claims of requests, without those of type TEST_PCI."""
+    """Return the claims of requests; TEST_PCI requests have none."""
     return tuple(
         claims.Claim(
             provider_uuid=request.provider_uuid,

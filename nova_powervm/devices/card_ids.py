@@ -71,7 +71,7 @@ def is_elsewhere(traits: Collection[str], slot: slots.Slot) -> bool:
     """Return whether a slot is at another place than its provider says.
 
     DRC indexes are the same on many hosts, but a location code names the
-    enclosure, and no guest can change it: such a slot is another slot.
+    enclosure, and no guest can change it: another code means another slot.
 
     :param traits: The provider's traits.
     :param slot: A slot with the DRC index of the provider.

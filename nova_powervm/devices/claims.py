@@ -276,7 +276,7 @@ def _check_amounts(
     """Verify that an instance has as many slots as its flavor asks for.
 
     :param requested: The amounts of all classes that the flavor asks for.
-    :param required: Those of the amounts that slots of this host must meet.
+    :param required: The amounts among them that slots of this host must meet.
     """
     amounts: dict[str, int] = {}
     for provider, resource_class, amount in granted:

@@ -135,7 +135,7 @@ class ManagedSystem:
 
     @property
     def cpu_traits(self) -> frozenset[str]:
-        """Those of :data:`CPU_TRAITS` that its guests can rely on.
+        """The traits of processors that its guests can rely on.
 
         An LPAR runs in the newest mode that host and guest know.
         """

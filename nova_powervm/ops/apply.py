@@ -229,8 +229,10 @@ class Execution:
     ) -> None:
         self._ops = ops
         self._readers = ops.readers
+        self._disks = ops.readers.disks
         self._plan = plan
         self._wanted = wanted
+        self._lpar_uuid = wanted.lpar_uuid
         self._askers = askers
         self._survey = surveyed
         self._written: partition.Partition | None = None
@@ -309,7 +311,7 @@ class Execution:
 
     def _make(self) -> None:
         """Make an LPAR, and remove everything if this fails."""
-        planned, uuid = self._plan.steps, self._wanted.lpar_uuid
+        planned, uuid = self._plan.steps, self._lpar_uuid
         later = _PLUGGING + _AFTER_PLUGGING
         self._ops.removals.forget_leftover(uuid)
         try:
@@ -377,7 +379,7 @@ class Execution:
 
         The rescue system may run although its start has failed.
         """
-        uuid, disks = self._wanted.lpar_uuid, self._readers.disks
+        uuid, disks = self._lpar_uuid, self._disks
         # The LPAR may have been deleted meanwhile.
         if self._is_reordered and self._readers.partitions.find(uuid):
             power.power_off(self._readers.partitions, uuid)
@@ -397,14 +399,12 @@ class Execution:
         if steps.FitSwap(None) not in self._plan.steps:
             return
         try:
-            self._readers.disks.fit_swap(
-                self._wanted.lpar_uuid, self._wanted.swap
-            )
+            self._disks.fit_swap(self._lpar_uuid, self._wanted.swap)
         except exception.PowerVMError as error:
             LOG.error(
                 'The swap disk of LPAR %(lpar_uuid)s could not be made again: '
                 '%(error)s',
-                {'lpar_uuid': self._wanted.lpar_uuid, 'error': error},
+                {'lpar_uuid': self._lpar_uuid, 'error': error},
                 instance_uuid=self._wanted.instance_uuid,
             )
 
@@ -447,8 +447,8 @@ class Execution:
         assert root is not None  # noqa: S101 - for the type checker
         contents = self._survey.actual.image
         with self._timed(f'{step.product} ({contents.size} bytes)'):
-            stored = self._readers.disks.make_root(
-                self._wanted.lpar_uuid,
+            stored = self._disks.make_root(
+                self._lpar_uuid,
                 step.disk,
                 root.described,
                 contents,
@@ -460,31 +460,30 @@ class Execution:
 
     def _keep_disks(self, step: steps.KeepDisks) -> None:
         """Ask again whether a disk is in use: minutes may have passed."""
-        pool = self._readers.disks.pool
+        pool = self._disks.pool
         kept = storage.select_kept(
-            pool.disks(self._wanted.lpar_uuid) if pool else (),
+            pool.disks(self._lpar_uuid) if pool else (),
             self._wanted.blanks,
             self._wanted.instance_uuid,
         )
         self._stored += [pool_disk.stored for pool_disk in kept]
 
     def _make_blank(self, step: steps.MakeBlank) -> None:
-        uuid, disks = self._wanted.lpar_uuid, self._readers.disks
         with self._timed(step.product):
-            self._stored.append(disks.make_blank(uuid, step.disk))
+            blank = self._disks.make_blank(self._lpar_uuid, step.disk)
+            self._stored.append(blank)
 
     def _make_medium(self, step: steps.MakeMedium) -> None:
-        uuid, disks = self._wanted.lpar_uuid, self._readers.disks
         with self._timed(step.product):
-            medium = disks.make_medium(
-                uuid, self._survey.iso, rescue=step.rescue
+            medium = self._disks.make_medium(
+                self._lpar_uuid, self._survey.iso, rescue=step.rescue
             )
             self._stored.append(medium)
 
     def _grow_root(self, step: steps.GrowRoot) -> None:
         """Enlarge the root disk; a failure keeps no server from running."""
         try:
-            self._readers.disks.grow_root(self._wanted.lpar_uuid, step.size_gb)
+            self._disks.grow_root(self._lpar_uuid, step.size_gb)
         except exception.PowerVMError as error:
             LOG.error(
                 'The root disk could not be grown to %(size)d GB, which the '
@@ -497,14 +496,14 @@ class Execution:
             self._outcome.has_grown = True
 
     def _fit_swap(self, step: steps.FitSwap) -> None:
-        self._readers.disks.fit_swap(self._wanted.lpar_uuid, step.swap)
+        self._disks.fit_swap(self._lpar_uuid, step.swap)
 
     def _remove_adapter(self, step: steps.RemoveAdapter) -> None:
         self._readers.networks.remove(self._lpar, step.adapter)
         self._outcome.forget(step.adapter.mac)
 
     def _remove_port(self, step: steps.RemovePort) -> None:
-        self._readers.networks.detach(self._wanted.lpar_uuid, step.port)
+        self._readers.networks.detach(self._lpar_uuid, step.port)
         self._outcome.forget(step.port.mac)
 
     def _create_adapters(self, step: steps.CreateAdapters) -> None:
@@ -513,7 +512,7 @@ class Execution:
         )
 
     def _map(self, step: steps.Map) -> None:
-        self._readers.disks.attach(self._wanted.lpar_uuid, self._stored)
+        self._disks.attach(self._lpar_uuid, self._stored)
         LOG.info(
             'Attached the disks of LPAR %s.',
             self._lpar.name,
@@ -521,9 +520,8 @@ class Execution:
         )
 
     def _find_volumes(self, step: steps.FindVolumes) -> None:
-        uuid = self._wanted.lpar_uuid
         for volume in step.volumes:
-            located = self._readers.volumes.find(volume, uuid)
+            located = self._readers.volumes.find(volume, self._lpar_uuid)
             self._volumes[volume.id] = located
             self._outcome.udids[volume.id] = located.volume.udid
 
@@ -539,9 +537,7 @@ class Execution:
         fits = self._plan.operation.volumes is operations.Volumes.FITTED
         for volume in step.volumes:
             try:
-                self._readers.volumes.disconnect(
-                    volume, self._wanted.lpar_uuid
-                )
+                self._readers.volumes.disconnect(volume, self._lpar_uuid)
                 self._outcome.forget(volume.id)
             except exception.PowerVMError as error:
                 if not fits:
@@ -555,15 +551,13 @@ class Execution:
 
     def _reconnect(self, step: steps.Reconnect) -> None:
         """Ask again whether a disk is in use: minutes may have passed."""
-        pool = self._readers.disks.pool
+        pool = self._disks.pool
         if pool is not None:
-            storage.check_unused(pool.disks(self._wanted.lpar_uuid))
+            storage.check_unused(pool.disks(self._lpar_uuid))
         self._is_reordered = True
-        self._readers.disks.reconnect(
-            self._wanted.lpar_uuid, rescued=step.rescued
-        )
+        self._disks.reconnect(self._lpar_uuid, rescued=step.rescued)
         if not step.rescued:
-            self._readers.disks.delete_rescue(self._wanted.lpar_uuid)
+            self._disks.delete_rescue(self._lpar_uuid)
             self._is_reordered = False
         LOG.info(
             'Attached the disks of LPAR %(name)s%(order)s.',
@@ -624,12 +618,12 @@ class Execution:
         )
 
     def _start(self, step: steps.Start) -> None:
-        pool = self._readers.disks.pool
+        pool = self._disks.pool
         if step.asks_again and pool is not None:
-            storage.check_unused(pool.disks(self._wanted.lpar_uuid))
+            storage.check_unused(pool.disks(self._lpar_uuid))
         may_be_read = pool is None and not self._wanted.boots_from_volume
         if may_be_read and not self._plan.makes:
-            self._readers.disks.end_read(self._wanted.lpar_uuid)
+            self._disks.end_read(self._lpar_uuid)
         power.start(self._readers.partitions, self._lpar)
         LOG.info(
             'Started LPAR %s.',

@@ -178,7 +178,9 @@ class Survey:
             self._readers.networks.check(self._wanted.ports or ())
 
     def _read(self, part: spec.Part | spec.MemoryQuestion) -> Any:
-        readers, uuid = self._readers, self._wanted.lpar_uuid
+        readers, wanted = self._readers, self._wanted
+        uuid, disks, volumes = wanted.lpar_uuid, readers.disks, readers.volumes
+        maps = self._operation.disks is operations.Disks.MAPPED
         if isinstance(part, spec.MemoryQuestion):
             return readers.host.hypervisor_memory(part.memory_mb, part.max_mem)
         reading: dict[spec.Part, Callable[[], Any]] = {
@@ -190,17 +192,12 @@ class Survey:
             spec.Part.IMAGE: self._contents,
             spec.Part.MEDIUM: self._medium,
             spec.Part.DISKS: self._disks,
-            spec.Part.MAPPINGS: lambda: readers.disks.attached(
-                uuid,
-                by_all_paths=self._operation.disks is operations.Disks.MAPPED,
+            spec.Part.MAPPINGS: lambda: disks.attached(
+                uuid, by_all_paths=maps
             ),
-            spec.Part.VOLUMES: lambda: readers.volumes.connected(
-                uuid, self._wanted.volumes
-            ),
-            spec.Part.SWAP_FITS: lambda: readers.disks.swap_fits(
-                uuid, self._wanted.swap
-            ),
-            spec.Part.HAS_RESCUE: lambda: readers.disks.has_rescue(uuid),
+            spec.Part.VOLUMES: lambda: volumes.connected(uuid, wanted.volumes),
+            spec.Part.SWAP_FITS: lambda: disks.swap_fits(uuid, wanted.swap),
+            spec.Part.HAS_RESCUE: lambda: disks.has_rescue(uuid),
         }
         return reading[part]()
 
