@@ -70,7 +70,7 @@ def after_cycle(world, node):
         if each is node and any(node.host.slots[i].reported for i in owned):
             world.require(
                 instance.lpar in reading.stale_lpars,
-                'an LPAR on the wrong side is found',
+                'a stale LPAR is found',
                 node.name,
                 instance,
             )

@@ -406,17 +406,17 @@ class MoveRules(instance_rules.InstanceRules):
     @stateful.precondition(lambda self: self._stale_lpars())
     @stateful.rule(data=st.data())
     def remove_stale_lpars(self, data):
-        """Remove an LPAR on the wrong side, as the guide says."""
+        """Remove a stale LPAR, as the guide says."""
         node, instance = base_machine.pick(data, self._stale_lpars())
         for index in node.host.slots_of(instance.lpar):
             node.host.slots[index].owner = None
         del node.host.lpars[instance.lpar]
         node.host.mapped.pop(instance.lpar, None)
         node.host.changed()
-        self.done('remove an LPAR on the wrong side', node)
+        self.done('remove a stale LPAR', node)
 
     def _stale_lpars(self):
-        """Return the LPARs on the wrong side of instances that are well."""
+        """Return the stale LPARs of instances that are well."""
         return [
             (node, instance)
             for node, instance in self.world.stale_lpars()

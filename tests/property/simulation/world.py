@@ -202,7 +202,7 @@ class World(moves.Moves):
         }
 
     def stale_lpars(self):
-        """Return each LPAR on the wrong side, after its host."""
+        """Return each stale LPAR, after its host."""
         return [
             (node, instance)
             for node in self.nodes

@@ -29,10 +29,10 @@ SLOT = values.slot()
 
 def find_shared(ours, novas):
     """Return the slots that two lists of paragraphs give away."""
-    found = accelerators.find_shared_slots(
+    shared_slots = accelerators.find_shared_slots(
         policy.Policy(tuple(ours)), policy.Policy(tuple(novas)), [SLOT]
     )
-    return [shared.slot for shared in found]
+    return [shared.slot for shared in shared_slots]
 
 
 class AcceleratorPolicyTest(unittest.TestCase):
@@ -51,11 +51,11 @@ class AcceleratorPolicyTest(unittest.TestCase):
 
     def test_denying_paragraph_may_say_one_time_use(self):
         denies = dataclasses.replace(ONCE, allow=False)
-        found = accelerators.one_time_use_paragraphs(
+        paragraphs = accelerators.one_time_use_paragraphs(
             policy.Policy((GIVES, ONCE, denies))
         )
 
-        self.assertEqual((ONCE,), found)
+        self.assertEqual((ONCE,), paragraphs)
 
 
 class CyborgNameTest(unittest.TestCase):

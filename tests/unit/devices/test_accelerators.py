@@ -58,15 +58,18 @@ class ParseRequestsTest(unittest.TestCase):
                     (accelerators.Request(*expected),), parse(item)
                 )
         self.assertEqual((), accelerators.to_claims(parse(arq(**test_pci))))
-        found = parse(arq(), arq('c', '21010022', device_profile_group_id=1))
+        requests = parse(
+            arq(), arq('c', '21010022', device_profile_group_id=1)
+        )
         self.assertEqual(
-            [0x21010020, 0x21010022], [request.drc_index for request in found]
+            [0x21010020, 0x21010022],
+            [request.drc_index for request in requests],
         )
 
     def test_parse_needs_requests_for_profile_only(self):
         for value in (None, []):
-            found = accelerators.parse(INSTANCE, 'host1', None, value)
-            self.assertEqual((), found)
+            requests = accelerators.parse(INSTANCE, 'host1', None, value)
+            self.assertEqual((), requests)
             with self.assertRaisesRegex(
                 exception.AcceleratorRefused, f"(?=.*{INSTANCE}).*'gpus'"
             ):
@@ -174,9 +177,9 @@ class UnsettledTest(unittest.TestCase):
         ['junk', ['junk'], False],
     )  # fmt: skip
     def test_unsettled_is_true_while_requests_are_being_bound(
-        self, found, expected
+        self, accel_info, expected
     ):
-        self.assertEqual(expected, accelerators.is_binding(found))
+        self.assertEqual(expected, accelerators.is_binding(accel_info))
 
 
 @ddt.ddt

@@ -40,10 +40,10 @@ class LastTest(unittest.TestCase):
             )
 
     def test_devices_that_are_not_asked_for_are_left_out(self):
-        found = one_time_use.find_last(
+        last = one_time_use.find_last(
             [holder(1, providers=('p1', 'p2'))], ['p2']
         )
-        self.assertEqual(['p2'], [*found])
+        self.assertEqual(['p2'], [*last])
 
 
 class NameTest(unittest.TestCase):

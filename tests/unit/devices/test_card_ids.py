@@ -122,12 +122,12 @@ class CardIdsTest(unittest.TestCase):
             )
             place = card_ids.select_place(TRAITS)
             self.assertFalse(card_ids.is_unknown(place, slot))
-        for found, traits in (
+        for present, traits in (
             (values.slot(), TRAITS),
             (values.slot(drc_name=None), TRAITS),
             (slot, TRAITS - card_ids.select_place(TRAITS)),
         ):
-            self.assertFalse(card_ids.is_elsewhere(traits, found))
+            self.assertFalse(card_ids.is_elsewhere(traits, present))
 
     def test_provider_without_ids_does_not_know_its_card(self):
         place = TRAITS - card_ids.select_traits(TRAITS)

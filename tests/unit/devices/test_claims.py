@@ -37,7 +37,7 @@ def held(resource_class='CUSTOM_GPU', amount=1):
 
 
 def resolve(allocations, requested, accelerators=()):
-    found = claims.resolve(
+    resolved = claims.resolve(
         'the-instance',
         allocations,
         PROVIDERS,
@@ -46,7 +46,7 @@ def resolve(allocations, requested, accelerators=()):
             frozenset(accelerators), frozenset(accelerators)
         ),
     )
-    return [str(claim) for claim in found]
+    return [str(claim) for claim in resolved]
 
 
 @ddt.ddt
@@ -163,8 +163,8 @@ class ResolveTest(unittest.TestCase):
                     ):
                         claims.resolve(*arguments, **classes)
                 else:
-                    found = claims.resolve(*arguments, **classes)
-                    self.assertEqual((), found)
+                    resolved = claims.resolve(*arguments, **classes)
+                    self.assertEqual((), resolved)
 
     def test_resolve_refuses_device_of_unknown_owner_if_it_is_requested(self):
         others = claims.OtherProviders(uuids=frozenset({'s1'}))
@@ -196,12 +196,12 @@ class ResolveBoundTest(unittest.TestCase):
         )
 
     def test_resolve_accepts_device_of_bound_request(self):
-        found = self.resolve(
+        resolved = self.resolve(
             {'p1': held(), 'c1': held('CUSTOM_GPU')},
             {'CUSTOM_GPU': 1},
             {'c1', None},
         )
-        self.assertEqual((claims.Claim('p1', 0x21010020),), found)
+        self.assertEqual((claims.Claim('p1', 0x21010020),), resolved)
 
     def test_resolve_refuses_device_without_bound_request(self):
         with self.assertRaises(exception.ForeignDevice) as caught:
@@ -217,13 +217,13 @@ class StoredClaimsTest(unittest.TestCase):
     """What Nova stored with an instance is what it has to have."""
 
     def stored(self, requested, *uuids):
-        found = claims.resolve_stored(
+        resolved = claims.resolve_stored(
             'the-instance',
             {uuid: PROVIDERS[uuid] for uuid in uuids},
             requested,
             {'CUSTOM_GPU'},
         )
-        return [str(claim) for claim in found]
+        return [str(claim) for claim in resolved]
 
     def test_stored_returns_slots_in_order_of_index(self):
         requested = {'CUSTOM_GPU': 2, 'CUSTOM_NVME': 1, 'VCPU': 1}

@@ -40,9 +40,9 @@ class HostViewTest(unittest.TestCase):
         self.assertEqual(16384, managed_system().memory_used_mb)
 
     def test_slot_finds_slot_by_drc_index(self):
-        one, two = slot(drc_index=1), slot(drc_index=2)
-        seen = managed_system(io_slots=(one, two))
-        self.assertEqual(two, seen.slot(2))
+        first, second = slot(drc_index=1), slot(drc_index=2)
+        seen = managed_system(io_slots=(first, second))
+        self.assertEqual(second, seen.slot(2))
         self.assertIsNone(seen.slot(3))
 
     @ddt.named_data(

@@ -71,7 +71,7 @@ class JudgeTest(unittest.TestCase):
         vios = client(kind=PartitionKind.VIOS, name='vios1')
         management = client(kind=PartitionKind.MANAGEMENT, name='novalink')
         foreign = client(OTHER_LPAR, name='db2')
-        for owner, known, words in (
+        for owner, lpar_uuids, words in (
             (foreign, (LPAR,), 'partition db2, which Nova does not run'),
             (vios, (LPAR,), 'VIOS vios1'),
             (management, (LPAR,), 'management partition novalink'),
@@ -83,8 +83,8 @@ class JudgeTest(unittest.TestCase):
             ),
             (vios, None, 'VIOS vios1'),
         ):
-            with self.subTest(words, known=known):
-                (verdict,) = judge(slot(owner=owner), lpar_uuids=known)
+            with self.subTest(words, lpar_uuids=lpar_uuids):
+                (verdict,) = judge(slot(owner=owner), lpar_uuids=lpar_uuids)
                 reason = str(verdict.reason)
                 self.assertEqual(f'it is owned by {words}', reason)
 
@@ -148,32 +148,32 @@ class UnusedTest(unittest.TestCase):
             ([NOT_THIS, GPUS], (NOT_THIS, GPUS), []),
         ):
             with self.subTest(paragraphs):
-                found = matching.unused(
+                unused = matching.unused(
                     policy.Policy(paragraphs, 'inv'), host_slots
                 )
-                self.assertEqual(expected, list(found))
+                self.assertEqual(expected, list(unused))
 
 
 class DevicesTest(unittest.TestCase):
     def test_device_has_resource_class_and_traits(self):
-        (found,) = matching.devices(judge(slot()))
-        self.assertEqual(slot(), found.slot)
-        self.assertEqual('CUSTOM_GPU', found.resource_class)
+        (device,) = matching.devices(judge(slot()))
+        self.assertEqual(slot(), device.slot)
+        self.assertEqual('CUSTOM_GPU', device.resource_class)
         self.assertLess(
             {
                 'OWNER_NOVA',
                 'CUSTOM_FAST',
                 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020',
             },
-            found.traits,
+            device.traits,
         )
-        self.assertEqual(10, len(found.traits))
+        self.assertEqual(10, len(device.traits))
 
     def test_device_for_one_time_use_has_trait(self):
         flagged = dataclasses.replace(GPUS, one_time_use=True)
         (plain,) = matching.devices(judge(slot()))
-        (found,) = matching.devices(judge(slot(), paragraphs=(flagged,)))
+        (device,) = matching.devices(judge(slot(), paragraphs=(flagged,)))
         self.assertEqual(
-            (False, True), (plain.one_time_use, found.one_time_use)
+            (False, True), (plain.one_time_use, device.one_time_use)
         )
-        self.assertEqual({'HW_PCI_ONE_TIME_USE'}, found.traits - plain.traits)
+        self.assertEqual({'HW_PCI_ONE_TIME_USE'}, device.traits - plain.traits)

@@ -33,12 +33,12 @@ class ProviderNameTest(unittest.TestCase):
             self.assertEqual(f'PowerVM IOSlot {expected}', name)
 
     def test_longer_nodenames_are_shortened_but_unique(self):
-        one, two = (
+        first, second = (
             names.provider_name('n' * 177 + end, 1) for end in ('a', 'b')
         )
-        self.assertEqual({200}, {len(one), len(two)})
-        self.assertNotEqual(one, two)
-        self.assertEqual(1, names.slot_of_provider(one))
+        self.assertEqual({200}, {len(first), len(second)})
+        self.assertNotEqual(first, second)
+        self.assertEqual(1, names.slot_of_provider(first))
 
     @ddt.named_data(
         ['ours', 'PowerVM IOSlot host1 21010020', 0x21010020],

@@ -107,14 +107,14 @@ class UnallocatedTest(unittest.TestCase):
 
     def find(self, holdings, stale=(), **changes):
         """Return the reason of the slot, or None if it is allocated."""
-        found = slot_providers.find_unallocated(
+        reasons = slot_providers.find_unallocated(
             [values.slot(owner=values.client(**changes))],
             [self.PROVIDER, values.provider('a stranger')],
             holdings,
             dict(stale),
         )
-        self.assertLessEqual(found.keys(), {values.INDEX})
-        return found.get(values.INDEX)
+        self.assertLessEqual(reasons.keys(), {values.INDEX})
+        return reasons.get(values.INDEX)
 
     def test_slot_of_lpar_without_allocation_here_is_unallocated(self):
         own, other = {self.PROVIDER.uuid}, {'on another host'}

@@ -47,10 +47,10 @@ def make_plan(devices=(), providers=(), consumers=None, reasons=None, held=()):
     """
     classes = {p.name: frozenset(p.inventory) for p in providers}
     answers = {
-        f'uuid of {name}': found
-        if isinstance(found, dict)
-        else {consumer: classes.get(name, ()) for consumer in found}
-        for name, found in (consumers or {}).items()
+        f'uuid of {name}': holders
+        if isinstance(holders, dict)
+        else {consumer: classes.get(name, ()) for consumer in holders}
+        for name, holders in (consumers or {}).items()
     }
     return values.make_plan(
         devices,
@@ -221,8 +221,8 @@ class OrphanTest(unittest.TestCase):
         self.assertEqual({}, entry.inventory)
 
     def test_orphan_states_reason_and_consumers(self):
-        known = only_entry([], [provider()], {NAME: []}, {INDEX: OWNED})
-        self.assertEqual(OWNED.text, known.reason)
+        withheld = only_entry([], [provider()], {NAME: []}, {INDEX: OWNED})
+        self.assertEqual(OWNED.text, withheld.reason)
         gone = only_entry([], [provider()], {NAME: []})
         self.assertEqual('the host no longer reports the slot', gone.reason)
         held = only_entry([], [provider()], {NAME: ['i']}, {INDEX: OWNED})
@@ -571,12 +571,12 @@ class ReplacementTest(unittest.TestCase):
 
     def test_quarantine_outlasts_return_of_old_card_and_empty_slot(self):
         there = provider(reserved=1, traits=OLD | REPLACED)
-        for found in (
+        for reported in (
             {'device_id': 0x1DB6},
             {'device_id': None},
             {'vendor_id': slots.EMPTY_ID},
         ):
-            (entry,) = assess_and_plan([there], values.paragraph(), **found)
+            (entry,) = assess_and_plan([there], values.paragraph(), **reported)
             self.assertEqual(Action.QUARANTINE, entry.action)
             self.assertLessEqual(OLD - NEW | REPLACED, entry.traits)
             self.assertEqual('', entry.replacement)
@@ -590,13 +590,13 @@ class ReplacementTest(unittest.TestCase):
         {'drc_name': 'moved', 'vendor_id': 0x1014},
     )
     def test_same_card_and_doubt_and_empty_slot_are_no_replacement(
-        self, found
+        self, reported
     ):
         for reserved in (0, 1):
             (entry,) = assess_and_plan(
                 [provider(reserved=reserved, traits=NEW)],
                 values.paragraph(),
-                **found,
+                **reported,
             )
             self.assertNotEqual(Action.QUARANTINE, entry.action)
             self.assertTrue(REPLACED.isdisjoint(entry.traits))
@@ -639,7 +639,7 @@ class ReplacementTest(unittest.TestCase):
         They were in quarantine until an operator accepted them.
         """
         before = [provider(**there)]
-        for found in ({}, {'device_id': 0x1DB6}):
+        for reported in ({}, {'device_id': 0x1DB6}):
             for paragraphs in ((), (values.paragraph(),)):
                 entries = before
                 for _ in range(2):
@@ -648,7 +648,7 @@ class ReplacementTest(unittest.TestCase):
                         *paragraphs,
                         consumers=consumers,
                         drc_name='U2-P1-C2',
-                        **found,
+                        **reported,
                     )
                     before = next_providers(entries)
                 (entry,) = entries

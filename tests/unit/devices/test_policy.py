@@ -47,8 +47,8 @@ def identifies(slot, **identification):
     """Ask a paragraph, which has to be what the index of a file finds."""
     paragraph = policy.Paragraph('p', identification)
     identified = paragraph.identifies(slot)
-    found = matching.ParagraphIndex([paragraph]).identifying(slot)
-    assert found == ((paragraph,) if identified else ()), found
+    matches = matching.ParagraphIndex([paragraph]).identifying(slot)
+    assert matches == ((paragraph,) if identified else ()), matches
     return identified
 
 
@@ -94,8 +94,8 @@ class IdentificationTest(unittest.TestCase):
     def test_wildcards_stand_for_characters_of_whole_value(
         self, key, pattern, expected
     ):
-        found = slot(drc_name='U78-P1-C2', vendor_id=0x10DE)
-        self.assertEqual(expected, identifies(found, **{key: pattern}))
+        reported = slot(drc_name='U78-P1-C2', vendor_id=0x10DE)
+        self.assertEqual(expected, identifies(reported, **{key: pattern}))
 
     def test_zero_id_matches_0000_and_nothing_matches_nothing(self):
         zero = slot(subsys_device_id=0)

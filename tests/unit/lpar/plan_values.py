@@ -125,7 +125,7 @@ def slot(index=GPU, **changes):
 
 def wanted(*indexes, **changes):
     """Return what Nova and Placement say, by default with one slot."""
-    given = {
+    defaults = {
         'name': NAME,
         'settings': FLAVOR,
         'slots': tuple(map(slot, indexes or (GPU,))),
@@ -133,7 +133,7 @@ def wanted(*indexes, **changes):
         'ports': (),
         'timeout': 60,
     }
-    return spec.Wanted(INSTANCE, **{**given, **changes})
+    return spec.Wanted(INSTANCE, **{**defaults, **changes})
 
 
 def lpar(state=OFF, slots=(GPU,), settings=SIZES, **changes):
@@ -180,15 +180,15 @@ def changes(surplus=(), missing=()):
     )
 
 
-def parts(found=None, **more):
+def parts(present=None, **more):
     """Return all parts of a host.
 
     :param found: Its LPAR.
     :param more: Parts by their name in lower case.
     """
-    host = managed_system(found.slots if found else ())
-    given = {
-        spec.Part.LPAR: found,
+    host = managed_system(present.slots if present else ())
+    defaults = {
+        spec.Part.LPAR: present,
         spec.Part.RULES: host,
         spec.Part.SLOTS: host,
         spec.Part.ALLOCATED: tuple(map(provider_of, SLOTS)),
@@ -201,7 +201,7 @@ def parts(found=None, **more):
         spec.Part.SWAP_FITS: True,
         spec.Part.HAS_RESCUE: False,
     }
-    return {**given, **{spec.Part[k.upper()]: v for k, v in more.items()}}
+    return {**defaults, **{spec.Part[k.upper()]: v for k, v in more.items()}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,12 +218,12 @@ def survey(operation, described, host, **more):
     :param more: What else is known of it.
     :returns: The decision, and the parts that it asked for, in their order.
     """
-    asked = []
+    order = []
 
     def read(part):
-        if part in asked:
+        if part in order:
             raise AssertionError(f'{part} is asked for again')
-        asked.append(part)
+        order.append(part)
         return host[part]
 
     actual = spec.Actual(
@@ -232,14 +232,14 @@ def survey(operation, described, host, **more):
     try:
         made = plan.decide(operation, described, actual)
     except exception.PowerVMError as refusal:
-        return Decision(operation, refusal=refusal), asked
-    return Decision(operation, made.steps, made.remarks), asked
+        return Decision(operation, refusal=refusal), order
+    return Decision(operation, made.steps, made.remarks), order
 
 
-def decide(operation, described, found=None, *, has_pool=True, **more):
+def decide(operation, described, present=None, *, has_pool=True, **more):
     """Return the plan for a host; see :func:`parts`."""
     made, _ = survey(
-        operation, described, parts(found, **more), has_pool=has_pool
+        operation, described, parts(present, **more), has_pool=has_pool
     )
     return made
 

@@ -18,13 +18,13 @@ from nova_powervm.lpar import storage
 class RefusedDiskChangesTest(unittest.TestCase):
     def assert_refused(self, old, new, *words):
         """Assert why disks cannot change from some sizes to others."""
-        found = list(
+        reasons = list(
             storage.refused_disk_changes(
                 storage.DiskSizes(*old), storage.DiskSizes(*new)
             )
         )
-        self.assertEqual(len(words), len(found), found)
-        for word, reason in zip(words, found, strict=True):
+        self.assertEqual(len(words), len(reasons), reasons)
+        for word, reason in zip(words, reasons, strict=True):
             self.assertIn(word, reason)
 
     def test_root_disk_may_grow_and_swap_disk_may_change(self):

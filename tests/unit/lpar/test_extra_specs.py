@@ -319,18 +319,18 @@ class RoomTest(unittest.TestCase):
     def check(self, held=None, free_mb=8192, free_units=4.0, **fields):
         """Check whether there is room; return what the host was asked."""
         host = dataclasses.replace(HOST, proc_units_free=free_units)
-        asked = []
+        parts = []
 
         def read(part):
             if isinstance(part, spec.Part):
                 return host
-            asked.append(part)
+            parts.append(part)
             return host_values.HypervisorMemory(512, free_mb)
 
         setting_checks.check_room(
             settle(**fields), held, spec.Actual(read, virtual_slots=64)
         )
-        return asked
+        return parts
 
     def test_host_with_plenty_is_not_asked(self):
         self.assertEqual([], self.check(memory_mb=4096))

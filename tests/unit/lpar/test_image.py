@@ -59,21 +59,25 @@ class FingerprintTest(unittest.TestCase):
             ('md5', False),
             ('', False),
         ):
-            one = dataclasses.replace(self.ONE, hash_algorithm=algorithm)
-            two = dataclasses.replace(one, certificates=('a', 'b'))
-            same = dataclasses.replace(one, certificates=('b', 'a'))
+            first = dataclasses.replace(self.ONE, hash_algorithm=algorithm)
+            trusting = dataclasses.replace(first, certificates=('a', 'b'))
+            same = dataclasses.replace(first, certificates=('b', 'a'))
             with self.subTest(algorithm):
-                self.assertEqual(is_shared, one.fingerprint == two.fingerprint)
-                self.assertEqual(same.fingerprint, two.fingerprint)
+                self.assertEqual(
+                    is_shared, first.fingerprint == trusting.fingerprint
+                )
+                self.assertEqual(same.fingerprint, trusting.fingerprint)
 
     def test_images_without_hash_differ_by_their_ids(self):
-        one = dataclasses.replace(self.ONE, hash_algorithm='', hash_value='')
-        other = dataclasses.replace(one, id='other')
-        self.assertNotEqual(one.fingerprint, other.fingerprint)
-        self.assertEqual(one.fingerprint, dataclasses.replace(one).fingerprint)
+        first = dataclasses.replace(self.ONE, hash_algorithm='', hash_value='')
+        other = dataclasses.replace(first, id='other')
+        self.assertNotEqual(first.fingerprint, other.fingerprint)
+        self.assertEqual(
+            first.fingerprint, dataclasses.replace(first).fingerprint
+        )
 
     def test_fingerprint_depends_on_all_that_makes_the_bytes(self):
-        found = [self.ONE.fingerprint]
+        fingerprints = [self.ONE.fingerprint]
         for changes in (
             {'hash_value': 'cd' * 64},
             {'hash_algorithm': 'sha256'},
@@ -81,8 +85,8 @@ class FingerprintTest(unittest.TestCase):
             {'size': 8},
         ):
             changed = dataclasses.replace(self.ONE, **changes)
-            found.append(changed.fingerprint)
-        self.assertEqual(len(found), len(set(found)))
+            fingerprints.append(changed.fingerprint)
+        self.assertEqual(len(fingerprints), len(set(fingerprints)))
 
     def test_image_cannot_pass_for_another_by_its_id(self):
         forged = image.Image(self.ONE.hash_value.lower(), 'raw', 7)

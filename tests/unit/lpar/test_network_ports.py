@@ -44,23 +44,23 @@ def compare(ports, adapters):
 class DifferencesTest(unittest.TestCase):
     @hypothesis.given(PORTS, ADAPTERS)
     def test_carried_out_differences_leave_none(self, ports, adapters):
-        found = compare(ports, adapters)
+        mismatch = compare(ports, adapters)
         changed = [
-            adapter for adapter in adapters if adapter not in found.surplus
+            adapter for adapter in adapters if adapter not in mismatch.surplus
         ] + [
             shared_ethernet.Adapter(port.mac, port.vlan or 1, 'ETHERNET0')
-            for port in found.missing
+            for port in mismatch.missing
         ]
 
         self.assertFalse(compare(ports, changed))
 
     @hypothesis.given(PORTS, ADAPTERS)
     def test_adapter_of_port_is_never_surplus(self, ports, adapters):
-        found = compare(ports, adapters)
+        mismatch = compare(ports, adapters)
 
-        missing = {port.mac for port in found.missing}
+        missing = {port.mac for port in mismatch.missing}
         kept = {port.mac for port in ports} - missing
-        self.assertFalse(kept & {adapter.mac for adapter in found.surplus})
+        self.assertFalse(kept & {adapter.mac for adapter in mismatch.surplus})
 
     @hypothesis.given(ADAPTERS)
     def test_adapters_are_all_surplus_without_ports(self, adapters):

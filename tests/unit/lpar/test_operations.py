@@ -71,7 +71,7 @@ def cells(row):
     return [
         WORDS.get(row.creates, str(row.creates)),
         WORDS.get(row.stops, str(row.stops)),
-        *(name if given else '-' for name, given in permissions.items()),
+        *(name if is_given else '-' for name, is_given in permissions.items()),
         WORDS.get(row.adapters, str(row.adapters)),
         WORDS.get(row.disks, str(row.disks)),
         WORDS.get(row.volumes, row.volumes),

@@ -87,9 +87,9 @@ class DifferencesTest(unittest.TestCase):
         ['weight', {'shared_weight': 7}, 'shared weight 7 instead of 64'],
     )
     def test_different_setting_is_described(self, changes, expected):
-        found = lpar(settings=dataclasses.replace(SIZES, **changes))
+        present = lpar(settings=dataclasses.replace(SIZES, **changes))
 
-        self.assertEqual([expected], found.differences(spec()))
+        self.assertEqual([expected], present.differences(spec()))
 
     @ddt.named_data(
         ['missing', {0x21010020: True}, 'slot 21010021 is missing'],

@@ -387,9 +387,9 @@ class StepsTest(unittest.TestCase):
         changes = {k: host.pop(k) for k in ('settings', 'owned') if k in host}
         owned = changes.pop('owned', (GPU,))
         for row, state, expected in values.table(text):
-            found = state and lpar(state, owned, **changes)
+            present = state and lpar(state, owned, **changes)
             with self.subTest(row=str(row), state=state):
-                made = decide(row, wanted(**described), found, **host)
+                made = decide(row, wanted(**described), present, **host)
 
                 self.assertEqual(expected, words(made))
 
@@ -487,11 +487,11 @@ class DocumentTest(unittest.TestCase):
     @ddt.data(*ADDS_SLOTS)
     def test_missing_slots_are_added_and_burned(self, row):
         if row in (operations.SPAWN, operations.ARRIVAL):
-            found = None
+            present = None
         else:
-            found = lpar(RUNNING if row.restarts else OFF, ())
+            present = lpar(RUNNING if row.restarts else OFF, ())
 
-        document = decide(row, wanted(GPU, ONCE), found).document
+        document = decide(row, wanted(GPU, ONCE), present).document
 
         self.assertEqual(
             tuple(map(values.claim_of, (GPU, ONCE))), document.added
@@ -593,9 +593,9 @@ class DocumentTest(unittest.TestCase):
 
     def test_bus_group_of_host_is_passed_back(self):
         host = values.values.slot(drc_index=GPU, bus_group_required=True)
-        found = values.managed_system(io_slots=(host,))
+        managed = values.managed_system(io_slots=(host,))
 
-        made = decide(operations.SPAWN, wanted(), slots=found)
+        made = decide(operations.SPAWN, wanted(), slots=managed)
 
         self.assertEqual(
             (partition.SlotAssignment(GPU, True),), made.document.spec.slots
@@ -614,7 +614,10 @@ class AdaptersTest(unittest.TestCase):
 
         self.assertEqual(
             [[values.port(3)]] * 2,
-            [[one.port for one in step.connections] for step in made.steps],
+            [
+                [connection.port for connection in step.connections]
+                for step in made.steps
+            ],
         )
 
     def test_attachment_leaves_adapters_of_other_ports(self):
@@ -684,11 +687,11 @@ class DisksTest(unittest.TestCase):
             1,
         ],
     )
-    def test_arrival_finds_disks(self, found, expected, remarks):
+    def test_arrival_finds_disks(self, disks, expected, remarks):
         made = decide(
             operations.ARRIVAL,
             wanted(blanks=(values.SWAP,)),
-            disks=tuple(map(values.pool_disk, found)),
+            disks=tuple(map(values.pool_disk, disks)),
         )
 
         self.assertEqual(f'{expected} write map start', words(made))
@@ -779,8 +782,8 @@ class WordsTest(unittest.TestCase):
             '',
         ],
     )
-    def test_remarks_of(self, row, described, found, host, expected):
-        remarks = decide(row, wanted(**described), found, **host).remarks
+    def test_remarks_of(self, row, described, present, host, expected):
+        remarks = decide(row, wanted(**described), present, **host).remarks
 
         self.assertEqual(1 if expected else 0, len(remarks))
         self.assertIn(expected, ''.join(remarks))

@@ -179,17 +179,17 @@ class PartsTest(unittest.TestCase):
         owned = host.pop('owned', (GPU,))
         has_pool = host.pop('has_pool', True)
         for row, state, expected in values.table(text):
-            found = state and lpar(state, owned)
+            present = state and lpar(state, owned)
             with self.subTest(row=str(row), state=state):
-                _, asked = values.survey(
+                _, read = values.survey(
                     row,
                     wanted(**described),
-                    values.parts(found, **host),
+                    values.parts(present, **host),
                     has_pool=has_pool,
                 )
 
                 self.assertEqual(
-                    expected, ' '.join(part.name.lower() for part in asked)
+                    expected, ' '.join(part.name.lower() for part in read)
                 )
 
 
@@ -202,12 +202,12 @@ class OneReadingTest(unittest.TestCase):
             old, proc_units_free=4.0, memory_region_mb=4096
         )
 
-        made, asked = values.survey(
+        made, read = values.survey(
             operations.SPAWN,
             wanted(slots=()),
             values.parts(rules=old, slots=fresh),
         )
 
-        self.assertEqual(['RULES', 'SLOTS'], [part.name for part in asked[:2]])
+        self.assertEqual(['RULES', 'SLOTS'], [part.name for part in read[:2]])
         self.assertIsInstance(made.refusal, exception.MemorySizeRefused)
         self.assertIn('4096', str(made.refusal))

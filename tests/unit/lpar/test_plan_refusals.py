@@ -160,12 +160,12 @@ class SlotRefusalTest(unittest.TestCase):
         ],
     )
     def test_slot_cannot_be_used_if(self, host, reason):
-        for row, found in (
+        for row, present in (
             (operations.SPAWN, None),
             (operations.START, lpar(OFF, ())),
         ):
             made = decide(
-                row, wanted(), found, slots=values.managed_system(**host)
+                row, wanted(), present, slots=values.managed_system(**host)
             )
 
             self.assertEqual('!claim', words(made))
@@ -192,11 +192,11 @@ class SlotRefusalTest(unittest.TestCase):
         ['new LPAR', operations.SPAWN, None],
         ['LPAR without it', operations.START, ()],
     )
-    def test_device_of_both_managers_is_refused_to(self, row, found):
+    def test_device_of_both_managers_is_refused_to(self, row, owned):
         described = wanted(slots=(values.slot(GPU, refusal='it is ours'),))
 
         made = decide(
-            row, described, None if found is None else lpar(OFF, found)
+            row, described, None if owned is None else lpar(OFF, owned)
         )
 
         self.assertEqual('AcceleratorRefused', words(made))

@@ -33,9 +33,9 @@ def decide(named=(), present=None, others=(), **changes):
 
 @ddt.ddt
 class DecisionTest(unittest.TestCase):
-    def assert_settings(self, found, **expected):
+    def assert_settings(self, decided, **expected):
         """Assert some settings; the others are those of the flavor alone."""
-        self.assertEqual(dataclasses.replace(PLAIN, **expected), found)
+        self.assertEqual(dataclasses.replace(PLAIN, **expected), decided)
 
     def test_flavor_alone_gives_shared_uncapped_processors(self):
         self.assertEqual(
@@ -77,13 +77,13 @@ class DecisionTest(unittest.TestCase):
     def test_named_setting_and_what_follows_from_it_are_taken(
         self, named, following
     ):
-        found = decide(named)
+        decided = decide(named)
 
         if 'min_proc_units' in named:
             following['max_proc_units'] = 1.5
         elif 'max_proc_units' in named:
             following['min_proc_units'] = 0.4
-        self.assert_settings(found, **named, **following)
+        self.assert_settings(decided, **named, **following)
 
     def test_dedicated_processors_have_no_units(self):
         self.assert_settings(
@@ -116,10 +116,10 @@ class DecisionTest(unittest.TestCase):
 
     @ddt.data({'proc_units': 0.5}, {'dedicated_proc': False}, {'uncapped': 1})
     def test_flavor_that_means_shared_processors_gets_them(self, named):
-        found = decide(named, DEDICATED)
+        decided = decide(named, DEDICATED)
 
-        self.assertFalse(found.dedicated_proc)
-        self.assertEqual(64, found.shared_weight)
+        self.assertFalse(decided.dedicated_proc)
+        self.assertEqual(64, decided.shared_weight)
 
     def test_setting_that_the_flavor_names_is_changed_back(self):
         present = dataclasses.replace(PLAIN, shared_weight=7)
@@ -167,11 +167,11 @@ class DecisionTest(unittest.TestCase):
     ):
         present = dataclasses.replace(PLAIN, **changed)
 
-        found = decide(present=present, others=[PLAIN], memory_mb=memory_mb)
+        decided = decide(present=present, others=[PLAIN], memory_mb=memory_mb)
 
         expected = {'min_mem': memory_mb, 'max_mem': memory_mb}
         expected |= changed | limits
-        self.assert_settings(found, memory_mb=memory_mb, **expected)
+        self.assert_settings(decided, memory_mb=memory_mb, **expected)
 
     def test_differences_leave_out_what_only_the_other_kind_has(self):
         self.assertEqual(

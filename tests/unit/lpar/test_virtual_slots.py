@@ -52,46 +52,46 @@ def adapter(number, slot):
 def made_slots(made):
     """Return number of the port -> slot, of the adapters that are made."""
     return {
-        int(one.port.id.removeprefix('port')): one.slot
+        int(connection.port.id.removeprefix('port')): connection.slot
         for step in made.steps
         if isinstance(step, steps.CreateAdapters)
-        for one in step.connections
+        for connection in step.connections
     }
 
 
 def connected(made):
     """Return the volumes that a plan connects."""
-    (found,) = (
+    (chosen,) = (
         step.volumes
         for step in made.steps
         if isinstance(step, steps.ConnectVolumes)
     )
-    return found
+    return chosen
 
 
-def decide(operation, found=None, *, missing=(), limit=128, **given):
+def decide(operation, lpar=None, *, missing=(), limit=128, **changes):
     """Plan an operation whose LPAR has recorded slots.
 
     :param missing: Numbers of the ports without an adapter.
     :param limit: How many virtual slots a new LPAR gets.
-    :param given: What is wanted; ``present`` and ``surplus`` adapters; and
+    :param changes: What is wanted; ``present`` and ``surplus`` adapters; and
         ``more`` parts of the host.
     """
-    present = given.pop('present', ())
-    surplus = given.pop('surplus', ())
+    present = changes.pop('present', ())
+    surplus = changes.pop('surplus', ())
     host = values.parts(
-        found,
+        lpar,
         adapters=network_ports.Changes(
             surplus, values.changes(missing=missing).connections, present
         ),
-        **given.pop('more', {}),
+        **changes.pop('more', {}),
     )
     described = values.wanted(
         **{
             'virtual_slots': RECORD,
             'ports': ports(*missing),
             'pool_is_current': True,
-            **given,
+            **changes,
         }
     )
     made, _ = values.survey(operation, described, host, virtual_slots=limit)
@@ -115,7 +115,7 @@ class NewLparTest(unittest.TestCase):
         if operation is not operations.RETURN:
             self.assertEqual(
                 {'a': {0: 66, 1: 67}, 'b': {0: 64, 1: 65}},
-                {one.id: one.slots for one in connected(made)},
+                {volume.id: volume.slots for volume in connected(made)},
             )
 
     def test_host_numbers_the_first_adapters(self):
@@ -148,7 +148,7 @@ class NewLparTest(unittest.TestCase):
 
         self.assertEqual(
             ['v', '/dev/sdb', '/dev/sdc', '/dev/sdz', '/dev/sdaa'],
-            [one.id for one in connected(made)],
+            [volume.id for volume in connected(made)],
         )
 
     def test_volume_avoids_the_slots_of_the_other_devices(self):
@@ -161,7 +161,7 @@ class NewLparTest(unittest.TestCase):
         # The second one is gone.
         self.assertEqual(
             {'a': {49}, 'c': {49, 66, 67}},
-            {one.id: {*one.avoided} for one in connected(made)},
+            {volume.id: {*volume.avoided} for volume in connected(made)},
         )
 
     def test_volume_gets_the_slot_of_one_that_is_gone(self):
@@ -200,14 +200,14 @@ class NewLparTest(unittest.TestCase):
             'another device of the server has it',
         ],
     )
-    def test_check_refuses_slot_that_cannot_be_had_with(self, given, words):
+    def test_check_refuses_slot_that_cannot_be_had_with(self, changes, words):
         for operation in (operations.SPAWN, operations.ARRIVAL):
             with self.subTest(operation.name):
-                text = values.refusal(decide(operation.as_check(), **given))
+                text = values.refusal(decide(operation.as_check(), **changes))
                 self.assertIn(words, text)
                 self.assertIn('attach it again', text)
         # Its guest is gone, and Nova lets nobody detach anything.
-        made = decide(operations.SPAWN, **given)
+        made = decide(operations.SPAWN, **changes)
         self.assertIsNone(made.refusal)
         self.assertIn('and gets another one: ', str(made.remarks))
 
@@ -259,8 +259,8 @@ class NewLparTest(unittest.TestCase):
         self.assertEqual({0: 48, 1: 32}, connected(made)[0].slots)
 
     def test_users_are_told_neither_options_nor_hosts(self):
-        for given in ({'missing': (2,)}, {'volumes': (A,)}):
-            made = decide(operations.SPAWN.as_check(), limit=10, **given)
+        for changes in ({'missing': (2,)}, {'volumes': (A,)}):
+            made = decide(operations.SPAWN.as_check(), limit=10, **changes)
             text = made.refusal.summary
             self.assertNotIn('powervm]', text)
             self.assertIn('attach it again', text)

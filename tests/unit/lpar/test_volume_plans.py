@@ -34,9 +34,9 @@ BOTH = frozenset({'data', 'boot'})
 
 @ddt.ddt
 class VolumePlanTest(unittest.TestCase):
-    def assert_plan(self, expected, row, given, found=None, **host):
+    def assert_plan(self, expected, row, described, present=None, **host):
         """Assert what an operation does to an LPAR with volumes."""
-        made = decide(row, wanted(**given), found, **host)
+        made = decide(row, wanted(**described), present, **host)
         self.assertEqual(expected, words(made))
         return made
 
@@ -95,13 +95,13 @@ class VolumePlanTest(unittest.TestCase):
         self.assert_plan(expected, row, {'volumes': (DATA,)}, lpar(state))
 
     def test_mappings_of_disks_are_not_read_without_disks(self):
-        made, asked = values.survey(
+        made, read = values.survey(
             operations.HARD_REBOOT,
             wanted(volumes=(BOOT,), root=None, pool_is_current=True),
             values.parts(lpar(), disks=(), volumes={'boot': CONNECTED}),
         )
         self.assertEqual('start', words(made))
-        self.assertNotIn(spec.Part.MAPPINGS, asked)
+        self.assertNotIn(spec.Part.MAPPINGS, read)
 
     def test_volume_that_lacks_a_path_is_connected_again(self):
         for is_complete, expected in (
@@ -123,7 +123,7 @@ class VolumePlanTest(unittest.TestCase):
                 'other': CONNECTED,
             }
         }
-        for known, expected in (
+        for recorded, expected in (
             (None, 'restart'),
             (frozenset({'data', 'other'}), 'restart'),
             (frozenset({'data'}), 'stop disconnect start'),
@@ -131,7 +131,7 @@ class VolumePlanTest(unittest.TestCase):
             self.assert_plan(
                 expected,
                 operations.HARD_REBOOT,
-                {'volumes': (DATA,), 'known_volumes': known},
+                {'volumes': (DATA,), 'known_volumes': recorded},
                 lpar(values.RUNNING),
                 **host,
             )
@@ -141,14 +141,14 @@ class VolumePlanTest(unittest.TestCase):
         ['detached', operations.DETACH_VOLUME, 'disconnect'],
     )
     def test_volume_alone_is(self, row, expected):
-        given = {'volumes': (DATA,)}
+        described = {'volumes': (DATA,)}
         for state in (values.RUNNING, values.OFF):
-            self.assert_plan(expected, row, given, lpar(state))
+            self.assert_plan(expected, row, described, lpar(state))
             self.assert_plan(
-                'VolumesImpossible', row, given, lpar(obstacle='no RMC.')
+                'VolumesImpossible', row, described, lpar(obstacle='no RMC.')
             )
 
     def test_lpar_that_is_gone_can_only_lose_a_volume(self):
-        given = {'volumes': (DATA,)}
-        self.assert_plan('!lost', operations.ATTACH_VOLUME, given)
-        self.assert_plan('disconnect', operations.DETACH_VOLUME, given)
+        described = {'volumes': (DATA,)}
+        self.assert_plan('!lost', operations.ATTACH_VOLUME, described)
+        self.assert_plan('disconnect', operations.DETACH_VOLUME, described)

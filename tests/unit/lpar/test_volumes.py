@@ -40,19 +40,19 @@ def volume(**data):
     return volumes.Volume('v1', volumes.FIBRE_CHANNEL, data)
 
 
-def paths(found, *wwpns):
-    return [(p.initiator, p.target, p.lun) for p in found.paths(wwpns)]
+def paths(fibre, *wwpns):
+    return [(p.initiator, p.target, p.lun) for p in fibre.paths(wwpns)]
 
 
 class ParseTest(unittest.TestCase):
     def test_serial_is_the_id(self):
-        found = volumes.parse(INFO, is_boot=True)
+        volume = volumes.parse(INFO, is_boot=True)
 
         self.assertEqual(
             ('v1', 'fibre_channel', True),
-            (found.id, found.kind, found.is_boot),
+            (volume.id, volume.kind, volume.is_boot),
         )
-        self.assertEqual('boot volume v1', str(found))
+        self.assertEqual('boot volume v1', str(volume))
 
     def test_recorded_udid_is_read(self):
         data = INFO['data'] | {volumes.UDID_KEY: '01ABC'}
@@ -94,39 +94,39 @@ class ParseTest(unittest.TestCase):
                 self.assertEqual('', volumes.refusal(info))
 
     def test_refused_volume_can_be_identified(self):
-        found = volumes.identify({'serial': 'v1', 'data': None})
-        self.assertEqual(volumes.Volume('v1', ''), found)
+        volume = volumes.identify({'serial': 'v1', 'data': None})
+        self.assertEqual(volumes.Volume('v1', ''), volume)
 
 
 class FibreChannelTest(unittest.TestCase):
     def test_paths_are_those_that_cinder_has_zoned(self):
-        found = volumes.fibre_channel(volumes.parse(INFO))
+        fibre = volumes.fibre_channel(volumes.parse(INFO))
 
         self.assertEqual(
             [(PORT, TARGET, 3), (OTHER_PORT, OTHER_TARGET, 3)],
-            paths(found, OTHER_PORT, PORT.lower(), '1000000000000000'),
+            paths(fibre, OTHER_PORT, PORT.lower(), '1000000000000000'),
         )
-        self.assertFalse(found.names_others({PORT, OTHER_PORT}))
-        self.assertTrue(found.names_others({PORT}))
+        self.assertFalse(fibre.names_others({PORT, OTHER_PORT}))
+        self.assertTrue(fibre.names_others({PORT}))
 
     def test_without_zones_each_port_reaches_each_target(self):
-        found = volumes.fibre_channel(
+        fibre = volumes.fibre_channel(
             volume(target_wwn=TARGET, target_lun='1')
         )
 
         self.assertEqual(
             [(PORT, TARGET, 1), (OTHER_PORT, TARGET, 1)],
-            paths(found, PORT, OTHER_PORT),
+            paths(fibre, PORT, OTHER_PORT),
         )
-        self.assertTrue(found.names_others({PORT, OTHER_PORT}))
+        self.assertTrue(fibre.names_others({PORT, OTHER_PORT}))
 
     def test_targets_may_have_different_unit_numbers(self):
-        found = volumes.fibre_channel(
+        fibre = volumes.fibre_channel(
             volume(target_wwns=[TARGET, OTHER_TARGET], target_luns=[1, 2])
         )
 
         self.assertEqual(
-            [(PORT, TARGET, 1), (PORT, OTHER_TARGET, 2)], paths(found, PORT)
+            [(PORT, TARGET, 1), (PORT, OTHER_TARGET, 2)], paths(fibre, PORT)
         )
 
     def test_lists_and_single_values_say_the_same(self):
@@ -141,28 +141,28 @@ class FibreChannelTest(unittest.TestCase):
         ):
             for zones in (None, {}, {PORT: TARGET}, {PORT: [TARGET]}):
                 with self.subTest(data=data, zones=zones):
-                    found = volumes.fibre_channel(
+                    fibre = volumes.fibre_channel(
                         volume(**data, initiator_target_map=zones)
                     )
-                    self.assertEqual(wanted, paths(found, PORT))
+                    self.assertEqual(wanted, paths(fibre, PORT))
 
     def test_unit_is_addressed_as_by_os_brick(self):
         modes = (None, *constants.SCSI_ADDRESSING_MODES)
         for mode, lun in itertools.product(modes, (0, 1, 255, 256, 300)):
             with self.subTest(mode=mode, lun=lun):
-                found = volumes.fibre_channel(
+                fibre = volumes.fibre_channel(
                     volume(
                         target_wwn=TARGET, target_lun=lun, addressing_mode=mode
                     )
                 )
                 expected = linuxscsi.LinuxSCSI.lun_for_addressing(lun, mode)
-                self.assertEqual({TARGET: expected}, found.luns)
+                self.assertEqual({TARGET: expected}, fibre.luns)
 
     def test_unknown_mode_leaves_the_unit_as_it_is(self):
-        found = volumes.fibre_channel(
+        fibre = volumes.fibre_channel(
             volume(target_wwn=TARGET, target_lun=300, addressing_mode='SAM9')
         )
-        self.assertEqual({TARGET: 300}, found.luns)
+        self.assertEqual({TARGET: 300}, fibre.luns)
 
     def test_unknown_form_is_refused(self):
         for data in (

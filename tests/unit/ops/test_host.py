@@ -30,7 +30,7 @@ class Host:
         self.owner = values.client()
         self.vacant = set()
         self.silent = False
-        self.asked = []
+        self.requests = []
         self.meanwhile = lambda: None
 
     def read(self):
@@ -48,15 +48,15 @@ class Host:
         return {}
 
     def get_consumers(self, providers):
-        self.asked.append(set(providers))
+        self.requests.append(set(providers))
         if self.silent:
             return {}
-        found = {
+        consumers = {
             uuid: [] if uuid in self.vacant else ['instance']
             for uuid in providers
         }
         self.meanwhile()
-        return found
+        return consumers
 
 
 class LostAllocationTest(unittest.TestCase):
@@ -105,7 +105,7 @@ class LostAllocationTest(unittest.TestCase):
         self.ops.read()
         self.lost()
 
-        self.assertEqual([set()], self.host.asked[1:])
+        self.assertEqual([set()], self.host.requests[1:])
 
     def test_missing_answer_loses_and_finds_nothing(self):
         self.host.silent = True

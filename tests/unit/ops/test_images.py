@@ -78,10 +78,10 @@ class Broken(Source):
         raise self._error
 
 
-def contents_of(what, data):
+def contents_of(glance_image, data):
     """Give what the beginning of an image tells."""
     with contextlib.closing(
-        images.ImageOps().open(what, Source(data))
+        images.ImageOps().open(glance_image, Source(data))
     ) as reading:
         return reading.contents
 
@@ -93,8 +93,8 @@ class OpenTest(unittest.TestCase):
         super().setUp()
         self.ops = images.ImageOps()
 
-    def open(self, what, source):
-        reading = self.ops.open(what, source)
+    def open(self, glance_image, source):
+        reading = self.ops.open(glance_image, source)
         self.addCleanup(reading.close)
         return reading
 
@@ -104,10 +104,10 @@ class OpenTest(unittest.TestCase):
             (samples.qcow2(3 * samples.GIB), 3 * samples.GIB, 'qcow2'),
             (samples.qcow2(0), 0, 'qcow2'),
         ):
-            what = described(data, disk_format=disk_format)
+            glance_image = described(data, disk_format=disk_format)
             self.assertEqual(
                 image.Contents(len(data), disk_format, size),
-                self.open(what, Source(data)).contents,
+                self.open(glance_image, Source(data)).contents,
             )
 
     def test_open_reads_only_beginning_until_data_is_requested(self):
@@ -147,15 +147,17 @@ class OpenTest(unittest.TestCase):
         self.assertEqual((1, 1), (source.opened, source.closed))
 
     def test_image_without_hash_is_warned_of(self):
-        what = described(hash_algorithm='', hash_value='')
+        glance_image = described(hash_algorithm='', hash_value='')
         with self.assertLogs(images.LOG.logger, 'WARNING') as logs:
-            reading = self.open(what, Source(DATA))
+            reading = self.open(glance_image, Source(DATA))
         self.assertIn('no hash of image it', logs.output[0])
         self.assertEqual(DATA, b''.join(reading()))
 
     def test_hash_in_upper_case_is_accepted(self):
-        what = described(hash_value=described().hash_value.upper())
-        self.assertEqual(DATA, b''.join(self.open(what, Source(DATA))()))
+        glance_image = described(hash_value=described().hash_value.upper())
+        self.assertEqual(
+            DATA, b''.join(self.open(glance_image, Source(DATA))())
+        )
 
     def test_refusal_by_source_is_raised_without_retry(self):
         refusal = exception.ImageRefused(image='it', reason='gone')
@@ -181,14 +183,14 @@ class VerifyTest(unittest.TestCase):
         super().setUp()
         self.ops = images.ImageOps()
 
-    def refused(self, what, source, kind):
+    def refused(self, glance_image, source, kind):
         with self.assertRaises(kind):
-            self.ops.verify(what, source)
+            self.ops.verify(glance_image, source)
         self.assertEqual(source.opened, source.closed)
 
     def test_verify_reads_image_once_unless_it_is_known(self):
         without_hash = described(hash_algorithm='', hash_value='')
-        for what, before, times in (
+        for glance_image, before, times in (
             (described(), None, 1),
             (described(), lambda: list(self.build()), 0),
             (described(), lambda: self.build().close(), 1),
@@ -196,19 +198,19 @@ class VerifyTest(unittest.TestCase):
             (described(), lambda: self.verify(described(b'new'), b'new'), 1),
             (without_hash, None, 2),
         ):
-            with self.subTest(what, times=times):
+            with self.subTest(glance_image, times=times):
                 self.ops = images.ImageOps()
                 if before:
                     before()
                 source = Source(DATA)
-                first = self.ops.verify(what, source)
-                self.assertEqual(first, self.ops.verify(what, source))
+                first = self.ops.verify(glance_image, source)
+                self.assertEqual(first, self.ops.verify(glance_image, source))
                 self.assertEqual(
                     (times, times), (source.opened, source.closed)
                 )
 
-    def verify(self, what, data):
-        self.ops.verify(what, Source(data))
+    def verify(self, glance_image, data):
+        self.ops.verify(glance_image, Source(data))
 
     def build(self):
         """Begin to read an image as a build does."""
@@ -229,13 +231,13 @@ class VerifyTest(unittest.TestCase):
         self.assertEqual(2, source.opened)
 
     def test_oldest_images_are_forgotten(self):
-        one = Source(b'one')
-        self.ops.verify(described(b'one'), one)
+        source = Source(b'one')
+        self.ops.verify(described(b'one'), source)
         for number in range(1000):
             data = b'%d' % number
             self.ops.verify(described(data), Source(data))
-        self.ops.verify(described(b'one'), one)
-        self.assertEqual(2, one.opened)
+        self.ops.verify(described(b'one'), source)
+        self.assertEqual(2, source.opened)
 
     def test_concurrent_verify_reads_image_once(self):
         go = threading.Event()
@@ -246,12 +248,12 @@ class VerifyTest(unittest.TestCase):
             return source()
 
         with futures.ThreadPoolExecutor(4) as pool:
-            found = [
+            verifications = [
                 pool.submit(self.ops.verify, described(), slow)
                 for _ in range(4)
             ]
             go.set()
-        self.assertEqual(1, len({id(one.result()) for one in found}))
+        self.assertEqual(1, len({id(each.result()) for each in verifications}))
         self.assertEqual(1, source.opened)
 
 
@@ -260,9 +262,9 @@ class FormatTest(unittest.TestCase):
     """Declared and real formats."""
 
     def refused(self, data, disk_format):
-        what = described(data, disk_format=disk_format)
+        glance_image = described(data, disk_format=disk_format)
         with self.assertRaises(exception.ImageRefused) as caught:
-            contents_of(what, data)
+            contents_of(glance_image, data)
         return str(caught.exception)
 
     @ddt.named_data(
@@ -271,8 +273,8 @@ class FormatTest(unittest.TestCase):
     )
     def test_image_with_partition_table_is_raw(self, partition):
         data = bytes(446) + partition + bytes(48) + b'\x55\xaa' + bytes(1024)
-        found = contents_of(described(data), data)
-        self.assertEqual('raw', found.disk_format)
+        contents = contents_of(described(data), data)
+        self.assertEqual('raw', contents.disk_format)
 
     @ddt.named_data(
         ['qcow2', samples.qcow2(samples.GIB), 'qcow2'],
@@ -280,8 +282,8 @@ class FormatTest(unittest.TestCase):
         ['luks', b'LUKS\xba\xbe\x00\x01'.ljust(1024, b'\0'), 'luks'],
         ['iso', bytes(32768) + b'\x01CD001\x01' + bytes(4096), 'iso'],
     )
-    def test_raw_image_must_not_look_like_another_format(self, data, found):
-        self.assertIn(found, self.refused(data, 'raw'))
+    def test_raw_image_must_not_look_like_another_format(self, data, words):
+        self.assertIn(words, self.refused(data, 'raw'))
 
     @ddt.named_data(
         ['raw', DATA, 'its bytes are raw'],
@@ -314,6 +316,8 @@ class FormatTest(unittest.TestCase):
             inspected.format.safety_check()
 
     def test_descriptions_are_compared_whole(self):
-        one = described()
+        glance_image = described()
         for change in ({'size': 1}, {'disk_format': 'x'}, {'id': 'other'}):
-            self.assertNotEqual(one, dataclasses.replace(one, **change))
+            self.assertNotEqual(
+                glance_image, dataclasses.replace(glance_image, **change)
+            )

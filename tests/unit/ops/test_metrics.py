@@ -71,7 +71,7 @@ class CountTest(unittest.TestCase):
         burned = {names.ONE_TIME_USE_TRAIT}
         quarantine = plan.Action.QUARANTINE
         withdraw = plan.Action.WITHDRAW
-        for found, reason, expected in (
+        for row, reason, expected in (
             (entry(), None, ('offered', '')),
             (entry(uuid='held'), None, ('allocated', '')),
             (entry(uuid='held', owner='LPAR'), None, ('attached', '')),
@@ -108,7 +108,7 @@ class CountTest(unittest.TestCase):
             with self.subTest(expected=expected):
                 self.assertEqual(
                     {('CUSTOM_GPU', 'gpus', *expected): 1},
-                    count([found], [verdict(reason)], {'held'}),
+                    count([row], [verdict(reason)], {'held'}),
                 )
 
     def test_slot_that_nothing_offers_is_foreign(self):

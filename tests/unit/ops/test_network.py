@@ -38,24 +38,26 @@ class VirtualEthernet:
     """The virtual Ethernet of a host, in memory."""
 
     def __init__(self, *bridges):
-        self.known = list(bridges)
+        self.present = list(bridges)
         self.made = []
-        self.asked = []
+        self.requests = []
 
     def bridges(self):
-        self.asked.append('bridges')
-        return self.known
+        self.requests.append('bridges')
+        return self.present
 
     def provision(self, bridge, vlans):
-        self.asked.append(('provision', bridge.uuid, sorted(vlans)))
-        (found,) = self.known
-        self.known = [
-            dataclasses.replace(found, vlans=found.vlans | set(vlans))
+        self.requests.append(('provision', bridge.uuid, sorted(vlans)))
+        (bridge,) = self.present
+        self.present = [
+            dataclasses.replace(bridge, vlans=bridge.vlans | set(vlans))
         ]
 
     def withdraw(self, bridge, vlan):
-        (found,) = self.known
-        self.known = [dataclasses.replace(found, vlans=found.vlans - {vlan})]
+        (bridge,) = self.present
+        self.present = [
+            dataclasses.replace(bridge, vlans=bridge.vlans - {vlan})
+        ]
 
     def occupied(self):
         return {('ETHERNET0', made.vlan) for made in self.made}
@@ -64,15 +66,15 @@ class VirtualEthernet:
         return self.made
 
     def plug(self, lpar, adapter):
-        self.asked.append(('plug', lpar.uuid, adapter.mac))
+        self.requests.append(('plug', lpar.uuid, adapter.mac))
         self.made.append(adapter)
 
     def unplug(self, lpar_uuid, mac, only=None):
-        self.asked.append(('unplug', lpar_uuid, mac))
+        self.requests.append(('unplug', lpar_uuid, mac))
         self.made = [
-            found
-            for found in self.made
-            if found.mac != mac or only not in (None, found)
+            adapter
+            for adapter in self.made
+            if adapter.mac != mac or only not in (None, adapter)
         ]
 
 
@@ -151,17 +153,17 @@ class SeveralTypesTest(unittest.TestCase):
             removals=None,
         )
 
-    def run_with(self, operation, *known, asked=None):
+    def run_with(self, operation, *cached, neutron_ports=None):
         """Run an operation on an LPAR.
 
-        :param known: The ports as Nova knows them.
-        :param asked: What Neutron says.
+        :param cached: The ports as Nova knows them.
+        :param neutron_ports: The ports as Neutron knows them.
         """
         asker = survey.Askers()
-        asker.ports = lambda: asked
+        asker.ports = lambda: neutron_ports
         self.lpars.run(
             operation,
-            spec.Wanted(INSTANCE, ports=known),
+            spec.Wanted(INSTANCE, ports=cached),
             asker,
         )
 
@@ -171,9 +173,9 @@ class SeveralTypesTest(unittest.TestCase):
     def detach(self, *unwanted):
         self.run_with(operations.DETACH_PORT, *unwanted)
 
-    def reconcile(self, *known, **asked):
+    def reconcile(self, *cached, **neutron):
         """Start the LPAR."""
-        self.run_with(operations.START, *known, **asked)
+        self.run_with(operations.START, *cached, **neutron)
 
     def make_ops(self):
         """Make operations with both drivers."""
@@ -198,12 +200,12 @@ class SeveralTypesTest(unittest.TestCase):
     def test_connect_without_ports_asks_nothing(self):
         self.assertEqual((), self.ops.connect([]))
         self.plug()
-        self.assertEqual([], self.networks.asked)
+        self.assertEqual([], self.networks.requests)
 
     def test_connect_refuses_port_before_asking_host(self):
         with self.assertRaises(exception.PortRefused):
             self.ops.connect([port(), port(2, vif_type='ovs')])
-        self.assertEqual([], self.networks.asked)
+        self.assertEqual([], self.networks.requests)
 
     def test_reconcile_keeps_adapter_of_port_if_two_have_its_address(self):
         others = shared_ethernet.Adapter(port().mac, 50, 'ETHERNET0')
@@ -211,19 +213,19 @@ class SeveralTypesTest(unittest.TestCase):
         (own,) = self.networks.made
         self.networks.made.append(others)
 
-        self.reconcile(asked=[port()])
+        self.reconcile(neutron_ports=[port()])
 
         self.assertEqual([own], self.networks.made)
 
     def test_matching_adapters_cost_no_request(self):
         self.attach(port())
-        self.networks.asked.clear()
+        self.networks.requests.clear()
 
         # Its binding may be lost meanwhile: the adapter is there.
         lost = port(vif_type='binding_failed', vlan=None)
         self.reconcile(lost)
 
-        self.assertEqual([], self.networks.asked)
+        self.assertEqual([], self.networks.requests)
 
     def test_drivers_plug_only_their_own_ports(self):
         wanted = [port(1), self.other, port(2)]
@@ -246,7 +248,7 @@ class SeveralTypesTest(unittest.TestCase):
             self.ops.connect([port(1), self.other])
 
         self.assertEqual(self.other.id, caught.exception.fields['port'])
-        self.assertEqual([], self.networks.asked)
+        self.assertEqual([], self.networks.requests)
 
     def test_unknown_type_is_refused_with_the_known_ones(self):
         with self.assertRaises(exception.PortRefused) as caught:
@@ -279,7 +281,7 @@ class SeveralTypesTest(unittest.TestCase):
             self.attach(each)
         new = port(3, vif_type=example_drivers.VIF_TYPE, vlan=None)
 
-        self.reconcile(asked=[port(2), new])
+        self.reconcile(neutron_ports=[port(2), new])
 
         self.assertEqual(
             [port(2).mac], [made.mac for made in self.networks.made]
@@ -289,7 +291,7 @@ class SeveralTypesTest(unittest.TestCase):
     def test_reconcile_replaces_adapter_of_rebound_port(self):
         self.attach(port(9))
 
-        self.reconcile(asked=[self.other])
+        self.reconcile(neutron_ports=[self.other])
 
         self.assertEqual([], self.networks.made)
         self.assertEqual([self.other.mac], self.example.macs(LPAR))
@@ -298,7 +300,7 @@ class SeveralTypesTest(unittest.TestCase):
         self.attach(self.other)
         lost = port(9, vif_type='unbound', vlan=None)
 
-        self.reconcile(lost, asked=[lost])
+        self.reconcile(lost, neutron_ports=[lost])
 
         self.assertEqual([self.other.mac], self.example.macs(LPAR))
 

@@ -61,10 +61,10 @@ class PlanLogTest(unittest.TestCase):
             self.log.log(allowed, plan)
         return [(r.levelno, r.getMessage()) for r in caught.records[1:]]
 
-    def assert_line(self, level, words, *given, **facts):
+    def assert_line(self, level, words, *arguments, **facts):
         """Assert that one line is logged; return its text."""
-        ((found, text),) = self.tell(*given, **facts)
-        self.assertEqual(level, found)
+        ((logged, text),) = self.tell(*arguments, **facts)
+        self.assertEqual(level, logged)
         self.assertIn(words, text)
         return text
 
@@ -97,11 +97,11 @@ class PlanLogTest(unittest.TestCase):
         marks = [names.QUARANTINED_TRAIT, names.quarantine_trait('FAILED')]
         once = dataclasses.replace(GPUS, one_time_use=True)
         free, mine = values.slot(), values.slot(owner=values.client())
-        known = names.generated_traits(values.slot())
-        there = values.provider(traits=known)
-        marked = values.provider(traits=[*known, *marks])
+        generated = names.generated_traits(values.slot())
+        there = values.provider(traits=generated)
+        marked = values.provider(traits=[*generated, *marks])
         burned = values.provider(
-            reserved=1, traits=[*known, names.ONE_TIME_USE_TRAIT]
+            reserved=1, traits=[*generated, names.ONE_TIME_USE_TRAIT]
         )
         for state, paragraph, slot, provider in (
             ('offered', GPUS, free, there),

@@ -27,7 +27,7 @@ class Host:
 
     def __init__(self, **lpars):
         self.lpars = lpars
-        self.asked = []
+        self.reads = []
 
     def names(self):
         return {uuid: f'vm-{uuid}' for uuid in self.lpars}
@@ -36,7 +36,7 @@ class Host:
         return {uuid: 'instance' for uuid in uuids if uuid != 'foreign'}
 
     def state(self, uuid):
-        self.asked.append(uuid)
+        self.reads.append(uuid)
         told = self.lpars[uuid]
         if isinstance(told, Exception):
             raise told
@@ -46,17 +46,17 @@ class Host:
 class ReadinessTest(unittest.TestCase):
     def test_host_is_ready_when_states_of_instances_are_known(self):
         missing = exception.PartitionNotFound(uuid='a')
-        for asked, lpars in (
+        for reads, lpars in (
             ('abc', {'a': 'running', 'b': 'not activated', 'c': 'error'}),
             ('', {'foreign': 'not available'}),
             ('a', {'a': missing}),
         ):
             host = Host(**lpars)
             watch.Readiness(host, host).check()
-            self.assertEqual([*asked], host.asked)
+            self.assertEqual([*reads], host.reads)
 
     def test_refusal_names_instances_of_unknown_state(self):
-        for words, asked, lpars in (
+        for words, reads, lpars in (
             (
                 'vm-a, vm-c is unknown.*not available',
                 'abc',
@@ -72,7 +72,7 @@ class ReadinessTest(unittest.TestCase):
                     watch.Readiness(host, host).check()
                 self.assertTrue(caught.exception.retryable)
                 self.assertRegex(str(caught.exception), f'(?s){words}')
-                self.assertEqual([*asked], host.asked)
+                self.assertEqual([*reads], host.reads)
 
     def test_lpars_that_can_not_be_listed(self):
         host = Host()

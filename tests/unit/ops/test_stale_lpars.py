@@ -56,7 +56,7 @@ class StaleLparsTest(unittest.TestCase):
         )
 
     def report(self, *owners):
-        """Report with LPARs on the wrong side that own slots."""
+        """Report with stale LPARs that own slots."""
         self.host.owners = owners
         return self.watch.report(
             host.Reading(

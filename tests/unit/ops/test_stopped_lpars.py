@@ -25,7 +25,9 @@ class Cloud:
 
     def __init__(self, **states):
         #: LPAR to its states, one for each look.
-        self.looks = {lpar: list(found) for lpar, found in states.items()}
+        self.looks = {
+            lpar: list(sequence) for lpar, sequence in states.items()
+        }
         self.should_run = set(states)
         self.reads = 0
         self.waited = []
@@ -34,8 +36,8 @@ class Cloud:
     def states(self):
         self.reads += 1
         return {
-            lpar: found.pop(0) if len(found) > 1 else found[0]
-            for lpar, found in self.looks.items()
+            lpar: sequence.pop(0) if len(sequence) > 1 else sequence[0]
+            for lpar, sequence in self.looks.items()
         }
 
     def running(self, lpar_uuids, host):

@@ -35,13 +35,13 @@ def disk(lpar_uuid, role='r'):
 class Cloud:
     """A pool, and Nova's records of the instances of its disks."""
 
-    def __init__(self, *found):
-        self.found = found
-        self.asked = []
+    def __init__(self, *disks):
+        self.pool_disks = disks
+        self.requests = []
         self.deleted = []
 
     def disks(self):
-        return self.found
+        return self.pool_disks
 
     def delete(self, disks):
         self.deleted.append(list(disks))
@@ -51,7 +51,7 @@ class Cloud:
         assert lpar_uuids == {GONE}, lpar_uuids
 
     def gone(self, lpar_uuids):
-        self.asked.append(set(lpar_uuids))
+        self.requests.append(set(lpar_uuids))
         return frozenset({GONE} & set(lpar_uuids))
 
     def instances_of(self, lpar_uuids):
@@ -73,11 +73,11 @@ class PoolDisksTest(unittest.TestCase):
         sweep.remove_pool_disks(sweep.Pass(means, named, None))
 
     def test_disk_that_is_unknown_or_stays_is_named_once(self):
-        for found, words, deleted in (
+        for disks, words, deleted in (
             ((disk(KNOWN), disk(UNKNOWN)), f'The disks {UNKNOWN} r in', []),
             ((disk(GONE),), '', [[disk(GONE)]] * 2),
         ):
-            cloud, named = Cloud(*found), set()
+            cloud, named = Cloud(*disks), set()
             with self.assertLogs(LOGGER, 'INFO') as logged:
                 self.remove(cloud, named)
                 self.remove(cloud, named)
@@ -92,7 +92,7 @@ class PoolDisksTest(unittest.TestCase):
             (Cloud(disk(GONE)), {'pool': None}),
         ):
             self.remove(cloud, **driver)
-            self.assertEqual([], cloud.asked + cloud.deleted)
+            self.assertEqual([], cloud.requests + cloud.deleted)
 
     def test_unknown_records_delete_nothing(self):
         cloud = Cloud(disk(GONE))
@@ -164,21 +164,21 @@ class TableTest(unittest.TestCase):
     def test_unexpected_error_stops_no_other_row(self):
         self.errors['b'] = ValueError('an error of the database')
         with self.assertLogs(LOGGER, 'ERROR') as logged:
-            found = self.run_at(sweep.When.CYCLE, sweep.When.FIRST_CYCLE)
-        self.assertEqual('bc', found)
+            order = self.run_at(sweep.When.CYCLE, sweep.When.FIRST_CYCLE)
+        self.assertEqual('bc', order)
         self.assertIn('an error of the database', logged.output[0])
 
     def test_pass_reads_host_and_nova_once(self):
-        asked = []
+        requests = []
         means = types.SimpleNamespace(
             nodename='host1',
-            records=types.SimpleNamespace(hosted=asked.append),
+            records=types.SimpleNamespace(hosted=requests.append),
             partitions=types.SimpleNamespace(
-                names=lambda: asked.append('names')
+                names=lambda: requests.append('names')
             ),
         )
         this = sweep.Pass(means, set(), None)
         for _ in range(2):
             self.assertIsNone(this.instance_uuids)
             self.assertIsNone(this.lpar_names)
-        self.assertEqual(['host1', 'names'], asked)
+        self.assertEqual(['host1', 'names'], requests)
