@@ -13,8 +13,8 @@
 """What is done on a host, whatever talks to it and whoever asks for it.
 
 Neither nova nor pypowervm may come in: :mod:`.interfaces` and :mod:`.drivers`
-describe both sides as protocols. Begin with :meth:`.LparOperations.plan` and
-:class:`.Execution` in :mod:`.apply`, through which every change of an LPAR
-goes; :mod:`.survey` reads what a plan needs for it, and :mod:`.sweep` has the
-table of what is removed without a request.
+describe both sides as protocols. Begin with
+:meth:`.apply.LparOperations.plan` and :class:`.apply.Execution`, through which
+every change of an LPAR goes; :mod:`.survey` reads what a plan needs for it,
+and :mod:`.sweep` has the table of what is removed without a request.
 """
