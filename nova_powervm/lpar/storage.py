@@ -251,9 +251,9 @@ def is_connected(name: str, *, rescued: bool) -> bool:
 def virtual_slots(server: int) -> range:
     """Return the virtual slots for the storage of a Virtual I/O Server.
 
-    If a host has many servers, it chooses the slots of the last ones.
+    The host itself chooses the slots for the third server and further ones.
 
-    :param server: Which of the servers it is, counted from 0.
+    :param server: The number of the server, counted from 0.
     """
     first = _FIRST_SLOT - server * _SLOTS_OF_SERVER
     return range(first, first + _SLOTS_OF_SERVER * (server < _SERVERS))

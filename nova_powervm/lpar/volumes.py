@@ -175,14 +175,14 @@ class FibreChannel:
 
     :param luns: The logical unit number at each port of the array.
     :param zones: The ports of the array for each port of the host that Cinder
-        has mapped the volume to; None if it does not say, for all.
+        has mapped the volume to; None for all ports, if Cinder names none.
     """
 
     luns: Mapping[str, int]
     zones: Mapping[str, frozenset[str]] | None = None
 
     def names_others(self, wwpns: Collection[str]) -> bool:
-        """Return whether Cinder may have mapped it to other ports, too.
+        """Return whether Cinder may have mapped the volume to other ports.
 
         :param wwpns: Ports of the host.
         """

@@ -102,7 +102,7 @@ class LparOperations:
         """Read the virtual slots of an LPAR's ports and volumes.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param volumes: The volumes that it should have.
+        :param volumes: The volumes that the LPAR should have.
         :returns: See :mod:`nova_powervm.lpar.virtual_slots`.
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
@@ -158,9 +158,8 @@ class LparOperations:
             carried out.
         :raises exception.PowerVMError: The operation is refused.
         """
-        askers = askers or survey.Askers()
-        read = survey.Survey(self.readers, operation, wanted, askers)
-        with read as surveyed:
+        readers, askers = self.readers, askers or survey.Askers()
+        with survey.Survey(readers, operation, wanted, askers) as surveyed:
             planned = surveyed.plan()
             self._check_rescue(wanted, planned)
             yield Execution(self, planned, wanted, askers, surveyed)
@@ -344,7 +343,7 @@ class Execution:
         An LPAR that may lack one of its slots, or have a slot too many, stays
         off. So does an LPAR that somebody else has changed at the same time.
 
-        :raises exception.GuestStaysOff: It could not be started.
+        :raises exception.GuestStaysOff: The guest could not be started.
         """
         failure = self._plan.operation.failure
         if failure not in _STARTS_AGAIN:
@@ -587,7 +586,7 @@ class Execution:
                 step.spec, look_and_burn, creates=step.creates
             )
         except exception.RestUnreachable:
-            # It may have been written although the answer was lost.
+            # The document may be written although the answer was lost.
             present = self._readers.partitions.find(step.spec.uuid)
             if present is None or present.differences(step.spec):
                 raise

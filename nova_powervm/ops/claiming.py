@@ -116,7 +116,7 @@ class ClaimOps:
         :param allocations: As Nova passes them to the driver.
         :param extra_specs: The extra specs of the instance's flavor.
         :param stored: Slot providers that Nova stored with the instance when
-            it was claimed; used before the first update of the tree.
+            it allocated resources; used before the first update of the tree.
         :param requests: Its accelerator requests, whose slots are added.
         :raises exception.ClaimFailed: The allocations do not cover what the
             flavor requests.
