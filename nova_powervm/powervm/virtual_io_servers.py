@@ -10,31 +10,49 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Reads Virtual I/O Servers with their storage, or without a sick one's.
+"""Reads Virtual I/O Servers, and is the only writer of their mappings.
 
 A host answers 500 to the feed if one server cannot deliver its data, for
 example because its file system is full. The others are usable then, and the
 sick one is taken for one that is off.
+
+All virtual SCSI mappings of a server are in one document, those of disks and
+media as well as those of volumes. So whoever changes some writes all of them,
+with the document's ETag, and starts again if this is outdated. A lock for each
+server keeps the threads of this service from being faster than each other.
 """
 
+import collections
+from collections.abc import Callable
 from collections.abc import Collection
 from typing import Any
 
+from oslo_concurrency import lockutils
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
+from pypowervm import const
 from pypowervm import exceptions as pvm
+from pypowervm import util
 from pypowervm.wrappers import base_partition as bp
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.powervm import rest_errors
+from nova_powervm.powervm import session
 
 LOG = logging.getLogger(__name__)
 
+#: Changes the mappings of a server in memory, and returns whether it did. It
+#: is called again with each new reading.
+Change = Callable[[virtual_io_server.VIOS], bool]
+
 _VIOS = virtual_io_server.VIOS
+_MAPPINGS = (const.XAG.VIO_SMAP,)
 _INTERNAL_ERROR = 500
 # One error may pass, and would cost a guest a path.
 _TRIES = 2
+#: How often this service has written the mappings of each server, by uuid.
+_writes: collections.Counter[str] = collections.Counter()
 
 
 def read_all(
@@ -55,7 +73,7 @@ def read_all(
         servers = [
             read(adapter, server.uuid, groups) for server in _VIOS.get(adapter)
         ]
-        if all(map(_is_sick, servers)):
+        if all(map(is_sick, servers)):
             raise
         return servers
 
@@ -81,11 +99,75 @@ def read(
     return server
 
 
+def is_sick(server: Any) -> bool:
+    """Return whether a server did not report its storage when it was read."""
+    return bool(server.state == bp.LPARState.NOT_AVAILBLE)
+
+
+def client_of(mapping: virtual_io_server.VSCSIMapping) -> str:
+    """Return the upper-case uuid of a mapping's LPAR; empty if it is gone."""
+    uuid = util.get_req_path_uuid(mapping.client_lpar_href or '')
+    return (uuid or '').upper()
+
+
+@rest_errors.retried_on_conflict
+def change_mappings(
+    adapter: pvm_adapter.Adapter,
+    uuid: str,
+    action: str,
+    change: Change,
+    changed: tuple[Any, int] = (None, -1),
+) -> Any:
+    """Read a server with its mappings, change these, and write them.
+
+    :param uuid: The server's uuid.
+    :param action: What this does, for errors.
+    :param change: Changes the mappings. A write whose answer was lost is
+        repeated, so this recognizes what has been done.
+    :param changed: The server, read and changed already, with the number of
+        writes before that: it is read again only if there was one since.
+    :returns: pypowervm's wrapper of the server as it is then.
+    :raises exception.RestError: The host refused.
+    """
+    key = uuid.upper()
+    server, number = changed
+    with (
+        lockutils.lock(f'powervm-mappings-{key}'),
+        rest_errors.translated(action),
+    ):
+        if number != _writes[key]:
+            server = read(adapter, uuid, _MAPPINGS)
+            if not change(server):
+                return server
+        try:
+            return server.update(timeout=session.ANSWER_SECONDS)
+        finally:
+            _writes[key] += 1
+
+
+def change_all_mappings(
+    adapter: pvm_adapter.Adapter, action: str, change: Change
+) -> None:
+    """Change the mappings of all servers; see :func:`change_mappings`.
+
+    One that needs no change is not written.
+    """
+    writes = _writes.copy()
+    for server in _read_mappings(adapter, action):
+        if change(server):
+            number = writes[server.uuid.upper()]
+            change_mappings(
+                adapter, server.uuid, action, change, (server, number)
+            )
+
+
+@rest_errors.retried
+def _read_mappings(adapter: pvm_adapter.Adapter, action: str) -> list[Any]:
+    with rest_errors.translated(action):
+        return read_all(adapter, _MAPPINGS)
+
+
 def _may_be_sick(error: pvm.HttpError) -> bool:
     """Return whether the host tried, but has not got the data."""
     is_busy = rest_errors.class_of_status(error) is exception.ViosBusy
     return error.response.status == _INTERNAL_ERROR and not is_busy
-
-
-def _is_sick(server: Any) -> bool:
-    return bool(server.state == bp.LPARState.NOT_AVAILBLE)

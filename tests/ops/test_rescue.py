@@ -22,6 +22,7 @@ import hashlib
 from typing import ClassVar
 
 import ddt
+from pypowervm import const
 from pypowervm.wrappers import storage as pvm_storage
 from pypowervm.wrappers import virtual_io_server
 
@@ -206,7 +207,9 @@ class DisksMixin:
         )
         made = group.update()
         (disk,) = (d for d in made.virtual_disks if d.name == name)
-        server = self.disks.mappings._read(vios)
+        server = virtual_io_server.VIOS.get(
+            self.adapter, uuid=vios, xag=[const.XAG.VIO_SMAP]
+        )
         server.scsi_mappings.append(
             virtual_io_server.VSCSIMapping.bld(
                 self.adapter,

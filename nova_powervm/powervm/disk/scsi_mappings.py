@@ -18,7 +18,6 @@ Physical volumes are left alone: they belong to the volume drivers, and to
 
 import copy
 import dataclasses
-import threading
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
@@ -30,7 +29,6 @@ from typing import Any
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
 from pypowervm import const
-from pypowervm import util
 from pypowervm.tasks import scsi_mapper
 from pypowervm.wrappers import base_partition as bp
 from pypowervm.wrappers import storage as pvm_storage
@@ -40,7 +38,6 @@ from nova_powervm import exception
 from nova_powervm.lpar import storage
 from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import rest_errors
-from nova_powervm.powervm import session
 from nova_powervm.powervm import virtual_io_servers
 
 LOG = logging.getLogger(__name__)
@@ -72,9 +69,6 @@ class Connection:
 class ScsiMappings:
     """The virtual SCSI mappings of Virtual I/O Servers.
 
-    All mappings of a server are in one document, so every change writes all of
-    them, with the document's ETag, and is repeated if this is outdated.
-
     :param adapter: An adapter with a session that has logged on.
     :param management: The management partition, to which storage of LPARs is
         lent that is being read.
@@ -87,10 +81,7 @@ class ScsiMappings:
     ) -> None:
         self._adapter = adapter
         self._management = management
-        # Prevents conflicts between the threads of this service.
-        self._changing = threading.Lock()
 
-    @rest_errors.retried_on_conflict
     def attach(
         self,
         vios: str,
@@ -111,19 +102,9 @@ class ScsiMappings:
         :param number: Which of several servers this is, counted from 0.
         :returns: Whether the server runs; otherwise nothing is mapped.
         """
-        action = f'mapping storage to LPAR {lpar_uuid}'
-        with self._changing, rest_errors.translated(action):
-            server = self._read(vios)
+
+        def add_missing(server: virtual_io_server.VIOS) -> bool:
             if server.state != bp.LPARState.RUNNING:
-                LOG.warning(
-                    'Virtual I/O Server %(name)s is %(state)s and maps no '
-                    'storage to LPAR %(lpar_uuid)s.',
-                    {
-                        'name': server.name,
-                        'state': server.state,
-                        'lpar_uuid': lpar_uuid,
-                    },
-                )
                 return False
             missing = [
                 element
@@ -146,9 +127,26 @@ class ScsiMappings:
                     server, lpar_uuid, number, missing
                 )
             )
-            if missing:
-                server.update(timeout=session.ANSWER_SECONDS)
+            return bool(missing)
+
+        server = virtual_io_servers.change_mappings(
+            self._adapter,
+            vios,
+            f'mapping storage to LPAR {lpar_uuid}',
+            add_missing,
+        )
+        if server.state == bp.LPARState.RUNNING:
             return True
+        LOG.warning(
+            'Virtual I/O Server %(name)s is %(state)s and maps no storage to '
+            'LPAR %(lpar_uuid)s.',
+            {
+                'name': server.name,
+                'state': server.state,
+                'lpar_uuid': lpar_uuid,
+            },
+        )
+        return False
 
     @rest_errors.retried
     def names(self, lpar_uuid: str, by_all: Collection[str] = ()) -> set[str]:
@@ -248,7 +246,6 @@ class ScsiMappings:
                 },
             )
 
-    @rest_errors.retried_on_conflict
     def lend(self, vios: str, element: Any) -> int | None:
         """Map storage to the management partition, unless it is mapped there.
 
@@ -258,25 +255,31 @@ class ScsiMappings:
             run, so that nothing was mapped.
         """
         client = self._management.uuid
-        action = f'mapping {element.name} to the management partition'
-        with self._changing, rest_errors.translated(action):
-            server = self._read(vios)
-            if server.state != bp.LPARState.RUNNING:
-                return None
-            found = scsi_mapper.find_maps(
+
+        def found_in(server: virtual_io_server.VIOS) -> Any:
+            return scsi_mapper.find_maps(
                 server.scsi_mappings, client, stg_elem=element
             )
-            if not found:
-                server.scsi_mappings.append(
-                    virtual_io_server.VSCSIMapping.bld(
-                        self._adapter, None, client, copy.deepcopy(element)
-                    )
+
+        def add(server: virtual_io_server.VIOS) -> bool:
+            if server.state != bp.LPARState.RUNNING or found_in(server):
+                return False
+            server.scsi_mappings.append(
+                virtual_io_server.VSCSIMapping.bld(
+                    self._adapter, None, client, copy.deepcopy(element)
                 )
-                server = server.update(timeout=session.ANSWER_SECONDS)
-                found = scsi_mapper.find_maps(
-                    server.scsi_mappings, client, stg_elem=element
-                )
-            return int(found[0].client_adapter.lpar_slot_num)
+            )
+            return True
+
+        server = virtual_io_servers.change_mappings(
+            self._adapter,
+            vios,
+            f'mapping {element.name} to the management partition',
+            add,
+        )
+        if server.state != bp.LPARState.RUNNING:
+            return None
+        return int(found_in(server)[0].client_adapter.lpar_slot_num)
 
     @rest_errors.retried
     def name_of_stopped(self, vios: str) -> str | None:
@@ -307,7 +310,7 @@ class ScsiMappings:
         :param names: The names that the disk may have.
         """
         with rest_errors.translated(f'reading the mappings of {names[0]}'):
-            server = self._read(vios)
+            server = virtual_io_servers.read(self._adapter, vios, _XAG)
         mappings = [
             mapping
             for mapping in server.scsi_mappings
@@ -336,9 +339,20 @@ class ScsiMappings:
         :returns: The servers with the mappings, including those of a try
             whose answer was lost.
         """
-        removed: list[_Removed] = []
-        self._remove_noted(action, is_doomed, removed)
-        for _, mapping in removed:
+        removed: dict[tuple[str, str | None], _Removed] = {}
+
+        def remove(server: virtual_io_server.VIOS) -> bool:
+            doomed = list(filter(is_doomed, server.scsi_mappings))
+            for mapping in doomed:
+                server.scsi_mappings.remove(mapping)
+                element = mapping.backing_storage
+                name = None if element is None else element.name
+                # Before the write, whose answer may be lost.
+                removed[server.uuid, name] = server, mapping
+            return bool(doomed)
+
+        virtual_io_servers.change_all_mappings(self._adapter, action, remove)
+        for _, mapping in removed.values():
             if self._is_lent(mapping):
                 # Never before: a scan would bring it back.
                 client = mapping.client_adapter
@@ -346,24 +360,7 @@ class ScsiMappings:
                     mapping.backing_storage.udid,
                     client and client.lpar_slot_num,
                 )
-        return removed
-
-    @rest_errors.retried_on_conflict
-    def _remove_noted(
-        self,
-        action: str,
-        is_doomed: Callable[[virtual_io_server.VSCSIMapping], bool],
-        removed: list[_Removed],
-    ) -> None:
-        with self._changing, rest_errors.translated(action):
-            for server in virtual_io_servers.read_all(self._adapter, _XAG):
-                doomed = list(filter(is_doomed, server.scsi_mappings))
-                for mapping in doomed:
-                    server.scsi_mappings.remove(mapping)
-                if doomed:
-                    # Before the write, whose answer may be lost.
-                    removed += [(server, mapping) for mapping in doomed]
-                    server.update(timeout=session.ANSWER_SECONDS)
+        return list(removed.values())
 
     def _is_lent(
         self,
@@ -375,18 +372,15 @@ class ScsiMappings:
         :param lpar_uuid: The LPAR; None for any. Which partition is the
             management partition is only asked if it may be the client.
         """
-        client = util.get_req_path_uuid(mapping.client_lpar_href or '')
+        client = virtual_io_servers.client_of(mapping)
         element = mapping.backing_storage
         if not client or element is None or not _is_ours(mapping):
             return False
         if lpar_uuid and not storage.belongs_to(element.name, lpar_uuid):
             return False
-        if storage.belongs_to(element.name, client.upper()):
+        if storage.belongs_to(element.name, client):
             return False
-        return bool(client.upper() == self._management.uuid.upper())
-
-    def _read(self, vios: str) -> virtual_io_server.VIOS:
-        return virtual_io_servers.read(self._adapter, vios, _XAG)
+        return bool(client == self._management.uuid.upper())
 
 
 def _mapped_names(
@@ -441,9 +435,9 @@ def _is_mapped_to(
     The name of the storage decides only if the mapping has no client: others
     may give their storage any name.
     """
-    client = util.get_req_path_uuid(mapping.client_lpar_href or '')
+    client = virtual_io_servers.client_of(mapping)
     if client:
-        return bool(client.upper() == lpar_uuid.upper())
+        return client == lpar_uuid.upper()
     element = mapping.backing_storage
     return element is not None and storage.belongs_to(
         element.name or '', lpar_uuid

@@ -18,7 +18,6 @@ the disk drivers, and :mod:`nova_powervm.powervm.disk.scsi_mappings`.
 
 import contextlib
 import dataclasses
-import threading
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterator
@@ -29,7 +28,6 @@ from oslo_log import log as logging
 from oslo_utils import uuidutils
 from pypowervm import adapter as pvm_adapter
 from pypowervm import const
-from pypowervm import util
 from pypowervm.tasks import hdisk
 from pypowervm.tasks import partition as partition_tasks
 from pypowervm.wrappers import base_partition as bp
@@ -39,7 +37,6 @@ from pypowervm.wrappers import virtual_io_server
 from nova_powervm import exception
 from nova_powervm.lpar import volumes
 from nova_powervm.powervm import rest_errors
-from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm import virtual_io_servers
 
@@ -188,8 +185,6 @@ class VolumeMappings:
     ) -> None:
         self._adapter = adapter
         self._managed = managed
-        # Prevents conflicts between the threads of this service.
-        self._changing = threading.Lock()
 
     @rest_errors.retried
     def read(self) -> list[Server]:
@@ -236,7 +231,6 @@ class VolumeMappings:
             )
         return status, name, udid
 
-    @rest_errors.retried_on_conflict
     def map(
         self, server: Server, lpar_uuid: str, disk: Disk, tag: str, slot: int
     ) -> None:
@@ -249,10 +243,11 @@ class VolumeMappings:
             disk.
         """
         action = f'mapping {disk.name} of {server.name} to LPAR {lpar_uuid}'
-        with self._changing, rest_errors.translated(action):
-            found = self._read(server)
+
+        def add(found: virtual_io_server.VIOS) -> bool:
+            _check_read(found, action)
             if _find(found, lpar_uuid, disk.udid):
-                return
+                return False
             found.scsi_mappings.append(
                 virtual_io_server.VSCSIMapping.bld(
                     self._adapter,
@@ -264,21 +259,25 @@ class VolumeMappings:
                     lpar_slot_num=slot,
                 )
             )
-            found = found.update(timeout=session.ANSWER_SECONDS)
+            return True
+
+        found = virtual_io_servers.change_mappings(
+            self._adapter, server.uuid, action, add
+        )
         if not _find(found, lpar_uuid, disk.udid):
             raise exception.RestError(
                 action=action,
                 reason='the server does not show the mapping afterwards',
             )
 
-    @rest_errors.retried_on_conflict
     def unmap(
         self, server: Server, is_doomed: Callable[[Mapped], bool]
     ) -> None:
         """Unmap disks, if there are such mappings."""
         action = f'unmapping volumes of {server.name}'
-        with self._changing, rest_errors.translated(action):
-            found = self._read(server)
+
+        def remove(found: virtual_io_server.VIOS) -> bool:
+            _check_read(found, action)
             doomed = [
                 wrapper
                 for wrapper, mapped in _volumes(found)
@@ -286,8 +285,11 @@ class VolumeMappings:
             ]
             for wrapper in doomed:
                 found.scsi_mappings.remove(wrapper)
-            if doomed:
-                found.update(timeout=session.ANSWER_SECONDS)
+            return bool(doomed)
+
+        virtual_io_servers.change_mappings(
+            self._adapter, server.uuid, action, remove
+        )
 
     def forget(self, server: Server, udids: Collection[str]) -> None:
         """Have a server forget its disks with some UDIDs.
@@ -310,11 +312,6 @@ class VolumeMappings:
                         server.uuid,
                     )
 
-    def _read(self, server: Server) -> virtual_io_server.VIOS:
-        return _VIOS.get(
-            self._adapter, uuid=server.uuid, xag=[const.XAG.VIO_SMAP]
-        )
-
 
 @contextlib.contextmanager
 def logged(server: Server, disk: str) -> Iterator[None]:
@@ -330,10 +327,22 @@ def logged(server: Server, disk: str) -> Iterator[None]:
         )
 
 
+def _check_read(found: virtual_io_server.VIOS, action: str) -> None:
+    """Verify that a server shows what it maps.
+
+    :raises exception.RestError: It does not.
+    """
+    if virtual_io_servers.is_sick(found):
+        raise exception.RestError(
+            action=action,
+            reason=f'{found.name} does not report its storage',
+        )
+
+
 def _server(found: virtual_io_server.VIOS, *, answers: bool) -> Server:
     slots: dict[str, set[int]] = {}
     for mapping in found.scsi_mappings:
-        client = _client(mapping)
+        client = virtual_io_servers.client_of(mapping)
         if client and mapping.client_adapter is not None:
             slots.setdefault(client, set()).add(
                 mapping.client_adapter.lpar_slot_num
@@ -405,7 +414,7 @@ def _volumes(
             yield (
                 mapping,
                 Mapped(
-                    lpar_uuid=_client(mapping),
+                    lpar_uuid=virtual_io_servers.client_of(mapping),
                     udid=disk.udid or '',
                     name=disk.name or '',
                     tag=disk.tag or '',
@@ -420,9 +429,3 @@ def _find(found: virtual_io_server.VIOS, lpar_uuid: str, udid: str) -> bool:
         (one.lpar_uuid, one.udid) == (lpar_uuid, udid)
         for _, one in _volumes(found)
     )
-
-
-def _client(mapping: Any) -> str:
-    """Return the upper-case uuid of a mapping's client, or an empty text."""
-    uuid = util.get_req_path_uuid(mapping.client_lpar_href or '')
-    return (uuid or '').upper()

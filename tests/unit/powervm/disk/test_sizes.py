@@ -16,7 +16,9 @@ import copy
 import hashlib
 from unittest import mock
 
+from pypowervm import const
 from pypowervm.wrappers import storage as pvm_storage
+from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.lpar import storage
@@ -429,7 +431,11 @@ class OtherHostTest(pool_host.DiskTestCase):
         (unit,) = self.others.pool.disks(self.lpar)
         self.assertEqual(5, unit.disk.size_gb)
         for vios in ('vios1', 'vios2'):
-            found = self.others.mappings._read(self.partitions[vios])
+            found = virtual_io_server.VIOS.get(
+                self.others._adapter,
+                uuid=self.partitions[vios],
+                xag=[const.XAG.VIO_SMAP],
+            )
             (mapping,) = found.scsi_mappings
             self.assertEqual(5, mapping.backing_storage.capacity)
         name = storage.unit_name(self.lpar, storage.ROOT)
