@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The smallest disk driver and the smallest VIF driver that work.
+"""The smallest disk driver, VIF driver and volume driver that work.
 
 Tests install them as entry points, as a package of somebody else would.
 """
@@ -27,11 +27,14 @@ from nova_powervm import exception
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import volumes
+from nova_powervm.ops import drivers
 from nova_powervm.powervm import plugins
 from nova_powervm.powervm.disk import base
+from nova_powervm.powervm.volume import volume_mappings
 
-#: The name of both drivers.
-VIF_TYPE = 'example'
+#: The name of all drivers.
+VIF_TYPE = VOLUME_TYPE = 'example'
 
 _ENTRY_POINTS = f"""\
 [{plugins.DISK_DRIVERS}]
@@ -41,6 +44,9 @@ unfinished = {__name__}:UnfinishedDisks
 
 [{plugins.VIF_DRIVERS}]
 {VIF_TYPE} = {__name__}:ExampleVifDriver
+
+[{plugins.VOLUME_DRIVERS}]
+{VOLUME_TYPE} = {__name__}:ExampleVolumes
 """
 
 
@@ -210,3 +216,92 @@ class ExampleVifDriver:
 
     def tidy(self):
         self.called.append('tidy')
+
+
+class ExampleVolumes:
+    """Connects disks that a Virtual I/O Server has of itself.
+
+    Cinder says by their UDIDs which ones they are.
+
+    :param context: What each volume driver is made with.
+    """
+
+    #: The one that was made last.
+    last: ClassVar['ExampleVolumes']
+
+    def __init__(self, context):
+        type(self).last = self
+        self._mappings = volume_mappings.VolumeMappings(
+            context.adapter, context.system
+        )
+        #: Whether the host answers none of its questions.
+        self.is_silent = False
+
+    def _servers(self):
+        if self.is_silent:
+            raise exception.RestSilent(server='example', reason='silent')
+        return self._mappings.read()
+
+    def connector(self, lpar=None, ports=()):
+        self._servers()
+        return {'example': 'this host'}
+
+    def check(self, volume):
+        if not volume.data.get('udid'):
+            raise exception.VolumeRefused(
+                volume=volume.id, reason='Cinder does not say its UDID'
+            )
+
+    def connected(self, lpar_uuid, wanted):
+        return {
+            one.volume_id: volumes.Connected(slots={0: one.slot})
+            for server in self._servers()
+            for one in server.mapped
+            if one.lpar_uuid == lpar_uuid and one.kind == VOLUME_TYPE
+        }
+
+    def find(self, volume, lpar_uuid):
+        udid = volume.data['udid']
+        for server in self._servers():
+            disk = server.disk(udid)
+            if disk:
+                return drivers.Found(volume.with_udid(udid), (server, disk))
+        raise exception.VolumeMissing(
+            volume=volume.id, found=0, needed=1, reason='no server has it'
+        )
+
+    def forget(self, found):
+        pass
+
+    def connect(self, found, lpar):
+        server, disk = found.handle
+        taken = volume_mappings.taken_slots(self._servers(), lpar.uuid)
+        slot = volumes.choose_slot(found.volume, 0, lpar.virtual_slots, taken)
+        self._mappings.map(server, lpar.uuid, disk, found.volume, slot)
+        return {0: slot}
+
+    def disconnect(self, volume, lpar_uuid):
+        self._unmap(lpar_uuid, lambda one: one.volume_id == volume.id)
+
+    def check_removal(self, lpar_uuid, wanted):
+        self._servers()
+
+    def remove(self, lpar_uuid, wanted=()):
+        self._unmap(lpar_uuid, lambda one: True)
+
+    def _unmap(self, lpar_uuid, is_meant):
+        for server in self._servers():
+            self._mappings.unmap(
+                server,
+                lambda one: (
+                    one.lpar_uuid == lpar_uuid
+                    and one.kind == VOLUME_TYPE
+                    and is_meant(one)
+                ),
+            )
+
+    def resize(self, volume, lpar_uuid):
+        (size,) = (
+            server.disk(volume.data['udid']).size for server in self._servers()
+        )
+        return size

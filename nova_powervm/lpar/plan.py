@@ -584,10 +584,14 @@ class _Planner:
             if volume.id not in connected
             or not connected[volume.id].is_complete
         ]
-        surplus = () if recorded is None else sorted({*connected} - recorded)
+        surplus = [
+            lpar_volumes.Volume(volume_id, connected[volume_id].kind)
+            for volume_id in sorted(connected)
+            if recorded is not None and volume_id not in recorded
+        ]
         return [
             *_connect_volumes(missing, wanted.virtual_slots),
-            *_disconnect([lpar_volumes.Volume(uuid, '') for uuid in surplus]),
+            *_disconnect(surplus),
         ]
 
     def _has_rescue(self, power: Power) -> bool:

@@ -93,10 +93,12 @@ class Connected:
     :param is_complete: Whether each server that runs and can connect it does
         so.
     :param slots: Its virtual slots, by the numbers of the servers.
+    :param kind: Its ``driver_volume_type``.
     """
 
     is_complete: bool = True
     slots: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    kind: str = ''
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -587,29 +587,29 @@ class VolumeDriver(Protocol):
 
     Its entry point in ``nova_powervm.volume_drivers`` has the name of the
     type. A server may have volumes of several types. Each driver gets only
-    volumes of its own type, and never disconnects others, or disks that a
-    disk driver has made.
+    volumes of its own type, and those whose type nobody knows. It answers for
+    its own, and never disconnects volumes of others, or disks that a disk
+    driver has made. If it gets no answer from the host, that is an error: a
+    server is neither removed nor rebooted hard then.
 
     An LPAR may have moved to another host, or have been deleted outside of
     Nova; then there is none with the given uuid.
     """
 
-    def connector(self) -> Mapping[str, Any]:
+    def connector(
+        self,
+        lpar: partition.Partition | None = None,
+        ports: Collection[int] = (),
+    ) -> Mapping[str, Any]:
         """Return what Cinder has to know of this host to map a volume to it.
 
-        The keys are those of os-brick's connectors, such as ``wwpns``.
+        The keys are those of os-brick's connectors, such as ``wwpns``. Cinder
+        has mapped nothing yet, and nobody knows of which type the volume is.
 
+        :param lpar: The LPAR that is to get it; None if there is none yet.
+        :param ports: The virtual slots of the LPAR's network adapters.
         :raises exception.VolumesImpossible: No volume of this type could be
-            connected to any LPAR; Cinder has mapped nothing yet.
-        """
-
-    def check_room(
-        self, lpar: partition.Partition, ports: Collection[int]
-    ) -> None:
-        """Verify that one more volume can be connected to an LPAR.
-
-        :param ports: The virtual slots of its network adapters.
-        :raises exception.VolumesImpossible: It cannot.
+            connected to it.
         """
 
     def check(self, volume: volumes.Volume) -> None:
@@ -621,12 +621,12 @@ class VolumeDriver(Protocol):
     def connected(
         self, lpar_uuid: str, wanted: Sequence[volumes.Volume]
     ) -> Mapping[str, volumes.Connected]:
-        """Return the volumes of an LPAR.
+        """Return the volumes of an LPAR that are of this type.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param wanted: The volumes that it should have.
-        :returns: Volume id -> how it is connected. What is not known to be a
-            volume is left out.
+        :param wanted: Those that it should have.
+        :returns: Volume id -> how it is connected, also of volumes that are
+            not wanted. What is not known to be one of this type is left out.
         """
 
     def find(self, volume: volumes.Volume, lpar_uuid: str) -> Found:
@@ -681,10 +681,12 @@ class VolumeDriver(Protocol):
     def remove(
         self, lpar_uuid: str, wanted: Collection[volumes.Volume] = ()
     ) -> None:
-        """Disconnect all volumes of an LPAR, and have the host forget them.
+        """Disconnect all volumes of an LPAR that are of this type.
+
+        The host forgets them.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param wanted: The volumes that it is known to have. If it was deleted
+        :param wanted: Those that it is known to have. If it was deleted
             outside of Nova, only they tell what it had.
         :raises exception.VolumeHeld: As for :meth:`disconnect`.
         """

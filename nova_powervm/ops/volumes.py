@@ -12,6 +12,7 @@
 
 """Connects volumes to LPARs, with the volume driver of each one's type."""
 
+import dataclasses
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -32,7 +33,7 @@ Volume = volumes.Volume
 
 
 class VolumeOps:
-    """Connects the volumes of instances to LPARs.
+    """Asks the driver of each volume; see :mod:`nova_powervm.ops.drivers`.
 
     :param drivers: ``driver_volume_type`` to volume driver.
     """
@@ -40,36 +41,40 @@ class VolumeOps:
     def __init__(self, drivers: Mapping[str, drivers.VolumeDriver]) -> None:
         self._drivers = drivers
 
-    def connector(self) -> dict[str, Any]:
+    def connector(
+        self,
+        lpar: partition.Partition | None = None,
+        ports: Collection[int] = (),
+    ) -> dict[str, Any]:
         """Return what Cinder has to know of this host to map volumes to it.
 
-        A driver whose volumes this host cannot have adds nothing.
+        A driver that could connect none, or does not know, adds nothing: so
+        Cinder refuses to map volumes of its type, and others are served.
 
-        :raises exception.VolumesImpossible: This host can have no volumes.
+        :raises exception.PowerVMError: No driver could connect one.
         """
         found: dict[str, Any] = {}
-        refusal = exception.VolumesImpossible(
-            where='', reason='no volume driver is installed'
-        )
-        for driver in self._drivers.values():
+        problems: dict[str, exception.PowerVMError] = {}
+        for kind, driver in self._drivers.items():
             try:
-                found.update(driver.connector())
-            except exception.VolumesImpossible as error:
-                refusal = error
+                found.update(driver.connector(lpar, ports))
+            except exception.PowerVMError as error:
+                problems[kind] = error
         if not found:
-            raise refusal
+            raise next(
+                iter(problems.values()),
+                exception.VolumesImpossible(
+                    where='', reason='no volume driver is installed'
+                ),
+            )
+        for kind, problem in problems.items():
+            if not isinstance(problem, exception.VolumesImpossible):
+                LOG.warning(
+                    'Cinder can map no volume of the type %(kind)s to this '
+                    'host now: %(error)s',
+                    {'kind': kind, 'error': problem},
+                )
         return found
-
-    def check_room(
-        self, lpar: partition.Partition, ports: Collection[int]
-    ) -> None:
-        """Verify that one more volume can be connected to an LPAR.
-
-        :param ports: The virtual slots of its network adapters.
-        :raises exception.VolumesImpossible: It cannot.
-        """
-        for driver in self._drivers.values():
-            driver.check_room(lpar, ports)
 
     def check(self, wanted: Iterable[Volume]) -> None:
         """Check volumes without asking the host.
@@ -90,30 +95,33 @@ class VolumeOps:
     def connected(
         self, lpar_uuid: str, wanted: Sequence[Volume]
     ) -> dict[str, volumes.Connected]:
-        """Return the volumes of an LPAR; see the protocol."""
+        """Return the volumes of an LPAR, with their types.
+
+        Only the driver of a wanted volume tells whether that is connected:
+        another one may have had it before Cinder has changed its type.
+        """
+        kinds = {volume.id: volume.kind for volume in wanted}
         return {
-            volume_id: how
+            volume_id: dataclasses.replace(how, kind=kind)
             for kind, driver in self._drivers.items()
             for volume_id, how in driver.connected(
                 lpar_uuid, [one for one in wanted if one.kind == kind]
             ).items()
+            if kinds.get(volume_id, kind) == kind
         }
 
     def find(self, volume: Volume, lpar_uuid: str) -> drivers.Found:
-        """Have the host find a volume, and change no LPAR."""
+        """Have its driver find a volume."""
         return self._drivers[volume.kind].find(volume, lpar_uuid)
 
     def forget(self, found: drivers.Found) -> None:
-        """Have the host forget a volume that was found, but not connected."""
+        """Have its driver forget a volume."""
         self._drivers[found.volume.kind].forget(found)
 
     def connect(
         self, found: drivers.Found, lpar: partition.Partition
     ) -> Mapping[int, int]:
-        """Connect a volume that was found to an LPAR.
-
-        :returns: The virtual slots that it has got; see the protocol.
-        """
+        """Connect a volume that was found to an LPAR."""
         slots = self._drivers[found.volume.kind].connect(found, lpar)
         LOG.info(
             'Connected %(volume)s to LPAR %(name)s.',
@@ -122,10 +130,7 @@ class VolumeOps:
         return slots
 
     def disconnect(self, volume: Volume, lpar_uuid: str) -> None:
-        """Disconnect a volume from an LPAR, and have the host forget it.
-
-        One without a known type may be of any.
-        """
+        """Disconnect a volume, which may be of any type if that is unknown."""
         known = self._drivers.get(volume.kind)
         for driver in [known] if known else self._drivers.values():
             driver.disconnect(volume, lpar_uuid)
@@ -143,7 +148,8 @@ class VolumeOps:
         :raises exception.VolumesImpossible: They cannot be connected again.
         """
         self.check_removal(lpar_uuid, wanted)
-        self.connector()
+        for kind in sorted({volume.kind for volume in wanted}):
+            self._drivers[kind].connector()
 
     def check_removal(
         self, lpar_uuid: str, wanted: Collection[Volume]
@@ -152,13 +158,24 @@ class VolumeOps:
 
         :raises exception.VolumeHeld: They cannot be now.
         """
-        for driver in self._drivers.values():
-            driver.check_removal(lpar_uuid, wanted)
+        for kind, driver in self._drivers.items():
+            driver.check_removal(lpar_uuid, self._of(kind, wanted))
 
     def remove(self, lpar_uuid: str, wanted: Collection[Volume] = ()) -> None:
-        """Disconnect all volumes of an LPAR, and have the host forget them."""
-        for driver in self._drivers.values():
-            driver.remove(lpar_uuid, wanted)
+        """Disconnect all volumes of an LPAR, or none if a driver refuses."""
+        # The first one refuses by itself, before it changes anything.
+        for kind, driver in [*self._drivers.items()][1:]:
+            driver.check_removal(lpar_uuid, self._of(kind, wanted))
+        for kind, driver in self._drivers.items():
+            driver.remove(lpar_uuid, self._of(kind, wanted))
+
+    def _of(self, kind: str, wanted: Collection[Volume]) -> list[Volume]:
+        """Return the volumes of a type, and those of an unknown one."""
+        return [
+            volume
+            for volume in wanted
+            if volume.kind == kind or volume.kind not in self._drivers
+        ]
 
     def resize(self, volume: Volume, lpar_uuid: str, size: int) -> None:
         """Have the host see the new size of a volume.

@@ -79,17 +79,11 @@ class InstanceVolumes:
                 'servers with volumes cannot be moved back. Confirm or revert '
                 'it first',
             )
-        found = self._host.volumes.connector()
         lpar = self._host.partitions.find(translation.lpar_of(instance))
-        if lpar is not None:
-            if lpar.obstacle:
-                raise exception.VolumesImpossible(
-                    where=f' to LPAR {lpar.name} while it runs',
-                    reason=f'{lpar.obstacle.rstrip(".")}. Stop the server '
-                    'first',
-                )
-            self._host.volumes.check_room(
-                lpar, slot_records.recorded_of_ports(instance)
+        if lpar is not None and lpar.obstacle:
+            raise exception.VolumesImpossible(
+                where=f' to LPAR {lpar.name} while it runs',
+                reason=f'{lpar.obstacle.rstrip(".")}. Stop the server first',
             )
         return {
             'host': CONF.host,
@@ -100,7 +94,9 @@ class InstanceVolumes:
             'os_type': 'AIX',
             'do_local_attach': False,
             'initiator': _iscsi_name(),
-            **found,
+            **self._host.volumes.connector(
+                lpar, slot_records.recorded_of_ports(instance) if lpar else ()
+            ),
         }
 
     def attach(

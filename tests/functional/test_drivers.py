@@ -10,14 +10,21 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A disk driver and a VIF driver that another package has installed."""
+"""Drivers of disks, ports and volumes that another package has installed."""
 
+from oslo_utils import uuidutils
+
+from powervm_emulator import worlds
 from tests import example_drivers
+from tests.emulator import san
 from tests.functional import moving
 from tests.functional import networks
+from tests.functional import volumes
 from tests.functional.networks import SWITCH
 
 EXAMPLE = {'binding:vif_type': example_drivers.VIF_TYPE}
+#: A disk that the first server of a host has without Fibre Channel.
+UDID = '01bG9jYWw='
 
 
 class InstalledDriversTest(moving.MovingTestCase, networks.NetworkTestCase):
@@ -140,3 +147,70 @@ class InstalledDriversTest(moving.MovingTestCase, networks.NetworkTestCase):
         self.assertIn(port['id'], message)
         self.assertIn("its VIF type is 'ovs'", message)
         self.assertIn('example, pvm_sea', message)
+
+
+class InstalledVolumeDriverTest(volumes.VolumesTestCase):
+    """One host with volumes of two types, of which one is an example."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(example_drivers.InstalledDrivers())
+        world = san.add_to(worlds.default())
+        server = world['systems'][0]['virtual_io_servers'][0]
+        server['physical_volumes'] = [
+            {'name': 'hdisk7', 'capacity': 5, 'udid': UDID}
+        ]
+        self.start_host(world=world)
+        self.driver = example_drivers.ExampleVolumes.last
+        self.array_volume, self.volume = (
+            uuidutils.generate_uuid() for _ in range(2)
+        )
+        self.cinder.told[self.volume] = {
+            'driver_volume_type': example_drivers.VOLUME_TYPE,
+            'data': {'udid': UDID},
+        }
+
+    def test_installed_volume_driver_serves_servers(self):
+        self.tell_stories()
+
+    def has(self, server):
+        """Return which volumes a server has: the array's, the example's."""
+        found = self.connected(server)
+        udids = [{*of.values()} for of in found.values()]
+        return (
+            all(udids_of - {UDID} for udids_of in udids),
+            any(UDID in udids_of for udids_of in udids),
+        )
+
+    def story_volumes_of_two_types_come_and_go_by_themselves(self):
+        server = self.boot({})
+        self.attach(server, self.array_volume)
+        self.attach(server, self.volume)
+        self.assertEqual((True, True), self.has(server))
+
+        self._reboot_server(server, hard=True)
+        self.assertEqual((True, True), self.has(server))
+
+        self.detach(server, self.array_volume)
+        self.assertEqual((False, True), self.has(server))
+        self.attach(server, self.array_volume)
+        self.detach(server, self.volume)
+        self.assertEqual((True, False), self.has(server))
+
+        self.attach(server, self.volume)
+        self._delete_server(server)
+        self.assertEqual((False, False), self.has(server))
+        self.assert_no_volumes()
+
+    def story_silence_about_one_type_holds_up_no_volume_of_the_other(self):
+        server = self.boot({})
+        self.driver.is_silent = True
+        self.attach(server, self.array_volume)
+        self.assertEqual((True, False), self.has(server))
+        self.detach(server, self.array_volume)
+        self.assertEqual((False, False), self.has(server))
+
+        self.attach(server, self.volume, 'error')
+        self.driver.is_silent = False
+        self.attach(server, self.volume)
+        self.assertEqual((False, True), self.has(server))

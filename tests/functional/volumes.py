@@ -12,6 +12,7 @@
 
 """Nova's fixture of Cinder, with an array that the emulated hosts reach."""
 
+import contextlib
 import copy
 
 from nova.tests import fixtures as nova_fixtures
@@ -212,14 +213,41 @@ class VolumesTestCase(base.PowerVMTestCase):
         :param options: More of the request, such as ``tag``.
         """
         body = {'volumeAttachment': {'volumeId': volume_id} | options}
-        self.api.post_server_volume(server['id'], body)
-        return self._wait_for_instance_action_event(
-            server, 'attach_volume', 'compute_attach_volume', expected
-        )
+        with self._ended(server, 'attach_volume', expected) as event:
+            self.api.post_server_volume(server['id'], body)
+        return event
 
     def detach(self, server, volume_id, expected='success'):
         """Detach a volume; return the event that ends this."""
-        self.api.delete_server_volume(server['id'], volume_id)
-        return self._wait_for_instance_action_event(
-            server, 'detach_volume', 'compute_detach_volume', expected
-        )
+        with self._ended(server, 'detach_volume', expected) as event:
+            self.api.delete_server_volume(server['id'], volume_id)
+        return event
+
+    @contextlib.contextmanager
+    def _ended(self, server, action, expected):
+        """Yield the event of an action, which is empty until this has ended.
+
+        A server has events of earlier actions, too.
+        """
+        event = {}
+        earlier = len(self._events(server, action))
+        yield event
+
+        def find_event():
+            found = self._events(server, action)[earlier:]
+            return next((one for one in found if one['result']), None)
+
+        event |= self.await_found(find_event, f'{action} has no end')
+        self.assertEqual(expected, event['result'].lower(), event)
+
+    def _events(self, server, action):
+        """Return the events of all actions of a kind, the oldest first."""
+        return [
+            event
+            for found in self.admin_api.get_instance_actions(server['id'])
+            if found['action'] == action
+            for event in self.admin_api.get_instance_action_details(
+                server['id'], found['request_id']
+            )['events']
+            if event['event'] == f'compute_{action}'
+        ][::-1]

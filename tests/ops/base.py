@@ -356,11 +356,9 @@ class HostTestCase(unittest.TestCase):
             }
         )
         self.volumes = volume_ops.VolumeOps(
-            {
-                volumes.FIBRE_CHANNEL: vscsi.load(
-                    volume.Context(self.adapter, self.managed, chosen)
-                )
-            }
+            self.volume_drivers(
+                volume.Context(self.adapter, self.managed, chosen)
+            )
         )
         self.removals = removal.RemovalOps(
             self.partitions,
@@ -387,6 +385,10 @@ class HostTestCase(unittest.TestCase):
     def records(self):
         """Return the records of Nova for a service."""
         return Records()
+
+    def volume_drivers(self, context):
+        """Return the volume drivers of a service, by type."""
+        return {volumes.FIBRE_CHANNEL: vscsi.load(context)}
 
     def _run_job(self):
         """Return what notes the options of a job before it runs it."""

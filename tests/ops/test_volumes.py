@@ -73,7 +73,7 @@ class AttachTest(volumes.VolumesTestCase):
         self.assertEqual('r', self.mapped()['vios1'][0])
         # No path is missing.
         found = self.volumes.connected(self.describe().lpar_uuid, [V1])
-        connected = lpar_volumes.Connected(slots={0: 64, 1: 65})
+        connected = lpar_volumes.Connected(True, {0: 64, 1: 65}, V1.kind)
         self.assertEqual({V1.id: connected}, found)
 
     def test_attachment_tells_udid_and_makes_these_requests(self):
@@ -241,7 +241,7 @@ class AttachTest(volumes.VolumesTestCase):
         self.removals.destroy(base.INSTANCE)
         self.spawn()
         lpar = self.partitions.find(self.describe().lpar_uuid)
-        self.volumes.check_room(lpar, ())
+        self.volumes.connector(lpar)
         self.attach(V1)
 
         self.assertEqual(
@@ -250,7 +250,7 @@ class AttachTest(volumes.VolumesTestCase):
         with self.assertRaisesRegex(
             exception.VolumesImpossible, '0 of 64 virtual slots left'
         ):
-            self.volumes.check_room(lpar, ())
+            self.volumes.connector(lpar)
         self.failed(
             exception.VolumesImpossible,
             operations.ATTACH_VOLUME,
@@ -537,7 +537,7 @@ class OthersTest(volumes.VolumesTestCase):
         self.map_by_hand(base.NAME)
         known = V1.with_udid(san.UDID)
         found = self.volumes.connected(self.describe().lpar_uuid, [known])
-        connected = lpar_volumes.Connected(False, {0: 48})
+        connected = lpar_volumes.Connected(False, {0: 48}, V1.kind)
         self.assertEqual({V1.id: connected}, found)
         self.detach(known)
         self.assert_no_volumes()

@@ -129,10 +129,15 @@ class VolumesTestCase(base.HostTestCase):
         self.run_plan(operations.DETACH_VOLUME, self.describe(volumes=wanted))
 
     def connected(self, client=base.NAME):
-        """Return virtual slot -> name of volumes of an LPAR, by server."""
+        """Return virtual slot -> name of volumes of an LPAR, by server.
+
+        A disk that is no volume of the array has the name that it has there.
+        """
         return {
             partition['name']: {
-                mapping['client_slot']: NAMES[mapping['udid']]
+                mapping['client_slot']: NAMES.get(
+                    mapping['udid'], mapping['name']
+                )
                 for mapping in partition['scsi_mappings']
                 if mapping['client'] == client
                 and mapping['kind'] == 'PhysicalVolume'

@@ -34,6 +34,7 @@ Predicate = Callable[[volume_mappings.Mapped], bool]
 ANEW = 'Detach the volume, and attach it again'
 
 _SINGLE_PATH = 'SinglePath'
+_KIND = volumes.FIBRE_CHANNEL
 
 
 def is_of(one: volume_mappings.Mapped, volume: Volume, lpar_uuid: str) -> bool:
@@ -43,15 +44,18 @@ def is_of(one: volume_mappings.Mapped, volume: Volume, lpar_uuid: str) -> bool:
     """
     if one.lpar_uuid not in (lpar_uuid, ''):
         return False
-    if one.is_tagged_volume:
-        return one.tag == volume.id
+    if one.kind:
+        return (one.kind, one.volume_id) == (_KIND, volume.id)
     return bool(volume.udid) and one.udid == volume.udid
 
 
 def is_of_any(wanted: Collection[Volume], lpar_uuid: str) -> Predicate:
-    """Tell mappings to an LPAR, and those that it has left of volumes."""
+    """Tell mappings to an LPAR, and those that it has left of volumes.
+
+    Those of other volume drivers are none of them.
+    """
     return lambda one: (
-        one.lpar_uuid == lpar_uuid
+        (one.lpar_uuid == lpar_uuid and one.kind in ('', _KIND))
         or any(is_of(one, volume, lpar_uuid) for volume in wanted)
     )
 
@@ -100,6 +104,11 @@ def check_answers(
         for volume in wanted:
             if server.is_blank and _names_others(volume, shown):
                 _hold(volume.id, server, 'may connect it')
+
+
+def disks_of(udids: Collection[str]) -> Callable[[volume_mappings.Disk], bool]:
+    """Tell the disks of some volumes, by their UDIDs."""
+    return lambda disk: disk.is_fibre_channel and disk.udid in udids
 
 
 def untagged(server: Server, lpar_uuid: str) -> list[volume_mappings.Mapped]:
@@ -181,7 +190,7 @@ def check_users(volume: Volume, server: Server, lpar_uuid: str) -> None:
         )
     for one in server.mapped:
         # One to nobody without the tag can be open to any partition.
-        is_known = one.lpar_uuid or one.is_tagged_volume
+        is_known = one.lpar_uuid or one.kind
         if one.udid != volume.udid or (
             is_known and is_of(one, volume, lpar_uuid)
         ):

@@ -20,6 +20,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -92,12 +93,20 @@ class Mapped:
     slot: int | None = None
 
     @property
-    def is_tagged_volume(self) -> bool:
-        """Whether its tag can be the id of a volume of Cinder.
+    def volume_id(self) -> str:
+        """The id of the volume that :func:`tag_of` has made the tag for.
 
-        An administrator can map and tag disks, too.
+        It is empty for another tag: an administrator can map and tag disks,
+        too.
         """
-        return bool(uuidutils.is_uuid_like(self.tag))
+        volume_id = self.tag.rpartition(':')[2]
+        return volume_id if uuidutils.is_uuid_like(volume_id) else ''
+
+    @property
+    def kind(self) -> str:
+        """The ``driver_volume_type`` of this volume; empty for none."""
+        kind = self.tag.rpartition(':')[0] or volumes.FIBRE_CHANNEL
+        return kind if self.volume_id else ''
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,8 +165,8 @@ class Server:
         found = (one for one in self.disks if udid and one.udid == udid)
         return next(found, None)
 
-    def unused(self, udids: Collection[str]) -> list[Disk]:
-        """Return its disks with some unique device ids that nothing has.
+    def unused(self, is_meant: Callable[[Disk], bool]) -> list[Disk]:
+        """Return some of its disks, those that nothing has.
 
         One that its server does not know the id of may be anybody's.
         """
@@ -165,10 +174,9 @@ class Server:
         return [
             disk
             for disk in self.disks
-            if disk.is_fibre_channel
+            if is_meant(disk)
             and disk.is_free
             and disk.udid
-            and disk.udid in udids
             and disk.udid not in mapped
         ]
 
@@ -232,12 +240,17 @@ class VolumeMappings:
         return status, name, udid
 
     def map(
-        self, server: Server, lpar_uuid: str, disk: Disk, tag: str, slot: int
+        self,
+        server: Server,
+        lpar_uuid: str,
+        disk: Disk,
+        volume: volumes.Volume,
+        slot: int,
     ) -> None:
         """Map a disk to an LPAR, alone on its adapter, unless it is mapped.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param tag: What to tag it with.
+        :param volume: The volume, for the tag.
         :param slot: The virtual slot of the LPAR.
         :raises exception.RestError: The server refused, or has mapped another
             disk.
@@ -254,7 +267,10 @@ class VolumeMappings:
                     None,
                     lpar_uuid,
                     pvm_storage.PV.bld(
-                        self._adapter, disk.name, udid=disk.udid, tag=tag
+                        self._adapter,
+                        disk.name,
+                        udid=disk.udid,
+                        tag=tag_of(volume),
                     ),
                     lpar_slot_num=slot,
                 )
@@ -291,8 +307,8 @@ class VolumeMappings:
             self._adapter, server.uuid, action, remove
         )
 
-    def forget(self, server: Server, udids: Collection[str]) -> None:
-        """Have a server forget its disks with some UDIDs.
+    def forget(self, server: Server, is_meant: Callable[[Disk], bool]) -> None:
+        """Have a server forget some of its disks.
 
         One that is mapped or otherwise in use stays. One that cannot be
         forgotten does no harm, but is in the way of an administrator, so
@@ -303,7 +319,7 @@ class VolumeMappings:
                 _VIOS.get(self._adapter, uuid=server.uuid, xag=_XAG),
                 answers=True,
             )
-            for disk in current.unused(udids):
+            for disk in current.unused(is_meant):
                 with logged(server, disk.name):
                     hdisk.remove_hdisk(
                         self._adapter,
@@ -311,6 +327,24 @@ class VolumeMappings:
                         disk.name,
                         server.uuid,
                     )
+
+
+def tag_of(volume: volumes.Volume) -> str:
+    """Return what the disk of a volume is tagged with when it is mapped.
+
+    It names the type: a driver finds the mappings of all drivers, and nothing
+    else tells them apart, because hosts report a mapped disk as not backed by
+    Fibre Channel even if it is. Volumes of Fibre Channel have their id alone,
+    as earlier versions have tagged them.
+    """
+    if volume.kind == volumes.FIBRE_CHANNEL:
+        return volume.id
+    return f'{volume.kind}:{volume.id}'
+
+
+def taken_slots(servers: Iterable[Server], lpar_uuid: str) -> set[int]:
+    """Return the virtual slots of an LPAR that have an adapter for storage."""
+    return {slot for one in servers for slot in one.slots.get(lpar_uuid, ())}
 
 
 @contextlib.contextmanager

@@ -82,6 +82,8 @@ class _Place:
 class VscsiVolumes:
     """Volumes that Virtual I/O Servers reach by Fibre Channel.
 
+    It implements :class:`.drivers.VolumeDriver`.
+
     :param mappings: The physical volumes of the servers.
     :param paths_required: How many servers have to find a volume at least.
     """
@@ -92,15 +94,21 @@ class VscsiVolumes:
         self._mappings = mappings
         self._required = paths_required
 
-    def connector(self) -> Mapping[str, Any]:
+    def connector(
+        self,
+        lpar: partition.Partition | None = None,
+        ports: Collection[int] = (),
+    ) -> Mapping[str, Any]:
         """Return the ports of the servers.
 
         A server that does not answer may show its ports, too: Cinder maps the
-        volume to them, so that the path can be added when it is back.
+        volume to them, so that the path can be added when it is back. An LPAR
+        needs a free virtual slot for each of these servers.
         """
-        servers = _reaching(self._mappings.read())
-        if not any(server.answers for server in servers):
-            names = ', '.join(server.name for server in servers)
+        servers = self._mappings.read()
+        reaching = _reaching(servers)
+        if not any(server.answers for server in reaching):
+            names = ', '.join(server.name for server in reaching)
             raise exception.VolumesImpossible(
                 where='',
                 reason=exception.PrivateText(
@@ -108,50 +116,39 @@ class VscsiVolumes:
                     'them, or check their RMC connections',
                     'the Virtual I/O Servers of the host do not answer',
                 )
-                if servers
+                if reaching
                 else 'no Virtual I/O Server has a Fibre Channel port',
             )
-        ports = sorted(
-            port for server in servers for port in server.ports.items()
+        if lpar is not None:
+            taken = volume_mappings.taken_slots(servers, lpar.uuid)
+            _check_room(lpar, taken.union(ports), len(reaching))
+        found = sorted(
+            port for server in reaching for port in server.ports.items()
         )
         return {
-            'wwpns': [wwpn.lower() for wwpn, _ in ports],
-            'wwnns': [wwnn.lower() for _, wwnn in ports],
+            'wwpns': [wwpn.lower() for wwpn, _ in found],
+            'wwnns': [wwnn.lower() for _, wwnn in found],
         }
 
-    def check_room(
-        self, lpar: partition.Partition, ports: Collection[int]
-    ) -> None:
-        """Verify that an LPAR has a free virtual slot for each server."""
-        servers = self._mappings.read()
-        needed = len(_reaching(servers))
-        free = volumes.free_slots(
-            lpar.virtual_slots, _taken(servers, lpar.uuid).union(ports)
-        )
-        if len(free) < needed:
-            raise exception.VolumesImpossible(
-                where=f' to LPAR {lpar.name}',
-                reason=f'it has {len(free)} of {lpar.virtual_slots} virtual '
-                f'slots left for volumes, and needs {needed}. Detach another '
-                'volume. New servers have [powervm]virtual_slots of them',
-            )
-
     def check(self, volume: Volume) -> None:
-        """Verify that the driver knows the form of the paths of a volume."""
+        """Verify that the forms of its paths are known."""
         volumes.fibre_channel(volume)
 
     def connected(
         self, lpar_uuid: str, wanted: Sequence[Volume]
     ) -> dict[str, volumes.Connected]:
-        """Return the volumes of an LPAR, whether by all paths, and where."""
+        """Take for volumes what is tagged, and what has a wanted one's UDID.
+
+        One is complete if each server that Cinder has mapped it to has it.
+        """
         servers = self._mappings.read()
         found = {
-            one.tag: volumes.Connected(
-                slots=_slots(servers, Volume(one.tag, ''), lpar_uuid)
+            one.volume_id: volumes.Connected(
+                slots=_slots(servers, Volume(one.volume_id, ''), lpar_uuid)
             )
             for server in servers
             for one in server.mapped
-            if one.lpar_uuid == lpar_uuid and one.is_tagged_volume
+            if one.lpar_uuid == lpar_uuid and one.kind == volumes.FIBRE_CHANNEL
         }
         for volume in wanted:
             places = volumes.fibre_channel(volume)
@@ -175,7 +172,7 @@ class VscsiVolumes:
         return found
 
     def find(self, volume: Volume, lpar_uuid: str) -> drivers.Found:
-        """Have all servers that answer find the disk of a volume."""
+        """Have all servers that answer look for its disk."""
         servers = _reaching(self._mappings.read())
         udids: dict[str, str] = {}
         problems: list[str] = []
@@ -224,7 +221,7 @@ class VscsiVolumes:
             for server in servers:
                 udid = udids.get(server.uuid, '')
                 if udid and not server.disk(udid):
-                    self._mappings.forget(server, [udid])
+                    self._mappings.forget(server, holders.disks_of([udid]))
             raise
 
     def _discover(self, server: Server, volume: Volume, lpar_uuid: str) -> str:
@@ -326,9 +323,9 @@ class VscsiVolumes:
     def connect(
         self, found: drivers.Found, lpar: partition.Partition
     ) -> dict[int, int]:
-        """Map the disks that were found to an LPAR, by each server."""
+        """Map its disks on each server, or on none after an error."""
         volume = found.volume
-        taken = _taken(self._mappings.read(), lpar.uuid)
+        taken = volume_mappings.taken_slots(self._mappings.read(), lpar.uuid)
         new: list[_Place] = []
         slots: dict[int, int] = {}
         try:
@@ -375,9 +372,11 @@ class VscsiVolumes:
             )
 
     def forget(self, found: drivers.Found) -> None:
-        """Have servers forget the disks that are mapped to nobody."""
+        """Leave the disks that are mapped to anybody."""
         for place in found.handle:
-            self._mappings.forget(place.server, [place.disk.udid])
+            self._mappings.forget(
+                place.server, holders.disks_of([place.disk.udid])
+            )
 
     def _map(
         self,
@@ -405,13 +404,11 @@ class VscsiVolumes:
                 '[powervm]virtual_slots says',
             )
         taken.add(slot)
-        self._mappings.map(
-            place.server, lpar.uuid, place.disk, volume.id, slot
-        )
+        self._mappings.map(place.server, lpar.uuid, place.disk, volume, slot)
         return slot
 
     def disconnect(self, volume: Volume, lpar_uuid: str) -> None:
-        """Unmap a volume on all servers, and have them forget its disks."""
+        """Unmap it on all servers, and have them forget its disks."""
         servers = self._mappings.read()
         volume = self._identified(volume, servers, lpar_uuid)
         self._drop(
@@ -475,7 +472,7 @@ class VscsiVolumes:
     def check_removal(
         self, lpar_uuid: str, wanted: Collection[Volume]
     ) -> None:
-        """Verify that each server that may have disks of an LPAR answers."""
+        """Verify that each server that may map disks to the LPAR answers."""
         holders.check_answers(
             self._mappings.read(),
             wanted,
@@ -483,7 +480,7 @@ class VscsiVolumes:
         )
 
     def remove(self, lpar_uuid: str, wanted: Collection[Volume] = ()) -> None:
-        """Unmap all physical volumes of an LPAR, and forget its volumes.
+        """Unmap all physical volumes but those of other volume drivers.
 
         A disk that an administrator has mapped stays on its server.
         """
@@ -492,7 +489,7 @@ class VscsiVolumes:
         known = {volume.udid for volume in wanted}
         for server in servers:
             for one in server.mapped:
-                if one.lpar_uuid != lpar_uuid or one.is_tagged_volume:
+                if one.lpar_uuid != lpar_uuid or one.kind:
                     continue
                 if one.udid not in known:
                     LOG.warning(
@@ -522,14 +519,14 @@ class VscsiVolumes:
             one.udid
             for server in servers
             for one in server.mapped
-            if is_doomed(one) and one.is_tagged_volume
+            if is_doomed(one) and one.kind
         }
         known = mapped | {volume.udid for volume in wanted}
         for server in servers:
             if any(map(is_doomed, server.mapped)):
                 self._mappings.unmap(server, is_doomed)
             if any(map(server.disk, known)):
-                self._mappings.forget(server, known)
+                self._mappings.forget(server, holders.disks_of(known))
         tags = {one.tag for server in servers for one in server.mapped}
         for volume in wanted:
             if not volume.udid and volume.id not in tags:
@@ -553,10 +550,10 @@ class VscsiVolumes:
                 with volume_mappings.logged(server, f'the disk of {volume}'):
                     _, _, udid = self._mappings.discover(server, paths)
                     if udid:
-                        self._mappings.forget(server, [udid])
+                        self._mappings.forget(server, holders.disks_of([udid]))
 
     def resize(self, volume: Volume, lpar_uuid: str) -> int:
-        """Have each server look at a volume again, and return its size.
+        """Have each server look at it again.
 
         One that is off sees the new size when it starts. One that serves the
         guest, but cannot be told, would have it see two sizes.
@@ -598,6 +595,20 @@ def _join(values: Iterable[str]) -> str:
     return ', '.join(sorted({*values}))
 
 
+def _check_room(
+    lpar: partition.Partition, taken: Collection[int], needed: int
+) -> None:
+    """Verify that an LPAR has some free virtual slots for volumes."""
+    free = volumes.free_slots(lpar.virtual_slots, taken)
+    if len(free) < needed:
+        raise exception.VolumesImpossible(
+            where=f' to LPAR {lpar.name}',
+            reason=f'it has {len(free)} of {lpar.virtual_slots} virtual '
+            f'slots left for volumes, and needs {needed}. Detach another '
+            'volume. New servers have [powervm]virtual_slots of them',
+        )
+
+
 def _reaching(servers: Sequence[Server]) -> list[Server]:
     return [one for one in servers if one.reaches_volumes]
 
@@ -612,8 +623,3 @@ def _slots(
         if (one := holders.mapping_of(server, volume, lpar_uuid))
         and one.slot is not None
     }
-
-
-def _taken(servers: Sequence[Server], lpar_uuid: str) -> set[int]:
-    """Return the virtual slots of an LPAR that have an adapter for storage."""
-    return {slot for one in servers for slot in one.slots.get(lpar_uuid, ())}

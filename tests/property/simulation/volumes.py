@@ -57,11 +57,8 @@ class Driver:
         self._server = server
         self._connected = machine.volumes
 
-    def connector(self):
+    def connector(self, lpar=None, ports=()):
         return {'host': 'simulated'}
-
-    def check_room(self, lpar, ports):
-        pass
 
     def check(self, volume):
         pass

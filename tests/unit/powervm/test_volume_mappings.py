@@ -22,6 +22,8 @@ from pypowervm.wrappers import base_partition
 from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server
 
+from nova_powervm.lpar import volumes
+from nova_powervm.powervm.volume import holders
 from nova_powervm.powervm.volume import volume_mappings
 
 DISK = volume_mappings.Disk('hdisk1', 'udid', 1, True, True, 'NoReserve')
@@ -35,7 +37,7 @@ class UnusedTest(unittest.TestCase):
         """Return the disks that may be forgotten, one being changed."""
         disk = dataclasses.replace(DISK, **changes)
         server = dataclasses.replace(SERVER, disks=(disk,), mapped=mapped)
-        return server.unused(udids)
+        return server.unused(holders.disks_of(udids))
 
     def test_disk_of_volume_is_unused(self):
         self.assertEqual([DISK], self.unused({'udid'}))
@@ -51,6 +53,32 @@ class UnusedTest(unittest.TestCase):
         ):
             with self.subTest(given):
                 self.assertEqual([], self.unused(**given))
+
+
+class TagTest(unittest.TestCase):
+    """A tag tells the id and the type of a volume, or neither."""
+
+    ID = 'd46154fd-1921-4ee7-a01c-5a30816cca6d'
+
+    def read(self, tag):
+        """Return what a tag tells."""
+        mapped = volume_mappings.Mapped('', 'udid', 'hdisk1', tag)
+        return mapped.kind, mapped.volume_id
+
+    def test_tag_tells_volume_of_each_type(self):
+        for kind, tag in (
+            (volumes.FIBRE_CHANNEL, self.ID),
+            ('example', f'example:{self.ID}'),
+        ):
+            with self.subTest(kind):
+                volume = volumes.Volume(self.ID, kind)
+                self.assertEqual(tag, volume_mappings.tag_of(volume))
+                self.assertEqual((kind, self.ID), self.read(tag))
+
+    def test_tag_of_an_administrator_tells_no_volume(self):
+        for tag in ('', 'oracle-data', 'oracle:data', f'{self.ID}:data'):
+            with self.subTest(tag):
+                self.assertEqual(('', ''), self.read(tag))
 
 
 class MayHavePortsTest(unittest.TestCase):
