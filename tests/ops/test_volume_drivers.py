@@ -79,7 +79,7 @@ class TwoTypesTest(volumes.VolumesTestCase):
             self.describe(volumes=wanted, known_volumes=known),
         )
 
-    def test_each_driver_tells_of_its_own_volumes(self):
+    def test_driver_tells_of_its_own_volumes_only(self):
         self.attach(EXAMPLE)
 
         self.assertEqual(ALL, self.connected())
@@ -115,7 +115,7 @@ class TwoTypesTest(volumes.VolumesTestCase):
             self.detach(lpar_volumes.Volume(volume.id, ''))
             self.assertEqual(left, self.connected())
 
-    def test_each_driver_removes_its_own_volumes(self):
+    def test_driver_removes_its_own_volumes_only(self):
         self.attach(EXAMPLE)
         self.drivers[V1.kind].remove(self.lpar_uuid)
         self.assertEqual(LOCAL, self.connected())
