@@ -82,7 +82,7 @@ class _Place:
 class VscsiVolumes:
     """Volumes that Virtual I/O Servers reach by Fibre Channel.
 
-    It implements :class:`.drivers.VolumeDriver`.
+    It implements :class:`nova_powervm.ops.drivers.VolumeDriver`.
 
     :param mappings: The physical volumes of the servers.
     :param paths_required: How many servers have to find a volume at least.

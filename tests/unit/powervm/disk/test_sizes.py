@@ -432,7 +432,7 @@ class OtherHostTest(pool_host.DiskTestCase):
         self.assertEqual(5, unit.disk.size_gb)
         for vios in ('vios1', 'vios2'):
             found = virtual_io_server.VIOS.get(
-                self.others._adapter,
+                self.others.mappings._adapter,
                 uuid=self.partitions[vios],
                 xag=[const.XAG.VIO_SMAP],
             )
