@@ -68,7 +68,8 @@ class RemovalOps:
         self._clock = clock
         # LPAR uuid to the time until which a missing LPAR may still appear.
         self._leftovers: dict[str, float] = {}
-        # Keeps a new build of an LPAR from being taken for a leftover.
+        # Keeps a new build of an LPAR from being taken for a leftover, and one
+        # that fails now from being forgotten with an earlier one.
         self._lock = threading.Lock()
 
     def destroy(
@@ -139,13 +140,13 @@ class RemovalOps:
         :param delete_disks: False if the instance had its disks before.
         """
         if isinstance(cause, exception.RestUnreachable):
-            self._leftovers[uuid] = self._clock() + LATE_SECONDS
+            self._note(uuid, self._clock() + LATE_SECONDS)
         try:
             self.remove(
                 uuid, self._partitions.find(uuid), delete_disks=delete_disks
             )
         except Exception as error:
-            self._leftovers.setdefault(uuid, self._clock())
+            self.note_leftover(uuid)
             LOG.error(
                 'LPAR %(name)s (%(uuid)s) and its disks %(stem)s* could not '
                 'be removed after its build failed: %(error)s. Each cycle '
@@ -164,8 +165,14 @@ class RemovalOps:
 
         :param uuid: The LPAR of an instance that is not on this host.
         """
+        self._note(uuid, self._clock())
+
+    def _note(self, uuid: str, until: float) -> None:
+        """Have an LPAR removed, even if it appears later, until a time."""
         with self._lock:
-            self._leftovers.setdefault(uuid, self._clock())
+            self._leftovers[uuid] = max(
+                until, self._leftovers.get(uuid, until)
+            )
 
     def forget_leftover(self, uuid: str) -> None:
         """Stop treating an LPAR as left over from a failed build."""

@@ -12,6 +12,8 @@
 
 """What a failed build has left, and could not be removed at once."""
 
+import threading
+import unittest
 from unittest import mock
 
 from nova_powervm import exception
@@ -137,3 +139,29 @@ class LeftoverTest(base.HostTestCase):
         self.removals.remove_leftovers(self.fail)
 
         self.assert_lpar()
+
+
+class LeftoverLockTest(unittest.TestCase):
+    def test_build_that_fails_while_leftovers_go_is_remembered(self):
+        partitions = mock.Mock()
+        partitions.find.return_value = mock.Mock(is_active=False)
+        removals = removal.RemovalOps(partitions, mock.Mock(), mock.Mock())
+        late = exception.RestUnreachable(server='...', reason='...')
+        build = threading.Thread(
+            target=removals.remove_failed_build,
+            args=(base.INSTANCE, base.NAME, late),
+        )
+
+        def fail_meanwhile():
+            build.start()
+            # It waits until the leftovers are gone.
+            build.join(0.1)
+            return ()
+
+        removals.note_leftover(base.INSTANCE)
+        removals.remove_leftovers(fail_meanwhile)
+        build.join()
+        partitions.delete.reset_mock()
+        removals.remove_leftovers(lambda: ())
+
+        partitions.delete.assert_called_once_with(base.INSTANCE)
