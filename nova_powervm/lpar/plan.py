@@ -386,10 +386,7 @@ class _Planner:
         growth = self._growth()
         restored = self._restoration(power)
         volumes = self._fitted_volumes()
-        needs_stop = bool(document or swap or growth or restored or volumes)
-        # In any order: the plan sorts them.
-        return [
-            *self._power(lpar, power, needs_stop=needs_stop, changes=changes),
+        changed = [
             *self._connect_added(lpar, changes.connections, changes.surplus),
             *(steps.RemoveAdapter(adapter) for adapter in changes.surplus),
             *growth,
@@ -398,6 +395,8 @@ class _Planner:
             *(restored or self._checked_disks(lpar, power)),
             *([document] if document else ()),
         ]
+        # In any order: the plan sorts them.
+        return [*changed, *self._power(lpar, power, changed)]
 
     @property
     def _starts(self) -> bool:
@@ -678,14 +677,16 @@ class _Planner:
         self,
         lpar: partition.Partition,
         power: Power,
-        *,
-        needs_stop: bool,
-        changes: network_ports.Changes,
+        changes: Sequence[steps.Step],
     ) -> list[steps.Step]:
-        """Plan to stop the LPAR for the changes, and to start it."""
+        """Plan to stop the LPAR for its changes, and to start it.
+
+        A reboot stops it for any of them, the others only where it must.
+        """
         is_running = power is Power.RUNNING
         if self._operation.restarts:
-            return self._reboot(power, must_be_off=needs_stop or bool(changes))
+            return self._reboot(power, must_be_off=bool(changes))
+        needs_stop = any(step.needs_off for step in changes)
         stops_failed_only = (
             self._operation.stops is operations.Stop.FAILED_ONLY
         )

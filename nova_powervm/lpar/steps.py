@@ -13,6 +13,7 @@
 """The steps of a plan for an LPAR, and the two orders that they come in."""
 
 import dataclasses
+from typing import ClassVar
 
 from nova_powervm.devices import claims
 from nova_powervm.devices import slots
@@ -24,9 +25,13 @@ from nova_powervm.lpar import volumes as lpar_volumes
 
 
 class Step:
-    """One change; its text is for the log."""
+    """One change; its text is for the log.
+
+    :cvar needs_off: Whether the LPAR has to be off for it.
+    """
 
     __slots__ = ()
+    needs_off: ClassVar[bool] = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -132,6 +137,7 @@ class MakeMedium(Step):
 class GrowRoot(Step):
     """Enlarge the root disk if it is smaller."""
 
+    needs_off: ClassVar[bool] = True
     size_gb: int
 
     def __str__(self) -> str:
@@ -142,6 +148,7 @@ class GrowRoot(Step):
 class FitSwap(Step):
     """Leave exactly one swap disk, or none."""
 
+    needs_off: ClassVar[bool] = True
     swap: storage.Disk | None
 
     def __str__(self) -> str:
@@ -181,6 +188,8 @@ class CreateAdapters(Step):
 @dataclasses.dataclass(frozen=True, slots=True)
 class Map(Step):
     """Connect the disks and the medium that earlier steps made or found."""
+
+    needs_off: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return 'connect its disks'
@@ -230,6 +239,7 @@ class Reconnect(Step):
         are connected as before the rescue, and the rescue disk is deleted.
     """
 
+    needs_off: ClassVar[bool] = True
     rescued: bool
 
     def __str__(self) -> str:
@@ -251,6 +261,7 @@ class Document(Step):
     :param burns: Claims of the providers to burn, all of added slots.
     """
 
+    needs_off: ClassVar[bool] = True
     spec: partition.PartitionSpec
     reason: str
     creates: bool = False
@@ -279,6 +290,7 @@ class Start(Step):
         uses its disks: earlier steps may have taken minutes.
     """
 
+    needs_off: ClassVar[bool] = True
     asks_again: bool = False
 
     def __str__(self) -> str:
