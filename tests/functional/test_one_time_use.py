@@ -17,8 +17,10 @@ from keystoneauth1 import exceptions as keystone
 from nova import context as nova_context
 from oslo_utils import uuidutils
 
+from nova_powervm.ops import claiming
 from nova_powervm.tool.clean import deletions
 from tests.functional import base
+from tests.functional import killed_threads
 from tests.functional import one_time_use
 
 INDEX = one_time_use.INDEX
@@ -355,3 +357,18 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
         self.assertIsNone(self.lpar(server))
         self.assert_burned(INDEX)
         self.wait_until_unallocated(server)
+
+    def story_boot_killed_once_it_has_burned_leaves_device_burned(self):
+        threads = self.useFixture(killed_threads.Threads())
+        with threads.killed(claiming.BurnOps, 'burn', after=bool):
+            server = self.start_boot(one_time_use.gpu_group())
+
+        self.restart_host()
+
+        self._wait_for_server_parameter(
+            server, {'status': 'ERROR'}, wait_for_fault_key=False
+        )
+        self.assertIsNone(self.lpar(server))
+        self._delete_server(self.api.get_server(server['id']))
+        self.wait_until_unallocated(server)
+        self.assert_burned(INDEX)
