@@ -13,9 +13,8 @@
 """Carries out the plan for an LPAR: the one place that changes LPARs.
 
 :mod:`nova_powervm.lpar.plan` plans each operation of Nova, which is carried
-out here step by step. There is one write of an LPAR's document, with the last
-look at its slots and the burn of its one-time-use devices just before it, and
-one undo.
+out here step by step. There is one write of an LPAR's document, with the burn
+of its one-time-use devices just before it, and one undo.
 """
 
 import contextlib
@@ -569,6 +568,10 @@ class Execution:
 
     def _write_document(self, step: steps.Document) -> None:
         """Burn devices, write the document, and read it back.
+
+        A burn cannot be taken back, so the slots are looked at once more just
+        before one. If nothing burns, they are not: the host itself refuses a
+        slot that another partition has got meanwhile, and nothing is lost.
 
         :raises exception.DocumentDiffers: The LPAR is not as it was written.
         """

@@ -16,6 +16,12 @@
 
 It is made from :mod:`nova_powervm.lpar.operations`.
 
+.. making-steps::
+
+.. changing-steps::
+
+They are made from :mod:`nova_powervm.lpar.steps`.
+
 .. sweep-table::
 
 It is made from :mod:`nova_powervm.ops.sweep`.
@@ -29,6 +35,7 @@ It is made from :mod:`nova_powervm.lpar.extra_specs`.
 It is made from :mod:`nova_powervm.tool.exit_codes`.
 """
 
+import inspect
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -40,6 +47,7 @@ from sphinx.util import docutils
 
 from nova_powervm.lpar import extra_specs
 from nova_powervm.lpar import operations
+from nova_powervm.lpar import steps
 from nova_powervm.ops import sweep
 from nova_powervm.tool import exit_codes
 
@@ -55,6 +63,7 @@ def list_operations() -> Iterator[tuple[str, ...]]:
         'Settings',
         'Adapters',
         'Disks',
+        'Volumes',
         'After a failure',
     )
     for row in operations.ALL:
@@ -65,12 +74,31 @@ def list_operations() -> Iterator[tuple[str, ...]]:
             *('yes' if each else 'no' for each in _allowed(row)),
             row.adapters,
             row.disks,
+            row.volumes,
             row.failure,
         )
 
 
 def _allowed(row: operations.Operation) -> tuple[bool, ...]:
     return row.adds_slots, row.frees_slots, row.settings
+
+
+def list_making() -> Iterator[tuple[str, ...]]:
+    """Yield the cells of the headings and of each step that makes an LPAR."""
+    yield 'Step', 'What it does'
+    for step in steps.MAKING:
+        yield _explain(step)
+
+
+def list_changing() -> Iterator[tuple[str, ...]]:
+    """Yield the cells of the headings and of each step that changes one."""
+    yield 'Step', 'What it does', 'Needs the LPAR off'
+    for step in steps.CHANGING:
+        yield *_explain(step), 'yes' if step.needs_off else 'no'
+
+
+def _explain(step: type[steps.Step]) -> tuple[str, str]:
+    return f'``{step.__name__}``', (inspect.getdoc(step) or '').splitlines()[0]
 
 
 def list_sweep() -> Iterator[tuple[str, ...]]:
@@ -150,6 +178,20 @@ class Operations(_Table):
     list_rows = staticmethod(list_operations)
 
 
+class MakingSteps(_Table):
+    """Inserts the table of the steps that make an LPAR, in their order."""
+
+    module = steps
+    list_rows = staticmethod(list_making)
+
+
+class ChangingSteps(_Table):
+    """Inserts the table of the steps that change an LPAR, in their order."""
+
+    module = steps
+    list_rows = staticmethod(list_changing)
+
+
 class ExtraSpecs(_Table):
     """Inserts the table of the extra specs of this driver."""
 
@@ -179,6 +221,8 @@ class ExitCodes(_Table):
 def setup(app: application.Sphinx) -> dict[str, Any]:
     """Add the directives to Sphinx."""
     app.add_directive('lpar-operations', Operations)
+    app.add_directive('making-steps', MakingSteps)
+    app.add_directive('changing-steps', ChangingSteps)
     app.add_directive('sweep-table', Sweep)
     app.add_directive('extra-specs', ExtraSpecs)
     app.add_directive('exit-codes', ExitCodes)

@@ -270,3 +270,13 @@ class ArchitecturePageTest(unittest.TestCase):
         text = pages.documents()['contributor/architecture']
         for contract in settings['tool']['importlinter']['contracts']:
             self.assertIn(f'* {contract["name"]}\n', text)
+
+    def test_names_in_answers_are_in_the_files_before_them(self):
+        text = pages.words(pages.documents()['contributor/architecture'])
+        answers = re.findall(r'``([\w/]+\.py)`` \(([^()]*)\)', text)
+        self.assertGreater(len(answers), 20)
+        for file, words in answers:
+            code = (pages.ROOT / 'nova_powervm' / file).read_text()
+            for name in re.findall(r'``(\w+)``', words):
+                with self.subTest(file):
+                    self.assertRegex(code, rf'\b{name}\b')
