@@ -17,7 +17,8 @@ errors reads ``code``, ``retryable`` and ``fields``; people read the message.
 
 The log has the message. Users of the cloud get ``summary``, in faults, events
 and answers of the API: it is made of ``user_message``, which says only what
-they may know of the host. A class that does not have one says nothing.
+they may know of the host. A class without a ``user_message`` tells them no
+reason.
 """
 
 import string
@@ -29,7 +30,7 @@ from nova_powervm import printable
 
 
 def _printable(value: Any) -> Any:
-    """Return a text or an error of others in one line."""
+    """Return a text, or the message of an error, in one line."""
     if isinstance(value, str | BaseException):
         return printable.printable(str(value))
     return value
@@ -46,22 +47,24 @@ FIELDS_FOR_USERS = frozenset({
     'wanted', 'wanted_gb', 'what',
 })  # fmt: skip
 
-#: What users read of a message: Nova cuts it after 255 characters, and has
-#: words of its own before it.
+#: How many characters of a message users read: Nova cuts a fault after 255
+#: characters, and begins it with words of its own.
 ROOM = 190
 #: The end of a message of which the log has more.
 REFERENCE = f' (log: req-{"x" * 36})'
 
-#: Names of what belongs to the instance; users know without them whose it is.
+#: Fields that identify the instance or its LPAR. Users know which server they
+#: read about, so a message for users leaves out nothing without them.
 _OWN = frozenset({
     'instance_uuid', 'lpar_uuid', 'name', 'owner', 'uuid', 'where',
 })  # fmt: skip
 
 
 class PrivateText(str):
-    """A text for the log, in place of which users read another one.
+    """A text for the log, in place of which users read another text.
 
-    It names what belongs to the host or to others, or has words of theirs.
+    The text for the log may name what belongs to the host or to other users,
+    or quote another service.
 
     :param text: The text.
     :param users: What users read.
@@ -71,9 +74,9 @@ class PrivateText(str):
 
     def __new__(cls, text: object, users: str) -> 'PrivateText':
         """Create the text."""
-        made = super().__new__(cls, text)
-        made.users = users
-        return made
+        private = super().__new__(cls, text)
+        private.users = users
+        return private
 
 
 class Listing(str):
@@ -96,11 +99,11 @@ class Listing(str):
         after: str = '',
     ) -> 'Listing':
         """Create the text."""
-        listed = tuple(map(str, items))
-        text = f'{before}{separator.join(listed)}{after}'
-        made = super().__new__(cls, text)
-        made.items, made.around = listed, (separator, before, after)
-        return made
+        texts = tuple(map(str, items))
+        whole = f'{before}{separator.join(texts)}{after}'
+        listing = super().__new__(cls, whole)
+        listing.items, listing.around = texts, (separator, before, after)
+        return listing
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         """Return what a copy is made from."""
@@ -109,11 +112,11 @@ class Listing(str):
     def first(self, count: int) -> str:
         """Return the text with some items, and the number of the others."""
         separator, before, after = self.around
-        left = len(self.items) - count
-        if left <= 0:
+        rest = len(self.items) - count
+        if rest <= 0:
             return str(self)
-        shown = separator.join(self.items[:count])
-        return f'{before}{shown}{separator.strip(", ")} and {left} more{after}'
+        items = separator.join(self.items[:count])
+        return f'{before}{items}{separator.strip(", ")} and {rest} more{after}'
 
 
 class PowerVMError(Exception):
@@ -154,8 +157,8 @@ class PowerVMError(Exception):
 
     def _shown(self) -> tuple[str, bool]:
         """Return the message for users, and whether its lists are whole."""
-        listed = [v for v in self.fields.values() if isinstance(v, Listing)]
-        longest = max((len(each.items) for each in listed), default=0)
+        listings = [v for v in self.fields.values() if isinstance(v, Listing)]
+        longest = max((len(listing.items) for listing in listings), default=0)
         text = self._rendered(longest)
         if len(text) <= ROOM - len(REFERENCE) * self._is_partial:
             return text, True
@@ -184,12 +187,12 @@ class PowerVMError(Exception):
     @property
     def _is_partial(self) -> bool:
         """Whether the message for users leaves something out."""
-        shown = _OWN | {
+        names = _OWN | {
             name
             for _, name, _, _ in string.Formatter().parse(self.user_message)
         }
         return any(
-            name not in shown or _is_private(value)
+            name not in names or _is_private(value)
             for name, value in self.fields.items()
         )
 
@@ -323,14 +326,14 @@ class RestError(PowerVMError):
 
     @property
     def summary(self) -> str:
-        """Return the message, with what the server's panel shows."""
+        """Return the message, with the code on the server's panel."""
         code = self.fields.get('reference_code')
-        shown = f' It shows reference code {code}.' if code else ''
-        return super().summary + printable.printable(shown)
+        panel = f' It shows reference code {code}.' if code else ''
+        return super().summary + printable.printable(panel)
 
 
 class NotStarted(RestError):
-    """The job that was to start an LPAR ended well, but it does not run."""
+    """The job that starts an LPAR has succeeded, but the LPAR does not run."""
 
     code = 'powervm.partition.start'
     user_message = 'The server did not start: its state is "{state}".'
@@ -474,7 +477,7 @@ class TooManyProcessors(PowerVMError):
 
 
 class ExtraSpecRefused(PowerVMError):
-    """An extra spec of the flavor cannot be."""
+    """An extra spec of the flavor is invalid or impossible."""
 
     code = 'powervm.flavor.extra_spec'
     elsewhere = False
@@ -585,7 +588,7 @@ class SlotsDiffer(PowerVMError):
 
 
 class RecordOutdated(PowerVMError):
-    """An LPAR owns what Placement has allocated, and Nova records others."""
+    """An LPAR owns the allocated slots, but Nova's record has other ones."""
 
     code = 'powervm.device.record'
     message = (
@@ -809,7 +812,7 @@ class DiskUnwritable(PowerVMError):
 
 
 class DiskNotCleared(PowerVMError):
-    """What deleted disks have left would be on a disk of a guest."""
+    """A new disk would show its guest the data of deleted disks."""
 
     code = 'powervm.disk.uncleared'
     message = (
@@ -920,7 +923,7 @@ class VolumesImpossible(PowerVMError):
 
 
 class VolumeHeld(PowerVMError):
-    """A volume cannot be disconnected from everywhere."""
+    """A volume cannot be disconnected from all Virtual I/O Servers."""
 
     code = 'powervm.volume.held'
     retryable = True

@@ -57,8 +57,7 @@ _COMPLAINTS = {
 class PowerVMDriver(driver.GenericDriver):
     """Reports the slots that Cyborg's file identifies.
 
-    It keeps nothing that a restart would lose: what Cyborg has been told is
-    read from Placement.
+    A restart loses nothing: what Cyborg has is read from Placement.
 
     :raises exception.ConfigurationError: An option or the file is invalid.
     """
@@ -83,10 +82,10 @@ class PowerVMDriver(driver.GenericDriver):
         self._complaints: dict[str, str] = {}
 
     def discover(self) -> list[Any]:
-        """Report all slots of Cyborg's, in use or not.
+        """Report all slots that belong to Cyborg, in use or not.
 
-        Cyborg takes the answer for the whole truth about the host. If the host
-        or Placement does not answer, the error leaves Cyborg with what it has.
+        Cyborg deletes the devices that the answer lacks. After an error it
+        keeps what it has.
 
         :returns: Objects of class DriverDevice.
         :raises nova_powervm.exception.PowerVMError: The host or Placement
@@ -122,7 +121,7 @@ class PowerVMDriver(driver.GenericDriver):
         # First the host: an instance is allocated a slot before it owns it.
         io_slots = self._read_slots()
         nova_policy = self._read_nova_policy()
-        ours, novas = self._host_providers.read(
+        providers, nova_providers = self._host_providers.read(
             {
                 verdict.slot.drc_index
                 for verdict in matching.judge(policy, io_slots)
@@ -133,31 +132,31 @@ class PowerVMDriver(driver.GenericDriver):
             policy,
             nova_policy,
             io_slots,
-            ours,
-            novas,
-            self._find_unbindable(frozenset(ours)),
+            providers,
+            nova_providers,
+            self._find_unbindable(frozenset(providers)),
             publishes_locations=self._settings.publish_location_traits,
         )
 
-    def _find_unbindable(self, known: frozenset[int]) -> frozenset[int]:
+    def _find_unbindable(self, indexes: frozenset[int]) -> frozenset[int]:
         """Find the slots that no request can be bound to.
 
         Cyborg's API is asked once for each slot that is new to this process.
 
-        :param known: DRC indexes of the slots that have providers.
+        :param indexes: DRC indexes of the slots with a provider of Cyborg's.
         """
-        self._bindable &= known
-        if known <= self._bindable:
+        self._bindable &= indexes
+        if indexes <= self._bindable:
             return frozenset()
         host, _ = self._host_providers.host
         try:
-            found = services.find_unbindable_slots(host)
+            unbindable = services.find_unbindable_slots(host)
         except exception.CyborgUnanswered as error:
             self._complain('unbindable', str(error))
             return frozenset()
         self._complain('unbindable')
-        self._bindable = known - found
-        return known & found
+        self._bindable = indexes - unbindable
+        return indexes & unbindable
 
     def _read_slots(self) -> tuple[slots.Slot, ...]:
         if self._system is None:
@@ -192,7 +191,7 @@ class PowerVMDriver(driver.GenericDriver):
         self._complaints[kind] = complaint
 
     def _keep_bound(self, report: reports.Report) -> reports.Report:
-        """Keep slots in the report that requests are, or may be, bound to."""
+        """Keep the slots that may have a request bound to them."""
         if not report.leaving:
             return report
         host, _ = self._host_providers.host
@@ -221,10 +220,10 @@ class PowerVMDriver(driver.GenericDriver):
 
 
 def _refuse_one_time_use(policy: policies.Policy) -> None:
-    found = accelerators.one_time_use_paragraphs(policy)
-    if found:
+    paragraphs = accelerators.one_time_use_paragraphs(policy)
+    if paragraphs:
         raise exception.ConfigurationError(
-            reason=f'{policy.source}: {", ".join(map(str, found))} '
+            reason=f'{policy.source}: {", ".join(map(str, paragraphs))} '
             'has one_time_use: true, but Cyborg offers a device again after '
             "its first use. Move it to Nova's inventory file."
         )

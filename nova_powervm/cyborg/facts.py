@@ -55,11 +55,11 @@ class Provider:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that a report depends on, apart from earlier looks.
+    """Everything that a report depends on, apart from earlier reports.
 
     :param policy: The content of Cyborg's file.
-    :param nova_policy: That of Nova's inventory file; None if unknown. Then a
-        slot that was withheld stays withheld.
+    :param nova_policy: The content of Nova's inventory file; None if unknown.
+        A slot that was withheld then stays withheld.
     :param io_slots: All slots of the host.
     :param providers: DRC index to Cyborg's provider of this host.
     :param nova_providers: DRC index to Nova's provider of this host.

@@ -113,5 +113,5 @@ def _property(entry: report.Entry, key: str) -> str | None:
 
 def _text(values: dict[str, str | None]) -> str:
     """Return values as text that is the same each time."""
-    known = {key: value for key, value in values.items() if value is not None}
-    return json.dumps(known, sort_keys=True)
+    present = {k: v for k, v in values.items() if v is not None}
+    return json.dumps(present, sort_keys=True)

@@ -33,7 +33,8 @@ from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
 
-#: Number of looks after which a free slot that is gone is left out.
+#: Number of reports in a row after which a free slot that could be left out
+#: is left out.
 LOOKS = 3
 
 _SHARED = 'shared'
@@ -87,11 +88,11 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Memory:
-    """What the looks before have found; a restarted agent begins without.
+    """What a report takes from earlier reports; empty in a restarted agent.
 
-    :param missing: DRC index to the number of looks in a row in which the slot
-        was gone.
-    :param reported: The reported entries of the last look.
+    :param missing: DRC index to the number of reports in a row in which the
+        slot could be left out.
+    :param reported: The reported entries of the last report.
     """
 
     missing: Mapping[int, int] = dataclasses.field(default_factory=dict)
@@ -100,7 +101,7 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """What the agent tells Cyborg in one look.
+    """What the agent tells Cyborg in one period.
 
     :param entries: The slots of Cyborg's, by DRC index.
     :param skipped: The slots that the file identifies and Cyborg does not
@@ -119,12 +120,12 @@ class Report:
 
     @property
     def leaving(self) -> tuple[Entry, ...]:
-        """The entries that Cyborg has, perhaps, and does not get."""
+        """The entries that are left out, and that Cyborg may still have."""
         return tuple(e for e in self.entries.values() if not e.is_reported)
 
     @property
     def memory(self) -> Memory:
-        """What the next look has to know."""
+        """What the next report has to know."""
         return Memory(self.missing, {e.drc_index: e for e in self.reported})
 
     def keep(self, indexes: Collection[int]) -> 'Report':
@@ -145,7 +146,7 @@ def make_report(facts: facts_lib.Facts, memory: Memory) -> Report:
     """Decide what the agent reports of each slot.
 
     :param facts: The facts about the files, the host and Placement.
-    :param memory: What earlier looks have found.
+    :param memory: What earlier reports had.
     """
     judged = _judge(facts)
     entries: dict[int, Entry] = {}
@@ -166,7 +167,7 @@ def make_report(facts: facts_lib.Facts, memory: Memory) -> Report:
 
 
 def _judge(facts: facts_lib.Facts) -> Report:
-    """Decide which slots are offered or withheld, from this look alone."""
+    """Decide which slots are offered or withheld, from these facts alone."""
     verdicts = {
         verdict.slot.drc_index: verdict
         for verdict in matching.judge(
@@ -180,10 +181,8 @@ def _judge(facts: facts_lib.Facts) -> Report:
     skipped: dict[int, tuple[slots.Slot, slots.Reason]] = {}
     for index in sorted(verdicts.keys() | facts.providers.keys()):
         verdict = verdicts.get(index)
-        provider, novas = (
-            facts.providers.get(index),
-            facts.nova_providers.get(index),
-        )
+        provider = facts.providers.get(index)
+        novas = facts.nova_providers.get(index)
         reason = (
             shared.get(index)
             or _reason(verdict, provider)
@@ -206,13 +205,13 @@ def _shared_slots(facts: facts_lib.Facts) -> dict[int, slots.Reason]:
     if facts.nova_policy is None:
         return {}
     return {
-        found.slot.drc_index: slots.Reason(
+        shared.slot.drc_index: slots.Reason(
             _SHARED,
-            f'{found.paragraph} of {facts.policy.source} gives it to Cyborg, '
-            f'but {found.nova_paragraph} of {facts.nova_policy.source} gives '
+            f'{shared.paragraph} of {facts.policy.source} gives it to Cyborg, '
+            f'but {shared.nova_paragraph} of {facts.nova_policy.source} gives '
             'it to Nova, too. Remove it from one of the files',
         )
-        for found in accelerators.find_shared_slots(
+        for shared in accelerators.find_shared_slots(
             facts.policy, facts.nova_policy, facts.io_slots
         )
     }
@@ -221,7 +220,7 @@ def _shared_slots(facts: facts_lib.Facts) -> dict[int, slots.Reason]:
 def _reason(
     verdict: matching.Verdict | None, provider: facts_lib.Provider | None
 ) -> slots.Reason | None:
-    """Return why file and host do not allow to offer a slot."""
+    """Return why the file or the host does not allow to offer a slot."""
     if verdict is None:
         return _GONE
     if verdict.reason is not None:
@@ -296,14 +295,16 @@ def _entry(
     A slot that the file does not identify any more is described as Placement
     has it, so that the report changes nothing else.
     """
-    wanted = verdict.paragraphs[0] if verdict and verdict.paragraphs else None
+    paragraph = (
+        verdict.paragraphs[0] if verdict and verdict.paragraphs else None
+    )
     current = provider and provider.resource_class
-    if wanted is not None and verdict is not None:
-        traits = names.generated_traits(verdict.slot) | {*wanted.traits}
+    if paragraph is not None and verdict is not None:
+        traits = names.generated_traits(verdict.slot) | {*paragraph.traits}
         if not facts.publishes_locations:
             traits -= card_ids.select_place(traits)
         keep = provider is not None and not provider.is_idle and current
-        resource_class = keep or wanted.resource_class
+        resource_class = keep or paragraph.resource_class
     elif provider is not None and current:
         traits = provider.traits
         resource_class = current
@@ -359,11 +360,12 @@ def _is_used(entry: Entry, provider: facts_lib.Provider | None) -> bool:
 def _repair(
     entry: Entry, provider: facts_lib.Provider | None, last: Entry | None
 ) -> Entry:
-    """Have Cyborg write what Placement does not have as it was reported.
+    """Have Cyborg correct a provider that differs from the last report.
 
-    Cyborg writes what differs from the report before. So what is lost is left
-    out of one report. A trait of the driver's that Cyborg did not get from it
-    is stated once: a restored database, or a person, may have left it.
+    Cyborg writes what differs from the report before. So leave out of one
+    report what Placement has lost. Report once a generated trait that
+    Placement has and no report had: a restored database, or a person, may
+    have added it.
 
     :param last: What the last report had of the slot.
     """
@@ -382,7 +384,7 @@ def _repair(
 
 
 def _report_anew(entry: Entry, provider: facts_lib.Provider | None) -> Entry:
-    """Leave a slot out once, so that Cyborg makes it again, if it is free."""
+    """Leave out a free slot once, so that Cyborg creates it anew."""
     if _is_used(entry, provider):
         return entry
     return dataclasses.replace(entry, state=State.REPAIRED)

@@ -32,7 +32,8 @@ from nova_powervm.devices import names
 _MICROVERSION = '1.36'
 _OK, _NOT_FOUND = 200, 404
 
-Found = dict[int, facts.Provider]
+#: Providers by the DRC index of their slot.
+Providers = dict[int, facts.Provider]
 
 
 class HostProviders:
@@ -56,9 +57,9 @@ class HostProviders:
             candidates = [CONF.agent.resource_provider_name, CONF.host]
             for name in candidates:
                 query = urllib.parse.urlencode({'name': name})
-                found = self._get(f'/resource_providers?{query}')
-                if found and found['resource_providers']:
-                    self._host = name, found['resource_providers'][0]['uuid']
+                answer = self._get(f'/resource_providers?{query}')
+                if answer and answer['resource_providers']:
+                    self._host = name, answer['resource_providers'][0]['uuid']
                     return self._host
             raise exception.ConfigurationError(
                 reason='Placement has no provider with the name '
@@ -69,11 +70,11 @@ class HostProviders:
             )
         return self._host
 
-    def read(self, interesting: Collection[int]) -> tuple[Found, Found]:
+    def read(self, indexes: Collection[int]) -> tuple[Providers, Providers]:
         """Read the providers of Cyborg's and of Nova's slots.
 
-        :param interesting: DRC indexes of the slots whose providers of Nova's
-            are read; those of Cyborg's are all read.
+        :param indexes: DRC indexes of slots whose providers of Nova's are
+            read, beside those of the slots that Cyborg has.
         :returns: Both by DRC index, Cyborg's first.
         :raises exception.ProvidersUnknown: Placement did not answer.
         """
@@ -86,30 +87,30 @@ class HostProviders:
                 path=f'/resource_providers?in_tree={root}',
                 reason=f"provider '{name}' has been replaced by another one",
             )
-        ours: dict[int, Any] = {}
-        novas: dict[int, Any] = {}
+        cyborg_children: dict[int, Any] = {}
+        nova_children: dict[int, Any] = {}
         for child in children:
             index = names.slot_of_cyborg_provider(child['name'], name)
             if index is not None:
-                ours[index] = child
+                cyborg_children[index] = child
             index = names.slot_of_provider(child['name'])
             if index is not None and child['parent_provider_uuid'] == root:
-                novas[index] = child
-        wanted = {*interesting, *ours}
-        return self._read_all(ours), self._read_all(
-            {index: novas[index] for index in novas.keys() & wanted}
+                nova_children[index] = child
+        both = nova_children.keys() & {*indexes, *cyborg_children}
+        return self._read_all(cyborg_children), self._read_all(
+            {index: nova_children[index] for index in both}
         )
 
-    def _read_all(self, found: dict[int, Any]) -> Found:
-        providers = {i: self._read_one(child) for i, child in found.items()}
-        return {i: one for i, one in providers.items() if one is not None}
+    def _read_all(self, children: dict[int, Any]) -> Providers:
+        providers = {i: self._read_one(child) for i, child in children.items()}
+        return {i: provider for i, provider in providers.items() if provider}
 
     def _read_one(self, child: Any) -> facts.Provider | None:
         """Read a provider; None if it has been deleted in the meantime."""
         path = f'/resource_providers/{child["uuid"]}'
         answers = [
-            self._get(f'{path}/{what}')
-            for what in ('inventories', 'traits', 'allocations')
+            self._get(f'{path}/{part}')
+            for part in ('inventories', 'traits', 'allocations')
         ]
         if None in answers:
             return None
@@ -118,19 +119,18 @@ class HostProviders:
             uuid=child['uuid'],
             name=child['name'],
             reserved={
-                resource_class: record['reserved']
-                for resource_class, record in inventories[
-                    'inventories'
-                ].items()
+                name: record['reserved']
+                for name, record in inventories['inventories'].items()
             },
             traits=frozenset(traits['traits']),
             consumers=tuple(sorted(allocations['allocations'])),
         )
 
     def _get(self, path: str) -> Any:
-        """Return the answer to a request; None if there is no such thing.
+        """Return the answer to a request; None for the status 404.
 
-        :raises exception.ProvidersUnknown: There is no answer of use.
+        :raises exception.ProvidersUnknown: Placement did not answer, or with
+            an error.
         """
         try:
             answer = self._client.get(path, version=_MICROVERSION)
@@ -192,8 +192,8 @@ def _roles(session: Any) -> Collection[str]:
 
 
 def _session() -> Any:
-    # That of Cyborg's client of Placement: Cyborg's configuration has no
-    # credentials for its own API.
+    # The session of Cyborg's client of Placement: Cyborg's configuration has
+    # no credentials for its own API.
     return utils.get_sdk_adapter('placement').session
 
 
@@ -208,18 +208,19 @@ def find_unbindable_slots(host: str) -> frozenset[int]:
     :returns: DRC indexes.
     :raises exception.CyborgUnanswered: Cyborg did not answer.
     """
-    found = {
+    indexes = {
         names.slot_of_cyborg_provider(deployable['name'], host)
         for deployable in _list('deployables', 'deployables')
         if not deployable.get('rp_uuid')
     }
-    return frozenset(index for index in found if index is not None)
+    return frozenset(index for index in indexes if index is not None)
 
 
 def _list(path: str, key: str) -> list[Any]:
     """Return the resources of a kind that Cyborg's API lists.
 
-    :raises exception.CyborgUnanswered: There is no answer of use.
+    :raises exception.CyborgUnanswered: Cyborg did not answer, or with an
+        error.
     """
     try:
         cyborg = adapter.Adapter(
@@ -228,8 +229,8 @@ def _list(path: str, key: str) -> list[Any]:
             interface=CONF.placement.valid_interfaces,
             region_name=CONF.placement.region_name,
         )
-        found: list[Any] = cyborg.get(f'/{path}').json()[key]
-        return found
+        resources: list[Any] = cyborg.get(f'/{path}').json()[key]
+        return resources
     except (
         keystone_exceptions.ClientException,
         openstack.exceptions.SDKException,

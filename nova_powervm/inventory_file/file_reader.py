@@ -99,23 +99,24 @@ class InventoryFile:
         self._path = path
         content = read_content(path)
         self.policy = _parse(content, path)
-        # What the last look has found, and what was judged last.
+        # The last results of _look: of any reading, and of the last one that
+        # was used or refused.
         self._seen: bytes | str | None = content
         self._judged: bytes | str | None = content
         LOG.info(_describe_offer(self.policy))
 
     def refresh(self) -> policies.Policy:
-        """Look at the file, and use a change that two looks agree on.
+        """Read the file, and use its content if it has settled.
 
         Many a part of a file is valid on its own. A file that is still being
         written could withdraw devices, or offer those that a paragraph at its
-        end denies. Its content is therefore used when two looks in a row find
-        the same.
+        end denies. Therefore use the content only when two readings in a row
+        agree.
 
         :returns: The policy in force.
         """
-        before, self._seen = self._seen, self._look()
-        if self._seen == before and self._seen != self._judged:
+        previous, self._seen = self._seen, self._look()
+        if self._seen == previous and self._seen != self._judged:
             self._judged = self._seen
             if complaint := self._use(self._seen):
                 LOG.error(
@@ -138,12 +139,12 @@ class InventoryFile:
         except exception.PolicyInvalid as refusal:
             return str(refusal)
 
-    def _use(self, found: bytes | str | None) -> str:
-        """Use what a look has found, or return why it is not used."""
-        if isinstance(found, str):
-            return found
+    def _use(self, content: bytes | str | None) -> str:
+        """Use the result of a reading, or return why it is not used."""
+        if isinstance(content, str):
+            return content
         try:
-            policy = _parse(found, self._path)
+            policy = _parse(content, self._path)
         except exception.PolicyInvalid as refusal:
             return str(refusal)
         if self.policy.paragraphs and not policy.paragraphs:
@@ -160,7 +161,7 @@ class InventoryFile:
 
 
 def _parse(content: bytes | None, path: str) -> policies.Policy:
-    """Parse what was read; no file offers nothing."""
+    """Parse the content of the file; without a file, offer no device."""
     if content is None:
         return policies.Policy(source=f'{path} (no such file)')
     return structure.parse(content, path)
@@ -176,7 +177,7 @@ def _describe_offer(policy: policies.Policy) -> str:
 
 
 def _open(path: str) -> int | None:
-    """Return a file descriptor, or None: only here a file is missing."""
+    """Open the file; return its descriptor, or None if there is no file."""
     try:
         # O_NONBLOCK avoids waiting for the writer of a pipe.
         return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -189,9 +190,9 @@ def _open(path: str) -> int | None:
 
 
 def _check_file(path: str, status: os.stat_result) -> None:
-    """Refuse a file that is not one, or that others can write.
+    """Refuse a file that is not a regular one, or that others can write.
 
-    :param status: That of the open file, which nobody can exchange any more.
+    :param status: The status of the open file, which nobody can exchange.
     """
     if not stat.S_ISREG(status.st_mode):
         what = 'it is not a regular file'
@@ -208,19 +209,19 @@ def _check_file(path: str, status: os.stat_result) -> None:
 
 
 def _check_way(path: str) -> None:
-    """Refuse a way to the file on which others can exchange something.
+    """Refuse a path if others can exchange a directory or link of it.
 
-    Each directory and link belongs to a user that can be trusted. A
-    directory in which others can write needs the sticky bit, as in /tmp, and
-    must not have the file itself, so that nobody else can make one; or it is
-    on a file system that is mounted read-only.
+    Each directory and link has to belong to a user that can be trusted. A
+    directory in which others can write has to be mounted read-only, or to
+    have the sticky bit, as /tmp has. The directory of the file itself must
+    not be writable for others even then: they could create the file.
     """
     # Not abspath, which takes a link and the '..' after it for nothing.
     start = '' if path.startswith('/') else os.getcwd()
-    left = os.path.join(start, path).split('/')[::-1]
+    names = os.path.join(start, path).split('/')[::-1]
     place, links = '/', 0
-    while left:
-        name = left.pop()
+    while names:
+        name = names.pop()
         entry = os.path.normpath(os.path.join(place, name))
         status = os.lstat(entry)
         _check_owner(path, entry, status)
@@ -228,7 +229,7 @@ def _check_way(path: str) -> None:
             links += 1
             if links > _MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-            left += reversed(os.readlink(entry).split('/'))
+            names += reversed(os.readlink(entry).split('/'))
             place = '/' if os.readlink(entry).startswith('/') else place
         elif stat.S_ISDIR(status.st_mode):
             place = entry
@@ -254,7 +255,7 @@ def _check_directory(
 
 
 def _check_owner(path: str, entry: str, status: os.stat_result) -> None:
-    """Refuse an owner who could write it whatever the mode says."""
+    """Refuse an owner who is not trusted, and could change the mode."""
     if not _trusts_user(status.st_uid):
         what = (
             f'{entry} belongs to the user {status.st_uid}, who is neither '
@@ -264,35 +265,32 @@ def _check_owner(path: str, entry: str, status: os.stat_result) -> None:
         if stat.S_ISDIR(status.st_mode):
             hint = _MOVE
         elif stat.S_ISLNK(status.st_mode):
-            # Without -h it would be what the link leads to.
+            # Without -h, chown changes the owner of the link's target.
             hint = f'chown -h root {entry}'
         raise _refuse(path, Code.FOREIGN_OWNER, what, hint)
 
 
 def _trusts_user(number: int) -> bool:
-    """Return whether a user is root, that of this process, or Nova's."""
+    """Return whether a user is root, nova or the user of this process."""
     return number in {0, os.geteuid()} or any(
-        number == known.pw_uid for known in _nova()
+        number == user.pw_uid for user in _nova()
     )
 
 
 def _trusts_group(number: int) -> bool:
     return number in {0, os.getegid()} or any(
-        number == known.pw_gid for known in _nova()
+        number == user.pw_gid for user in _nova()
     )
 
 
 def _nova() -> Iterator[pwd.struct_passwd]:
-    """Yield the user that nova-compute has, whoever asks in its place.
-
-    Its file is the same, whether nova-compute or an operator reads it.
-    """
+    """Yield the user nova, if there is one, also when root reads the file."""
     with contextlib.suppress(KeyError):
         yield pwd.getpwnam('nova')
 
 
 def _writer(status: os.stat_result) -> str:
-    """Return who beside the owner can write, in words; empty for nobody."""
+    """Say who besides the owner can write; empty if nobody can."""
     if status.st_mode & stat.S_IWOTH:
         return _EVERYBODY
     if status.st_mode & stat.S_IWGRP and not _trusts_group(status.st_gid):
@@ -303,7 +301,7 @@ def _writer(status: os.stat_result) -> str:
 def _repair(
     writer: str, entry: str, status: os.stat_result
 ) -> tuple[Code, str]:
-    """Return the code, and what to do about who can write the entry."""
+    """Return the code of the problem, and how to revoke the permission."""
     is_shared = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
     if writer == _EVERYBODY:
         code, who = Code.WORLD_WRITABLE, 'o'

@@ -75,10 +75,10 @@ def describe(keyword: str, misfit: Misfit) -> Message:
     if not isinstance(message, tuple):
         return message(misfit)
     code, what, hint = message
-    shown = misfit._asdict() | {
+    values = misfit._asdict() | {
         'value': problems.to_printable(str(misfit.value))
     }
-    return code, what.format(**shown), hint.format(**shown)
+    return code, what.format(**values), hint.format(**values)
 
 
 def _describe_type(misfit: Misfit) -> Message:
@@ -88,14 +88,14 @@ def _describe_type(misfit: Misfit) -> Message:
             return Code.EMPTY, f'{subject} is empty', accepted
         form = _FORMS.get(type(node), 'a single value')
         return Code.WRONG_FORM, f'{subject} is {form}', accepted
-    shown = problems.to_printable(node.value)
-    if not shown:
+    text = problems.to_printable(node.value)
+    if not text:
         return Code.EMPTY, f'{subject} has no value', accepted
     if not node.value.isprintable():
-        what = f"{subject}: '{shown}' has line breaks or characters that are "
+        what = f"{subject}: '{text}' has line breaks or characters that are "
         return Code.NOT_PRINTABLE, what + 'not printable', accepted
     kind = yaml_document.find_other_type(node)
-    what = f'{subject}: YAML reads {shown} as {kind}, not as text'
+    what = f'{subject}: YAML reads {text} as {kind}, not as text'
     hint = f'{problems.hint_to_quote(node.value)}; {accepted}'
     return Code.NEEDS_QUOTES, what, hint
 
@@ -119,8 +119,8 @@ def _describe_text(misfit: Misfit) -> Message:
     if not value:
         return Code.EMPTY, f'{subject} has no value', accepted
     if len(value) > _LONGEST:
-        shown = problems.to_printable(value)
-        what = f"{subject}: '{shown}' is longer than {_LONGEST} characters"
+        text = problems.to_printable(value)
+        what = f"{subject}: '{text}' is longer than {_LONGEST} characters"
         return Code.TOO_LONG, what, accepted
     # The rules are those of the schema. If they differ, the value is refused.
     doubt = f'{subject} is not accepted'
@@ -168,24 +168,24 @@ MESSAGES: dict[str, Message | Callable[[Misfit], Message]] = {
 
 
 def describe_unknown_key(
-    key: str, known: Collection[str], accepted: str
+    key: str, keys: Collection[str], accepted: str
 ) -> Message:
     """Describe a key that a paragraph or an identification does not take.
 
     :param key: The key.
-    :param known: The keys that are accepted there.
-    :param accepted: The same in words.
+    :param keys: The keys that are accepted there.
+    :param accepted: These keys in words.
     """
     where, hint = 'a paragraph', ''
-    if 'identification' not in known:
+    if 'identification' not in keys:
         where = 'identification'
         if key in _PARAGRAPH_KEYS:
             hint = f'{key} belongs one level further out, in the paragraph'
     elif key in policy.PROPERTIES:
         hint = f'{key} belongs in the section identification'
     meant = _OTHER_WORDS.get(key.lower())
-    if meant not in known:
-        meant = _find_nearest(key.lower(), known)
+    if meant not in keys:
+        meant = _find_nearest(key.lower(), keys)
     what = f"{where} has no key '{problems.to_printable(key)}'"
     return Code.UNKNOWN_KEY, what, hint or _ask(meant) + accepted
 
@@ -204,8 +204,8 @@ def _hint_for_trait(name: str) -> str:
     return _ask(next((m for m in guesses if not problem(m)), None))
 
 
-def _find_nearest(word: str, known: Collection[str]) -> str | None:
-    return next(iter(difflib.get_close_matches(word, known, n=1)), None)
+def _find_nearest(word: str, words: Collection[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(word, words, n=1)), None)
 
 
 def _ask(meant: str | None) -> str:

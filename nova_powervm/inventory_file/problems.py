@@ -129,7 +129,7 @@ class Findings:
     def add(
         self, mark: yaml.Mark | None, message: Message, paragraph: str = ''
     ) -> None:
-        """Add a problem, unless it is known.
+        """Add a problem, unless it was added before.
 
         :param mark: Its place; None for a problem of the file as a whole.
         :param message: Its code and words.
@@ -138,14 +138,17 @@ class Findings:
         """
         code, what, hint = message
         place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        found = Problem(*place, to_printable(paragraph), what, hint, code)
-        if len(self._problems) == MAX_PROBLEMS and found not in self._problems:
+        problem = Problem(*place, to_printable(paragraph), what, hint, code)
+        if (
+            len(self._problems) == MAX_PROBLEMS
+            and problem not in self._problems
+        ):
             what = f'the file has more than {MAX_PROBLEMS} problems'
             hint = 'correct these, and check the file again for the others'
             code = Code.TOO_MANY_PROBLEMS
             self._problems.add(Problem(what=what, hint=hint, code=code))
             raise StopReading
-        self._problems.add(found)
+        self._problems.add(problem)
 
     def stop(self, mark: yaml.Mark | None, *message: Any) -> NoReturn:
         """Add a problem after which nothing more can be read."""
@@ -165,10 +168,10 @@ class Findings:
             )
 
 
-def find_mark(before: str) -> yaml.Mark:
-    """Return the place behind a text."""
-    column = len(before) - before.rfind('\n') - 1
-    return yaml.Mark('', len(before), before.count('\n'), column, '', 0)
+def find_mark(text: str) -> yaml.Mark:
+    """Return the place at the end of a text."""
+    column = len(text) - text.rfind('\n') - 1
+    return yaml.Mark('', len(text), text.count('\n'), column, '', 0)
 
 
 def hint_to_quote(value: str) -> str:

@@ -115,14 +115,14 @@ def _find_doubled_items(
     _: Any, _wanted: Any, items: Any, *_schema: Any
 ) -> Any:
     """Find each trait that occurs earlier in a list, with its own path."""
-    known = set()
+    earlier = set()
     for index, item in enumerate(items if isinstance(items, list) else ()):
         if isinstance(item, str) and _is_trait(item):
-            if item in known:
+            if item in earlier:
                 yield jsonschema.ValidationError(
                     '', path=[index], instance=item
                 )
-            known.add(item)
+            earlier.add(item)
 
 
 _FORMATS = jsonschema.FormatChecker(formats=())
@@ -178,10 +178,15 @@ class _Check:
             self._add(path, node, (Code.DOUBLED_KEY, what, hint))
 
     def _add_unknown_keys(self, error: Any, path: Path) -> None:
-        known, accepted = error.schema['properties'], _accepted(error.schema)
+        properties, accepted = (
+            error.schema['properties'],
+            _accepted(error.schema),
+        )
         for key in error.instance:
-            if key not in known:
-                message = messages.describe_unknown_key(key, known, accepted)
+            if key not in properties:
+                message = messages.describe_unknown_key(
+                    key, properties, accepted
+                )
                 self._add(path, self._document.keys[*path, key], message)
 
     def _add_misfit(self, error: Any, path: Path) -> None:

@@ -177,8 +177,8 @@ def _compose(text: str, findings: problems.Findings) -> yaml.Node | None:
     try:
         composer = _Composer(text, findings)
     except yaml.reader.ReaderError as error:
-        found = error.character
-        code = ord(found) if isinstance(found, str) else found
+        character = error.character
+        code = ord(character) if isinstance(character, str) else character
         what = f'character U+{code:04X} is not allowed in YAML'
         hint = 'remove it; the file is plain UTF-8 text'
         mark = problems.find_mark(text[: error.position])
@@ -227,18 +227,18 @@ class _Composer(yaml.SafeLoader):
         return root
 
     def add_syntax_error(self, error: yaml.MarkedYAMLError) -> None:
-        """Report what PyYAML has found."""
+        """Report an error of PyYAML's as a problem, with a likely cure."""
         mark = error.problem_mark or self.get_mark()
         context = f' {error.context}' if error.context else ''
-        found = f'{context}: {error.problem}'
-        what = f'this is not valid YAML:{found}'.replace(':: ', ': ')
-        causes = (hint for sign, hint in _CAUSES.items() if sign in found)
+        reason = f'{context}: {error.problem}'
+        what = f'this is not valid YAML:{reason}'.replace(':: ', ': ')
+        causes = (hint for sign, hint in _CAUSES.items() if sign in reason)
         code, hint = Code.BAD_YAML, next(causes)
-        if "'?'" in found and 'a flow' in found:
+        if "'?'" in reason and 'a flow' in reason:
             before, after = self._text[: mark.index], self._text[mark.index :]
             word = _ENDS.split(before[-60:])[-1] + _ENDS.split(after[:60])[0]
-            shown = problems.to_printable(word)
-            what = f'{shown} has a ? without quotes in brackets'
+            name = problems.to_printable(word)
+            what = f'{name} has a ? without quotes in brackets'
             code, hint = Code.NEEDS_QUOTES, problems.hint_to_quote(word)
         self._add(mark, code, what, hint)
 

@@ -30,8 +30,8 @@ Segment = collections.abc.Mapping[str, Any]
 VIF_TYPE = 'pvm_sea'
 
 _NETWORK_TYPES = ('flat', 'vlan')
-#: Ports without a device of their own. OVN answers DHCP for a port on none of
-#: its hosts if its type is ``baremetal``, and not if it is ``normal``.
+#: Types of ports that have no device of their own. On a host without OVN, OVN
+#: answers DHCP for ports of type ``baremetal``, but not ``normal``.
 _VNIC_TYPES = ('normal', 'baremetal')
 
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which of several candidates is next: its providers wait longest."""
+"""Chooses among candidates the one whose providers have waited longest."""
 
 import itertools
 import random
@@ -27,8 +27,8 @@ LIMIT = 10_000
 class Turns:
     """The order in which this process took providers.
 
-    Several threads can use it. Those that have the same candidates at the
-    same time get different ones.
+    Several threads can use it: with the same candidates at the same time they
+    get different ones.
 
     :param limit: How many providers to remember; those taken last are kept.
     :param tiebreak: Returns a number; of equal candidates, that with the
