@@ -157,16 +157,16 @@ class Records(Protocol):
             that were deleted or evacuated to another host are included.
         """
 
-    def hosted(self, host: str) -> Collection[str]:
+    def hosted(self, nodename: str) -> Collection[str]:
         """Return the uuids of all instances of a host."""
 
     def running(
-        self, lpar_uuids: Iterable[str], host: str
+        self, lpar_uuids: Iterable[str], nodename: str
     ) -> Mapping[str, str]:
         """Find the instances that should be running and have no task.
 
         :param lpar_uuids: Upper-case PowerVM uuids.
-        :param host: As in ``instance.host``.
+        :param nodename: As in ``instance.host``.
         :returns: LPAR uuid to instance uuid, for active instances of the host
             without an operation of Nova in progress.
         """
@@ -180,14 +180,14 @@ class Records(Protocol):
         """
 
     def abandoned(
-        self, lpar_uuids: Iterable[str], host: str
+        self, lpar_uuids: Iterable[str], nodename: str
     ) -> Collection[str]:
         """Find the LPARs that interrupted evacuations to a host left there.
 
         Call this only while no evacuation is in progress.
 
         :param lpar_uuids: Upper-case PowerVM uuids.
-        :param host: The destination, as in ``instance.host``.
+        :param nodename: The destination, as in ``instance.host``.
         """
 
     def holdings(
@@ -203,12 +203,12 @@ class Records(Protocol):
         """
 
     def stale_lpars(
-        self, lpar_uuids: Iterable[str], host: str
+        self, lpar_uuids: Iterable[str], nodename: str
     ) -> Mapping[str, slot_providers.StaleLpar]:
-        """Find the LPARs on the wrong side.
+        """Find the stale LPARs, whose instances have moved to another host.
 
         :param lpar_uuids: Upper-case PowerVM uuids.
-        :param host: The host of the LPARs, as in ``instance.host``.
+        :param nodename: The host of the LPARs, as in ``instance.host``.
         :returns: Those whose instance is on another host and does not move
             from or to this one, to where it is.
         """

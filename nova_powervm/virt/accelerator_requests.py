@@ -190,14 +190,14 @@ def fetch_requests(
     if _device_profile(instance) is None:
         return ()
     if wait:
-        found = _poll_until_settled(context, instance, sleep)
+        accel_info = _poll_until_settled(context, instance, sleep)
     else:
-        found = _query_cyborg(context, instance)
-        if accelerators.is_binding(found):
+        accel_info = _query_cyborg(context, instance)
+        if accelerators.is_binding(accel_info):
             raise exception.AcceleratorsUnknown(
                 instance_uuid=instance.uuid, reason='it is still binding them'
             )
-    return _parse_all(instance, nodename, found, owned)
+    return _parse_all(instance, nodename, accel_info, owned)
 
 
 def _poll_until_settled(context: Any, instance: Any, sleep: Sleep) -> Any:

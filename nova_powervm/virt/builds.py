@@ -57,7 +57,6 @@ from nova_powervm.virt import slot_records
 from nova_powervm.virt import system_metadata
 
 LOG = logging.getLogger(__name__)
-
 #: Name of the event that records a refused rebuild.
 EVENT = 'powervm_rebuild'
 
@@ -68,137 +67,9 @@ class RebuildRefused(nova_exception.InstanceNotFound):
     msg_fmt = 'The rebuild of instance %(instance_id)s is refused: %(reason)s'
 
 
-def record_image(instance: Any) -> None:
-    """Record the image from which the disk of an instance is made.
-
-    Nova saves this with the rest of the instance. When it unshelves one, it
-    builds it from an image that it deletes afterwards, and keeps the original
-    one in its record: so does this.
-    """
-    if instance.vm_state == vm_states.SHELVED_OFFLOADED:
-        return
-    system_metadata.IMAGE.write(instance.system_metadata, instance.image_ref)
-
-
-@contextlib.contextmanager
-def refused_on_error(
-    context: Any, instance: Any, *, evacuate: bool
-) -> Iterator[None]:
-    """Refuse the rebuild that this block checks, if the check fails.
-
-    :param context: The context of the request.
-    :param instance: nova.objects.Instance.
-    :param evacuate: Whether this is an evacuation, without an old LPAR on
-        this host.
-    :raises RebuildRefused: A rebuild is refused.
-    :raises nova.exception.InstanceDeployFailure: An evacuation is refused;
-        Nova has to remove its allocations on this host.
-    """
-    try:
-        yield
-    except Exception as error:
-        # After any other error Nova would set a running server to ERROR.
-        if not evacuate:
-            raise _refuse(context, instance, error) from error
-        if isinstance(error, exception.PowerVMError):
-            raise nova_exception.InstanceDeployFailure(
-                reason=errors.for_users(error)
-            ) from error
-        raise
-
-
-@contextlib.contextmanager
-def refused_if_stop_fails(instance: Any) -> Iterator[None]:
-    """Refuse the rebuild of an instance if this block cannot stop it.
-
-    The stop is the first step of a rebuild, after the checks. For an instance
-    that is not being rebuilt, pass errors on.
-
-    :raises RebuildRefused: The block raised one of the driver's errors.
-    """
-    try:
-        yield
-    except exception.PowerVMError as error:
-        if instance.task_state not in task_states.rebuild_states:
-            raise
-        raise _refuse(_find_context(instance), instance, error) from error
-
-
-def _find_context(instance: Any) -> Any:
-    """Return a context of the request for the last action on an instance.
-
-    Nova passes none to a stop. Without the request, the refusal gets no event.
-    """
-    context = nova_context.get_admin_context()
-    try:
-        (action,) = objects.InstanceActionList.get_by_instance_uuid(
-            context, instance.uuid, limit=1
-        )
-    except Exception:
-        # After an error of the database, Nova would delete the allocations.
-        LOG.exception(
-            'The request for the rebuild is not known, so its action gets '
-            'no event',
-            instance=instance,
-        )
-    else:
-        context.request_id = action.request_id
-    return context
-
-
-def _refuse(context: Any, instance: Any, error: Exception) -> RebuildRefused:
-    """Make Nova's record of a server what it was, and return the exception.
-
-    Nova records neither a fault nor a failed event, so this does.
-
-    :raises nova.exception.UnexpectedDeletingTaskStateError: The server is
-        being deleted meanwhile, which Nova goes on with.
-    """
-    reason = errors.for_users(error)
-    LOG.error('The rebuild is refused: %s', error, instance=instance)
-    _put_back_image(context, instance)
-    refused = RebuildRefused(instance_id=instance.uuid, reason=reason)
-    try:
-        record_changes.end_refused_rebuild(instance)
-        compute_utils.add_instance_fault_from_exc(
-            context, instance, refused, sys.exc_info()
-        )
-    except nova_exception.UnexpectedDeletingTaskStateError:
-        raise
-    except Exception:
-        # Any error of the database: the refusal matters more.
-        LOG.exception(
-            'The server is as it was, but Nova may show it in REBUILD. Run '
-            '`openstack server set --state active %s`',
-            instance.uuid,
-            instance=instance,
-        )
-    errors.record_failure(context, instance, EVENT, refused)
-    return refused
-
-
-def _put_back_image(context: Any, instance: Any) -> None:
-    """Put the image of the disk back into the record, without saving it."""
-    old = system_metadata.IMAGE.read(instance.system_metadata)
-    if not old or old == instance.image_ref:
-        return
-    try:
-        known = glance.API().get(context, old)
-    except Exception as error:
-        # Nova passes on any error of Glance's client; the refusal matters
-        # more than the properties.
-        LOG.warning(
-            'The properties of the old image %(image)s are lost: %(error)s',
-            {'image': old, 'error': error},
-            instance=instance,
-        )
-        known = {}
-    record_changes.put_back_image(instance, old, known)
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """What Nova passes for a build, in its own terms.
+    """A build as Nova asks for it, with Nova's own objects.
 
     :param image_meta: None for an instance that keeps its disks.
     """
@@ -239,7 +110,7 @@ class Builds:
         instance = build.instance
         try:
             keeps_disks = self._keeps_disks(instance)
-            _check_supported(build, keeps_disks=keeps_disks)
+            _check(build, keeps_disks=keeps_disks)
             instance_ports.await_allocation(instance, build.network_info)
             instance.device_metadata = device_tags.describe_tagged(
                 build.context, instance, build.network_info
@@ -259,17 +130,17 @@ class Builds:
                     operations.ARRIVAL if keeps_disks else operations.SPAWN,
                     wanted,
                     askers,
-                ) as planned,
+                ) as execution,
                 self._slots_recorded(build, wanted),
             ):
-                done = planned.carry_out()
+                outcome = execution.carry_out()
         except exception.PowerVMError as error:
             raise errors.build_error_to_nova(error, instance.uuid) from error
-        instance_volumes.record(build.block_device_info, done.udids)
-        slot_records.note_all(instance, done.slots)
-        # What an older host has written of a server that was shelved there.
+        instance_volumes.record(build.block_device_info, outcome.udids)
+        slot_records.note_all(instance, outcome.slots)
+        # A server that was shelved on an older host has keys of that version.
         system_metadata.rename(instance.system_metadata)
-        record_image(instance)
+        _record_image(instance)
         self._host.storage.record_pool(instance)
         accelerator_requests.record_slots(instance, requests)
 
@@ -277,18 +148,19 @@ class Builds:
         self, build: BuildRequest, wanted: spec.Wanted
     ) -> contextlib.AbstractContextManager[None]:
         """Have Nova record the slots of a build before anything is made."""
+        resources = instance_allocations.resources_of(
+            build.instance, build.allocations, wanted.slots
+        )
         return record_changes.resources_recorded(
-            build.instance,
-            instance_allocations.resources_of(
-                build.instance, build.allocations, wanted.slots
-            ),
-            self._host.nodename,
+            build.instance, resources, self._host.nodename
         )
 
     def arrive(self, build: BuildRequest) -> None:
         """Create an LPAR for an instance that moves here with its disks."""
-        done = self._host.lpars.run(operations.ARRIVAL, *self._describe(build))
-        slot_records.note_all(build.instance, done.slots)
+        outcome = self._host.lpars.run(
+            operations.ARRIVAL, *self._describe(build)
+        )
+        slot_records.note_all(build.instance, outcome.slots)
         self._host.storage.record_pool(build.instance)
 
     def check_rebuild(
@@ -301,17 +173,17 @@ class Builds:
         an evacuation the checks of spawn suffice, because the old LPAR stays
         on its host until that host is back.
 
-        :raises RebuildRefused: It is not possible; the server
-            continues as it was.
-        :raises nova.exception.InstanceDeployFailure: An evacuation is not
-            possible.
+        :raises RebuildRefused: The rebuild is impossible; the server continues
+            as it was.
+        :raises nova.exception.InstanceDeployFailure: The evacuation is
+            impossible.
         """
         instance = build.instance
-        with refused_on_error(build.context, instance, evacuate=evacuate):
+        with _refused_on_error(build.context, instance, evacuate=evacuate):
             if evacuate:
                 instance_volumes.refuse_move(instance)
             keeps_disks = self._keeps_disks(instance)
-            _check_supported(
+            _check(
                 build,
                 keeps_disks=keeps_disks,
                 preserve_ephemeral=preserve_ephemeral,
@@ -322,17 +194,18 @@ class Builds:
                 _warn_of_new_disks(instance)
 
     def _is_rebuilt_here(self, instance: Any) -> bool:
-        """Return whether a build is that of a rebuild, not an evacuation."""
-        is_rebuilt = instance.task_state in task_states.rebuild_states
-        return is_rebuilt and bool(instance.host == self._host.nodename)
+        """Return whether an instance is being rebuilt, and not evacuated."""
+        return _is_rebuilt(instance) and bool(
+            instance.host == self._host.nodename
+        )
 
     def _kept_from_deletion(
         self, instance: Any
     ) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which an instance that is rebuilt stays.
+        """Return a context in which nobody deletes an instance being rebuilt.
 
-        Of a rebuild that has removed the LPAR, a deletion would find none.
-        For other builds Nova holds a lock.
+        After a rebuild has removed the LPAR, a deletion would find none. For
+        other builds Nova holds a lock.
         """
         if self._is_rebuilt_here(instance):
             return instance_records.undeleted(instance)
@@ -340,51 +213,44 @@ class Builds:
 
     def _check_anew(self, build: BuildRequest) -> None:
         """Verify that an instance can be built again on this host."""
+        instance, nodename = build.instance, self._host.nodename
         if _has_unbound(build.network_info):
             # Without an answer, the ports are refused as unbound.
             with contextlib.suppress(exception.PortsUnknown):
-                instance_ports.fetch_ports(build.instance, self._host.nodename)
+                instance_ports.fetch_ports(instance, nodename)
+        # Nova fetches the requests only after destroying the instance.
         requests = accelerator_requests.fetch_requests(
-            # Nova fetches them only after destroying the instance.
             build.context,
-            build.instance,
-            self._host.nodename,
-            owned=lambda: self._slots_beside_allocated(build.instance),
+            instance,
+            nodename,
+            owned=lambda: self._slots_beside_allocated(instance),
         )
         # Nova disconnects volumes before it has the LPAR removed.
-        slot_records.save_present(
-            self._host.lpars,
-            build.instance,
-            instance_volumes.identify_all(build.block_device_info),
-        )
+        volumes = instance_volumes.identify_all(build.block_device_info)
+        slot_records.save_present(self._host.lpars, instance, volumes)
         self._host.lpars.check(
             operations.SPAWN, *self._describe(build, requests)
         )
 
     def _keeps_disks(self, instance: Any) -> bool:
-        """Return whether a build continues with the disks of an instance.
+        """Return whether an instance is evacuated, and keeps its disks.
 
-        It does if this host shares storage with the host that the instance is
-        evacuated from. Nova passes an image in any case, and records the new
-        host of an evacuated instance when its build has succeeded.
+        It keeps them if this host shares storage with the instance's old host.
+        Nova passes an image in any case, and records the new host of an
+        evacuated instance when its build has succeeded.
         """
-        return self._is_evacuated(instance) and bool(
-            self._host.storage.kept_disks(instance)
+        is_evacuated = (
+            _is_rebuilt(instance) and instance.host != self._host.nodename
         )
-
-    def _is_evacuated(self, instance: Any) -> bool:
-        return bool(
-            instance.task_state in task_states.rebuild_states
-            and instance.host != self._host.nodename
-        )
+        return is_evacuated and bool(self._host.storage.kept_disks(instance))
 
     def _slots_beside_allocated(self, instance: Any) -> set[int]:
         """Return the LPAR's slots that Nova did not allocate."""
         stored = instance_records.stored_slots(instance.resources)
-        present = claiming.list_slots(
+        slots = claiming.list_slots(
             self._host.partitions, instance.uuid, stored
         )
-        return {*present} - {known.drc_index for known in stored.values()}
+        return {*slots} - {provider.drc_index for provider in stored.values()}
 
     def _describe(
         self,
@@ -393,41 +259,40 @@ class Builds:
     ) -> tuple[spec.Wanted, survey.Askers]:
         """Describe an instance for a build."""
         instance = build.instance
-        asked = self._host.descriptions.askers(
+        askers = self._host.descriptions.askers(
             instance,
             self._network_info(build),
             build.injected_files,
             build.admin_password,
         )
         root = None
-        connected = instance_volumes.parse_all(
-            instance, build.block_device_info
-        )
-        boots_from_volume = any(volume.is_boot for volume in connected)
+        volumes = instance_volumes.parse_all(instance, build.block_device_info)
+        boots_from_volume = any(volume.is_boot for volume in volumes)
         if build.image_meta is not None and not boots_from_volume:
             glance = glance_images.GlanceImage(
                 build.context, build.image_meta.id, instance.trusted_certs
             )
             root = descriptions.image(instance, glance)
-            asked.image = glance.read
+            askers.image = glance.read
         # A rebuild binds no port while it makes the LPAR: no event comes.
-        asked.waits = not self._is_rebuilt_here(instance)
+        askers.waits = not self._is_rebuilt_here(instance)
         wanted = dataclasses.replace(
             self._host.descriptions.allocated(
                 instance, build.allocations, requests
             ),
             root=root,
             blanks=descriptions.blank_disks(build.block_device_info),
-            ports=asked.passed_ports,
-            volumes=connected,
+            ports=askers.passed_ports,
+            volumes=volumes,
             power_on=build.power_on,
         )
-        return wanted, asked
+        return wanted, askers
 
     def _network_info(self, build: BuildRequest) -> Any:
-        """Return what Nova passes, or what the check of a rebuild has bound.
+        """Return the ports that Nova passes, or those that a check has bound.
 
-        For its rebuild at home, Nova reads its cache only once.
+        Nova reads its cache before the check of a rebuild, and passes the same
+        ports to spawn.
         """
         instance = build.instance
         if self._is_rebuilt_here(instance) and _has_unbound(
@@ -437,17 +302,18 @@ class Builds:
         return build.network_info
 
 
+def _is_rebuilt(instance: Any) -> bool:
+    return instance.task_state in task_states.rebuild_states
+
+
 def _has_unbound(network_info: Any) -> bool:
     return any(port.is_unbound for port in instance_ports.ports(network_info))
 
 
-def _check_supported(
-    build: BuildRequest,
-    *,
-    keeps_disks: bool,
-    preserve_ephemeral: bool = False,
+def _check(
+    build: BuildRequest, *, keeps_disks: bool, preserve_ephemeral: bool = False
 ) -> None:
-    refusals.check_supported(
+    refusals.check_build(
         build.instance,
         build.image_meta,
         build.block_device_info,
@@ -463,3 +329,132 @@ def _warn_of_new_disks(instance: Any) -> None:
         'made anew from the image, and others empty.',
         instance=instance,
     )
+
+
+def _record_image(instance: Any) -> None:
+    """Record the image from which the disk of an instance is made.
+
+    Nova saves this with the rest of the instance. An unshelve builds from an
+    image that Nova deletes afterwards: keep the original one on record then,
+    as Nova does.
+    """
+    if instance.vm_state != vm_states.SHELVED_OFFLOADED:
+        system_metadata.IMAGE.write(
+            instance.system_metadata, instance.image_ref
+        )
+
+
+@contextlib.contextmanager
+def refused_if_stop_fails(instance: Any) -> Iterator[None]:
+    """Refuse the rebuild of an instance if this block cannot stop it.
+
+    The stop is the first step of a rebuild, after the checks. For an instance
+    that is not being rebuilt, pass errors on.
+
+    :raises RebuildRefused: The block raised one of the driver's errors.
+    """
+    try:
+        yield
+    except exception.PowerVMError as error:
+        if instance.task_state not in task_states.rebuild_states:
+            raise
+        raise _refuse(_find_context(instance), instance, error) from error
+
+
+@contextlib.contextmanager
+def _refused_on_error(
+    context: Any, instance: Any, *, evacuate: bool
+) -> Iterator[None]:
+    """Refuse the rebuild that this block checks, if the check fails.
+
+    :param context: The context of the request.
+    :param instance: nova.objects.Instance.
+    :param evacuate: Whether this is an evacuation, without an old LPAR on
+        this host.
+    :raises RebuildRefused: A rebuild is refused.
+    :raises nova.exception.InstanceDeployFailure: An evacuation is refused;
+        Nova has to remove its allocations on this host.
+    """
+    try:
+        yield
+    except Exception as error:
+        # After any other error Nova would set a running server to ERROR.
+        if not evacuate:
+            raise _refuse(context, instance, error) from error
+        if isinstance(error, exception.PowerVMError):
+            raise nova_exception.InstanceDeployFailure(
+                reason=errors.for_users(error)
+            ) from error
+        raise
+
+
+def _find_context(instance: Any) -> Any:
+    """Return a context of the request for the last action on an instance.
+
+    Nova passes none to a stop. Without the request, the refusal gets no event.
+    """
+    context = nova_context.get_admin_context()
+    try:
+        (action,) = objects.InstanceActionList.get_by_instance_uuid(
+            context, instance.uuid, limit=1
+        )
+    except Exception:
+        # After an error of the database, Nova would delete the allocations.
+        LOG.exception(
+            'The request for the rebuild is not known, so its action gets '
+            'no event',
+            instance=instance,
+        )
+    else:
+        context.request_id = action.request_id
+    return context
+
+
+def _refuse(context: Any, instance: Any, error: Exception) -> RebuildRefused:
+    """Restore Nova's record of a server, and return the exception to raise.
+
+    Record a fault and a failed event, because Nova does not.
+
+    :raises nova.exception.UnexpectedDeletingTaskStateError: The server is
+        being deleted meanwhile, which Nova goes on with.
+    """
+    reason = errors.for_users(error)
+    LOG.error('The rebuild is refused: %s', error, instance=instance)
+    _put_back_image(context, instance)
+    refusal = RebuildRefused(instance_id=instance.uuid, reason=reason)
+    try:
+        record_changes.end_refused_rebuild(instance)
+        compute_utils.add_instance_fault_from_exc(
+            context, instance, refusal, sys.exc_info()
+        )
+    except nova_exception.UnexpectedDeletingTaskStateError:
+        raise
+    except Exception:
+        # Any error of the database: the refusal matters more.
+        LOG.exception(
+            'The server is as it was, but Nova may show it in REBUILD. Run '
+            '`openstack server set --state active %s`',
+            instance.uuid,
+            instance=instance,
+        )
+    errors.record_failure(context, instance, EVENT, refusal)
+    return refusal
+
+
+def _put_back_image(context: Any, instance: Any) -> None:
+    """Record the image of the disk again, without saving the record."""
+    image_ref = system_metadata.IMAGE.read(instance.system_metadata)
+    if not image_ref or image_ref == instance.image_ref:
+        return
+    try:
+        image = glance.API().get(context, image_ref)
+    except Exception as error:
+        # Any error of Glance's client: the refusal matters more than the
+        # properties.
+        LOG.warning(
+            'The properties of the old image %(image)s are lost: %(error)s',
+            {'image': image_ref, 'error': error},
+            instance=instance,
+        )
+        image = {}
+    record_changes.put_back_image(instance, image_ref, image)

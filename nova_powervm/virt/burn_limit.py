@@ -45,15 +45,15 @@ class BurnLimit:
     :param limit: ``[powervm]max_burns_per_hour``; None for no limit, and then
         nothing is asked.
     :param slot_claims: Knows the devices of this host.
-    :param host: Nova's name of this host.
+    :param nodename: Nova's name of this host.
     """
 
     def __init__(
-        self, limit: int | None, slot_claims: claiming.ClaimOps, host: str
+        self, limit: int | None, slot_claims: claiming.ClaimOps, nodename: str
     ) -> None:
         self._limit = limit
         self._claims = slot_claims
-        self._host = host
+        self._nodename = nodename
         # Instance uuid -> devices, and when it was admitted; replaced under
         # the lock, so that whoever reads it needs none.
         self._lock = threading.Lock()
@@ -76,18 +76,18 @@ class BurnLimit:
         :raises exception.BurnLimitReached: The limit is reached; the instance
             action has an event that tells the user.
         """
-        asked = _count_burns(slots)
+        devices = _count_burns(slots)
         if (
             self._limit is None
-            or not asked
+            or not devices
             or instance.task_state in task_states.rebuild_states
         ):
             yield
             return
         try:
             with self._lock_project(instance):
-                self._check(instance, asked, holds=True)
-                self._note(instance.uuid, asked)
+                self._check(instance, devices, holds=True)
+                self._note(instance.uuid, devices)
         except exception.BurnLimitReached as error:
             errors.record_failure(
                 context,
@@ -110,7 +110,7 @@ class BurnLimit:
         Those of others do not wait for what is read about it.
         """
         with lockutils.lock(
-            f'powervm-burns-{self._host}-{instance.project_id}'
+            f'powervm-burns-{self._nodename}-{instance.project_id}'
         ):
             yield
 
@@ -142,36 +142,36 @@ class BurnLimit:
         :param slots: All the slots that it gets.
         :raises exception.BurnLimitReached: The limit is reached.
         """
-        kept = instance_records.stored_slots(instance.resources)
-        asked = _count_burns(
-            slot for slot in slots if slot.claim.provider_uuid not in kept
+        present = instance_records.stored_slots(instance.resources)
+        devices = _count_burns(
+            slot for slot in slots if slot.claim.provider_uuid not in present
         )
-        if self._limit is not None and asked:
-            holds = bool(kept.keys() & self._one_time_providers())
+        if self._limit is not None and devices:
+            holds = bool(present.keys() & self._one_time_providers())
             with self._lock_project(instance):
-                self._check(instance, asked, holds=holds)
+                self._check(instance, devices, holds=holds)
 
-    def _check(self, instance: Any, asked: int, *, holds: bool) -> None:
+    def _check(self, instance: Any, devices: int, *, holds: bool) -> None:
         """Verify that a project may burn as many devices as asked for.
 
         :param holds: Whether the instance got one-time-use devices last time.
         """
         limit = self._limit or 0
         since = timeutils.utcnow(with_timezone=True) - _WINDOW
-        total = asked
-        for burned in self._count(since, instance, asked, holds=holds):
+        total = devices
+        for burned in self._count(since, instance, devices, holds=holds):
             # Where this is known, nothing more is read.
             if total > limit:
                 break
             total += burned
         if total > limit:
-            raise exception.BurnLimitReached(asked=asked, limit=limit)
+            raise exception.BurnLimitReached(asked=devices, limit=limit)
 
     def _count(
         self,
         since: datetime.datetime,
         instance: Any,
-        asked: int,
+        devices: int,
         *,
         holds: bool,
     ) -> Iterator[int]:
@@ -186,7 +186,7 @@ class BurnLimit:
             times = burn_records.count_device_actions(
                 since, instance.uuid, burned=True
             )
-            yield _estimate(asked, times - 1, holds=holds)
+            yield _estimate(devices, times - 1, holds=holds)
         project = instance.project_id
         others = {
             holder.instance_uuid: holder
@@ -196,22 +196,22 @@ class BurnLimit:
         yield self._count_unfinished(
             since, [h for h in others.values() if not h.has_run]
         )
-        moved = burn_records.moved_since(since, self._host, project)
-        here = self._one_time_providers()
+        moved = burn_records.moved_since(since, self._nodename, project)
+        one_time = self._one_time_providers()
         # Of those that name a burned device, the last that changed had it.
-        left = self._claims.published.burned
+        unclaimed = self._claims.published.burned
         for uuid, holder in others.items():
-            burned = holder.providers & left
-            left -= burned
-            devices = len(holder.providers & here)
-            if not holder.has_run or not (devices or uuid in moved):
+            burned = holder.providers & unclaimed
+            unclaimed -= burned
+            held = len(holder.providers & one_time)
+            if not holder.has_run or not (held or uuid in moved):
                 continue
             times = burn_records.count_device_actions(
                 since,
                 uuid,
                 burned=bool(burned),
             )
-            yield _estimate(devices or asked, times, holds=bool(devices))
+            yield _estimate(held or devices, times, holds=bool(held))
 
     def _count_unfinished(
         self,
@@ -236,7 +236,7 @@ class BurnLimit:
         if not doubtful:
             return sum(running)
         # Another instance may have burned what a refused build did not.
-        local = burn_records.changed_since(since, host=self._host)
+        local = burn_records.changed_since(since, host=self._nodename)
         last = one_time_use.find_last([*local, *failed.values()], doubtful)
         return sum(running) + sum(
             holder.instance_uuid in failed for holder in last.values()

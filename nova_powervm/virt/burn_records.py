@@ -57,7 +57,7 @@ _LONGEST = datetime.timedelta(hours=1)
 
 
 def read_holders(
-    host: str,
+    nodename: str,
     providers: Collection[str],
     read: Callable[..., Any] | None = None,
 ) -> Mapping[str, one_time_use.Holder]:
@@ -66,7 +66,7 @@ def read_holders(
     The second is for instances without a host: they are shelved, or their
     build has failed. Nova's conductor takes no times as filters.
 
-    :param host: As in ``instance.host``.
+    :param nodename: As in ``instance.host``.
     :param providers: The uuids of the providers.
     :param read: Asks Nova's conductor for a list of instances; None to do it
         as nova-compute does.
@@ -76,7 +76,7 @@ def read_holders(
     return one_time_use.find_last(
         (
             to_holder(instance)
-            for place in (host, None)
+            for place in (nodename, None)
             if providers
             for instance in read(
                 nova_context.get_admin_context(read_deleted='yes'),
@@ -132,24 +132,24 @@ def changed_since(
 
 
 def _read_pages(
-    read: Callable[[str | None], Sequence[Any]], marker: str
+    read: Callable[[str | None], Sequence[Any]], field: str
 ) -> Iterator[Any]:
     """Yield records, a page at a time.
 
     :param read: Reads the page behind a marker, or the first one for None.
-    :param marker: The name of the field that marks a record.
+    :param field: The name of the field that marks a record.
     """
-    last = None
+    marker = None
     while True:
-        page = read(last)
+        page = read(marker)
         yield from page
         if len(page) < _PAGE:
             return
-        last = getattr(page[-1], marker)
+        marker = getattr(page[-1], field)
 
 
 def moved_since(
-    since: datetime.datetime, host: str, project: str
+    since: datetime.datetime, nodename: str, project: str
 ) -> frozenset[str]:
     """Return the instances that began to move to or from a host.
 
@@ -157,7 +157,7 @@ def moved_since(
     """
     moves = objects.MigrationList.get_by_filters(
         nova_context.get_admin_context(read_deleted='yes'),
-        {'host': host, 'project_id': project},
+        {'host': nodename, 'project_id': project},
         limit=_PAGE,
     )
     return frozenset(
@@ -219,8 +219,8 @@ def _may_give_devices(action: Any, *, burned: bool) -> bool:
     if event is None:
         return True
     results = {
-        found.event: found.result
-        for found in objects.InstanceActionEventList.get_by_action(
+        record.event: record.result
+        for record in objects.InstanceActionEventList.get_by_action(
             nova_context.get_admin_context(read_deleted='yes'), action.id
         )
     }

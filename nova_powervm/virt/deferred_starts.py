@@ -86,20 +86,20 @@ class DeferredStarts:
             self._retries_left[instance.uuid] = RETRIES
             _log_waiting(instance, error)
 
-    def retry(self, host: str) -> None:
+    def retry(self, nodename: str) -> None:
         """Start the instances that wait, unless they changed meanwhile.
 
         Log errors instead of raising them: a cycle must not fail because of
         one instance. One that is busy is left to the next cycle, and so are
         all others if Cyborg is silent.
 
-        :param host: As in ``instance.host``.
+        :param nodename: As in ``instance.host``.
         """
         for uuid in list(self._retries_left):
             try:
                 # As nova-compute does for all operations of an instance.
                 utils.synchronized(uuid, blocking=False)(self._retry_one)(
-                    uuid, host
+                    uuid, nodename
                 )
             except lockutils.AcquireLockFailedException:
                 LOG.debug('Instance %s is busy; it is started later.', uuid)
@@ -108,7 +108,7 @@ class DeferredStarts:
             except Exception:
                 LOG.exception('Instance %s cannot be started', uuid)
 
-    def _retry_one(self, uuid: str, host: str) -> None:
+    def _retry_one(self, uuid: str, nodename: str) -> None:
         """Start an instance, and forget it unless it has to wait longer."""
         context = nova_context.get_admin_context()
         try:
@@ -116,7 +116,7 @@ class DeferredStarts:
         except nova_exception.InstanceNotFound:
             del self._retries_left[uuid]
             return
-        if instance.host != host or instance.vm_state not in _STARTED:
+        if instance.host != nodename or instance.vm_state not in _STARTED:
             self.forget(instance)
         elif instance.task_state is None:
             self._retries_left[uuid] -= 1

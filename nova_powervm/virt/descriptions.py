@@ -46,9 +46,9 @@ LOG = logging.getLogger(__name__)
 
 
 class Descriptions:
-    """Describes what Nova and Placement say about the LPARs of instances.
+    """Describes LPARs as Nova and Placement want them.
 
-    What an operation adds to that, such as disks to make, it adds itself.
+    An operation adds what only it wants, such as disks to make.
 
     :param slot_claims: Finds the slots of instances.
     :param units_per_vcpu: ``[powervm]proc_units_factor``.
@@ -75,7 +75,7 @@ class Descriptions:
         files: Any = (),
         password: str | None = None,
     ) -> 'NovaAskers':
-        """Return what an operation on an instance asks Nova and Neutron."""
+        """Return the askers of Nova and Neutron for an operation."""
         return NovaAskers(
             self._virtapi,
             instance,
@@ -91,7 +91,7 @@ class Descriptions:
         allocations: Any,
         requests: Sequence[accelerators.Request] = (),
     ) -> spec.Wanted:
-        """Describe an instance with the slots that Nova passes allocations of.
+        """Describe an instance with the slots of the allocations passed.
 
         :param instance: nova.objects.Instance.
         :param allocations: As Nova passes them to the driver.
@@ -111,9 +111,8 @@ class Descriptions:
     def recorded(
         self,
         instance: Any,
+        allocations: instance_allocations.LocalAllocations | None = None,
         requests: Sequence[accelerators.Request] = (),
-        *,
-        held: instance_allocations.Held | None = None,
     ) -> spec.Wanted:
         """Describe an existing instance with the slots that it should have.
 
@@ -122,15 +121,16 @@ class Descriptions:
 
         :param instance: nova.objects.Instance; its resources are loaded if
             necessary.
+        :param allocations: What Placement has allocated; None if Nova's record
+            decides.
         :param requests: Its accelerator requests.
-        :param held: What Placement says; None if Nova's record decides.
         :raises exception.ClaimFailed: There are fewer or more slots than its
             flavors ask for.
         """
         refusals = []
         for flavor in instance_records.flavors(instance):
             try:
-                claimed = self._claim(instance, flavor, requests, held)
+                claimed = self._claim(instance, flavor, requests, allocations)
             except exception.ClaimFailed as error:
                 refusals.append(error)
                 continue
@@ -145,10 +145,10 @@ class Descriptions:
             wanted = self._describe(
                 instance, instance.flavor, claimed, requests
             )
-            if held is None:
+            if allocations is None:
                 return wanted
             return dataclasses.replace(
-                wanted, allocated=frozenset(held.allocations)
+                wanted, allocated=frozenset(allocations.by_provider)
             )
         raise refusals[0]
 
@@ -157,22 +157,20 @@ class Descriptions:
         instance: Any,
         flavor: Any,
         requests: Sequence[accelerators.Request],
-        held: instance_allocations.Held | None,
+        allocations: instance_allocations.LocalAllocations | None,
     ) -> Sequence[claims.Claim]:
         specs = dict(flavor.extra_specs or {})
         stored = instance_records.stored_slots(instance.resources)
-        if held is not None and held.allocations:
+        if allocations is not None and allocations.by_provider:
             return self._claims.claim(
-                instance.uuid, held.allocations, specs, stored, requests
+                instance.uuid, allocations.by_provider, specs, stored, requests
             )
         return self._claims.stored_claims(
-            instance.uuid, specs, {} if held else stored, requests
+            instance.uuid, specs, {} if allocations else stored, requests
         )
 
     def moving(self, instance: Any, flavor: Any) -> spec.Wanted:
-        """Describe an instance as its move to this host is to leave it.
-
-        It is not started yet.
+        """Describe an instance as after its move to this host, but not on.
 
         :param instance: nova.objects.Instance.
         :param flavor: nova.objects.Flavor, the new one.
@@ -244,8 +242,8 @@ def blank_disks(block_device_info: Any) -> tuple[storage.Disk, ...]:
 
     :param block_device_info: As Nova passes it to the driver.
     """
-    # Without a device name, which Nova does not give a swap disk that a resize
-    # adds, its own check would not take it for usable.
+    # Nova's swap_is_usable would ignore the swap disk that a resize adds: it
+    # has no device name.
     swap = driver.block_device_info_get_swap(block_device_info) or {}
     return storage.blank_disks(
         [
@@ -270,7 +268,7 @@ class NovaAskers(survey.Askers):
     :param files: Files that the user wants on the config drive.
     :param password: The administrator's password, for the config drive.
     :param present_ports: The ports that Neutron has, if it was asked before.
-    :param waits: Whether Neutron tells when ports are plugged.
+    :param waits: Whether Neutron reports when ports are plugged.
     """
 
     virtapi: Any

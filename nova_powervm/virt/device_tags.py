@@ -65,8 +65,8 @@ def _disks(context: Any, instance: Any) -> Iterator[objects.DiskMetadata]:
     )
     for disk in disks:
         if _tag(disk):
-            known = {'serial': disk.volume_id} if disk.is_volume else {}
-            yield objects.DiskMetadata(tags=[disk.tag], **known)
+            serial = {'serial': disk.volume_id} if disk.is_volume else {}
+            yield objects.DiskMetadata(tags=[disk.tag], **serial)
 
 
 def _tag(tagged: Any) -> str | None:

@@ -35,13 +35,13 @@ _refuse = refusals.Refusal
 class PowerVMDriver(driver.ComputeDriver):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
-    The methods are in the order of those of Nova's class. The ``[powervm]``
-    options are read once, when it is created.
+    The methods are in the order of those of Nova's class. The constructor
+    reads the ``[powervm]`` options, once.
 
     :param virtapi: Nova's VirtAPI.
     """
 
-    # Only what is implemented; init_host adds what the disk driver supports.
+    # Of the methods below; init_host adds what the disk driver supports.
     capabilities: dict[str, bool] = {  # noqa: RUF012 - like Nova's own
         **driver.ComputeDriver.capabilities,
         'supports_accelerators': True,
@@ -329,13 +329,16 @@ class PowerVMDriver(driver.ComputeDriver):
     ) -> None:
         """Continue an instance on this host with its new flavor and slots."""
         self.services.moves.finish_migration(
-            context,
             migration,
-            instance,
-            network_info,
-            allocations,
-            block_device_info,
-            power_on,
+            builds.BuildRequest(
+                context,
+                instance,
+                None,
+                allocations,
+                network_info,
+                block_device_info,
+                power_on=power_on,
+            ),
         )
 
     def confirm_migration(
@@ -451,7 +454,7 @@ class PowerVMDriver(driver.ComputeDriver):
     def check_instance_shared_storage_remote(
         self, context: Any, data: dict[str, str]
     ) -> Any:
-        """Answer a host that shares its storage, or wants to move here."""
+        """Answer a host that shares its storage, or is moving an instance."""
         return self.services.moves.questions.answer(context, data)
 
     def check_instance_shared_storage_cleanup(
@@ -484,7 +487,8 @@ class PowerVMDriver(driver.ComputeDriver):
         block_device_info: Any = None,
     ) -> Any:
         """Refuse, naming the slots that prevent the migration."""
-        raise refusals.refusal(self.services.host.partitions, instance)
+        host = self.services.host
+        raise refusals.live_migration_error(host.partitions, instance)
 
     # The host and its node
 
@@ -529,11 +533,11 @@ class PowerVMDriver(driver.ComputeDriver):
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
         """Return the only node, which has the name of the host."""
-        return [self.services.host.node.name]
+        return [self.services.host.nodename]
 
     def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
         """Return the only node by the uuid that Nova stores for it."""
-        return {self.services.host.node.uuid: self.services.host.node.name}
+        return {self.services.host.node.uuid: self.services.host.nodename}
 
     def instance_on_disk(self, instance: Any) -> bool:
         """Return whether this host sees the disks of an instance."""

@@ -26,9 +26,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 
 LOG = logging.getLogger(__name__)
-
 _UNKNOWN = 'unknown'
-
 _Class = TypeVar('_Class', bound=type)
 
 
@@ -45,35 +43,33 @@ class RefusedByPolicy(nova_exception.GroupAffinityViolation):
     msg_fmt = '%(reason)s'
 
 
+def translate_errors(cls: _Class) -> _Class:
+    """Translate the errors of all public methods of a driver class.
+
+    Keep the signatures: Nova's tests compare them.
+    """
+    for name, member in list(vars(cls).items()):
+        if not name.startswith('_') and inspect.isfunction(member):
+            setattr(cls, name, _translate(member))
+    return cls
+
+
+@wrapt.decorator
+def _translate(
+    wrapped: Any, driver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    try:
+        return wrapped(*args, **kwargs)
+    except exception.PowerVMError as error:
+        raise to_nova(error, _find_instance_uuid(args, kwargs)) from error
+
+
 def _find_instance_uuid(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Find the uuid of the instance among a driver method's arguments."""
     for value in (*args, *kwargs.values()):
         if hasattr(value, 'uuid') and hasattr(value, 'flavor'):
             return str(value.uuid)
     return _UNKNOWN
-
-
-def for_users(error: Exception) -> str:
-    """Return what users read of an error, and log what they do not.
-
-    If the log has more, or Nova would cut the text, it ends in the id of the
-    request, by which the line can be found that has it all.
-
-    :param error: The driver's exception, or Nova's, whose message is for
-        users. Others may have any text in theirs; Nova says their class.
-    """
-    if not isinstance(error, exception.PowerVMError):
-        return str(compute_utils.exception_to_dict(error)['message'])
-    if not error.withholds and len(error.summary) <= exception.ROOM:
-        return error.summary
-    known = oslo_context.get_current()
-    reference = f' (log: {known.request_id})' if known else ''
-    text = f'{error.summary[: exception.ROOM - len(reference)]}{reference}'
-    LOG.info(
-        'Users read "%(text)s" of this error: %(error)s',
-        {'text': text, 'error': error},
-    )
-    return text
 
 
 def to_nova(
@@ -116,25 +112,27 @@ def build_error_to_nova(
     )
 
 
-@wrapt.decorator
-def _translate(
-    wrapped: Any, driver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    try:
-        return wrapped(*args, **kwargs)
-    except exception.PowerVMError as error:
-        raise to_nova(error, _find_instance_uuid(args, kwargs)) from error
+def for_users(error: Exception) -> str:
+    """Return what users read of an error, and log what they do not.
 
+    If the log has more, or Nova would cut the text, it ends in the id of the
+    request, by which the line can be found that has it all.
 
-def translate_errors(cls: _Class) -> _Class:
-    """Translate the errors of all public methods of a driver class.
-
-    Keep the signatures: Nova's tests compare them.
+    :param error: The driver's exception, or Nova's, whose message is for
+        users. Others may have any text in theirs; Nova says their class.
     """
-    for name, member in list(vars(cls).items()):
-        if not name.startswith('_') and inspect.isfunction(member):
-            setattr(cls, name, _translate(member))
-    return cls
+    if not isinstance(error, exception.PowerVMError):
+        return str(compute_utils.exception_to_dict(error)['message'])
+    if not error.withholds and len(error.summary) <= exception.ROOM:
+        return error.summary
+    context = oslo_context.get_current()
+    reference = f' (log: {context.request_id})' if context else ''
+    text = f'{error.summary[: exception.ROOM - len(reference)]}{reference}'
+    LOG.info(
+        'Users read "%(text)s" of this error: %(error)s',
+        {'text': text, 'error': error},
+    )
+    return text
 
 
 def record_failure(

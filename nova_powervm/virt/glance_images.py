@@ -34,6 +34,12 @@ _CHUNK_BYTES = 256 * 1024
 _POLL_SECONDS = 1.0
 #: Seconds without data after which a reader fails.
 _STALL_SECONDS = 300.0
+#: Errors that another try cannot avoid; a broken connection raises any other.
+_REFUSALS = (
+    nova_exception.NovaException,
+    cryptography.exceptions.InvalidSignature,
+    cursive_exception.SignatureVerificationError,
+)
 
 
 class Writer(Protocol):
@@ -44,102 +50,6 @@ class Writer(Protocol):
 
     def truncate(self, size: int) -> None:
         """Do nothing: data that was passed on cannot be withdrawn."""
-
-
-class _Abandoned(BaseException):
-    """Ends a producer whose reader has stopped reading."""
-
-
-class _End:
-    """The end of the data, or the producer's error."""
-
-    def __init__(self, error: BaseException | None) -> None:
-        self.error = error
-
-
-class _Pipe:
-    def __init__(self) -> None:
-        self.chunks: queue.Queue[bytes | _End] = queue.Queue(_MAX_CHUNKS)
-        self.abandoned = threading.Event()
-
-    def write(self, data: bytes) -> None:
-        for start in range(0, len(data), _CHUNK_BYTES):
-            self.put(data[start : start + _CHUNK_BYTES])
-
-    def truncate(self, size: int) -> None:
-        """Do nothing; the producer's error reports that the data is bad."""
-
-    def put(self, item: bytes | _End) -> None:
-        while not self.abandoned.is_set():
-            try:
-                self.chunks.put(item, timeout=_POLL_SECONDS)
-            except queue.Full:
-                continue
-            return
-        raise _Abandoned
-
-
-def stream_output(produce: Callable[[Writer], None]) -> Generator[bytes]:
-    """Yield the output of a function while it writes.
-
-    Run the function in a thread. If it fails, raise its error after yielding
-    all the data that it wrote before. Closing the iterator ends the function
-    at its next write.
-
-    :param produce: Writes bytes to the writer that it gets.
-    :raises TimeoutError: The function wrote nothing for five minutes.
-    """
-    pipe = _Pipe()
-    thread = threading.Thread(
-        target=_run_producer,
-        args=(produce, pipe),
-        name='powervm-image',
-        daemon=True,
-    )
-    thread.start()
-    try:
-        while True:
-            item = _next_item(pipe)
-            if not isinstance(item, _End):
-                yield item
-            elif item.error is not None:
-                raise item.error
-            else:
-                return
-    finally:
-        pipe.abandoned.set()
-
-
-def _next_item(pipe: _Pipe) -> bytes | _End:
-    try:
-        return pipe.chunks.get(timeout=_STALL_SECONDS)
-    except queue.Empty as error:
-        raise TimeoutError(
-            f'no data for {_STALL_SECONDS:.0f} seconds'
-        ) from error
-
-
-def _run_producer(produce: Callable[[Writer], None], pipe: _Pipe) -> None:
-    error: BaseException | None = None
-    try:
-        produce(pipe)
-    except _Abandoned:
-        return
-    except BaseException as raised:
-        # Lost in this thread, any error would leave the reader waiting.
-        error = raised
-    try:
-        pipe.put(_End(error))
-    except _Abandoned:
-        return
-
-
-#: Errors that another try cannot avoid; a broken connection raises any other.
-_REFUSALS = (
-    nova_exception.NovaException,
-    cryptography.exceptions.InvalidSignature,
-    cursive_exception.SignatureVerificationError,
-)
 
 
 class GlanceImage:
@@ -168,22 +78,22 @@ class GlanceImage:
         :raises exception.ImageUnreadable: Glance does not answer.
         """
         try:
-            found = self._api.get(self._context, self._id)
+            record = self._api.get(self._context, self._id)
         except Exception as error:
             # Nova passes on any error of Glance's client.
             raise self._failure(error) from error
-        known = {**found.get('properties', {}), **found}
+        properties = {**record.get('properties', {}), **record}
         algorithm, value = (
-            known.get('os_hash_algo'),
-            known.get('os_hash_value'),
+            properties.get('os_hash_algo'),
+            properties.get('os_hash_value'),
         )
         if not (algorithm and value):
-            value = known.get('checksum')
+            value = properties.get('checksum')
             algorithm = 'md5' if value else ''
         return image.Image(
             id=self._id,
-            disk_format=known.get('disk_format') or 'unknown',
-            size=known.get('size'),
+            disk_format=properties.get('disk_format') or 'unknown',
+            size=properties.get('size'),
             hash_algorithm=algorithm,
             hash_value=value or '',
             certificates=tuple(self._trusted_certs.ids)
@@ -226,3 +136,91 @@ class GlanceImage:
             reason = reason or 'Image signature verification failed'
             return exception.ImageRefused(image=self._id, reason=reason)
         return exception.ImageUnreadable(image=self._id, reason=error)
+
+
+def stream_output(produce: Callable[[Writer], None]) -> Generator[bytes]:
+    """Yield the output of a function while it writes.
+
+    Run the function in a thread. If it fails, raise its error after yielding
+    all the data that it wrote before. Closing the iterator ends the function
+    at its next write.
+
+    :param produce: Writes bytes to the writer that it gets.
+    :raises TimeoutError: The function wrote nothing for five minutes.
+    """
+    pipe = _Pipe()
+    thread = threading.Thread(
+        target=_run_producer,
+        args=(produce, pipe),
+        name='powervm-image',
+        daemon=True,
+    )
+    thread.start()
+    try:
+        while True:
+            item = _next_item(pipe)
+            if not isinstance(item, _End):
+                yield item
+            elif item.error is not None:
+                raise item.error
+            else:
+                return
+    finally:
+        pipe.abandoned.set()
+
+
+class _Abandoned(BaseException):
+    """Ends a producer whose reader has stopped reading."""
+
+
+class _End:
+    """The end of the data, or the producer's error."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+
+class _Pipe:
+    def __init__(self) -> None:
+        self.chunks: queue.Queue[bytes | _End] = queue.Queue(_MAX_CHUNKS)
+        self.abandoned = threading.Event()
+
+    def write(self, data: bytes) -> None:
+        for start in range(0, len(data), _CHUNK_BYTES):
+            self.put(data[start : start + _CHUNK_BYTES])
+
+    def truncate(self, size: int) -> None:
+        """Do nothing; the producer's error reports that the data is bad."""
+
+    def put(self, item: bytes | _End) -> None:
+        while not self.abandoned.is_set():
+            try:
+                self.chunks.put(item, timeout=_POLL_SECONDS)
+            except queue.Full:
+                continue
+            return
+        raise _Abandoned
+
+
+def _run_producer(produce: Callable[[Writer], None], pipe: _Pipe) -> None:
+    error: BaseException | None = None
+    try:
+        produce(pipe)
+    except _Abandoned:
+        return
+    except BaseException as raised:
+        # Lost in this thread, any error would leave the reader waiting.
+        error = raised
+    try:
+        pipe.put(_End(error))
+    except _Abandoned:
+        return
+
+
+def _next_item(pipe: _Pipe) -> bytes | _End:
+    try:
+        return pipe.chunks.get(timeout=_STALL_SECONDS)
+    except queue.Empty as error:
+        raise TimeoutError(
+            f'no data for {_STALL_SECONDS:.0f} seconds'
+        ) from error

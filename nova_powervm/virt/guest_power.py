@@ -82,7 +82,7 @@ class GuestPower:
     def _await_requests(
         self, context: Any, instance: Any, accel_info: Any
     ) -> Sequence[accelerators.Request]:
-        """Return the accelerator requests, once they are bound."""
+        """Return the accelerator requests as soon as they are bound."""
         return accelerator_requests.await_requests(
             context, instance, self._host.nodename, accel_info
         )
@@ -98,7 +98,7 @@ class GuestPower:
         :raises exception.PowerVMError: It is the first step of a shelve that
             would fail; the guest keeps running.
         """
-        refusals.check_stop_supported(instance)
+        refusals.refuse_cross_cell_move(instance)
         if instance.task_state == task_states.RESCUING:
             return
         self._snapshots.check_stop(instance)
@@ -107,12 +107,9 @@ class GuestPower:
             builds.refused_if_stop_fails(instance),
             self._logged_if_evacuated(instance),
         ):
+            lpar_uuid = translation.lpar_of(instance)
             try:
-                power.power_off(
-                    self._host.partitions,
-                    translation.lpar_of(instance),
-                    timeout,
-                )
+                power.power_off(self._host.partitions, lpar_uuid, timeout)
             except exception.PartitionNotFound:
                 # With this error Nova would consider the server deleted, and
                 # leave it in REBUILD forever. The rebuild creates its LPAR.
@@ -121,11 +118,11 @@ class GuestPower:
 
     @contextlib.contextmanager
     def _logged_if_evacuated(self, instance: Any) -> Iterator[None]:
-        """Only log an error if Nova stops what it has just evacuated.
+        """Only log an error if Nova stops a server that it has just evacuated.
 
-        Nova would leave the server to its old host in its records, while its
-        LPAR runs here. As it is, Nova stops the LPAR when it compares power
-        states.
+        After an error Nova would record the server on its old host, while its
+        LPAR runs here. Without one it stops the LPAR later, when it compares
+        power states.
         """
         try:
             yield
@@ -201,22 +198,16 @@ class GuestPower:
         timeout: int = 0,
     ) -> None:
         """Start or restart an instance with its slots and ports."""
-        asked = self._host.descriptions.askers(instance, network_info)
-        done = self._host.lpars.run(
-            operation,
-            dataclasses.replace(
-                self._host.descriptions.recorded(
-                    instance,
-                    requests,
-                    held=self._host.allocations.find_moved(instance),
-                ),
-                ports=asked.passed_ports,
-                timeout=timeout,
-                volumes=instance_volumes.recorded_boot_volume(instance),
-            ),
-            asked,
+        allocations = self._host.allocations.find_moved(instance)
+        askers = self._host.descriptions.askers(instance, network_info)
+        wanted = dataclasses.replace(
+            self._host.descriptions.recorded(instance, allocations, requests),
+            ports=askers.passed_ports,
+            timeout=timeout,
+            volumes=instance_volumes.recorded_boot_volume(instance),
         )
-        slot_records.try_to_save(instance, done)
+        outcome = self._host.lpars.run(operation, wanted, askers)
+        slot_records.try_to_save(instance, outcome)
 
 
 def start_at_boot(
@@ -232,13 +223,13 @@ def start_at_boot(
         context, instance, host.nodename, wait=False
     )
     ports = instance_ports.fetch_ports_at_boot(instance, host.nodename)
-    asked = host.descriptions.askers(instance, None)
-    asked.present_ports = ports or ()
+    askers = host.descriptions.askers(instance, None)
+    askers.present_ports = ports or ()
     wanted = dataclasses.replace(
-        host.descriptions.recorded(instance, requests),
+        host.descriptions.recorded(instance, requests=requests),
         ports=ports,
         rescued=rescues.is_rescued(instance),
         volumes=instance_volumes.recorded_boot_volume(instance),
     )
-    host.lpars.run(operations.START, wanted, asked)
+    host.lpars.run(operations.START, wanted, askers)
     accelerator_requests.save_slots(instance, requests)

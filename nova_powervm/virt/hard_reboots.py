@@ -40,7 +40,7 @@ _ROOT_GB = system_metadata.ROOT_GB
 
 
 class HardReboots:
-    """Repairs what a move has left behind.
+    """Makes LPARs what Nova's records say, after moves as well.
 
     :param host: The operations on the host.
     """
@@ -66,32 +66,35 @@ class HardReboots:
         :raises exception.PartitionNotFound: It has no LPAR, and nothing to
             make it from.
         """
-        held = self._host.allocations.find(instance)
+        allocations = self._host.allocations.find(instance)
         has_moved = instance.migration_context is not None
         if has_moved:
             self._record_size(instance)
         growth = _ROOT_GB.read(instance.system_metadata)
-        asked = self._host.descriptions.askers(instance, network_info)
+        askers = self._host.descriptions.askers(instance, network_info)
         wanted = dataclasses.replace(
             self.describe_recorded(
-                instance, block_device_info, requests, held=held
+                instance, block_device_info, allocations, requests
             ),
-            ports=asked.passed_ports,
-            checks_swap=has_moved or held.has_failed,
+            ports=askers.passed_ports,
+            checks_swap=has_moved or allocations.has_failed,
             grow_root_gb=None if growth is None else int(growth),
             volumes=instance_volumes.parse_all(instance, block_device_info),
             known_volumes=instance_volumes.recorded_ids(instance),
         )
-        with self._host.lpars.plan(
-            operations.HARD_REBOOT, wanted, asked
-        ) as planned:
-            self._host.allocations.bring_home(instance, held, wanted.slots)
-            if has_moved or held.has_failed:
+        planning = self._host.lpars.plan(
+            operations.HARD_REBOOT, wanted, askers
+        )
+        with planning as execution:
+            self._host.allocations.bring_home(
+                instance, allocations, wanted.slots
+            )
+            if has_moved or allocations.has_failed:
                 instance_ports.bind_ports(instance, self._host.nodename)
-            done = planned.carry_out()
-        instance_volumes.record(block_device_info, done.udids)
-        slot_records.try_to_save(instance, done)
-        if done.has_grown:
+            outcome = execution.carry_out()
+        instance_volumes.record(block_device_info, outcome.udids)
+        slot_records.try_to_save(instance, outcome)
+        if outcome.has_grown:
             _ROOT_GB.remove(instance.system_metadata)
         if has_moved:
             record_changes.drop_migration_context(instance)
@@ -100,17 +103,16 @@ class HardReboots:
         self,
         instance: Any,
         block_device_info: Any,
+        allocations: instance_allocations.LocalAllocations,
         requests: Sequence[accelerators.Request] = (),
-        *,
-        held: instance_allocations.Held,
     ) -> spec.Wanted:
         """Describe an instance as it should be on this host."""
         pool = self._host.storage.pool
         return dataclasses.replace(
-            self._host.descriptions.recorded(instance, requests, held=held),
+            self._host.descriptions.recorded(instance, allocations, requests),
             moved_slots={
                 **instance_records.moved_slots(instance, self._host.nodename),
-                **held.moved_slots,
+                **allocations.moved_slots,
             },
             blanks=descriptions.blank_disks(block_device_info),
             pool_is_current=pool is not None

@@ -35,130 +35,8 @@ from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import translation
 from nova_powervm.virt.provider_tree import contents
 
-LOG = logging.getLogger(__name__)
-
-
-class CycleMetrics:
-    """Writes what a cycle knows, and which projects burned devices.
-
-    Only for the latter others are asked, once another device is burned: Nova's
-    conductor with two requests, and Placement with one for each such device.
-
-    :param path: ``[powervm]metrics_file``; None to write nothing.
-    :param host: The name of this host.
-    :param read_written_at: Returns when the inventory of a provider was
-        written last, in seconds since 1970.
-    """
-
-    def __init__(
-        self,
-        path: str | None,
-        host: str,
-        read_written_at: Callable[[str], float | None],
-    ) -> None:
-        self._path = path
-        self._host = host
-        self._read_written_at = read_written_at
-        self._began: float | None = None
-        self._has_failed = False
-        # Providers of the devices that were burned in the last cycle, and the
-        # projects that burned them. Those are not asked for again: they cannot
-        # change while the devices stay burned. Both are replaced, not changed,
-        # because builds publish in other threads.
-        self._burned: frozenset[str] = frozenset()
-        self._projects: dict[str, str] = {}
-
-    def expect_update(self, began: float) -> None:
-        """Write the file when the host that was just read is published.
-
-        Nova does not hold its lock now, so this is when its conductor is
-        asked.
-
-        :param began: When the cycle began, by ``time.monotonic``.
-        """
-        self._began = began
-        if self._path and not self._burned <= self._projects.keys():
-            self._find_projects()
-
-    def _find_projects(self) -> None:
-        """Find who burned further devices, without failing the cycle."""
-        unknown = self._burned - self._projects.keys()
-        try:
-            holders = burn_records.read_holders(self._host, unknown)
-            found = {
-                uuid: one_time_use.name_project(
-                    holders.get(uuid), self._read_written_at(uuid)
-                )
-                for uuid in unknown
-            }
-        except Exception:
-            LOG.exception(
-                'Which projects burned devices could not be read; the next '
-                'cycle tries again.'
-            )
-        else:
-            self._projects = self._projects | found
-
-    def write(self, plan: plans.Plan) -> None:
-        """Write the file, at the end of a cycle; an error is a warning.
-
-        Nova also publishes for each instance that it builds; those updates
-        tell nothing new, but which devices are no longer burned.
-        """
-        self._burned = frozenset(
-            entry.uuid for entry in plan.entries if entry.uuid and entry.burned
-        )
-        self._projects = {
-            uuid: project
-            for uuid, project in self._projects.items()
-            if uuid in self._burned
-        }
-        began, self._began = self._began, None
-        if not self._path or began is None:
-            return
-        values = {
-            'powervm_service_cycle_seconds': (
-                'How long the last cycle of nova-compute took',
-                time.monotonic() - began,
-            ),
-            'powervm_service_cycle_timestamp_seconds': (
-                'When the last cycle of nova-compute ended',
-                time.time(),
-            ),
-        }
-        families = [
-            metrics.make_slot_family(
-                'powervm_service_slots', self._host, metrics.count_slots(plan)
-            ),
-            metrics.make_burned_family(
-                'powervm_service_burned_devices',
-                self._host,
-                collections.Counter(
-                    self._projects.get(entry.uuid or '', one_time_use.UNKNOWN)
-                    for entry in plan.entries
-                    if entry.state is plans.State.BURNED
-                ),
-            ),
-            *(
-                metrics.make_family(name, text, {(self._host,): value})
-                for name, (text, value) in values.items()
-            ),
-        ]
-        try:
-            metrics.write(self._path, families)
-        except OSError as error:
-            if not self._has_failed:
-                LOG.warning(
-                    'The metrics cannot be written to %(path)s: %(error)s. '
-                    'Each cycle tries again; this is logged once.',
-                    {'path': self._path, 'error': error.strerror},
-                )
-            self._has_failed = True
-        else:
-            self._has_failed = False
-
-
 CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
 
 
 class HostCycle:
@@ -194,8 +72,8 @@ class HostCycle:
         # Even if the first cycle fails, a later one must not remove orphan
         # disks: builds may be in progress then.
         is_first_cycle = self._host.startup.end()
-        # Not before: while nova-compute starts, Nova resumes guests one after
-        # another, and would take a stop event for those that are still off.
+        # Not earlier: while nova-compute starts, Nova resumes guests one after
+        # another, and would record a stop of those that are still off.
         self._listen()
         self._host.provider_tree.recover_deleted(self._host.node.uuid)
         if is_first_cycle:
@@ -217,11 +95,12 @@ class HostCycle:
 
     def _give_up_evacuations(self) -> None:
         """Give up evacuations to this host, without failing the cycle."""
-        interrupted = restart_repairs.InterruptedEvacuations(
-            self._host.virtapi, self._host.removal.note_leftover
-        )
         try:
-            interrupted.give_up(self._host.nodename, self._host.node.uuid)
+            restart_repairs.give_up_evacuations(
+                self._host.node,
+                self._host.virtapi.reportclient,
+                self._host.removal.note_leftover,
+            )
         except Exception:
             LOG.exception(
                 'Interrupted evacuations could not be given up; the next '
@@ -229,11 +108,9 @@ class HostCycle:
             )
 
     def _take_home(self) -> None:
-        """Record stranded instances here, without failing the cycle."""
+        """Record instances that never left here, without failing the cycle."""
         try:
-            restart_repairs.take_home(
-                self._host.nodename, self._host.node.uuid, self._host.placement
-            )
+            restart_repairs.take_home(self._host.node, self._host.placement)
         except Exception:
             LOG.exception(
                 'Instances that are recorded on another host by mistake could '
@@ -307,3 +184,124 @@ class HostCycle:
             find_ratios(present),
         )
         provider_tree.update_inventory(nodename, inventory)
+
+
+class CycleMetrics:
+    """Writes the metrics of a cycle, and which projects burned devices.
+
+    When another device is burned, ask for its project: Nova's conductor with
+    two requests, and Placement with one for each such device.
+
+    :param path: ``[powervm]metrics_file``; None to write nothing.
+    :param nodename: The name of this host.
+    :param read_written_at: Returns when the inventory of a provider was
+        written last, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        path: str | None,
+        nodename: str,
+        read_written_at: Callable[[str], float | None],
+    ) -> None:
+        self._path = path
+        self._nodename = nodename
+        self._read_written_at = read_written_at
+        self._began: float | None = None
+        self._has_failed = False
+        # Providers of the devices that were burned in the last cycle, and the
+        # projects that burned them, which cannot change while the devices stay
+        # burned. Both are replaced, not changed, because builds publish in
+        # other threads.
+        self._burned: frozenset[str] = frozenset()
+        self._projects: dict[str, str] = {}
+
+    def expect_update(self, began: float) -> None:
+        """Have the next update of the provider tree write the file.
+
+        Ask Nova's conductor now, while Nova does not hold its lock.
+
+        :param began: When the cycle began, by ``time.monotonic``.
+        """
+        self._began = began
+        if self._path and not self._burned <= self._projects.keys():
+            self._find_projects()
+
+    def _find_projects(self) -> None:
+        """Find who burned further devices, without failing the cycle."""
+        unknown = self._burned - self._projects.keys()
+        try:
+            holders = burn_records.read_holders(self._nodename, unknown)
+            projects = {
+                uuid: one_time_use.name_project(
+                    holders.get(uuid), self._read_written_at(uuid)
+                )
+                for uuid in unknown
+            }
+        except Exception:
+            LOG.exception(
+                'Which projects burned devices could not be read; the next '
+                'cycle tries again.'
+            )
+        else:
+            self._projects = self._projects | projects
+
+    def write(self, plan: plans.Plan) -> None:
+        """Write the file, at the end of a cycle; an error is a warning.
+
+        Nova also publishes for each instance that it builds. From those
+        updates only take which devices are no longer burned.
+        """
+        self._burned = frozenset(
+            entry.uuid for entry in plan.entries if entry.uuid and entry.burned
+        )
+        self._projects = {
+            uuid: project
+            for uuid, project in self._projects.items()
+            if uuid in self._burned
+        }
+        began, self._began = self._began, None
+        if not self._path or began is None:
+            return
+        values = {
+            'powervm_service_cycle_seconds': (
+                'How long the last cycle of nova-compute took',
+                time.monotonic() - began,
+            ),
+            'powervm_service_cycle_timestamp_seconds': (
+                'When the last cycle of nova-compute ended',
+                time.time(),
+            ),
+        }
+        families = [
+            metrics.make_slot_family(
+                'powervm_service_slots',
+                self._nodename,
+                metrics.count_slots(plan),
+            ),
+            metrics.make_burned_family(
+                'powervm_service_burned_devices',
+                self._nodename,
+                collections.Counter(
+                    self._projects.get(entry.uuid or '', one_time_use.UNKNOWN)
+                    for entry in plan.entries
+                    if entry.state is plans.State.BURNED
+                ),
+            ),
+            *(
+                metrics.make_family(name, text, {(self._nodename,): value})
+                for name, (text, value) in values.items()
+            ),
+        ]
+        try:
+            metrics.write(self._path, families)
+        except OSError as error:
+            if not self._has_failed:
+                LOG.warning(
+                    'The metrics cannot be written to %(path)s: %(error)s. '
+                    'Each cycle tries again; this is logged once.',
+                    {'path': self._path, 'error': error.strerror},
+                )
+            self._has_failed = True
+        else:
+            self._has_failed = False

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which allocations in Placement are those of an instance on this host.
+"""Finds the allocations of an instance on this host in Placement.
 
-A move leaves what an instance had on the source to the consumer of its
-migration. If the move is interrupted, Nova leaves it there.
+A move gives what an instance had on the source to its migration, as the
+consumer in Placement. If the move is interrupted, Nova leaves it there.
 """
 
 import dataclasses
@@ -43,20 +43,20 @@ _SUCCEEDED = ('confirmed', 'reverted', 'done', 'completed')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Held:
+class LocalAllocations:
     """What Placement has allocated of this host for an instance.
 
-    :param allocations: Provider uuid to ``{'resources': {class: amount}}``.
-    :param migration: The migration that holds them in place of the instance;
-        None if the instance does.
+    :param by_provider: Provider uuid to ``{'resources': {class: amount}}``.
+    :param migration: The migration that holds the allocations in place of the
+        instance; None if the instance does.
     :param has_failed: Whether the last move of the instance did not end well,
         or did not end on this host.
     :param moved_slots: DRC index of each slot here that the instance has been
         allocated in a resize that did not begin or was taken back, and the
-        uuid of the migration. Its LPAR may have them.
+        uuid of the migration. The LPAR may have these slots.
     """
 
-    allocations: Mapping[str, Mapping[str, Any]]
+    by_provider: Mapping[str, Mapping[str, Any]]
     migration: Any = None
     has_failed: bool = False
     moved_slots: Mapping[int, str] = dataclasses.field(default_factory=dict)
@@ -83,7 +83,7 @@ class InstanceAllocations:
         self._claims = slot_claims
         self._node = node
 
-    def find_moved(self, instance: Any) -> Held | None:
+    def find_moved(self, instance: Any) -> LocalAllocations | None:
         """Ask Placement about an instance whose move has not ended well.
 
         :returns: None for any other instance: Nova's record decides.
@@ -92,19 +92,20 @@ class InstanceAllocations:
             return None
         return self.find(instance)
 
-    def find(self, instance: Any) -> Held:
+    def find(self, instance: Any) -> LocalAllocations:
         """Return the allocations that decide about an instance on this host.
 
-        They are those of the instance, or if it has none here, of the newest
-        migration from this host that has. After a resize within the host that
-        has not begun or was taken back, they are those of the migration.
+        They are the instance's own, or if it has none here, those of the
+        newest migration from this host that has some. After a resize within
+        the host that has not begun or was taken back, they are those of its
+        migration.
 
         :param instance: nova.objects.Instance.
         :raises exception.ClaimFailed: Placement does not answer, or has
             allocated nothing of this host.
         """
-        everything = self._ask(instance, instance.uuid)
-        own = self._part(instance, everything)
+        everywhere = self._ask(instance, instance.uuid)
+        own = self._select_local(instance, everywhere)
         moves = _migrations(instance)
         has_failed = bool(moves) and not _has_ended_at(
             self._node.name, moves[0]
@@ -112,20 +113,25 @@ class InstanceAllocations:
         for migration in _candidates(
             instance, self._node.name, moves, has_own=bool(own)
         ):
-            held = self._part(instance, self._ask(instance, migration.uuid))
-            if held:
-                moved = dict.fromkeys(
-                    self._slots(own) - self._slots(held), migration.uuid
+            left = self._select_local(
+                instance, self._ask(instance, migration.uuid)
+            )
+            if left:
+                moved_slots = self._slots(own) - self._slots(left)
+                return LocalAllocations(
+                    left,
+                    migration,
+                    has_failed,
+                    dict.fromkeys(moved_slots, migration.uuid),
                 )
-                return Held(held, migration, has_failed, moved)
-        if everything and not own:
+        if everywhere and not own:
             raise exception.ClaimFailed(
                 instance_uuid=instance.uuid,
                 reason='Nova has recorded it on this host, but Placement has '
                 'its allocations on another one. See "If the server is '
                 'recorded on the wrong host" in the page on stuck servers',
             )
-        return Held(own, has_failed=has_failed)
+        return LocalAllocations(own, has_failed=has_failed)
 
     def _slots(self, allocations: Mapping[str, Any]) -> frozenset[int]:
         """Return the DRC indexes of the slots in allocations of this host."""
@@ -149,18 +155,18 @@ class InstanceAllocations:
                 ),
             ) from error
 
-    def _part(
+    def _select_local(
         self, instance: Any, allocations: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return the allocations of this host."""
-        published = self._claims.published
-        here = {self._node.uuid, *published.providers, *published.others.uuids}
-        if not published.is_complete and self._node.uuid in allocations:
-            here |= instance_records.stored_slots(instance.resources).keys()
-            here |= instance_records.moved_providers(
-                instance, self._node.name
+        """Return the allocations of this host among all of a consumer."""
+        node, published = self._node, self._claims.published
+        local = {node.uuid, *published.providers, *published.others.uuids}
+        if not published.is_complete and node.uuid in allocations:
+            local |= instance_records.stored_slots(instance.resources).keys()
+            local |= instance_records.moved_providers(
+                instance, node.name
             ).keys()
-            if allocations.keys() - here:
+            if allocations.keys() - local:
                 raise exception.ClaimFailed(
                     instance_uuid=instance.uuid,
                     reason='this host has not updated Placement since '
@@ -171,34 +177,38 @@ class InstanceAllocations:
         return {
             uuid: record
             for uuid, record in allocations.items()
-            if uuid in here
+            if uuid in local
         }
 
     def bring_home(
-        self, instance: Any, held: Held, found: Sequence[spec.WantedSlot]
+        self,
+        instance: Any,
+        allocations: LocalAllocations,
+        slots: Sequence[spec.WantedSlot],
     ) -> None:
-        """Give the instance what its migration holds, and record its slots.
+        """Give an instance its migration's allocations, and record its slots.
 
         :param instance: nova.objects.Instance; it is saved.
-        :param held: What :meth:`find` has returned.
-        :param found: Its slots.
+        :param allocations: The result of :meth:`find`.
+        :param slots: The slots that follow from the allocations.
         :raises exception.ClaimFailed: Placement refused.
         """
-        if held.migration is not None:
+        migration = allocations.migration
+        if migration is not None:
             LOG.warning(
                 'Migration %(migration)s to host %(destination)s was '
                 'interrupted and holds the allocations of the instance: '
                 'giving them back.',
                 {
-                    'migration': held.migration.uuid,
-                    'destination': held.migration.dest_compute,
+                    'migration': migration.uuid,
+                    'destination': migration.dest_compute,
                 },
                 instance=instance,
             )
             record_changes.take_allocations_home(
-                self._virtapi.reportclient, instance, held.migration.uuid
+                self._virtapi.reportclient, instance, migration.uuid
             )
-        resources = resources_of(instance, held.allocations, found)
+        resources = resources_of(instance, allocations.by_provider, slots)
         recorded = instance_records.stored_slots(instance.resources)
         if recorded.keys() != instance_records.stored_slots(resources).keys():
             record_changes.record_resources(instance, resources)
@@ -207,7 +217,8 @@ class InstanceAllocations:
 def _migrations(instance: Any) -> Sequence[Any]:
     """Return the migrations of an instance, the newest first.
 
-    One for which no host was found has changed nothing, and is left out.
+    Leave out a migration for which Nova found no destination: it has changed
+    nothing.
     """
     return sorted(
         (
@@ -223,47 +234,48 @@ def _migrations(instance: Any) -> Sequence[Any]:
     )
 
 
-def _has_ended_at(host: str, move: Any) -> bool:
+def _has_ended_at(nodename: str, move: Any) -> bool:
     """Return whether a move has succeeded in bringing an instance to a host.
 
-    When the old host of an evacuation starts, Nova calls it completed, even
-    if it never ended.
+    When the old host of an evacuation starts, Nova calls the evacuation
+    completed, even if it never ended.
     """
     is_back = move.status == 'reverted'
     end = move.source_compute if is_back else move.dest_compute
-    return move.status in _SUCCEEDED and end == host
+    return move.status in _SUCCEEDED and end == nodename
 
 
 def _candidates(
-    instance: Any, host: str, moves: Sequence[Any], *, has_own: bool
+    instance: Any, nodename: str, moves: Sequence[Any], *, has_own: bool
 ) -> Sequence[Any]:
     """Return the migrations whose allocations may be the instance's.
 
-    A resize within the host that was interrupted may hold them although later
-    ones have failed: they hold none. The last one counts in any status: Nova
-    calls a move reverted before the instance has its allocations back.
+    An interrupted resize within the host may hold allocations although later
+    resizes have failed: those hold none. The last move counts in any status:
+    Nova calls it reverted before the instance has its allocations back.
     """
     if not has_own:
-        return [move for move in moves if move.source_compute == host]
+        return [move for move in moves if move.source_compute == nodename]
     return [
         move
-        for move in _begun_here(instance, host, moves)
-        if move.dest_compute == host
+        for move in _unsettled(instance, nodename, moves)
+        if move.dest_compute == nodename
     ]
 
 
-def _begun_here(
-    instance: Any, host: str, moves: Sequence[Any]
+def _unsettled(
+    instance: Any, nodename: str, moves: Sequence[Any]
 ) -> Iterator[Any]:
-    """Yield moves, the newest first, that began with an instance as it is now.
+    """Yield the moves that may still hold allocations, the newest first.
 
-    What came before one that has succeeded is over. So is what came before
-    one with another flavor or from another host, in any status: if the state
-    of a server is set, its moves stay finished for ever.
+    Stop at the first move that succeeded, or that began on another host or
+    with another flavor: older moves no longer matter. Their status does not
+    tell: if an administrator sets the state of a server, its moves stay
+    finished for ever.
     """
-    now = (host, instance.instance_type_id)
+    origin = (nodename, instance.instance_type_id)
     for move in moves:
-        if (move.source_compute, move.old_instance_type_id) != now:
+        if (move.source_compute, move.old_instance_type_id) != origin:
             return
         yield move
         if move.status in _SUCCEEDED:
@@ -273,27 +285,28 @@ def _begun_here(
 def resources_of(
     instance: Any,
     allocations: Mapping[str, Mapping[str, Any]],
-    found: Sequence[spec.WantedSlot],
+    slots: Sequence[spec.WantedSlot],
 ) -> Any:
-    """Return what Nova records of an instance that has these slots.
+    """Return Nova's record of the resources of an instance with these slots.
 
     :param instance: nova.objects.Instance.
-    :param allocations: Its allocations on this host.
-    :param found: Its slots.
-    :returns: nova.objects.ResourceList, with what it has of others' kinds.
+    :param allocations: Its allocations on this host, by provider.
+    :param slots: The slots that follow from them.
+    :returns: nova.objects.ResourceList, which keeps resources that are no
+        slots.
     """
-    claimed = {
-        wanted.claim.provider_uuid: wanted.drc_index
-        for wanted in found
-        if wanted.claim.source is claims.Source.COMPUTE
+    drc_indexes = {
+        slot.claim.provider_uuid: slot.drc_index
+        for slot in slots
+        if slot.claim.source is claims.Source.COMPUTE
     }
     others = itertools.filterfalse(
         instance_records.is_slot, instance.resources or ()
     )
-    slots = [
-        contents.resource(uuid, resource_class, claimed[uuid])
+    resources = [
+        contents.resource(uuid, resource_class, drc_indexes[uuid])
         for uuid, record in allocations.items()
-        if uuid in claimed
+        if uuid in drc_indexes
         for resource_class in record['resources']
     ]
-    return objects.ResourceList(objects=[*others, *slots])
+    return objects.ResourceList(objects=[*others, *resources])

@@ -40,13 +40,13 @@ class InstanceConsoles:
     nova-compute.
 
     :param opener: The consoles of the host.
-    :param host: Nova's name of this host.
+    :param nodename: Nova's name of this host.
     """
 
-    def __init__(self, opener: consoles.Consoles, host: str) -> None:
+    def __init__(self, opener: consoles.Consoles, nodename: str) -> None:
         self._consoles = opener
         # While an instance moves, it has another path on the other host.
-        self._key = system_metadata.console(host)
+        self._key = system_metadata.console(nodename)
 
     def open(self, instance: Any) -> console_types.ConsoleVNC:
         """Open the console of an instance, and return where it is.

@@ -27,10 +27,9 @@ from nova_powervm import exception
 from nova_powervm.lpar import network_ports
 
 LOG = logging.getLogger(__name__)
-
 CONF = nova.conf.CONF
-
 _EVENT = 'network-vif-plugged'
+_HOST = 'binding:host_id'
 # In the information of attach handles.
 _KEY_OF_NETWORK_DEVICES = 'physical_network'
 
@@ -138,10 +137,9 @@ def _report_unplugged(
     LOG.warning('%s The instance is started nevertheless.', failure)
 
 
-_HOST = 'binding:host_id'
-
-
-def fetch_ports(instance: Any, host: str) -> tuple[network_ports.Port, ...]:
+def fetch_ports(
+    instance: Any, nodename: str
+) -> tuple[network_ports.Port, ...]:
     """Ask Neutron which ports an instance has, and refresh Nova's cache.
 
     Neutron returns an empty list instead of an error to a user without the
@@ -154,24 +152,24 @@ def fetch_ports(instance: Any, host: str) -> tuple[network_ports.Port, ...]:
     to the host that Nova records.
 
     :param instance: nova.objects.Instance.
-    :param host: Nova's name of this host.
+    :param nodename: Nova's name of this host.
     :raises exception.PortsUnknown: Neutron gave no reliable answer.
     """
     context = nova_context.get_admin_context()
     try:
-        found = ports(
+        present = ports(
             neutron.API().get_instance_nw_info(
                 context, instance, force_refresh=True
             )
         )
-        if not found and not _shows_bindings(context, host):
+        if not present and not _shows_bindings(context, nodename):
             raise exception.PortsDoubtful(
-                instance_uuid=instance.uuid, host=host
+                instance_uuid=instance.uuid, host=nodename
             )
-        is_unbound = any(port.is_unbound for port in found)
-        if is_unbound and instance.host == host:
-            return ports(bind_ports(instance, host))
-        return found
+        is_unbound = any(port.is_unbound for port in present)
+        if is_unbound and instance.host == nodename:
+            return ports(bind_ports(instance, nodename))
+        return present
     except exception.PortsUnknown:
         raise
     except Exception as error:
@@ -181,7 +179,7 @@ def fetch_ports(instance: Any, host: str) -> tuple[network_ports.Port, ...]:
         ) from error
 
 
-def _shows_bindings(context: Any, host: str) -> bool:
+def _shows_bindings(context: Any, nodename: str) -> bool:
     """Return whether Neutron shows the binding of any port.
 
     Only administrators and services see bindings; others see the ports of
@@ -189,25 +187,25 @@ def _shows_bindings(context: Any, host: str) -> bool:
     port bound to this host.
     """
     client = neutron.get_client(context, admin=True)
-    for query in ({_HOST: host}, {}):
+    for query in ({_HOST: nodename}, {}):
         listed = client.list_ports(**query, fields=['id', _HOST])
         if any(port.get(_HOST) for port in listed['ports']):
             return True
     return False
 
 
-def bind_ports(instance: Any, host: str) -> Any:
+def bind_ports(instance: Any, nodename: str) -> Any:
     """Have Neutron bind the ports of an instance to this host.
 
     :param instance: nova.objects.Instance.
-    :param host: Nova's name of this host.
+    :param nodename: Nova's name of this host.
     :returns: Nova's network information of the ports.
     :raises exception.PortsUnknown: Neutron did not answer.
     """
     context = nova_context.get_admin_context()
     api = neutron.API()
     try:
-        api.setup_instance_network_on_host(context, instance, host)
+        api.setup_instance_network_on_host(context, instance, nodename)
         return api.get_instance_nw_info(context, instance, force_refresh=True)
     except Exception as error:
         # Nova's network API passes on any error of Neutron's client.
@@ -217,7 +215,7 @@ def bind_ports(instance: Any, host: str) -> Any:
 
 
 def fetch_ports_at_boot(
-    instance: Any, host: str
+    instance: Any, nodename: str
 ) -> tuple[network_ports.Port, ...] | None:
     """Ask Neutron for the ports of an instance that is started at boot.
 
@@ -227,7 +225,7 @@ def fetch_ports_at_boot(
         its present adapters.
     """
     try:
-        return fetch_ports(instance, host)
+        return fetch_ports(instance, nodename)
     except exception.PortsUnknown as error:
         LOG.warning(
             'Starting the instance with its present adapters: %s',

@@ -45,26 +45,6 @@ from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
 from nova_powervm.ops import interfaces
 
-
-class LocalNode:
-    """The node that a compute service has in Nova's records.
-
-    :param name: Its name, which is that of the host.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    @functools.cached_property
-    def uuid(self) -> str:
-        """Nova's uuid of it.
-
-        Do not ask for it in init_host: reading may write a new uuid, and Nova
-        checks afterwards that an existing service has not lost its uuid.
-        """
-        return str(virt_node.get_local_node_uuid())
-
-
 #: Statuses of resizes, cold migrations and evacuations in progress; a resize
 #: that waits for its confirmation is 'finished'.
 MOVING = (
@@ -76,11 +56,184 @@ MOVING = (
     'confirming',
     'reverting',
 )
-#: The status that a revert has from the moment when the destination has given
+#: The status of a move that is reverted, as soon as the destination has given
 #: up its claim. The source has yet to take the instance back.
 REVERTED = 'reverted'
 #: Further statuses of live migrations in progress.
 _MOVING_LIVE = ('queued', 'preparing', 'running')
+#: Statuses of evacuations that Nova has completed.
+_SUCCEEDED = ('done', 'completed')
+
+
+class LocalNode:
+    """The node that this compute service has in Nova's records.
+
+    :param name: Its name, which is that of the host.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @functools.cached_property
+    def uuid(self) -> str:
+        """The uuid of the node.
+
+        Do not read it in init_host: that may write a new uuid, and Nova checks
+        afterwards that an existing service has not lost its uuid.
+        """
+        return str(virt_node.get_local_node_uuid())
+
+
+class NovaRecords(interfaces.Records):
+    """Finds the instances that LPARs belong to."""
+
+    def instances_of(self, lpar_uuids: Iterable[str]) -> Mapping[str, str]:
+        """Ask Nova about both instances that an LPAR may belong to.
+
+        Nova has to clean up the LPARs that deleted and evacuated ones left.
+        """
+        return {
+            lpar_uuid: instance.uuid
+            for lpar_uuid, instance in _read_instances(lpar_uuids)
+        }
+
+    def hosted(self, nodename: str) -> frozenset[str]:
+        return frozenset(
+            instance.uuid
+            for instance in objects.InstanceList.get_by_host(
+                nova_context.get_admin_context(), nodename, expected_attrs=[]
+            )
+        )
+
+    def running(
+        self, lpar_uuids: Iterable[str], nodename: str
+    ) -> Mapping[str, str]:
+        return {
+            lpar_uuid: instance.uuid
+            for lpar_uuid, instance in _read_instances(lpar_uuids)
+            if not instance.deleted
+            and instance.host == nodename
+            and instance.vm_state == vm_states.ACTIVE
+            and instance.task_state is None
+        }
+
+    def gone(self, lpar_uuids: Iterable[str]) -> frozenset[str]:
+        """Leave out what Nova does not know: another cell may have it."""
+        needed: dict[str, bool] = {}
+        for lpar_uuid, instance in _read_instances(lpar_uuids):
+            is_needed = not instance.deleted and bool(
+                instance.host or instance.task_state
+            )
+            needed[lpar_uuid] = needed.get(lpar_uuid, False) or is_needed
+        return frozenset(
+            lpar_uuid
+            for lpar_uuid, is_needed in needed.items()
+            if not is_needed
+        )
+
+    def abandoned(
+        self, lpar_uuids: Iterable[str], nodename: str
+    ) -> frozenset[str]:
+        """Find instances on another host whose last evacuation here failed.
+
+        Nova records the host of an instance anew when its evacuation is
+        complete.
+        """
+        return frozenset(
+            lpar_uuid
+            for lpar_uuid, instance in _read_instances(lpar_uuids)
+            if not instance.deleted
+            and instance.host not in (None, nodename)
+            and _last_evacuation_failed(instance.uuid, nodename)
+        )
+
+    def holdings(
+        self, lpar_uuids: Iterable[str]
+    ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:
+        """Find the slot providers that Nova stored with instances.
+
+        When a build fails, Nova deletes the allocations but keeps the record.
+        """
+        attributes = ('resources', 'migration_context')
+        return {
+            lpar_uuid: {}
+            if instance.deleted or not instance.host
+            else _providers(instance)
+            for lpar_uuid, instance in _read_instances(lpar_uuids, attributes)
+        }
+
+    def stale_lpars(
+        self, lpar_uuids: Iterable[str], nodename: str
+    ) -> Mapping[str, slot_providers.StaleLpar]:
+        """Leave out an LPAR of two instances of which one is here."""
+        candidates = [
+            (lpar_uuid, instance)
+            for lpar_uuid, instance in _read_instances(
+                lpar_uuids, ('migration_context',)
+            )
+            if not instance.deleted and instance.host
+        ]
+        needed = {
+            lpar_uuid
+            for lpar_uuid, instance in candidates
+            if instance.host == nodename
+        }
+        return {
+            lpar_uuid: slot_providers.StaleLpar(instance.uuid, instance.host)
+            for lpar_uuid, instance in candidates
+            if lpar_uuid not in needed
+            and not is_moving_with(instance, nodename)
+        }
+
+
+def _read_instances(
+    lpar_uuids: Iterable[str], attributes: Iterable[str] = ()
+) -> Iterator[tuple[str, Any]]:
+    """Read the instances of LPARs, including deleted instances."""
+    candidates = {
+        candidate: lpar_uuid
+        for lpar_uuid in lpar_uuids
+        for candidate in partition.instance_uuids(lpar_uuid)
+    }
+    if not candidates:
+        return
+    instances = objects.InstanceList.get_by_filters(
+        nova_context.get_admin_context(read_deleted='yes'),
+        {'uuid': sorted(candidates)},
+        expected_attrs=list(attributes),
+    )
+    for instance in instances:
+        yield candidates[instance.uuid], instance
+
+
+def _last_evacuation_failed(instance_uuid: str, nodename: str) -> bool:
+    """Return whether the last move to a host was an evacuation that failed.
+
+    The host needs the LPAR of an instance that came there by a later move,
+    and is moving away again.
+    """
+    moves = objects.MigrationList.get_by_filters(
+        nova_context.get_admin_context(),
+        {'instance_uuid': instance_uuid, 'dest_compute': nodename},
+    )
+    last = max(moves, key=lambda move: move.id, default=None)
+    return (
+        last is not None
+        and last.migration_type == fields.MigrationType.EVACUATION
+        and last.status not in _SUCCEEDED
+    )
+
+
+def _providers(instance: Any) -> Mapping[str, claims.SlotProvider]:
+    lists = [instance.resources]
+    if is_moving(instance):
+        move = instance.migration_context
+        lists += [move.old_resources, move.new_resources]
+    return {
+        uuid: provider
+        for resources in lists
+        for uuid, provider in stored_slots(resources).items()
+    }
 
 
 def is_moving(instance: Any) -> bool:
@@ -100,14 +253,14 @@ def is_moving(instance: Any) -> bool:
     return migration.status in _statuses(instance)
 
 
-def is_moving_with(instance: Any, host: str) -> bool:
+def is_moving_with(instance: Any, nodename: str) -> bool:
     """Return whether an instance moves from or to a host.
 
-    After a move that was interrupted, its status stays as it was. A hard
-    reboot then leaves nothing else that tells of it.
+    An interrupted move keeps its status. After a hard reboot only the absence
+    of a context, a task and the state RESIZED tells that it is over.
 
     :param instance: With its migration context, which may be None.
-    :param host: As in ``instance.host``.
+    :param nodename: As in ``instance.host``.
     """
     is_settled = (
         instance.migration_context is None
@@ -119,7 +272,7 @@ def is_moving_with(instance: Any, host: str) -> bool:
             nova_context.get_admin_context(),
             {
                 'instance_uuid': instance.uuid,
-                'host': host,
+                'host': nodename,
                 'status': [*_statuses(instance), *_MOVING_LIVE],
             },
             limit=1,
@@ -134,184 +287,11 @@ def _statuses(instance: Any) -> tuple[str, ...]:
     return MOVING
 
 
-#: Statuses of evacuations that Nova has completed.
-_SUCCEEDED = ('done', 'completed')
-
-
-class NovaRecords(interfaces.Records):
-    """Finds the instances that LPARs belong to."""
-
-    def instances_of(self, lpar_uuids: Iterable[str]) -> Mapping[str, str]:
-        """Ask Nova about both instances that an LPAR may belong to.
-
-        Nova has to clean up the LPARs that deleted and evacuated ones left.
-        """
-        return {
-            lpar_uuid: found.uuid for lpar_uuid, found in _find(lpar_uuids, ())
-        }
-
-    def hosted(self, host: str) -> frozenset[str]:
-        return frozenset(
-            instance.uuid
-            for instance in objects.InstanceList.get_by_host(
-                nova_context.get_admin_context(), host, expected_attrs=[]
-            )
-        )
-
-    def running(
-        self, lpar_uuids: Iterable[str], host: str
-    ) -> Mapping[str, str]:
-        return {
-            lpar_uuid: found.uuid
-            for lpar_uuid, found in _find(lpar_uuids, ())
-            if not found.deleted
-            and found.host == host
-            and found.vm_state == vm_states.ACTIVE
-            and found.task_state is None
-        }
-
-    def gone(self, lpar_uuids: Iterable[str]) -> frozenset[str]:
-        """Leave out what Nova does not know: another cell may have it."""
-        needed: dict[str, bool] = {}
-        for lpar_uuid, found in _find(lpar_uuids, ()):
-            is_needed = not found.deleted and bool(
-                found.host or found.task_state
-            )
-            needed[lpar_uuid] = needed.get(lpar_uuid, False) or is_needed
-        return frozenset(
-            lpar_uuid
-            for lpar_uuid, is_needed in needed.items()
-            if not is_needed
-        )
-
-    def abandoned(
-        self, lpar_uuids: Iterable[str], host: str
-    ) -> frozenset[str]:
-        """Find instances on another host whose last evacuation here failed.
-
-        Nova records the host of an instance anew when its evacuation is
-        complete.
-        """
-        return frozenset(
-            lpar_uuid
-            for lpar_uuid, found in _find(lpar_uuids, ())
-            if not found.deleted
-            and found.host not in (None, host)
-            and _last_evacuation_failed(found.uuid, host)
-        )
-
-    def holdings(
-        self, lpar_uuids: Iterable[str]
-    ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:
-        """Find the slot providers that Nova stored with instances.
-
-        When a build fails, Nova deletes the allocations but keeps the record.
-        """
-        attributes = ('resources', 'migration_context')
-        return {
-            lpar_uuid: {}
-            if found.deleted or not found.host
-            else _providers(found)
-            for lpar_uuid, found in _find(lpar_uuids, attributes)
-        }
-
-    def stale_lpars(
-        self, lpar_uuids: Iterable[str], host: str
-    ) -> Mapping[str, slot_providers.StaleLpar]:
-        """Leave out an LPAR of two instances of which one is here."""
-        existing = [
-            (lpar_uuid, found)
-            for lpar_uuid, found in _find(lpar_uuids, ('migration_context',))
-            if not found.deleted and found.host
-        ]
-        here = {
-            lpar_uuid for lpar_uuid, found in existing if found.host == host
-        }
-        return {
-            lpar_uuid: slot_providers.StaleLpar(found.uuid, found.host)
-            for lpar_uuid, found in existing
-            if lpar_uuid not in here and not is_moving_with(found, host)
-        }
-
-
-def _last_evacuation_failed(instance_uuid: str, host: str) -> bool:
-    """Return whether the last move to a host was an evacuation that failed.
-
-    An instance that came to the host afterwards, and is moving away from it,
-    has an LPAR there that is not left over.
-    """
-    moves = objects.MigrationList.get_by_filters(
-        nova_context.get_admin_context(),
-        {'instance_uuid': instance_uuid, 'dest_compute': host},
-    )
-    last = max(moves, key=lambda move: move.id, default=None)
-    return (
-        last is not None
-        and last.migration_type == fields.MigrationType.EVACUATION
-        and last.status not in _SUCCEEDED
-    )
-
-
-def _find(
-    lpar_uuids: Iterable[str], attributes: Iterable[str]
-) -> Iterator[tuple[str, Any]]:
-    """Read the instances of LPARs, including deleted instances."""
-    candidates = {
-        candidate: lpar_uuid
-        for lpar_uuid in lpar_uuids
-        for candidate in partition.instance_uuids(lpar_uuid)
-    }
-    if not candidates:
-        return
-    instances = objects.InstanceList.get_by_filters(
-        nova_context.get_admin_context(read_deleted='yes'),
-        {'uuid': sorted(candidates)},
-        expected_attrs=list(attributes),
-    )
-    for found in instances:
-        yield candidates[found.uuid], found
-
-
-def _providers(instance: Any) -> Mapping[str, claims.SlotProvider]:
-    lists = [instance.resources]
-    if is_moving(instance):
-        move = instance.migration_context
-        lists += [move.old_resources, move.new_resources]
-    return {
-        uuid: provider
-        for resources in lists
-        for uuid, provider in stored_slots(resources).items()
-    }
-
-
-def stored_slots(resources: Any) -> dict[str, claims.SlotProvider]:
-    """Read the slots that Nova stored with an instance in its claim.
-
-    :param resources: ``instance.resources``: a ResourceList or None.
-    :returns: Provider uuid to slot provider.
-    """
-    return {
-        resource.provider_uuid: claims.SlotProvider(
-            uuid=resource.provider_uuid,
-            drc_index=int(resource.identifier, 16),
-            resource_classes=frozenset((resource.resource_class,)),
-        )
-        for resource in resources or ()
-        if is_slot(resource)
-    }
-
-
-def is_slot(resource: Any) -> bool:
-    """Return whether a nova.objects.Resource stands for a slot."""
-    name = names.PROVIDER_PREFIX + resource.identifier
-    return names.slot_of_provider(name) is not None
-
-
 def move_of(instance: Any) -> Any:
     """Return the migration record of the move that an instance is in.
 
-    Nova tells some methods of a driver no more than the address of the
-    destination, which hosts may have in common.
+    Nova passes some methods of a driver only the address of the destination,
+    which hosts may have in common.
 
     :param instance: nova.objects.Instance.
     :returns: nova.objects.Migration.
@@ -346,6 +326,14 @@ def read_moving(uuid: str) -> Any:
     )
 
 
+def is_being_shelved(instance: Any) -> bool:
+    """Return whether Nova is shelving an instance, or offloading it."""
+    return instance.task_state in (
+        task_states.SHELVING,
+        task_states.SHELVING_OFFLOADING,
+    )
+
+
 def is_within_host(migration: Any) -> bool:
     """Return whether source and destination are the same host."""
     return bool(migration.source_compute == migration.dest_compute)
@@ -357,14 +345,51 @@ def is_running(instance: Any) -> bool:
 
 
 def flavors(instance: Any) -> list[Any]:
-    """Return the flavors that the devices of an instance may be of.
+    """Return the flavors that may have asked for an instance's devices.
 
-    Nova keeps both flavors of a move that failed with the instance.
+    Nova keeps both flavors of a failed move with the instance.
 
     :returns: nova.objects.Flavor, first the instance's own.
     """
-    found = [instance.flavor, instance.new_flavor, instance.old_flavor]
-    return [flavor for flavor in found if flavor is not None]
+    candidates = [instance.flavor, instance.new_flavor, instance.old_flavor]
+    return [flavor for flavor in candidates if flavor is not None]
+
+
+def disk_sizes(flavor: Any) -> storage.DiskSizes:
+    """Return the sizes of disks that a flavor asks for."""
+    return storage.DiskSizes(flavor.root_gb, flavor.ephemeral_gb, flavor.swap)
+
+
+def changes_swap(instance: Any) -> bool:
+    """Return whether the swap disks of the flavors of a move may differ.
+
+    Nova may no longer have both flavors.
+    """
+    old, new = instance.old_flavor, instance.new_flavor
+    return old is None or new is None or bool(old.swap != new.swap)
+
+
+def stored_slots(resources: Any) -> dict[str, claims.SlotProvider]:
+    """Read the slots that Nova stored with an instance in its claim.
+
+    :param resources: ``instance.resources``: a ResourceList or None.
+    :returns: Provider uuid to slot provider.
+    """
+    return {
+        resource.provider_uuid: claims.SlotProvider(
+            uuid=resource.provider_uuid,
+            drc_index=int(resource.identifier, 16),
+            resource_classes=frozenset((resource.resource_class,)),
+        )
+        for resource in resources or ()
+        if is_slot(resource)
+    }
+
+
+def is_slot(resource: Any) -> bool:
+    """Return whether a nova.objects.Resource stands for a slot."""
+    name = names.PROVIDER_PREFIX + resource.identifier
+    return names.slot_of_provider(name) is not None
 
 
 def new_slots(instance: Any) -> dict[str, claims.SlotProvider]:
@@ -374,27 +399,30 @@ def new_slots(instance: Any) -> dict[str, claims.SlotProvider]:
 
 
 def moved_providers(
-    instance: Any, host: str
+    instance: Any, nodename: str
 ) -> dict[str, claims.SlotProvider]:
     """Return the slot providers that a move takes or gives here, by uuid.
 
-    :param host: This host; other hosts have slots with the same numbers.
+    :param nodename: This host; other hosts have slots with the same numbers.
     """
-    return {provider.uuid: provider for _, provider in _moved(instance, host)}
+    return {
+        provider.uuid: provider for _, provider in _moved(instance, nodename)
+    }
 
 
-def moved_slots(instance: Any, host: str) -> dict[int, str]:
+def moved_slots(instance: Any, nodename: str) -> dict[int, str]:
     """Return the slots that a move takes or gives here.
 
     :returns: DRC index to the uuid of the migration.
     """
     return {
-        provider.drc_index: move for move, provider in _moved(instance, host)
+        provider.drc_index: move
+        for move, provider in _moved(instance, nodename)
     }
 
 
 def _moved(
-    instance: Any, host: str
+    instance: Any, nodename: str
 ) -> Iterator[tuple[str, claims.SlotProvider]]:
     """Yield the uuid of the migration with each provider that it moves."""
     context = instance.migration_context
@@ -406,28 +434,14 @@ def _moved(
         (move.dest_compute, context.new_resources),
     )
     for name, resources in sides:
-        if name == host:
+        if name == nodename:
             for provider in stored_slots(resources).values():
                 yield move.uuid, provider
 
 
-def changes_swap(instance: Any) -> bool:
-    """Return whether the swap disks of the flavors of a move differ.
-
-    If Nova has not both flavors any more, they may.
-    """
-    old, new = instance.old_flavor, instance.new_flavor
-    return old is None or new is None or bool(old.swap != new.swap)
-
-
-def disk_sizes(flavor: Any) -> storage.DiskSizes:
-    """Return the sizes of disks that a flavor asks for."""
-    return storage.DiskSizes(flavor.root_gb, flavor.ephemeral_gb, flavor.swap)
-
-
 @contextlib.contextmanager
 def alone(instance: Any) -> Iterator[None]:
-    """Hold the lock of an instance, whatever Nova records of it by now.
+    """Hold the lock of an instance, even if its record has changed.
 
     :param instance: nova.objects.Instance.
     """
@@ -440,7 +454,7 @@ def undeleted(instance: Any) -> Iterator[None]:
     """Hold the lock of an instance that nobody is deleting.
 
     :param instance: nova.objects.Instance.
-    :raises nova.exception.InstanceNotFound: Somebody is, or has deleted it.
+    :raises nova.exception.InstanceNotFound: It is deleted, or is being so.
     """
     with alone(instance):
         record = objects.Instance.get_by_uuid(
@@ -453,7 +467,7 @@ def undeleted(instance: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unchanged(instance: Any) -> Iterator[None]:
-    """Hold the lock of an instance that is still what Nova has handed over.
+    """Hold the lock of an instance that is still as Nova has passed it.
 
     :param instance: nova.objects.Instance.
     :raises exception.InstanceChanged: By Nova's present record, it is on
@@ -471,13 +485,13 @@ def unchanged(instance: Any) -> Iterator[None]:
         yield
 
 
-def _compare(instance: Any, what: str, known: Any, present: Any) -> None:
-    if known != present:
+def _compare(instance: Any, field: str, passed: Any, recorded: Any) -> None:
+    if passed != recorded:
         raise exception.InstanceChanged(
             instance_uuid=instance.uuid,
-            what=what,
-            known=known,
-            present=present,
+            what=field,
+            known=passed,
+            present=recorded,
         )
 
 

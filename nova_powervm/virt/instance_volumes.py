@@ -109,9 +109,9 @@ class InstanceVolumes:
         """
         volume = _parse(connection_info, is_new=True)
         record_changes.save_connection(instance, connection_info)
-        done = self._run(operations.ATTACH_VOLUME, instance, volume)
-        _note(connection_info, done.udids)
-        slot_records.try_to_save(instance, done)
+        outcome = self._run(operations.ATTACH_VOLUME, instance, volume)
+        _note(connection_info, outcome.udids)
+        slot_records.try_to_save(instance, outcome)
         try:
             device_tags.record(context, instance, instance.get_network_info())
         except Exception:
@@ -132,9 +132,9 @@ class InstanceVolumes:
             LOG.info('The volume was never connected.', instance=instance)
             return
         volume = volumes.identify(connection_info)
-        done = self._run(operations.DETACH_VOLUME, instance, volume)
+        outcome = self._run(operations.DETACH_VOLUME, instance, volume)
         if instance.task_state not in task_states.rebuild_states:
-            slot_records.try_to_save(instance, done)
+            slot_records.try_to_save(instance, outcome)
 
     def _run(
         self,
@@ -174,19 +174,19 @@ def _parse(
     :raises exception.VolumeRefused: No LPAR can get a new volume like it. One
         that its server has already may be older than the rule: it stays.
     """
-    found = volumes.parse(connection_info, **rest)
+    volume = volumes.parse(connection_info, **rest)
     reason = volumes.refusal(connection_info)
     if reason and is_new:
         raise exception.VolumeRefused(
-            volume=found.id, reason=f'it has {reason}'
+            volume=volume.id, reason=f'it has {reason}'
         )
     if reason:
         LOG.warning(
             '%(volume)s stays attached, but a new one would be refused: it '
             'has %(reason)s.',
-            {'volume': found, 'reason': reason},
+            {'volume': volume, 'reason': reason},
         )
-    return found
+    return volume
 
 
 def _attached(block_device_info: Any) -> Iterator[tuple[Any, bool]]:

@@ -50,8 +50,8 @@ class Instances:
     def lpar_names(self) -> list[str]:
         """Return the names of the LPARs that belong to instances."""
         lpar_names = self._host.partitions.names()
-        ours = self._host.records.instances_of(lpar_names)
-        return [name for uuid, name in lpar_names.items() if uuid in ours]
+        instances = self._host.records.instances_of(lpar_names)
+        return [name for uuid, name in lpar_names.items() if uuid in instances]
 
     def uuids(self) -> list[str]:
         """Return the uuids of the instances that have an LPAR here."""

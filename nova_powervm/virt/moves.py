@@ -54,16 +54,14 @@ from nova_powervm.virt import slot_records
 from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
-
-# What one host sends, and what the other answers.
+# Keys of the questions that hosts ask each other, and of the answers.
 _POOL = 'pool'
 _LPAR = 'lpar'
 #: Uuid of an instance that moves to the host that is asked.
 _MOVED = 'moved'
-#: Uuid of one that comes back to it.
+#: Uuid of an instance that comes back to the host that is asked.
 _RETURNED = 'returned'
 _REFUSAL = 'refusal'
-
 #: The LPAR on the source, while the guest still runs with its disks elsewhere.
 _SLOTS_BACK = dataclasses.replace(
     operations.RETURN,
@@ -71,105 +69,8 @@ _SLOTS_BACK = dataclasses.replace(
     adapters=operations.Adapters.NO,
     disks=operations.Disks.NO,
 )
-
-
-class MoveQuestions:
-    """Asks the other host of a move whether it can do its part, and answers.
-
-    :param host: The operations on the host.
-    """
-
-    def __init__(self, host: host_operations.HostOperations) -> None:
-        self._host = host
-
-    def ask_to_take(self, context: Any, instance: Any, host: str) -> None:
-        """Ask the destination whether it can run an instance.
-
-        :raises exception.MoveRefused: It cannot.
-        """
-        if not self._host.storage.kept_disks(instance):
-            raise exception.MoveRefused(
-                reason='its disks are not in a shared storage pool '
-                '([powervm]disk_driver), so no other host sees them',
-            )
-        self._ask(context, instance, host, _MOVED)
-
-    def ask_to_take_back(self, context: Any, instance: Any, host: str) -> None:
-        """Ask the source whether its LPAR of an instance can have its slots.
-
-        :raises exception.MoveRefused: It cannot.
-        """
-        self._ask(context, instance, host, _RETURNED)
-
-    def _ask(
-        self, context: Any, instance: Any, host: str, question: str
-    ) -> None:
-        pool = self._host.storage.pool
-        answer = rpcapi.ComputeAPI().check_instance_shared_storage(
-            context,
-            {
-                _POOL: None if pool is None else pool.identity(),
-                _LPAR: translation.lpar_of(instance),
-                question: instance.uuid,
-            },
-            instance=instance,
-            host=host,
-        )
-        if not isinstance(answer, dict):
-            answer = {_REFUSAL: 'its driver cannot receive instances'}
-        if answer[_REFUSAL]:
-            raise exception.MoveRefused(
-                reason=exception.PrivateText(
-                    f'host {host} cannot run it: {answer[_REFUSAL]}',
-                    f'the other host cannot run it: {answer[_REFUSAL]}',
-                )
-            )
-
-    def answer(self, context: Any, data: dict[str, str]) -> Any:
-        """Answer a host that shares its storage, or moves an instance.
-
-        :param data: What :meth:`shared_storage.SharedStorage.describe` or this
-            class of the other host sends.
-        :returns: Whether the storage is shared; for a move, what prevents it.
-        """
-        is_shared = self._host.storage.is_shared(data)
-        if not {_MOVED, _RETURNED} & data.keys():
-            return is_shared
-        if not is_shared:
-            return {_REFUSAL: 'it does not see the same shared storage pool'}
-        try:
-            if _MOVED in data:
-                self._check_arrival(data[_MOVED])
-            else:
-                self._check_return(data[_RETURNED])
-        except exception.PowerVMError as error:
-            return {_REFUSAL: errors.for_users(error)}
-        return {_REFUSAL: None}
-
-    def _check_arrival(self, uuid: str) -> None:
-        instance = instance_records.read_moving(uuid)
-        wanted = dataclasses.replace(
-            self._host.descriptions.moving(instance, instance.new_flavor),
-            ports=instance_ports.ports(instance.get_network_info()),
-        )
-        self._host.lpars.check(operations.ARRIVAL, wanted)
-        self._host.burn_limit.check_move(instance, wanted.slots)
-
-    def _check_return(self, uuid: str) -> None:
-        """Check the LPAR of the source; one that is lost is made anew."""
-        instance = instance_records.read_moving(uuid)
-        with contextlib.suppress(exception.PartitionNotFound):
-            wanted = self._host.descriptions.recorded(
-                instance, held=self._host.allocations.find(instance)
-            )
-            self._host.lpars.check(
-                _SLOTS_BACK, dataclasses.replace(wanted, power_on=False)
-            )
-
-
 #: The status of a migration that its user has yet to confirm or revert.
 _AWAITS_USER = 'finished'
-_SHELVING = (task_states.SHELVING, task_states.SHELVING_OFFLOADING)
 _TRY_AGAIN = 'Reboot the server hard to try again'
 _NOT_CLEANED = 'Reboot the server hard: it stays on the host that it moved to'
 _NOT_REVERTED = (
@@ -229,41 +130,40 @@ class Moves:
             leaves = not instance_records.is_within_host(move)
             source = dataclasses.replace(
                 self._host.descriptions.recorded(
-                    instance, held=self._host.allocations.find(instance)
+                    instance, self._host.allocations.find(instance)
                 ),
                 blanks=descriptions.blank_disks(block_device_info),
                 checks_swap=leaves and flavor.swap != instance.flavor.swap,
                 timeout=timeout,
             )
-            with self._host.lpars.plan(
-                operations.DEPARTURE, source
-            ) as planned:
+            planning = self._host.lpars.plan(operations.DEPARTURE, source)
+            with planning as execution:
                 if leaves:
                     # The destination reads them, to answer.
                     slot_records.save_present(self._host.lpars, instance)
                 self._check_move(context, instance, move, flavor)
-                planned.carry_out()
+                execution.carry_out()
         self._host.consoles.forget(instance)
 
     def _check_move(
         self, context: Any, instance: Any, move: Any, flavor: Any
     ) -> None:
-        """Check all that can be known before a guest is stopped for a move.
+        """Check everything that can be checked before the guest is stopped.
 
-        What its present LPAR prevents is in the plan of its departure.
+        The plan of the departure has checked the present LPAR.
 
         :raises exception.PowerVMError: The move is refused.
         """
-        refused = [
+        reasons = [
             *storage.refused_disk_changes(
                 instance_records.disk_sizes(instance.flavor),
                 instance_records.disk_sizes(flavor),
             ),
             *refusals.refused_specs(flavor),
         ]
-        if refused:
+        if reasons:
             raise exception.MoveRefused(
-                reason=exception.Listing(refused, '; ')
+                reason=exception.Listing(reasons, '; ')
             )
         if instance_records.is_within_host(move):
             wanted = self._host.descriptions.moving(instance, flavor)
@@ -294,96 +194,46 @@ class Moves:
             )
             if not isinstance(error, exception.InstanceChanged):
                 record_changes.drop_migration_context(instance)
-            raise nova_exception.InstanceFaultRollback(
-                nova_exception.NovaException(
-                    f'PowerVM: the server is not moved, and continues as it '
-                    f'was: {errors.for_users(error)}'
-                )
+            raise refusals.roll_back(
+                f'PowerVM: the server is not moved, and continues as it was: '
+                f'{errors.for_users(error)}'
             ) from error
 
     def finish_migration(
-        self,
-        context: Any,
-        migration: Any,
-        instance: Any,
-        network_info: Any,
-        allocations: Any,
-        block_device_info: Any,
-        power_on: bool,
+        self, migration: Any, build: builds.BuildRequest
     ) -> None:
         """Continue an instance on this host with its new flavor and slots.
 
         Burn one-time-use devices last, just before the LPAR gets them. After
-        any error but these Nova would show the server as if it were well.
+        an error of another class, Nova would show the server as ACTIVE.
 
+        :param migration: nova.objects.Migration.
+        :param build: The instance and what belongs to it, without an image.
         :raises nova.exception.NovaException: The server goes to ERROR. A hard
             reboot continues it on this host.
         """
+        instance = build.instance
         with errors_out(), instance_records.unchanged(instance):
             if instance_records.is_within_host(migration):
-                self._finish_within_host(
-                    instance,
-                    allocations,
-                    network_info,
-                    block_device_info,
-                    power_on,
-                )
+                self._finish_within_host(build)
             else:
-                self._build_moved(
-                    context,
-                    instance,
-                    allocations,
-                    network_info,
-                    block_device_info,
-                    power_on,
-                )
+                self._builds.arrive(build)
 
-    def _finish_within_host(
-        self,
-        instance: Any,
-        allocations: Any,
-        network_info: Any,
-        block_device_info: Any,
-        power_on: bool,
-    ) -> None:
-        asked = self._host.descriptions.askers(instance, network_info)
-        done = self._host.lpars.run(
-            operations.RESIZE,
-            dataclasses.replace(
-                self._host.descriptions.allocated(instance, allocations),
-                moved_slots=instance_records.moved_slots(
-                    instance, self._host.nodename
-                ),
-                ports=asked.passed_ports,
-                blanks=descriptions.blank_disks(block_device_info),
-                checks_swap=instance_records.changes_swap(instance),
-                power_on=power_on,
+    def _finish_within_host(self, build: builds.BuildRequest) -> None:
+        instance = build.instance
+        askers = self._host.descriptions.askers(instance, build.network_info)
+        wanted = dataclasses.replace(
+            self._host.descriptions.allocated(instance, build.allocations),
+            moved_slots=instance_records.moved_slots(
+                instance, self._host.nodename
             ),
-            asked,
+            ports=askers.passed_ports,
+            blanks=descriptions.blank_disks(build.block_device_info),
+            checks_swap=instance_records.changes_swap(instance),
+            power_on=build.power_on,
         )
-        slot_records.try_to_save(instance, done)
-
-    def _build_moved(
-        self,
-        context: Any,
-        instance: Any,
-        allocations: Any,
-        network_info: Any,
-        block_device_info: Any,
-        power_on: bool,
-    ) -> None:
-        """Build an LPAR for an instance whose disks are in the pool."""
-        self._builds.arrive(
-            builds.BuildRequest(
-                context,
-                instance,
-                None,
-                allocations,
-                network_info,
-                block_device_info,
-                power_on=power_on,
-            )
-        )
+        outcome = self._host.lpars.run(operations.RESIZE, wanted, askers)
+        slot_records.try_to_save(instance, outcome)
 
     def confirm_migration(self, migration: Any, instance: Any) -> None:
         """Remove the LPAR of the source, and grow the root disk.
@@ -394,8 +244,8 @@ class Moves:
             task_states.DELETING,
             task_states.SOFT_DELETING,
         )
-        # Before what can fail. Nova may also forget that it is deleting the
-        # server; then a hard reboot grows the disk.
+        # Record this before anything can fail. If Nova then gives up deleting
+        # the server, a hard reboot grows the disk.
         self._hard_reboots.record_growth(instance)
         if not instance_records.is_within_host(migration):
             self._remove_source(migration, instance)
@@ -444,7 +294,7 @@ class Moves:
         is_reverting = instance.task_state == task_states.RESIZE_REVERTING
         if is_reverting:
             _refuse_earlier(instance)
-        if instance.task_state in _SHELVING:
+        if instance_records.is_being_shelved(instance):
             self._record_virtual_slots(instance, block_device_info)
         if not is_reverting or instance.host != self._host.nodename:
             self._removals.destroy(instance, destroy_disks, block_device_info)
@@ -456,12 +306,9 @@ class Moves:
         self, instance: Any, block_device_info: Any
     ) -> None:
         """Record the virtual slots of an LPAR that a shelve removes."""
+        volumes = instance_volumes.identify_all(block_device_info)
         try:
-            slot_records.save_present(
-                self._host.lpars,
-                instance,
-                instance_volumes.identify_all(block_device_info),
-            )
+            slot_records.save_present(self._host.lpars, instance, volumes)
         except exception.PowerVMError as error:
             LOG.warning(
                 'The virtual slots of the instance are not read again before '
@@ -477,7 +324,8 @@ class Moves:
         whole.
         """
         move = instance_records.move_of(instance)
-        if not instance_records.is_within_host(move):
+        is_within = instance_records.is_within_host(move)
+        if not is_within:
             self._ask_source(context, instance, move)
         with contextlib.suppress(exception.PartitionNotFound):
             power.power_off(
@@ -485,7 +333,7 @@ class Moves:
                 translation.lpar_of(instance),
                 translation.shutdown_timeout(instance),
             )
-        if not instance_records.is_within_host(move):
+        if not is_within:
             self._removals.remove(instance, delete_disks=False)
 
     def _ask_source(self, context: Any, instance: Any, move: Any) -> None:
@@ -531,27 +379,125 @@ class Moves:
             instance_records.is_within_host(migration)
             and instance.task_state != task_states.RESIZE_MIGRATING
         )
-        asked = self._host.descriptions.askers(instance, network_info)
+        askers = self._host.descriptions.askers(instance, network_info)
         with errors_out(), instance_records.unchanged(instance):
-            done = self._host.lpars.run(
-                operations.RESIZE if is_within else operations.RETURN,
-                dataclasses.replace(
-                    self._hard_reboots.describe_recorded(
-                        instance,
-                        block_device_info,
-                        held=self._host.allocations.find(instance),
-                    ),
-                    ports=asked.passed_ports,
-                    checks_swap=instance_records.changes_swap(instance),
-                    power_on=power_on,
+            wanted = dataclasses.replace(
+                self._hard_reboots.describe_recorded(
+                    instance,
+                    block_device_info,
+                    self._host.allocations.find(instance),
                 ),
-                asked,
+                ports=askers.passed_ports,
+                checks_swap=instance_records.changes_swap(instance),
+                power_on=power_on,
             )
-            slot_records.try_to_save(instance, done)
+            operation = operations.RESIZE if is_within else operations.RETURN
+            outcome = self._host.lpars.run(operation, wanted, askers)
+            slot_records.try_to_save(instance, outcome)
+
+
+class MoveQuestions:
+    """Asks the other host of a move to take an instance; answers such hosts.
+
+    :param host: The operations on the host.
+    """
+
+    def __init__(self, host: host_operations.HostOperations) -> None:
+        self._host = host
+
+    def ask_to_take(
+        self, context: Any, instance: Any, destination: str
+    ) -> None:
+        """Ask the destination whether it can run an instance.
+
+        :raises exception.MoveRefused: It cannot.
+        """
+        if not self._host.storage.kept_disks(instance):
+            raise exception.MoveRefused(
+                reason='its disks are not in a shared storage pool '
+                '([powervm]disk_driver), so no other host sees them',
+            )
+        self._ask(context, instance, destination, _MOVED)
+
+    def ask_to_take_back(
+        self, context: Any, instance: Any, source: str
+    ) -> None:
+        """Ask the source whether its LPAR of an instance can have its slots.
+
+        :raises exception.MoveRefused: It cannot.
+        """
+        self._ask(context, instance, source, _RETURNED)
+
+    def _ask(
+        self, context: Any, instance: Any, other_host: str, question: str
+    ) -> None:
+        pool = self._host.storage.pool
+        answer = rpcapi.ComputeAPI().check_instance_shared_storage(
+            context,
+            {
+                _POOL: None if pool is None else pool.identity(),
+                _LPAR: translation.lpar_of(instance),
+                question: instance.uuid,
+            },
+            instance=instance,
+            host=other_host,
+        )
+        if not isinstance(answer, dict):
+            answer = {_REFUSAL: 'its driver cannot receive instances'}
+        if answer[_REFUSAL]:
+            raise exception.MoveRefused(
+                reason=exception.PrivateText(
+                    f'host {other_host} cannot run it: {answer[_REFUSAL]}',
+                    f'the other host cannot run it: {answer[_REFUSAL]}',
+                )
+            )
+
+    def answer(self, context: Any, data: dict[str, str]) -> Any:
+        """Answer a host that shares its storage, or moves an instance.
+
+        :param data: The question of
+            :meth:`shared_storage.SharedStorage.describe` or of this class on
+            the other host.
+        :returns: Whether the storage is shared; for a move, a dictionary with
+            the refusal, which may be None.
+        """
+        is_shared = self._host.storage.is_shared(data)
+        if not {_MOVED, _RETURNED} & data.keys():
+            return is_shared
+        if not is_shared:
+            return {_REFUSAL: 'it does not see the same shared storage pool'}
+        try:
+            if _MOVED in data:
+                self._check_arrival(data[_MOVED])
+            else:
+                self._check_return(data[_RETURNED])
+        except exception.PowerVMError as error:
+            return {_REFUSAL: errors.for_users(error)}
+        return {_REFUSAL: None}
+
+    def _check_arrival(self, uuid: str) -> None:
+        instance = instance_records.read_moving(uuid)
+        wanted = dataclasses.replace(
+            self._host.descriptions.moving(instance, instance.new_flavor),
+            ports=instance_ports.ports(instance.get_network_info()),
+        )
+        self._host.lpars.check(operations.ARRIVAL, wanted)
+        self._host.burn_limit.check_move(instance, wanted.slots)
+
+    def _check_return(self, uuid: str) -> None:
+        """Check the LPAR of the source, which is made anew if it is lost."""
+        instance = instance_records.read_moving(uuid)
+        with contextlib.suppress(exception.PartitionNotFound):
+            wanted = self._host.descriptions.recorded(
+                instance, self._host.allocations.find(instance)
+            )
+            self._host.lpars.check(
+                _SLOTS_BACK, dataclasses.replace(wanted, power_on=False)
+            )
 
 
 def _refuse_earlier(instance: Any) -> None:
-    """Refuse to revert an earlier move than the one that awaits its user.
+    """Refuse to revert an earlier move while the last one awaits its user.
 
     If an administrator has set the state of a server that awaited its
     confirmation, Nova reverts that migration in place of the server's last
@@ -573,27 +519,27 @@ def _refuse_earlier(instance: Any) -> None:
         raise _refused_revert(reason)
 
 
-def _refused_revert(reason: str) -> Any:
-    """Return what makes Nova show the server as ACTIVE, where it is."""
-    return nova_exception.InstanceFaultRollback(
-        nova_exception.NovaException(
-            f'PowerVM: the server is not reverted, and continues where it '
-            f'is: {reason}.'
-        )
+def _refused_revert(reason: str) -> nova_exception.InstanceFaultRollback:
+    """Return the exception after which Nova shows the server as ACTIVE."""
+    return refusals.roll_back(
+        f'PowerVM: the server is not reverted, and continues where it is: '
+        f'{reason}.'
     )
 
 
 def _without_traceback(error: Exception) -> str:
-    """Return the text of an error; that of another host has a traceback."""
+    """Return the first line of an error; RPC appends a traceback to others."""
     return str(error).partition('\n')[0]
 
 
 @contextlib.contextmanager
 def errors_out(advice: str = _TRY_AGAIN) -> Iterator[None]:
-    """Raise what makes Nova set the server to ERROR, with a reason.
+    """Turn an error of the driver into one after which Nova sets ERROR.
 
     Nova would ignore InstanceNotFound, and take an InstanceFaultRollback or a
     NotImplementedError for a move that has not begun.
+
+    :param advice: A clause that says what the user can do.
     """
     try:
         yield

@@ -60,10 +60,10 @@ class NetworkAdapters:
         try:
             if network_info is not None:
                 with self._host.startup.limit_waits():
-                    done = self._run(
+                    outcome = self._run(
                         operations.PLUG_PORTS, instance, network_info
                     )
-                slot_records.try_to_save(instance, done, only_idle=True)
+                slot_records.try_to_save(instance, outcome, only_idle=True)
             claiming.log_missing(
                 instance.uuid,
                 instance_records.stored_slots(instance.resources),
@@ -89,15 +89,15 @@ class NetworkAdapters:
         self, operation: operations.Operation, instance: Any, vifs: Any
     ) -> apply.Outcome:
         """Carry out an operation on some ports of an instance."""
-        asked = self._host.descriptions.askers(instance, vifs)
+        askers = self._host.descriptions.askers(instance, vifs)
         return self._host.lpars.run(
             operation,
             spec.Wanted(
                 instance.uuid,
-                ports=asked.passed_ports,
+                ports=askers.passed_ports,
                 virtual_slots=slot_records.recorded(instance),
             ),
-            asked,
+            askers,
         )
 
     def check_attachable(self, instance: Any) -> None:
@@ -132,7 +132,7 @@ class NetworkAdapters:
             Nova cannot record the port's tag.
         """
         try:
-            done = self._run(operations.ATTACH_PORT, instance, [vif])
+            outcome = self._run(operations.ATTACH_PORT, instance, [vif])
         except exception.PowerVMError as error:
             LOG.error(
                 'Port %(port)s cannot be attached: %(error)s',
@@ -143,7 +143,7 @@ class NetworkAdapters:
             raise nova_exception.InterfaceAttachFailed(
                 instance_uuid=instance.uuid
             ) from error
-        slot_records.try_to_save(instance, done)
+        slot_records.try_to_save(instance, outcome)
         try:
             ports = [*instance.get_network_info(), vif]
             device_tags.record(context, instance, ports)
@@ -164,7 +164,7 @@ class NetworkAdapters:
         :raises nova.exception.InterfaceDetachFailed: The host refused.
         """
         try:
-            done = self._run(operations.DETACH_PORT, instance, [vif])
+            outcome = self._run(operations.DETACH_PORT, instance, [vif])
         except exception.PowerVMError as error:
             LOG.error(
                 'Port %(port)s cannot be detached: %(error)s',
@@ -175,7 +175,7 @@ class NetworkAdapters:
             raise nova_exception.InterfaceDetachFailed(
                 instance_uuid=instance.uuid
             ) from error
-        slot_records.try_to_save(instance, done)
+        slot_records.try_to_save(instance, outcome)
         try:
             ports = instance.get_network_info()
             device_tags.record(
@@ -193,11 +193,11 @@ class NetworkAdapters:
         self,
         context: Any,
         instance: Any,
-        tried: tuple[str, str],
+        action: tuple[str, str],
         error: exception.PowerVMError,
     ) -> None:
         """Record why a port cannot be attached or detached."""
-        event, change = tried
+        event, change = action
         try:
             reason = self._refusal(change, instance)
         except exception.PowerVMError:

@@ -37,11 +37,11 @@ from nova_powervm.virt import system_metadata
 LOG = logging.getLogger(__name__)
 
 
-def _keys(instance: Any, host: str) -> frozenset[str]:
+def _keys(instance: Any, nodename: str) -> frozenset[str]:
     if 'system_metadata' not in instance:
         return frozenset()
     return frozenset(
-        system_metadata.items_of_host(instance.system_metadata, host)
+        system_metadata.items_of_host(instance.system_metadata, nodename)
     )
 
 
@@ -50,19 +50,19 @@ class NovaInstanceMetadata(drivers.InstanceMetadata):
 
     :param instance: nova.objects.Instance; without its system metadata it has
         no keys.
-    :param host: The host that the keys belong to.
+    :param nodename: The host that the keys belong to.
     """
 
-    def __init__(self, instance: Any, host: str) -> None:
+    def __init__(self, instance: Any, nodename: str) -> None:
         self._instance = instance
-        self._host = host
+        self._nodename = nodename
 
     @property
     def instance_uuid(self) -> str:
         return str(self._instance.uuid)
 
     def read(self) -> Collection[str]:
-        return _keys(self._instance, self._host)
+        return _keys(self._instance, self._nodename)
 
     def add(self, keys: Collection[str]) -> None:
         """Write keys, or log that this failed.
@@ -71,15 +71,13 @@ class NovaInstanceMetadata(drivers.InstanceMetadata):
         up after a restart of the service.
         """
         try:
-            new = set(keys) - set(self.read())
-            if new:
-                system_metadata.change(
-                    self._instance,
-                    {
-                        system_metadata.of_host(key, self._host): self._host
-                        for key in new
-                    },
-                )
+            nodename = self._nodename
+            items = {
+                system_metadata.of_host(key, nodename): nodename
+                for key in set(keys) - set(self.read())
+            }
+            if items:
+                system_metadata.change(self._instance, items)
         except Exception as error:
             # Any error of Nova's database or RPC: a build must not fail
             # because of its clean-up.
@@ -95,16 +93,16 @@ class NovaInstanceMetadata(drivers.InstanceMetadata):
 class NovaPortRecords(drivers.PortRecords):
     """Nova's records of the ports of this host's instances.
 
-    :param host: Nova's name of this host.
+    :param nodename: Nova's name of this host.
     """
 
-    def __init__(self, host: str) -> None:
-        self._host = host
+    def __init__(self, nodename: str) -> None:
+        self._nodename = nodename
 
     def metadata_keys(self) -> Collection[str]:
         return frozenset().union(
             *(
-                _keys(instance, self._host)
+                _keys(instance, self._nodename)
                 for instance in self._with_metadata()
             )
         )
@@ -112,7 +110,7 @@ class NovaPortRecords(drivers.PortRecords):
     def remove_key(self, key: str) -> None:
         for instance in self._with_metadata():
             items = system_metadata.items_of_host(
-                instance.system_metadata, self._host
+                instance.system_metadata, self._nodename
             )
             if key in items:
                 system_metadata.change_recorded(
@@ -125,16 +123,16 @@ class NovaPortRecords(drivers.PortRecords):
         One that has moved away still has them if nova-compute was killed in
         the step that removes its LPAR.
         """
-        here = list(self._instances('system_metadata'))
+        residents = list(self._instances('system_metadata'))
         moved = {
             migration.instance_uuid
             for migration in objects.MigrationList.get_by_filters(
-                nova_context.get_admin_context(), {'host': self._host}
+                nova_context.get_admin_context(), {'host': self._nodename}
             )
-        } - {instance.uuid for instance in here}
+        } - {instance.uuid for instance in residents}
         if not moved:
-            return here
-        return here + list(
+            return residents
+        return residents + list(
             objects.InstanceList.get_by_filters(
                 nova_context.get_admin_context(),
                 {'uuid': sorted(moved), 'deleted': False},
@@ -153,6 +151,6 @@ class NovaPortRecords(drivers.PortRecords):
     def _instances(self, attribute: str) -> Any:
         return objects.InstanceList.get_by_host(
             nova_context.get_admin_context(),
-            self._host,
+            self._nodename,
             expected_attrs=[attribute],
         )

@@ -53,8 +53,8 @@ def save_metadata(instance: Any, *, only_idle: bool = False) -> None:
     :param only_idle: Whether to save it only if it has no task now.
     :raises nova.exception.UnexpectedTaskStateError: It has one.
     """
-    expected = {'expected_task_state': [None]} if only_idle else {}
-    instance.save(**expected)
+    condition = {'expected_task_state': [None]} if only_idle else {}
+    instance.save(**condition)
 
 
 def save_volume(disk: Any) -> None:
@@ -147,7 +147,7 @@ def record_resources(instance: Any, resources: Any) -> None:
 
 @contextlib.contextmanager
 def resources_recorded(
-    instance: Any, resources: Any, host: str
+    instance: Any, resources: Any, nodename: str
 ) -> Iterator[None]:
     """Record the resources of an instance before it is built on its host.
 
@@ -160,16 +160,16 @@ def resources_recorded(
     :param instance: nova.objects.Instance, which is not saved: it has other
         changes, as the image of an instance that is unshelved.
     :param resources: nova.objects.ResourceList.
-    :param host: This host.
+    :param nodename: This host.
     """
     record = objects.Instance.get_by_uuid(
         nova_context.get_admin_context(),
         instance.uuid,
         expected_attrs=['resources'],
     )
-    before = record.resources
-    is_known = {*(before or ())} == {*resources}
-    if record.host != host or is_known:
+    previous = record.resources
+    is_known = {*(previous or ())} == {*resources}
+    if record.host != nodename or is_known:
         yield
         return
     unshelves = instance.vm_state == vm_states.SHELVED_OFFLOADED
@@ -183,13 +183,13 @@ def resources_recorded(
         yield
     except Exception:
         if unshelves:
-            _put_back_resources(record, before)
+            _put_back_resources(record, previous)
         raise
 
 
-def _put_back_resources(record: Any, before: Any) -> None:
+def _put_back_resources(record: Any, previous: Any) -> None:
     """Put back what ``ComputeManager._unshelve_instance`` would not save."""
-    record.resources = before
+    record.resources = previous
     try:
         record.save()
     except nova_exception.InstanceNotFound:
@@ -204,7 +204,7 @@ def _put_back_resources(record: Any, before: Any) -> None:
 
 
 def put_back_image(
-    instance: Any, image_ref: str, known: Mapping[str, Any]
+    instance: Any, image_ref: str, image: Mapping[str, Any]
 ) -> None:
     """Put back the image of an instance whose rebuild is refused.
 
@@ -213,14 +213,14 @@ def put_back_image(
 
     :param instance: nova.objects.Instance.
     :param image_ref: The image of its disk.
-    :param known: What Glance knows of that image.
+    :param image: What Glance knows of that image.
     """
     metadata = instance.system_metadata
     for key in list(metadata):
         if key.startswith(utils.SM_IMAGE_PROP_PREFIX):
             del metadata[key]
     metadata.update(
-        utils.get_system_metadata_from_image(known, instance.flavor),
+        utils.get_system_metadata_from_image(image, instance.flavor),
         image_base_image_ref=image_ref,
     )
     instance.image_ref = image_ref
@@ -249,7 +249,7 @@ def end_refused_rebuild(instance: Any) -> None:
         instance.save()
 
 
-def remove_evacuation_claims(
+def remove_evacuation_allocations(
     context: Any, client: Any, instance: Any, node_uuid: str
 ) -> None:
     """Remove what an instance claims here for an evacuation that was killed.

@@ -11,11 +11,10 @@
 # under the License.
 
 
-"""What this driver refuses of Nova, before anything is changed.
+"""Refuses what this driver does not support, before anything is changed.
 
-Methods that refuse an operation are made here, and requests within a build
-that are not supported are found. Extra specs and image properties are judged
-by :mod:`nova_powervm.lpar.supported_features`.
+:mod:`nova_powervm.lpar.supported_features` decides about extra specs and image
+properties.
 """
 
 import inspect
@@ -41,6 +40,7 @@ from nova_powervm.ops import interfaces
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
 
+CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 
@@ -58,20 +58,12 @@ def log_refusal(operation: str, instance: Any = None, advice: str = '') -> str:
     return reason
 
 
-def refused_error(
-    operation: str, instance: Any = None
-) -> nova_exception.NovaException:
-    """Return an exception whose reason becomes the server fault."""
-    return nova_exception.NovaException(log_refusal(operation, instance))
-
-
 class Refusal:
     """A method with Nova's name and signature that refuses an operation.
 
-    Its error is NotImplementedError where Nova's API turns that into 501.
-
     :param operation: The operation, as a noun phrase in the singular.
-    :param error: Returns the exception for a message.
+    :param error: Returns the exception for a message; NotImplementedError
+        where Nova's API turns that into 501.
     """
 
     def __init__(
@@ -90,8 +82,8 @@ class Refusal:
     def _refuse(
         self, method: Any, refuser: Any, args: tuple[Any, ...], kwargs: Any
     ) -> None:
-        given = inspect.signature(method).bind(*args, **kwargs).arguments
-        instance = given.get('instance')
+        arguments = inspect.signature(method).bind(*args, **kwargs).arguments
+        instance = arguments.get('instance')
         raise self._error(log_refusal(self._operation, instance))
 
 
@@ -105,28 +97,22 @@ def roll_back(reason: str) -> nova_exception.InstanceFaultRollback:
     )
 
 
-#: Operations by the task state that the instance has then.
-_BEGUN_BY_STOPPING = {
-    task_states.RESIZE_MIGRATING: 'moving a server to another cell',
-}
+def refuse_cross_cell_move(instance: Any) -> None:
+    """Refuse to stop a guest for a move to another cell.
 
-
-def check_stop_supported(instance: Any) -> None:
-    """Refuse to stop a guest for an operation that is not supported.
+    Nova calls power_off in no other move.
 
     :param instance: nova.objects.Instance.
-    :raises nova.exception.NovaException: The task state of the instance names
-        such an operation.
+    :raises nova.exception.NovaException: The server is to move to another
+        cell; the reason becomes its fault.
     """
-    operation = _BEGUN_BY_STOPPING.get(instance.task_state)
-    if operation:
-        raise refused_error(operation, instance)
+    if instance.task_state == task_states.RESIZE_MIGRATING:
+        raise nova_exception.NovaException(
+            log_refusal('moving a server to another cell', instance)
+        )
 
 
-CONF = nova.conf.CONF
-
-
-def check_supported(
+def check_build(
     instance: Any,
     image_meta: Any,
     block_device_info: Any,
@@ -135,7 +121,7 @@ def check_supported(
     preserve_ephemeral: bool = False,
     keeps_disks: bool = False,
 ) -> None:
-    """Refuse an instance that would differ from what its owner asked for.
+    """Refuse to build an instance without something that its owner asked for.
 
     :param instance: nova.objects.Instance.
     :param image_meta: nova.objects.ImageMeta.
@@ -143,8 +129,8 @@ def check_supported(
     :param injected_files: As Nova passes them to spawn.
     :param preserve_ephemeral: As Nova passes it to rebuild. Nova's own rebuild
         would refuse it too late and set the server to ERROR.
-    :param keeps_disks: Whether it keeps the disks that it has on storage of
-        several hosts, and needs no image.
+    :param keeps_disks: Whether the instance keeps its disks, which are on
+        storage of several hosts, and needs no image.
     :raises exception.InstanceRefused: The instance asks for something that is
         not supported; the message lists every such request.
     """
@@ -217,6 +203,13 @@ def _other_requests(instance: Any) -> Iterator[str]:
         )
 
 
+def _specs_and_properties(instance: Any, image_meta: Any) -> Iterator[str]:
+    yield from refused_specs(instance.flavor)
+    properties = image_properties(image_meta)
+    for unsupported in supported_features.refused_properties(properties):
+        yield f'its image asks for {unsupported}'
+
+
 def refused_specs(flavor: Any) -> Iterator[str]:
     """Yield the extra specs of a flavor that are not supported.
 
@@ -225,14 +218,6 @@ def refused_specs(flavor: Any) -> Iterator[str]:
     extra_specs = flavor.extra_specs or {}
     for unsupported in supported_features.refused_extra_specs(extra_specs):
         yield f'the flavor asks for {unsupported}'
-
-
-def _specs_and_properties(instance: Any, image_meta: Any) -> Iterator[str]:
-    yield from refused_specs(instance.flavor)
-    for unsupported in supported_features.refused_properties(
-        image_properties(image_meta)
-    ):
-        yield f'its image asks for {unsupported}'
 
 
 def image_properties(image_meta: Any) -> dict[str, Any]:
@@ -246,7 +231,7 @@ def image_properties(image_meta: Any) -> dict[str, Any]:
 
 
 def make_check_data() -> migrate_data.LibvirtLiveMigrateData:
-    """Return the empty result of the destination's check.
+    """Return the empty result of the destination's check of a live migration.
 
     RPC transfers only classes that Nova registers. The base class
     LiveMigrateData is not registered, and a conductor would not know a class
@@ -255,10 +240,10 @@ def make_check_data() -> migrate_data.LibvirtLiveMigrateData:
     return migrate_data.LibvirtLiveMigrateData()
 
 
-def refusal(
+def live_migration_error(
     partitions: interfaces.Partitions, instance: Any
 ) -> nova_exception.NovaException:
-    """Return the error that refuses a migration, and names the slots.
+    """Return the error that refuses a live migration, and names the slots.
 
     :param partitions: The host's LPARs.
     :param instance: nova.objects.Instance.

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Starts rescue systems of instances, and the instances' own again.
+"""Starts rescue systems of instances, and then their own systems again.
 
 Nova stops the guest before it calls the driver, and sets the instance to ERROR
 after any error. Only the driver's own call tells the image of the rescue
@@ -76,53 +76,49 @@ class Rescues:
         glance = glance_images.GlanceImage(
             context, image_meta.id, instance.trusted_certs
         )
-        asked = self._host.descriptions.askers(
+        askers = self._host.descriptions.askers(
             instance, network_info, password=password
         )
-        asked.image = glance.read
+        askers.image = glance.read
         self._run(
             operations.RESCUE,
             context,
-            asked,
+            askers,
             root=descriptions.image(instance, glance),
         )
 
     def unrescue(self, context: Any, instance: Any) -> None:
-        """Start the instance's own system again, and delete the other one.
+        """Start the instance's own system again; delete the rescue system.
 
         :raises exception.PowerVMError: Nova sets the instance to ERROR. A hard
             reboot tries again.
         """
-        asked = self._host.descriptions.askers(instance, None)
-        self._run(operations.UNRESCUE, context, asked)
+        askers = self._host.descriptions.askers(instance, None)
+        self._run(operations.UNRESCUE, context, askers)
 
     def _run(
         self,
         operation: operations.Operation,
         context: Any,
-        asked: descriptions.NovaAskers,
+        askers: descriptions.NovaAskers,
         root: spec.WantedImage | None = None,
     ) -> None:
-        instance = asked.instance
+        instance = askers.instance
         self._deferred_starts.forget(instance)
         requests = accelerator_requests.fetch_requests(
             context, instance, self._host.nodename, wait=False
         )
         with instance_records.unchanged(instance):
-            self._host.lpars.run(
-                operation,
-                dataclasses.replace(
-                    self._host.descriptions.recorded(
-                        instance,
-                        requests,
-                        held=self._host.allocations.find_moved(instance),
-                    ),
-                    ports=asked.passed_ports,
-                    timeout=translation.shutdown_timeout(instance),
-                    root=root,
+            allocations = self._host.allocations.find_moved(instance)
+            wanted = dataclasses.replace(
+                self._host.descriptions.recorded(
+                    instance, allocations, requests
                 ),
-                asked,
+                ports=askers.passed_ports,
+                timeout=translation.shutdown_timeout(instance),
+                root=root,
             )
+            self._host.lpars.run(operation, wanted, askers)
         self._host.consoles.forget(instance)
 
 
@@ -135,11 +131,11 @@ def is_rescued(instance: Any) -> bool:
 
 
 def _check_root(instance: Any, block_device_info: Any) -> None:
-    """Refuse an instance whose root disk the driver does not order.
+    """Refuse an instance that boots from a volume.
 
     Nova's API refuses this, too, because the driver does not claim it.
 
-    :raises exception.RescueRefused: A volume is its root disk.
+    :raises exception.RescueRefused: Its root disk is a volume.
     """
     if instance_volumes.boot_volume(block_device_info):
         raise exception.RescueRefused(
@@ -150,9 +146,9 @@ def _check_root(instance: Any, block_device_info: Any) -> None:
 
 
 def _check_image(instance: Any, image_meta: Any) -> None:
-    """Refuse an image whose system would differ from what it asks for.
+    """Refuse an image that asks for what a rescue system cannot have.
 
-    :raises exception.RescueRefused: It asks for what is not supported.
+    :raises exception.RescueRefused: It asks for something unsupported.
     """
     properties = refusals.image_properties(image_meta)
     refused = [*map(str, supported_features.refused_properties(properties))]

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a start of nova-compute finds and ends.
+"""Ends what was interrupted when nova-compute ended, as it starts again.
 
-Evacuations to this host that ended with the service are given up in the first
-cycle. Those from this host whose instances have come back are completed before
+The first cycle gives up evacuations to this host that ended with the service.
+Evacuations from this host whose instances have come back are completed before
 Nova cleans up after them.
 
 The source of a move records an instance on the destination before it sends
@@ -42,14 +42,25 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.ops import interfaces
+from nova_powervm.virt import instance_records
 from nova_powervm.virt import record_changes
 
 LOG = logging.getLogger(__name__)
-
 #: Consecutive timeouts before pausing; a single one may be temporary.
 MAX_WAITS = 2
 #: Seconds for which a silent host is not asked after that.
 PAUSE_SECONDS = 60
+# Statuses of evacuations.
+#: The new host has claimed resources.
+_CLAIMED = 'pre-migrating'
+#: The old host has started, even if the new one has not ended the evacuation.
+_CLEANED = 'completed'
+#: The instance is recorded on the new host.
+_DONE = 'done'
+_FAULT = (
+    'nova-compute of the new host ended during the evacuation. Evacuate the '
+    'server again'
+)
 
 
 class Startup:
@@ -70,13 +81,13 @@ class Startup:
         self._fields: dict[str, Any] = {}
 
     def end(self) -> bool:
-        """End it; return whether it has lasted until now."""
+        """End the start; return whether it has lasted until now."""
         ends_now, self.is_over = not self.is_over, True
         return ends_now
 
     @contextlib.contextmanager
     def limit_waits(self) -> Iterator[None]:
-        """Run the block unless the host is known to hang while this lasts.
+        """Run the block, unless the host hangs while nova-compute starts.
 
         :raises exception.RestSilent: The host did not answer in this block,
             or in the preceding ones.
@@ -97,43 +108,29 @@ class Startup:
         self._waits = 0
 
 
-#: The status of a migration since its claim on the new host.
-_CLAIMED = 'pre-migrating'
-#: That which Nova gives it when the old host starts, even if the new one has
-#: not ended it.
-_CLEANED = 'completed'
-#: That of an evacuation whose instance was recorded on the new host.
-_DONE = 'done'
-
-_FAULT = (
-    'nova-compute of the new host ended during the evacuation. Evacuate the '
-    'server again'
-)
-
-
-def complete_returned(host: str) -> None:
+def complete_returned(nodename: str) -> None:
     """Complete the evacuations whose instances are back on this host.
 
     Nova cleans up after evacuations when nova-compute of the old host starts.
-    If it did not end while its host was given up, that happens at a later
-    start, and concerns the LPAR with which the instance has come back. Call
-    this before.
+    If it kept running while its host was given up, the clean-up comes at a
+    later start, and concerns the LPAR with which the instance has come back.
+    Call this before the clean-up.
 
-    :param host: This host, the old one.
+    :param nodename: This host, the old one.
     :raises nova.exception.NovaException: Nova's database failed.
     """
     context = nova_context.get_admin_context()
     for migration in objects.MigrationList.get_by_filters(
         context,
         {
-            'source_compute': host,
+            'source_compute': nodename,
             'status': [_DONE],
             'migration_type': fields.MigrationType.EVACUATION,
         },
     ):
         for instance in objects.InstanceList.get_by_filters(
             context,
-            {'uuid': [migration.instance_uuid], 'host': host},
+            {'uuid': [migration.instance_uuid], 'host': nodename},
             expected_attrs=[],
         ):
             LOG.warning(
@@ -147,91 +144,84 @@ def complete_returned(host: str) -> None:
             record_changes.set_evacuation_completed(migration)
 
 
-class InterruptedEvacuations:
-    """Gives up the evacuations that nova-compute was killed in.
+def give_up_evacuations(
+    node: instance_records.LocalNode,
+    client: Any,
+    note_leftover: Callable[[str], None],
+) -> None:
+    """Give up the evacuations that nova-compute was killed in.
 
     Nova ends interrupted builds and rebuilds of a host's own instances when
     nova-compute starts. An instance that is being evacuated still belongs to
-    its old host: Nova would leave its devices claimed on the new one, and the
-    server without an end of its task.
+    its old host: Nova would leave its devices allocated on the new one, and
+    never end its task. Do what Nova does if the build of an evacuation fails.
 
-    :param virtapi: Nova's VirtAPI.
+    Call this only while nova-compute starts: later, evacuations may be in
+    progress. Mark the evacuation as failed last, so that the next start
+    repeats what was not completed.
+
+    :param node: This node.
+    :param client: Nova's client of Placement.
     :param note_leftover: Called with the uuid of each LPAR to remove.
+    :raises nova.exception.NovaException: Nova's database or Placement failed.
     """
-
-    def __init__(
-        self, virtapi: Any, note_leftover: Callable[[str], None]
-    ) -> None:
-        self._virtapi = virtapi
-        self._note_leftover = note_leftover
-
-    def give_up(self, host: str, node_uuid: str) -> None:
-        """Do what Nova does if a build of an evacuation fails.
-
-        Call this only while nova-compute starts: later, evacuations may be in
-        progress. Start with what matters least, so that the next start
-        repeats what was not completed.
-
-        :param host: This host.
-        :param node_uuid: The uuid of its compute node.
-        :raises nova.exception.NovaException: Nova's database or Placement
-            failed.
-        """
-        context = nova_context.get_admin_context()
-        for migration in _interrupted(host):
-            self._give_up(context, migration, host, node_uuid)
-
-    def _give_up(
-        self, context: Any, migration: Any, host: str, node_uuid: str
-    ) -> None:
-        uuid = migration.instance_uuid
-        try:
-            instance = objects.Instance.get_by_uuid(context, uuid)
-        except nova_exception.InstanceNotFound:
-            # Nova has deleted its allocations, but knows of no LPAR here.
-            instance = None
-        if instance and instance.host == host:
-            # The build succeeded.
-            return
-        if migration.status == _CLEANED and (
-            _has_newer(context, migration)
-            or not _is_waiting(instance, migration)
-        ):
-            return
+    context = nova_context.get_admin_context()
+    for migration in _evacuations_to(node.name):
+        instance = _read_instance(context, migration.instance_uuid)
+        if not _is_interrupted(context, migration, instance):
+            continue
         LOG.warning(
             'nova-compute ended during the evacuation of instance %s to this '
             'host; removing what was built.',
-            uuid,
+            migration.instance_uuid,
         )
-        self._note_leftover(partition.lpar_uuid(uuid))
+        note_leftover(partition.lpar_uuid(migration.instance_uuid))
         if instance:
-            record_changes.remove_evacuation_claims(
-                context, self._virtapi.reportclient, instance, node_uuid
+            record_changes.remove_evacuation_allocations(
+                context, client, instance, node.uuid
             )
             if not _has_newer(context, migration):
                 _set_error(context, instance)
         record_changes.set_evacuation_failed(migration)
 
 
-def _interrupted(host: str) -> list[Any]:
-    """Return the migrations of evacuations that were in progress."""
+def _read_instance(context: Any, uuid: str) -> Any:
+    """Read an instance; None if Nova has deleted it with its allocations.
+
+    It may have left an LPAR here all the same.
+    """
+    with contextlib.suppress(nova_exception.InstanceNotFound):
+        return objects.Instance.get_by_uuid(context, uuid)
+
+
+def _is_interrupted(context: Any, migration: Any, instance: Any) -> bool:
+    """Return whether an evacuation ended before its build succeeded."""
+    if instance and instance.host == migration.dest_compute:
+        return False
+    return migration.status != _CLEANED or (
+        _is_waiting(instance, migration) and not _has_newer(context, migration)
+    )
+
+
+def _evacuations_to(nodename: str) -> list[Any]:
+    """Return the evacuations to a host that may have been interrupted."""
     return [
         migration
         for migration in objects.MigrationList.get_by_filters(
             # Nova deletes the migrations of an instance with it.
             nova_context.get_admin_context().elevated(read_deleted='yes'),
             {
-                'host': host,
+                'host': nodename,
                 'status': [_CLAIMED, _CLEANED],
                 'migration_type': fields.MigrationType.EVACUATION,
             },
         )
-        if migration.dest_compute == host
+        if migration.dest_compute == nodename
     ]
 
 
 def _is_waiting(instance: Any, migration: Any) -> bool:
-    """Return whether an instance still waits for the end of an evacuation."""
+    """Return whether the task of an instance is still its evacuation."""
     return bool(
         instance
         and instance.host == migration.source_compute
@@ -242,8 +232,8 @@ def _is_waiting(instance: Any, migration: Any) -> bool:
 def _has_newer(context: Any, migration: Any) -> bool:
     """Return whether the instance has moved since, or was evacuated again."""
     return any(
-        other.id > migration.id
-        for other in objects.MigrationList.get_by_filters(
+        newer.id > migration.id
+        for newer in objects.MigrationList.get_by_filters(
             context, {'instance_uuid': migration.instance_uuid}
         )
     )
@@ -257,20 +247,19 @@ def _set_error(context: Any, instance: Any) -> None:
 
 
 def take_home(
-    host: str, node_uuid: str, placement: interfaces.Placement
+    node: instance_records.LocalNode, placement: interfaces.Placement
 ) -> None:
     """Record instances on this host again that have never left it.
 
     Call this only while nova-compute starts: no move is in progress then.
 
-    :param host: This host, as in ``instance.host``.
-    :param node_uuid: The uuid of its compute node.
+    :param node: This node.
     :param placement: Placement.
     :raises exception.PlacementUnanswered: Placement did not answer.
     """
     context = nova_context.get_admin_context()
     for migration in objects.MigrationList.get_by_filters(
-        context, {'source_compute': host, 'status': 'error'}
+        context, {'source_compute': node.name, 'status': 'error'}
     ):
         for instance in objects.InstanceList.get_by_filters(
             context,
@@ -278,15 +267,17 @@ def take_home(
             expected_attrs=['migration_context'],
         ):
             if _may_be_stranded(migration, instance):
-                held = placement.allocated_to(instance.uuid)
-                if node_uuid in held and not _is_on(instance, held):
-                    _record(context, instance, migration, node_uuid)
+                allocations = placement.allocated_to(instance.uuid)
+                is_here = node.uuid in allocations
+                if is_here and not _has_any_there(instance, allocations):
+                    _record(context, instance, migration, node.uuid)
 
 
 def _may_be_stranded(migration: Any, instance: Any) -> bool:
-    """Return whether an instance is on the destination of its last move.
+    """Return whether an instance is recorded on the destination of a move.
 
-    A hard reboot in the middle of a move has dropped its context.
+    The move has to be its last one, if Nova still has its context, which a
+    hard reboot in the middle of a move drops.
     """
     context = instance.migration_context
     return (
@@ -298,12 +289,12 @@ def _may_be_stranded(migration: Any, instance: Any) -> bool:
     )
 
 
-def _is_on(instance: Any, held: Any) -> bool:
-    """Return whether an instance has allocations of the host of its record."""
+def _has_any_there(instance: Any, allocations: Any) -> bool:
+    """Return whether some allocations are of the host in the record."""
     node = objects.ComputeNode.get_by_id(
         nova_context.get_admin_context(), instance.compute_id
     )
-    return node.uuid in held
+    return node.uuid in allocations
 
 
 def _record(

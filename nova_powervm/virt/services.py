@@ -18,7 +18,6 @@ import functools
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
-from typing import TypeVar
 from typing import cast
 
 import nova.conf
@@ -72,11 +71,7 @@ from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import placement
 
 LOG = logging.getLogger(__name__)
-
-_R = TypeVar('_R')
-
 CONF = nova.conf.CONF
-
 conf.register_opts(CONF)
 
 

@@ -39,7 +39,7 @@ class SharedStorage:
     :param disks: The disk driver.
     :param reading: Reads images.
     :param remains: Removes what is unused.
-    :param host: Nova's name of this host.
+    :param nodename: Nova's name of this host.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class SharedStorage:
         disks: drivers.Disks,
         reading: image_ops.ImageOps,
         remains: sweep.Sweep,
-        host: str,
+        nodename: str,
     ) -> None:
         self._disks = disks
         self._images = reading
         self._sweep = remains
-        self._host = host
+        self._nodename = nodename
 
     @property
     def pool(self) -> drivers.Pool | None:
@@ -124,7 +124,7 @@ class SharedStorage:
             return True
         if record.deleted or recorded_pool(record) != pool.identity():
             return True
-        return bool(record.host == self._host)
+        return bool(record.host == self._nodename)
 
     def describe(self, instance: Any) -> dict[str, str]:
         """Describe the storage that has the disks of an instance.

@@ -63,10 +63,12 @@ def note_all(instance: Any, slots: Mapping[str, int]) -> None:
 
     Keep that of a path to a volume that is not there now.
     """
-    present = {virtual_slots.owner_of(name) for name in slots}
-    known = {virtual_slots.owner_of(name) for name in recorded(instance)}
+    devices = {virtual_slots.owner_of(name) for name in slots}
+    recorded_devices = {
+        virtual_slots.owner_of(name) for name in recorded(instance)
+    }
     system_metadata.write_virtual_slots(
-        instance.system_metadata, slots, known - present
+        instance.system_metadata, slots, recorded_devices - devices
     )
 
 
@@ -89,14 +91,14 @@ def _save(
 
 
 def try_to_save(
-    instance: Any, done: apply.Outcome, *, only_idle: bool = False
+    instance: Any, outcome: apply.Outcome, *, only_idle: bool = False
 ) -> None:
     """Record what was done; only log errors: what has the slots is there.
 
     :param only_idle: Whether to do so only if the instance has no task.
     """
     with _errors_logged(instance):
-        _save(instance, done.slots, done.removed, only_idle=only_idle)
+        _save(instance, outcome.slots, outcome.removed, only_idle=only_idle)
 
 
 @contextlib.contextmanager
@@ -116,15 +118,15 @@ def _errors_logged(instance: Any) -> Iterator[None]:
 def save_present(
     lpars: apply.LparOperations,
     instance: Any,
-    wanted: Sequence[volumes.Volume] = (),
+    attached: Sequence[volumes.Volume] = (),
 ) -> None:
     """Record the slots in an LPAR that is about to go, if there is one.
 
-    :param wanted: The volumes of the instance.
+    :param attached: The volumes of the instance.
     :raises exception.PowerVMError: They could not be read.
     """
     with contextlib.suppress(exception.PartitionNotFound):
         _save(
             instance,
-            lpars.read_virtual_slots(translation.lpar_of(instance), wanted),
+            lpars.read_virtual_slots(translation.lpar_of(instance), attached),
         )

@@ -35,152 +35,12 @@ from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import errors
 from nova_powervm.virt import glance_images
 from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
-
 CONF = nova.conf.CONF
-
-_SHELVES = (task_states.SHELVING, task_states.SHELVING_OFFLOADING)
-
-
-class SnapshotChecks:
-    """Refuses images that cannot be made, before anything changes.
-
-    :param host: The operations on the host.
-    """
-
-    def __init__(self, host: host_operations.HostOperations) -> None:
-        self._host = host
-
-    def check(self, instance: Any) -> None:
-        """Refuse an image of an instance as it is now, running or not.
-
-        :param instance: nova.objects.Instance.
-        :raises exception.PowerVMError: No image can be made, or not as it is
-            asked for.
-        """
-        lpar_uuid = translation.lpar_of(instance)
-        lpar = interfaces.require_lpar(self._host.partitions, lpar_uuid)
-        is_off = lpar.power is partition.Power.OFF
-        size_gb = self._host.disks.check_read(lpar_uuid, is_off=is_off)
-        if _is_too_large(instance, size_gb):
-            LOG.warning(
-                'The root disk has %(size)g GB, more than the %(root)d GB of '
-                'the flavor: a server with this flavor cannot be built from '
-                'the image.',
-                {'size': size_gb, 'root': instance.flavor.root_gb},
-                instance=instance,
-            )
-        if is_off:
-            return
-        if instance.image_meta.properties.get('os_require_quiesce', False):
-            raise exception.SnapshotRefused(
-                reason='its image says os_require_quiesce, but PowerVM cannot '
-                'freeze the file systems of a guest. Stop the server first'
-            )
-        LOG.warning(
-            'The guest runs while an image is made of its root disk: file '
-            'systems may be inconsistent in the image. Stop the server first '
-            'for a clean one.',
-            instance=instance,
-        )
-
-    def check_stop(self, instance: Any) -> None:
-        """Refuse a stop that is the first step of a shelve that would fail.
-
-        Nova makes no image of a server that boots from a volume, but removes
-        its LPAR at once.
-
-        :param instance: nova.objects.Instance; it need not be off yet.
-        :raises exception.PowerVMError: No image can be made of it, or no
-            server from the image; or the LPAR could not be removed.
-        """
-        if instance.task_state not in _SHELVES:
-            return
-        leaves = instance.task_state == task_states.SHELVING_OFFLOADING
-        makes_image = not leaves and not instance_volumes.is_volume_backed(
-            instance
-        )
-        if not makes_image or CONF.shelved_offload_time == 0:
-            self._check_removal(instance)
-        if makes_image:
-            self._check_shelving(instance)
-
-    def _check_removal(self, instance: Any) -> None:
-        """Refuse to remove an LPAR whose volumes cannot be disconnected.
-
-        By the time that Nova has the driver remove it, it has unbound its
-        ports.
-        """
-        wanted = instance_volumes.recorded(instance)
-        if wanted:
-            self._host.volumes.check_removal(
-                translation.lpar_of(instance), wanted
-            )
-
-    def _check_shelving(self, instance: Any) -> None:
-        """Refuse to shelve an instance that could not come back."""
-        size_gb = self._host.disks.check_read(
-            translation.lpar_of(instance), is_off=True
-        )
-        self.check_size(instance, size_gb * storage.GIB)
-        if instance.trusted_certs or CONF.glance.verify_glance_signatures:
-            raise exception.SnapshotRefused(
-                reason='its images must be signed, and the image of a shelved '
-                'server is not, so that it could not be unshelved. Stop the '
-                'server instead'
-            )
-
-    def check_size(self, instance: Any, size: float) -> None:
-        """Refuse to shelve an instance whose root disk is too large.
-
-        :param size: That of the disk, in bytes.
-        :raises exception.SnapshotRefused: It could not be unshelved.
-        """
-        if _is_too_large(instance, size / storage.GIB):
-            raise exception.SnapshotRefused(
-                reason='it could not be unshelved, because its root disk has '
-                f'{size / storage.GIB:.10g} GB, more than the '
-                f'{instance.flavor.root_gb} GB of the flavor. Resize it to a '
-                'flavor with a larger disk first'
-            )
-
-    def check_beginning(
-        self, instance: Any, beginning: bytes, *, shelves: bool
-    ) -> None:
-        """Refuse to shelve an instance if no disk is made from its image.
-
-        A guest may write to the first sectors of its disk what makes them
-        look like another format, or like a damaged partition table.
-
-        :param beginning: The first bytes of its root disk.
-        :param shelves: Whether the image is all that will be left of it.
-        :raises exception.SnapshotRefused: It could not be unshelved.
-        """
-        if CONF.workarounds.disable_deep_image_inspection:
-            return
-        problem = images.problem_with_raw(beginning)
-        if problem and shelves:
-            raise exception.SnapshotRefused(
-                reason='it could not be unshelved, as its disk does not begin '
-                f'like a raw image ({problem}). Correct its partition '
-                'table, or stop the server instead'
-            )
-        if problem:
-            LOG.warning(
-                'The first bytes of the root disk are not those of a raw '
-                'image (%s): no server can be built from the image.',
-                problem,
-                instance=instance,
-            )
-
-
-def _is_too_large(instance: Any, size_gb: float) -> bool:
-    return bool(0 < instance.flavor.root_gb < size_gb)
-
-
 #: Name of the event that records why there is no snapshot.
 _EVENT = 'powervm_snapshot'
 _MIB = 2**20
@@ -251,12 +111,10 @@ class Snapshots:
         shelves = instance.task_state == task_states.SHELVING
         self._checks.check(instance)
         update_task_state(task_states.IMAGE_PENDING_UPLOAD)
-        with self._host.disks.read_root(
-            translation.lpar_of(instance)
-        ) as found:
+        with self._host.disks.read_root(translation.lpar_of(instance)) as disk:
             if shelves:
                 # The host rounds the sizes that it reports.
-                self._checks.check_size(instance, found.size)
+                self._checks.check_size(instance, disk.size)
             update_task_state(
                 task_states.IMAGE_UPLOADING,
                 expected_state=task_states.IMAGE_PENDING_UPLOAD,
@@ -279,7 +137,7 @@ class Snapshots:
                 context,
                 instance,
                 image_id,
-                found,
+                disk,
                 verify_task,
                 check_beginning,
             ).run()
@@ -316,13 +174,149 @@ class Snapshots:
             )
 
 
+class SnapshotChecks:
+    """Refuses images that cannot be made, before anything changes.
+
+    :param host: The operations on the host.
+    """
+
+    def __init__(self, host: host_operations.HostOperations) -> None:
+        self._host = host
+
+    def check(self, instance: Any) -> None:
+        """Refuse an image of an instance as it is now, running or not.
+
+        :param instance: nova.objects.Instance.
+        :raises exception.PowerVMError: No image can be made, or not as it is
+            asked for.
+        """
+        lpar_uuid = translation.lpar_of(instance)
+        lpar = interfaces.require_lpar(self._host.partitions, lpar_uuid)
+        is_off = lpar.power is partition.Power.OFF
+        size_gb = self._host.disks.check_read(lpar_uuid, is_off=is_off)
+        if _is_too_large(instance, size_gb):
+            LOG.warning(
+                'The root disk has %(size)g GB, more than the %(root)d GB of '
+                'the flavor: a server with this flavor cannot be built from '
+                'the image.',
+                {'size': size_gb, 'root': instance.flavor.root_gb},
+                instance=instance,
+            )
+        if is_off:
+            return
+        if instance.image_meta.properties.get('os_require_quiesce', False):
+            raise exception.SnapshotRefused(
+                reason='its image says os_require_quiesce, but PowerVM cannot '
+                'freeze the file systems of a guest. Stop the server first'
+            )
+        LOG.warning(
+            'The guest runs while an image is made of its root disk: file '
+            'systems may be inconsistent in the image. Stop the server first '
+            'for a clean one.',
+            instance=instance,
+        )
+
+    def check_stop(self, instance: Any) -> None:
+        """Refuse a stop that is the first step of a shelve that would fail.
+
+        Nova makes no image of a server that boots from a volume, but removes
+        its LPAR at once.
+
+        :param instance: nova.objects.Instance; it need not be off yet.
+        :raises exception.PowerVMError: No image can be made of it, or no
+            server from the image; or the LPAR could not be removed.
+        """
+        if not instance_records.is_being_shelved(instance):
+            return
+        leaves = instance.task_state == task_states.SHELVING_OFFLOADING
+        makes_image = not leaves and not instance_volumes.is_volume_backed(
+            instance
+        )
+        if not makes_image or CONF.shelved_offload_time == 0:
+            self._check_removal(instance)
+        if makes_image:
+            self._check_shelving(instance)
+
+    def _check_removal(self, instance: Any) -> None:
+        """Refuse to remove an LPAR whose volumes cannot be disconnected.
+
+        By the time that Nova has the driver remove it, it has unbound its
+        ports.
+        """
+        volumes = instance_volumes.recorded(instance)
+        if volumes:
+            self._host.volumes.check_removal(
+                translation.lpar_of(instance), volumes
+            )
+
+    def _check_shelving(self, instance: Any) -> None:
+        """Refuse to shelve an instance that could not come back."""
+        size_gb = self._host.disks.check_read(
+            translation.lpar_of(instance), is_off=True
+        )
+        self.check_size(instance, size_gb * storage.GIB)
+        if instance.trusted_certs or CONF.glance.verify_glance_signatures:
+            raise exception.SnapshotRefused(
+                reason='its images must be signed, and the image of a shelved '
+                'server is not, so that it could not be unshelved. Stop the '
+                'server instead'
+            )
+
+    def check_size(self, instance: Any, size: float) -> None:
+        """Refuse to shelve an instance whose root disk is too large.
+
+        :param size: That of the disk, in bytes.
+        :raises exception.SnapshotRefused: It could not be unshelved.
+        """
+        if _is_too_large(instance, size / storage.GIB):
+            raise exception.SnapshotRefused(
+                reason='it could not be unshelved, because its root disk has '
+                f'{size / storage.GIB:.10g} GB, more than the '
+                f'{instance.flavor.root_gb} GB of the flavor. Resize it to a '
+                'flavor with a larger disk first'
+            )
+
+    def check_beginning(
+        self, instance: Any, beginning: bytes, *, shelves: bool
+    ) -> None:
+        """Refuse to shelve an instance if no disk is made from its image.
+
+        A guest may write to the first sectors of its disk what makes them
+        look like another format, or like a damaged partition table.
+
+        :param beginning: The first bytes of its root disk.
+        :param shelves: Whether the image is all that will be left of it.
+        :raises exception.SnapshotRefused: It could not be unshelved.
+        """
+        if CONF.workarounds.disable_deep_image_inspection:
+            return
+        problem = images.problem_with_raw(beginning)
+        if problem and shelves:
+            raise exception.SnapshotRefused(
+                reason='it could not be unshelved, as its disk does not begin '
+                f'like a raw image ({problem}). Correct its partition '
+                'table, or stop the server instead'
+            )
+        if problem:
+            LOG.warning(
+                'The first bytes of the root disk are not those of a raw '
+                'image (%s): no server can be built from the image.',
+                problem,
+                instance=instance,
+            )
+
+
+def _is_too_large(instance: Any, size_gb: float) -> bool:
+    return bool(0 < instance.flavor.root_gb < size_gb)
+
+
 class _Upload:
     """The upload of one root disk to an image.
 
     :param context: Nova's request context.
     :param instance: nova.objects.Instance.
     :param image_id: The image.
-    :param found: The disk.
+    :param disk: The disk.
     :param verify_task: Is called from time to time; an error ends the upload.
     :param check_beginning: Is called with the first bytes of the disk, as many
         as are inspected before a server is built; an error ends the upload.
@@ -333,14 +327,14 @@ class _Upload:
         context: Any,
         instance: Any,
         image_id: str,
-        found: drivers.DiskBytes,
+        disk: drivers.DiskBytes,
         verify_task: Callable[[], None],
         check_beginning: Callable[[bytes], None],
     ) -> None:
         self._context = context
         self._instance = instance
         self._image_id = image_id
-        self._disk = found
+        self._disk = disk
         self._verify_task = verify_task
         self._check_beginning = check_beginning
         # Until there are enough of them; None after that.
@@ -363,9 +357,9 @@ class _Upload:
         )
         api = glance.API()
         try:
-            known = api.get(self._context, self._image_id)
+            record = api.get(self._context, self._image_id)
             api.update(
-                self._context, self._image_id, self._metadata(known), self
+                self._context, self._image_id, self._metadata(record), self
             )
         except nova_exception.ImageNotFound:
             raise
@@ -408,9 +402,9 @@ class _Upload:
 
     def _report(self, size: int) -> None:
         """Log each tenth of the disk, and verify that it is still wanted."""
-        before, self._sent = self._sent, self._sent + size
+        sent, self._sent = self._sent, self._sent + size
         percent = 100 * self._sent // self._disk.size
-        if percent // 10 == 100 * before // self._disk.size // 10:
+        if percent // 10 == 100 * sent // self._disk.size // 10:
             return
         LOG.info(
             'Sent %(percent)d %% of the root disk to image %(image)s.',
@@ -419,7 +413,7 @@ class _Upload:
         )
         self._verify_task()
 
-    def _metadata(self, known: Any) -> dict[str, Any]:
+    def _metadata(self, record: Any) -> dict[str, Any]:
         """Return what Nova's drivers say of an image that they make.
 
         In the image of a backup Nova leaves the format of the original image,
@@ -433,7 +427,7 @@ class _Upload:
         if self._instance.os_type:
             properties['os_type'] = self._instance.os_type
         return {
-            'name': known['name'],
+            'name': record['name'],
             'disk_format': image.RAW,
             'container_format': 'bare',
             'properties': properties,

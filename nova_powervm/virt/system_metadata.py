@@ -86,8 +86,8 @@ class Key:
         old = None
         if not self.item.startswith(_CONSOLE):
             old = metadata.get(self.old)
-        found = metadata.get(self.name) if old is None else old
-        return None if found is None else str(found)
+        value = metadata.get(self.name) if old is None else old
+        return None if value is None else str(value)
 
     def write(self, metadata: dict[str, str], value: str) -> None:
         """Write a value, without saving it."""
@@ -115,14 +115,14 @@ POOL = Key('pool')
 ROOT_GB = Key('root_gb')
 
 
-def console(host: str) -> Key:
+def console(nodename: str) -> Key:
     """Return the key of the path of a console on a host."""
-    return Key(f'{_CONSOLE}{_fit(host)}')
+    return Key(f'{_CONSOLE}{_fit(nodename)}')
 
 
-def of_host(item: str, host: str) -> Key:
+def of_host(item: str, nodename: str) -> Key:
     """Return the key of an item that an instance can have on several hosts."""
-    return Key(f'{item}@{_fit(host)}')
+    return Key(f'{item}@{_fit(nodename)}')
 
 
 def virtual_slot(name: str) -> Key:
@@ -155,28 +155,28 @@ def write_virtual_slots(
 
     :param removed: The MAC addresses and volume ids of what is gone.
     """
-    taken = {*slots.values()}
+    numbers = {*slots.values()}
     for name, slot in virtual_slots(metadata).items():
-        if slot in taken or lpar_virtual_slots.owner_of(name) in removed:
+        if slot in numbers or lpar_virtual_slots.owner_of(name) in removed:
             virtual_slot(name).remove(metadata)
     for name, slot in slots.items():
         virtual_slot(name).write(metadata, str(slot))
 
 
 def items_of_host(
-    metadata: Mapping[str, str], host: str
+    metadata: Mapping[str, str], nodename: str
 ) -> Mapping[str, frozenset[Key]]:
     """Return the items whose value is the name of a host, with their keys.
 
     The keys of items that the first versions wrote do not have the host.
     """
-    found: dict[str, frozenset[Key]] = {}
+    items: dict[str, frozenset[Key]] = {}
     for name, value in metadata.items():
         key = _parse(name)
-        if key is not None and value == host:
-            item = key.item.removesuffix(f'@{_fit(host)}')
-            found[item] = found.get(item, frozenset()) | {key}
-    return found
+        if key is not None and value == nodename:
+            item = key.item.removesuffix(f'@{_fit(nodename)}')
+            items[item] = items.get(item, frozenset()) | {key}
+    return items
 
 
 def _parse(name: str) -> Key | None:
@@ -187,11 +187,11 @@ def _parse(name: str) -> Key | None:
     return None
 
 
-def _fit(host: str) -> str:
+def _fit(nodename: str) -> str:
     """Return a host's name, or a digest of one that is too long for a key."""
-    if len(host) <= _HOST_LIMIT:
-        return host
-    return hashlib.sha256(host.encode()).hexdigest()
+    if len(nodename) <= _HOST_LIMIT:
+        return nodename
+    return hashlib.sha256(nodename.encode()).hexdigest()
 
 
 def rename(metadata: dict[str, str]) -> None:
@@ -207,19 +207,19 @@ def rename(metadata: dict[str, str]) -> None:
             key.write(metadata, value)
 
 
-def rename_old(host: str) -> None:
+def rename_old(nodename: str) -> None:
     """Rename the keys that an earlier version wrote for a host's instances.
 
     Leave those with a task, as :func:`change_recorded` says, and those whose
     move can still be reverted, perhaps by a host of an earlier version. Their
     old keys are valid until the next start.
 
-    :param host: Nova's name of this host.
+    :param nodename: Nova's name of this host.
     :raises nova.exception.NovaException: Nova's database failed.
     """
     for instance in objects.InstanceList.get_by_host(
         nova_context.get_admin_context(),
-        host,
+        nodename,
         expected_attrs=['system_metadata'],
     ):
         if instance.vm_state != vm_states.RESIZED and any(

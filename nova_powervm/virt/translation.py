@@ -54,9 +54,9 @@ def instance_info(
     :param recorded: The state that Nova recorded last, which replaces an
         unknown one.
     """
-    known = _POWER_STATES.get(state, recorded)
+    reported = _POWER_STATES.get(state, recorded)
     return hardware.InstanceInfo(
-        state=power_state.NOSTATE if known is None else known
+        state=power_state.NOSTATE if reported is None else reported
     )
 
 

@@ -35,66 +35,6 @@ from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 
 LOG = logging.getLogger(__name__)
-
-
-def read_additions(location: str) -> Mapping[str, slot_providers.Additions]:
-    """Read the files that Nova also reads when nova-compute starts.
-
-    :param location: ``[compute]provider_config_location``.
-    :returns: Uuid or name of a provider, as in the files, to its additions.
-    :raises nova.exception.ProviderConfigException: A file is invalid.
-    """
-    return {
-        which: slot_providers.Additions(
-            classes=frozenset(
-                name
-                for record in _read_additional(provider, 'inventories')
-                for name in record
-            ),
-            traits=frozenset(_read_additional(provider, 'traits')),
-        )
-        for which, provider in provider_config.get_provider_configs(
-            location
-        ).items()
-    }
-
-
-def _read_additional(provider: Mapping[str, Any], what: str) -> Iterable[Any]:
-    found: Iterable[Any] = provider.get(what, {}).get('additional', ())
-    return found
-
-
-def read_providers(
-    tree: Any,
-    nodename: str,
-    additions: Mapping[str, slot_providers.Additions],
-) -> tuple[slot_providers.Provider, ...]:
-    """Read all providers below a compute node's provider.
-
-    :param tree: Nova's ProviderTree.
-    :param nodename: Name of the compute node's provider.
-    :param additions: What Nova's provider.yaml adds, which is omitted.
-    """
-    root = tree.data(nodename).uuid
-    return tuple(
-        slot_providers.remove_additions(
-            _provider(tree.data(uuid), root), additions
-        )
-        for uuid in tree.get_provider_uuids(nodename)
-        if uuid != root
-    )
-
-
-def _provider(data: Any, root: str) -> slot_providers.Provider:
-    return slot_providers.Provider(
-        uuid=data.uuid,
-        name=data.name,
-        inventory=data.inventory,
-        traits=frozenset(data.traits),
-        is_direct=data.parent_uuid == root,
-    )
-
-
 #: Resource classes of the compute node's own inventory.
 VCPU = os_resource_classes.VCPU
 MEMORY_MB = os_resource_classes.MEMORY_MB
@@ -155,6 +95,64 @@ def set_cpu_traits(tree: Any, nodename: str, traits: Iterable[str]) -> None:
     tree.remove_traits(nodename, *host_values.CPU_TRAITS.difference(traits))
 
 
+def read_additions(location: str) -> Mapping[str, slot_providers.Additions]:
+    """Read the files that Nova also reads when nova-compute starts.
+
+    :param location: ``[compute]provider_config_location``.
+    :returns: Uuid or name of a provider, as in the files, to its additions.
+    :raises nova.exception.ProviderConfigException: A file is invalid.
+    """
+    return {
+        identity: slot_providers.Additions(
+            classes=frozenset(
+                name
+                for record in _read_additional(provider, 'inventories')
+                for name in record
+            ),
+            traits=frozenset(_read_additional(provider, 'traits')),
+        )
+        for identity, provider in provider_config.get_provider_configs(
+            location
+        ).items()
+    }
+
+
+def _read_additional(provider: Mapping[str, Any], kind: str) -> Iterable[Any]:
+    additions: Iterable[Any] = provider.get(kind, {}).get('additional', ())
+    return additions
+
+
+def read_providers(
+    tree: Any,
+    nodename: str,
+    additions: Mapping[str, slot_providers.Additions],
+) -> tuple[slot_providers.Provider, ...]:
+    """Read all providers below a compute node's provider.
+
+    :param tree: Nova's ProviderTree.
+    :param nodename: Name of the compute node's provider.
+    :param additions: What Nova's provider.yaml adds, which is omitted.
+    """
+    root = tree.data(nodename).uuid
+    return tuple(
+        slot_providers.remove_additions(
+            _provider(tree.data(uuid), root), additions
+        )
+        for uuid in tree.get_provider_uuids(nodename)
+        if uuid != root
+    )
+
+
+def _provider(data: Any, root: str) -> slot_providers.Provider:
+    return slot_providers.Provider(
+        uuid=data.uuid,
+        name=data.name,
+        inventory=data.inventory,
+        traits=frozenset(data.traits),
+        is_direct=data.parent_uuid == root,
+    )
+
+
 def apply_plan(
     tree: Any, nodename: str, plan: plans.Plan
 ) -> dict[str, claims.SlotProvider]:
@@ -206,7 +204,7 @@ class _Resources(dict[str, set[Any]]):
     """
 
     def __deepcopy__(self, memo: Any) -> dict[str, set[Any]]:
-        return {name: set(found) for name, found in self.items()}
+        return {name: set(resources) for name, resources in self.items()}
 
 
 def _resources(uuid: str, entry: plans.Entry) -> _Resources:

@@ -124,24 +124,24 @@ class _SkipFreeProviders:
         These are the ones with only one unit of one class, at the generation
         that Nova remembers, and with that unit left now.
         """
-        ours = self._providers()
+        providers = self._providers()
         single = {
-            uuid: next(iter(ours[uuid].resource_classes))
+            uuid: next(iter(providers[uuid].resource_classes))
             for uuid in below
-            if uuid in ours and len(ours[uuid].resource_classes) == 1
+            if uuid in providers and len(providers[uuid].resource_classes) == 1
         }
         classes = set(single.values())
         if len(classes) >= len(single):
             # This would need as many requests as it saves.
             return frozenset()
-        left: dict[str, tuple[str, int]] = {}
+        available: dict[str, tuple[str, int]] = {}
         for name in classes:
             for provider in self._find_with_unit_left(context, root, name):
-                left[provider['uuid']] = name, provider['generation']
+                available[provider['uuid']] = name, provider['generation']
         return frozenset(
             uuid
             for uuid, name in single.items()
-            if left.get(uuid) == (name, tree.data(uuid).generation)
+            if available.get(uuid) == (name, tree.data(uuid).generation)
             and not tree.has_inventory_changed(uuid, {name: {'total': 1}})
         )
 
@@ -168,8 +168,8 @@ class _SkipFreeProviders:
                 context, uuid
             ).allocations
         except nova_exception.ResourceProviderAllocationRetrievalFailed:
-            found = client.get_providers_in_tree(context, root)
-            if any(provider['uuid'] == uuid for provider in found):
+            present = client.get_providers_in_tree(context, root)
+            if any(provider['uuid'] == uuid for provider in present):
                 raise
             LOG.warning(
                 'Provider %s of this host was deleted in Placement. It is '

@@ -51,7 +51,7 @@ class ReportClientPlacement(interfaces.Placement):
         self, providers: Collection[slot_providers.Provider]
     ) -> slot_providers.Allocations:
         """Send two requests per provider, and omit those without an answer."""
-        found: dict[str, Mapping[str, Collection[str]]] = {}
+        allocations: dict[str, Mapping[str, Collection[str]]] = {}
         reserved: set[str] = set()
         for provider in providers:
             try:
@@ -68,8 +68,8 @@ class ReportClientPlacement(interfaces.Placement):
                     {'name': provider.name, 'error': error},
                 )
             else:
-                found[provider.uuid] = consumers
-        return slot_providers.Allocations(found, reserved)
+                allocations[provider.uuid] = consumers
+        return slot_providers.Allocations(allocations, reserved)
 
     def _read_consumers(self, uuid: str) -> dict[str, frozenset[str]]:
         client = self._virtapi.reportclient
@@ -84,10 +84,10 @@ class ReportClientPlacement(interfaces.Placement):
     def get_consumers(
         self, providers: Collection[str]
     ) -> Mapping[str, Collection[str]]:
-        found: dict[str, Collection[str]] = {}
+        consumers: dict[str, Collection[str]] = {}
         for uuid in sorted(providers):
             try:
-                found[uuid] = frozenset(self._read_consumers(uuid))
+                consumers[uuid] = frozenset(self._read_consumers(uuid))
             except (
                 nova_exception.ResourceProviderAllocationRetrievalFailed,
                 keystone.ClientException,
@@ -97,12 +97,12 @@ class ReportClientPlacement(interfaces.Placement):
                     'allocated: %(error)s',
                     {'uuid': uuid, 'error': error},
                 )
-        return found
+        return consumers
 
     def allocated_to(self, consumer: str) -> Mapping[str, Mapping[str, Any]]:
         answer = ask(self._virtapi.reportclient, f'/allocations/{consumer}')
-        found: Mapping[str, Mapping[str, Any]] = answer['allocations']
-        return found
+        allocations: Mapping[str, Mapping[str, Any]] = answer['allocations']
+        return allocations
 
     def is_burned(self, uuid: str, classes: Collection[str]) -> bool:
         path = _inventories(uuid)

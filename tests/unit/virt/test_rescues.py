@@ -66,7 +66,7 @@ class UnrescueTest(test.NoDBTestCase):
         self.assertIs(asked, askers)
         self.assertIs(
             host.allocations.find_moved.return_value,
-            host.descriptions.recorded.call_args.kwargs['held'],
+            host.descriptions.recorded.call_args.args[1],
         )
         deferred.forget.assert_called_once_with(instance)
 
