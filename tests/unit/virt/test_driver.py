@@ -196,6 +196,13 @@ class DriverTest(test.NoDBTestCase):
             declared,
         )
 
+    def test_get_host_ip_addr_returns_my_ip(self):
+        self.flags(my_ip='192.0.2.7')
+
+        address = driver.PowerVMDriver(None).get_host_ip_addr()
+
+        self.assertEqual('192.0.2.7', address)
+
 
 def refused_methods():
     """Return name and method of what the driver only refuses."""

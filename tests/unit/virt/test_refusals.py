@@ -41,7 +41,7 @@ class DiskRequestTest(test.NoDBTestCase):
 
     def check(self, *ephemerals, swap=None, **options):
         info = {'ephemerals': list(ephemerals), 'swap': swap}
-        refusals.check_supported(self.instance, self.image, info, **options)
+        refusals.check_build(self.instance, self.image, info, **options)
 
     def refuse(self, *args, **options):
         return str(
@@ -86,7 +86,7 @@ class DiskRequestTest(test.NoDBTestCase):
             self.assertIn('neither an image nor a boot volume', message)
             self.assertNotIn('to be kept', message)
         volume = {'connection_info': {}, 'boot_index': 0}
-        refusals.check_supported(
+        refusals.check_build(
             self.instance, self.image, {'block_device_mapping': [volume]}
         )
 
