@@ -55,9 +55,10 @@ Sleep = Callable[[float], None]
 #: Finds the DRC indexes of the accelerators that an instance has.
 Owned = Callable[[], Iterable[int]]
 
-# What Nova's client says of an empty answer, for which it has no exception.
+# Nova's client has no exception for an empty answer, only this text.
 _EMPTY_ANSWER = 'returned no accelerator requests'
-# Cyborg lists all requests first, and does so if one has no device profile.
+# Cyborg lists all requests first, and answers so if the device profile of any
+# of them was deleted.
 _NOT_FOUND = '[404]'
 
 
@@ -81,8 +82,8 @@ def record_slots(
 ) -> None:
     """Record the accelerators that an instance is built with.
 
-    Nova saves this with the rest of a new instance. Later the driver compares
-    it with the requests that Cyborg still has.
+    Nova saves this record with the rest of a new instance. Later the driver
+    compares the record with the requests that Cyborg still has.
 
     :param instance: nova.objects.Instance.
     :param requests: Its requests.
@@ -124,7 +125,7 @@ def save_slots(
 def _parse_all(
     instance: Any, nodename: str, accel_info: Any, owned: Owned = tuple
 ) -> tuple[accelerators.Request, ...]:
-    """Parse the requests of an instance that was built with some."""
+    """Parse the requests of an existing instance; refuse if some are lost."""
     requests = parse_requests(instance, nodename, accel_info)
     if requests:
         recorded = system_metadata.ACCELERATORS.read(instance.system_metadata)
@@ -146,9 +147,7 @@ def await_requests(
     accel_info: Any,
     sleep: Sleep = time.sleep,
 ) -> tuple[accelerators.Request, ...]:
-    """Parse the requests that Nova passes without waiting for them.
-
-    Wait for those that Cyborg is still binding.
+    """Parse the requests that Nova passes, and wait until they are bound.
 
     :param context: The context of the request.
     :param instance: nova.objects.Instance.
@@ -266,8 +265,8 @@ def _query_cyborg(context: Any, instance: Any) -> Any:
 def _with_token(context: Any) -> Any:
     """Return a context that Cyborg's API accepts.
 
-    While nova-compute starts, Nova uses a context of its own, which has
-    neither a token nor a service catalog.
+    While nova-compute starts, Nova uses a context without a token and a
+    service catalog.
     """
     if context.auth_token:
         return context

@@ -38,12 +38,12 @@ _WINDOW = datetime.timedelta(hours=1)
 class BurnLimit:
     """Refuses to give a project more one-time-use devices for a while.
 
-    What counts is read from Nova's records, each time. Only which builds were
-    admitted is remembered for an hour: until Nova records that an instance
-    runs, no record tells that its build will burn devices, or has.
+    The devices that count are read from Nova's records each time. Only the
+    admitted builds are remembered, for an hour: until Nova records that an
+    instance runs, no record tells whether its build burns devices.
 
-    :param limit: ``[powervm]max_burns_per_hour``; None for no limit, and then
-        nothing is asked.
+    :param limit: ``[powervm]max_burns_per_hour``; None for no limit, and no
+        requests.
     :param slot_claims: Knows the devices of this host.
     :param nodename: Nova's name of this host.
     """
@@ -54,8 +54,8 @@ class BurnLimit:
         self._limit = limit
         self._claims = slot_claims
         self._nodename = nodename
-        # Instance uuid -> devices, and when it was admitted; replaced under
-        # the lock, so that whoever reads it needs none.
+        # Instance uuid -> devices, and when the build was admitted; replaced
+        # under the lock, so that readers need none.
         self._lock = threading.Lock()
         self._admitted: dict[str, tuple[int, datetime.datetime]] = {}
 
@@ -65,9 +65,9 @@ class BurnLimit:
     ) -> Iterator[None]:
         """Admit a build while this block runs, or refuse it.
 
-        A rebuild is always admitted. It has its devices already; and that of
-        an evacuated server is not its user's wish, and may be the only way to
-        save it.
+        A rebuild is always admitted, because the server has its devices
+        already. So is an evacuation: the user has not asked for it, and it
+        may be the only way to save the server.
 
         :param context: The context of the request.
         :param instance: nova.objects.Instance, with the devices that it was
@@ -105,9 +105,9 @@ class BurnLimit:
 
     @contextlib.contextmanager
     def _lock_project(self, instance: Any) -> Iterator[None]:
-        """Let the builds of a project be admitted one after the other.
+        """Admit the builds of a project one after the other.
 
-        Those of others do not wait for what is read about it.
+        Builds of other projects do not wait for this project's records.
         """
         with lockutils.lock(
             f'powervm-burns-{self._nodename}-{instance.project_id}'
@@ -115,7 +115,7 @@ class BurnLimit:
             yield
 
     def _note(self, instance_uuid: str, devices: int) -> None:
-        """Remember a build: Nova records that it has ended a little later."""
+        """Remember a build until Nova has recorded its end."""
         now = timeutils.utcnow(with_timezone=True)
         with self._lock:
             self._admitted = {
@@ -152,15 +152,16 @@ class BurnLimit:
                 self._check(instance, devices, holds=holds)
 
     def _check(self, instance: Any, devices: int, *, holds: bool) -> None:
-        """Verify that a project may burn as many devices as asked for.
+        """Verify that a project may burn some more devices.
 
+        :param devices: How many devices the instance is to get.
         :param holds: Whether the instance got one-time-use devices last time.
         """
         limit = self._limit or 0
         since = timeutils.utcnow(with_timezone=True) - _WINDOW
         total = devices
         for burned in self._count(since, instance, devices, holds=holds):
-            # Where this is known, nothing more is read.
+            # The next count would cost further requests.
             if total > limit:
                 break
             total += burned
@@ -175,14 +176,14 @@ class BurnLimit:
         *,
         holds: bool,
     ) -> Iterator[int]:
-        """Yield how many devices a project has burned here, piece by piece.
+        """Yield numbers of devices that a project has burned here.
 
-        What a server had before it was moved or unshelved is not known: take
-        it for what is asked for now.
+        No record has the devices of a server before it was moved or unshelved:
+        assume as many as the present instance is to get.
         """
         if instance.launched_at is not None:
-            # The present action is one of them. What an unshelve that failed
-            # was to have is in no record any more.
+            # The count includes the present action. No record has the devices
+            # of an unshelve that failed.
             times = burn_records.count_device_actions(
                 since, instance.uuid, burned=True
             )
@@ -198,7 +199,8 @@ class BurnLimit:
         )
         moved = burn_records.moved_since(since, self._nodename, project)
         one_time = self._one_time_providers()
-        # Of those that name a burned device, the last that changed had it.
+        # Of the instances that name a burned device, the last that changed
+        # had it.
         unclaimed = self._claims.published.burned
         for uuid, holder in others.items():
             burned = holder.providers & unclaimed
@@ -207,9 +209,7 @@ class BurnLimit:
             if not holder.has_run or not (held or uuid in moved):
                 continue
             times = burn_records.count_device_actions(
-                since,
-                uuid,
-                burned=bool(burned),
+                since, uuid, burned=bool(burned)
             )
             yield _estimate(held or devices, times, holds=bool(held))
 
@@ -218,7 +218,7 @@ class BurnLimit:
         since: datetime.datetime,
         unfinished: Collection[one_time_use.Holder],
     ) -> int:
-        """Count what builds that run will burn, and failed ones have."""
+        """Count the devices of running builds, and those of failed ones."""
         admitted = self._admitted
         running = [
             admitted[holder.instance_uuid][0]
@@ -235,7 +235,7 @@ class BurnLimit:
         doubtful = self._claims.published.burned & named
         if not doubtful:
             return sum(running)
-        # Another instance may have burned what a refused build did not.
+        # A refused build names devices that another instance has burned.
         local = burn_records.changed_since(since, host=self._nodename)
         last = one_time_use.find_last([*local, *failed.values()], doubtful)
         return sum(running) + sum(
@@ -260,8 +260,8 @@ def _count_burns(slots: Iterable[spec.WantedSlot]) -> int:
 def _estimate(devices: int, times: int, *, holds: bool) -> int:
     """Return how many devices an instance has burned at most.
 
-    :param devices: How many it had each time.
+    :param devices: How many devices it had each time.
     :param times: How many actions may have given it devices.
-    :param holds: Whether it did in the last of them.
+    :param holds: Whether it got devices in the last of these actions.
     """
     return devices * max(times if holds else times - 1, 0)

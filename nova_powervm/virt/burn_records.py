@@ -13,8 +13,8 @@
 """Nova's records of the instances that had devices.
 
 Nova keeps a deleted instance with its project and its devices until it is
-archived. An instance names the devices that it had last: what it had before a
-move or an unshelve is in no record.
+archived. An instance names only its last devices: no record has those from
+before a move or an unshelve.
 """
 
 import datetime
@@ -41,8 +41,8 @@ _PAGE, _PAGES = 200, 50
 #: Name of the event that tells the user why a build was refused.
 REFUSED = 'powervm_burn_limit'
 #: The instance actions in which Nova gives an instance devices, and the event
-#: of an action that has come as far as that; None if it has for an instance
-#: that ever ran.
+#: that an action has if it came as far as that; None if it always did for an
+#: instance that ever ran.
 _GIVE_DEVICES = {
     instance_actions.CREATE: None,
     instance_actions.MIGRATE: 'compute_finish_resize',
@@ -61,16 +61,16 @@ def read_holders(
     providers: Collection[str],
     read: Callable[..., Any] | None = None,
 ) -> Mapping[str, one_time_use.Holder]:
-    """Find the last holders of devices, with two requests, or none for none.
+    """Find the last holders of devices, with two requests.
 
-    The second is for instances without a host: they are shelved, or their
-    build has failed. Nova's conductor takes no times as filters.
+    The second request is for instances without a host: they are shelved, or
+    their build has failed. Nova's conductor does not filter by time.
 
     :param nodename: As in ``instance.host``.
     :param providers: The uuids of the providers.
-    :param read: Asks Nova's conductor for a list of instances; None to do it
-        as nova-compute does.
-    :returns: Provider uuid to holder, without those that no record names.
+    :param read: Asks Nova's conductor for a list of instances; None to ask as
+        nova-compute does.
+    :returns: Provider uuid to holder, without providers that no record names.
     """
     read = read or objects.InstanceList.get_by_filters
     return one_time_use.find_last(
@@ -172,15 +172,15 @@ def count_device_actions(
 ) -> int:
     """Count the instance actions that may have given an instance devices.
 
-    The message of an action does not tell: it stays that of an error if one
-    host has refused and the next one has built. An action that failed before
-    it gave devices does not count. To see this costs a request for each, so
-    all count if they fill more than a page, which no ordinary use does.
+    An action that failed before it gave devices does not count. Its events
+    tell, with a request for each action, but not its message: that stays an
+    error if one host has refused and the next one has built. If the actions
+    fill more than a page, which no ordinary use does, all of them count.
 
-    :param since: What was over by then does not count.
-    :param instance_uuid: Of an instance that has run.
-    :param burned: Whether a device of its record is burned. An unshelve that
-        failed has burned none otherwise.
+    :param since: Actions that ended earlier do not count.
+    :param instance_uuid: The uuid of an instance that has run.
+    :param burned: Whether a device in its record is burned. If not, an
+        unshelve that failed has burned none.
     """
     actions = [
         action
@@ -198,8 +198,8 @@ def _actions_since(
 ) -> Iterator[Any]:
     """Yield the actions of an instance, the last one first.
 
-    Nova's filter takes no time from its conductor. All are read: whoever may
-    lock a server can make as many as he likes.
+    Nova's conductor does not filter by time. There is no limit, because a user
+    who may lock a server can add any number of actions.
     """
     actions = _read_pages(
         lambda marker: objects.InstanceActionList.get_by_instance_uuid(

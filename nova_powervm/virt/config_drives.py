@@ -43,7 +43,7 @@ def collect_files(
     """Collect Nova's files for a config drive, and add the instance's slots.
 
     Nova's own list of devices has only network interfaces, disks and shares.
-    Add each slot to it, with its location code.
+    Add each slot to that list, with its location code.
 
     :param owned: The slots that the instance gets.
     """
@@ -111,10 +111,7 @@ def make_iso(files: Iterable[File]) -> bytes:
     """
     disc = pycdlib.PyCdlib()
     disc.new(
-        interchange_level=3,
-        rock_ridge='1.09',
-        joliet=3,
-        vol_ident=_LABEL,
+        interchange_level=3, rock_ridge='1.09', joliet=3, vol_ident=_LABEL
     )
     try:
         _Tree(disc).add_all(files)

@@ -12,10 +12,9 @@
 
 """Starts instances later if they cannot be started yet.
 
-After a boot of the host, Nova asks once for each instance that was running,
-and sets it to ERROR if that fails. Virtual I/O Servers and Cyborg are often
-started at the same time, and their absence ends soon, so an ERROR would stay
-without its cause.
+After a boot of the host, Nova has each instance started that was running, and
+sets it to ERROR if that fails. Virtual I/O Servers and Cyborg are often
+started at the same time and available soon, but the ERROR would stay.
 """
 
 import sys
@@ -46,10 +45,10 @@ class DeferredStarts:
     """Remembers instances to start, and tries again in some cycles.
 
     While an instance waits, its power state is reported as Nova has recorded
-    it, so that Nova resumes it again after a restart of the service. One that
-    is forgotten is reported as it is, and Nova records it as stopped.
+    it, so that Nova resumes it again after a restart of the service. Once the
+    start is given up, Nova records the instance as stopped.
 
-    :param start: Starts an instance, given a context and nova's object.
+    :param start: Starts an instance, given a context and the instance.
     """
 
     def __init__(self, start: Callable[[Any, Any], None]) -> None:
@@ -70,12 +69,12 @@ class DeferredStarts:
         self._retries_left.pop(instance.uuid, None)
 
     def start_or_defer(self, context: Any, instance: Any) -> None:
-        """Start an instance, later if that can succeed without intervention.
+        """Start an instance, or start it later if it may succeed then.
 
         :param context: The context of the request.
         :param instance: nova.objects.Instance.
-        :raises exception.PowerVMError: It cannot; the instance has the error
-            as its fault.
+        :raises exception.PowerVMError: A later start cannot succeed without
+            intervention; the instance has the error as its fault.
         """
         try:
             self._start(context, instance)
@@ -90,8 +89,8 @@ class DeferredStarts:
         """Start the instances that wait, unless they changed meanwhile.
 
         Log errors instead of raising them: a cycle must not fail because of
-        one instance. One that is busy is left to the next cycle, and so are
-        all others if Cyborg is silent.
+        one instance. Leave an instance that is busy to the next cycle, and all
+        further instances if Cyborg does not answer.
 
         :param nodename: As in ``instance.host``.
         """

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tells Nova and its users of the driver's errors, in words for each."""
+"""Translates the driver's errors for Nova, and for users."""
 
 import inspect
 from typing import Any
@@ -33,11 +33,11 @@ _Class = TypeVar('_Class', bound=type)
 class RefusedByPolicy(nova_exception.GroupAffinityViolation):
     """A build is refused to its project, and the host is not to blame.
 
-    Nova counts the failed builds of each host, and its scheduler avoids one
-    that has many: a project that is refused builds could take a host from all
-    others. GroupAffinityViolation is the one error of a build that Nova does
-    not count (``_build_and_run_instance`` makes a RescheduledByPolicyException
-    of it). Nova tries another host.
+    Nova counts the failed builds of each host, and its scheduler avoids hosts
+    with many of them: a project that is refused builds could take a host from
+    all other projects. GroupAffinityViolation is the one error of a build that
+    Nova does not count (``_build_and_run_instance`` makes a
+    RescheduledByPolicyException of it). Nova tries another host.
     """
 
     msg_fmt = '%(reason)s'
@@ -81,7 +81,7 @@ def to_nova(
     :param instance_uuid: Uuid of the instance concerned, in whose faults and
         events the message is shown.
     """
-    # The services themselves say all in their log.
+    # Without an instance, only the services' own log has the message.
     message = str(error) if instance_uuid == _UNKNOWN else for_users(error)
     if isinstance(
         error, exception.PartitionNotFound | exception.ReadingCancelled
@@ -113,13 +113,13 @@ def build_error_to_nova(
 
 
 def for_users(error: Exception) -> str:
-    """Return what users read of an error, and log what they do not.
+    """Return the text of an error for users, and log it if the log has more.
 
-    If the log has more, or Nova would cut the text, it ends in the id of the
-    request, by which the line can be found that has it all.
+    If the log has more, or Nova would cut the text, end it in the id of the
+    request, by which operators find the whole message in the log.
 
-    :param error: The driver's exception, or Nova's, whose message is for
-        users. Others may have any text in theirs; Nova says their class.
+    :param error: An exception of the driver or of Nova, whose message is for
+        users, or any other one, of which users read only the class.
     """
     if not isinstance(error, exception.PowerVMError):
         return str(compute_utils.exception_to_dict(error)['message'])
@@ -167,11 +167,7 @@ def _add_failed_event(
 ) -> None:
     events = objects.InstanceActionEvent
     events.event_start(
-        context,
-        instance.uuid,
-        event,
-        want_result=False,
-        host=instance.host,
+        context, instance.uuid, event, want_result=False, host=instance.host
     )
     events.event_finish_with_failure(
         context,

@@ -83,10 +83,8 @@ class GlanceImage:
             # Nova passes on any error of Glance's client.
             raise self._failure(error) from error
         properties = {**record.get('properties', {}), **record}
-        algorithm, value = (
-            properties.get('os_hash_algo'),
-            properties.get('os_hash_value'),
-        )
+        algorithm = properties.get('os_hash_algo')
+        value = properties.get('os_hash_value')
         if not (algorithm and value):
             value = properties.get('checksum')
             algorithm = 'md5' if value else ''
@@ -105,7 +103,7 @@ class GlanceImage:
         """Read the image's bytes as Glance sends them.
 
         Nova verifies the image's signature at the same time, if configured or
-        if there are trusted certificates. It tells of a bad one at the end.
+        if there are trusted certificates. It reports a bad one at the end.
 
         :raises exception.ImageRefused: Glance or Nova refused.
         :raises exception.ImageUnreadable: The transfer was interrupted.
@@ -132,7 +130,7 @@ class GlanceImage:
         if refused:
             # The message continues after the reason.
             reason = str(error).rstrip('.')
-            # The error about wrong bytes has no words; these are Nova's.
+            # The error of a wrong signature has no text; this one is Nova's.
             reason = reason or 'Image signature verification failed'
             return exception.ImageRefused(image=self._id, reason=reason)
         return exception.ImageUnreadable(image=self._id, reason=error)

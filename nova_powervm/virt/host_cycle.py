@@ -273,23 +273,21 @@ class CycleMetrics:
                 time.time(),
             ),
         }
+        nodename = self._nodename
+        burned = collections.Counter(
+            self._projects.get(entry.uuid or '', one_time_use.UNKNOWN)
+            for entry in plan.entries
+            if entry.state is plans.State.BURNED
+        )
         families = [
             metrics.make_slot_family(
-                'powervm_service_slots',
-                self._nodename,
-                metrics.count_slots(plan),
+                'powervm_service_slots', nodename, metrics.count_slots(plan)
             ),
             metrics.make_burned_family(
-                'powervm_service_burned_devices',
-                self._nodename,
-                collections.Counter(
-                    self._projects.get(entry.uuid or '', one_time_use.UNKNOWN)
-                    for entry in plan.entries
-                    if entry.state is plans.State.BURNED
-                ),
+                'powervm_service_burned_devices', nodename, burned
             ),
             *(
-                metrics.make_family(name, text, {(self._nodename,): value})
+                metrics.make_family(name, text, {(nodename,): value})
                 for name, (text, value) in values.items()
             ),
         ]

@@ -50,10 +50,10 @@ from nova_powervm.virt.provider_tree import updating
 
 @dataclasses.dataclass
 class HostOperations:
-    """The operations on the host, and the means that they are made of.
+    """The operations on the host, and the means that they need.
 
-    The means are passed: a simulation has its own. The operations are made of
-    them here.
+    The means are passed, because a simulation has others. The operations are
+    made here.
 
     :param node: The node of this compute service.
     :param settings: The ``[powervm]`` options.
@@ -78,7 +78,7 @@ class HostOperations:
     :ivar images: Reads images.
     :ivar descriptions: Describes instances.
     :ivar allocations: Finds the allocations of instances.
-    :ivar storage: What the host shares with others.
+    :ivar storage: Finds disks in storage that hosts share.
     :ivar burn_limit: The limit of one-time-use devices of a project.
     :ivar consoles: The consoles of instances.
     :ivar startup: Whether nova-compute is starting.

@@ -117,13 +117,10 @@ class InstanceAllocations:
                 instance, self._ask(instance, migration.uuid)
             )
             if left:
-                moved_slots = self._slots(own) - self._slots(left)
-                return LocalAllocations(
-                    left,
-                    migration,
-                    has_failed,
-                    dict.fromkeys(moved_slots, migration.uuid),
+                moved = dict.fromkeys(
+                    self._slots(own) - self._slots(left), migration.uuid
                 )
+                return LocalAllocations(left, migration, has_failed, moved)
         if everywhere and not own:
             raise exception.ClaimFailed(
                 instance_uuid=instance.uuid,

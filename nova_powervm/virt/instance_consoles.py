@@ -34,9 +34,9 @@ _PATH_BYTES = 24
 class InstanceConsoles:
     """Opens the consoles of instances, and closes them.
 
-    Whoever can connect to this host and knows the path of a console has the
-    console. Nova keeps the path with each token. Therefore the path is random
-    and remains in Nova's record of the instance, for a token that outlives
+    Anybody who can connect to this host and knows the path of a console can
+    use the console, so the path is random. Nova keeps it with each token. It
+    also stays in Nova's record of the instance, for tokens that outlive
     nova-compute.
 
     :param opener: The consoles of the host.
@@ -81,8 +81,8 @@ class InstanceConsoles:
     def _record(self, instance: Any, path: str) -> None:
         """Record a path, unless the instance has a task now.
 
-        Nova asks for consoles at any time, without a lock. Until the path is
-        recorded, by the next question, it is only known here.
+        Nova asks for consoles at any time, without a lock. Until the next time
+        Nova asks, only this process knows a path that is not recorded.
         """
         with contextlib.suppress(nova_exception.UnexpectedTaskStateError):
             system_metadata.change(instance, {self._key: path}, only_idle=True)
@@ -90,8 +90,8 @@ class InstanceConsoles:
     def forget(self, instance: Any) -> None:
         """Close the console of an instance; its path is never valid again.
 
-        Log errors instead of raising them: what is done to the instance
-        matters more.
+        Log errors instead of raising them: the operation that closes the
+        console matters more.
         """
         try:
             self._forget(instance)

@@ -69,8 +69,8 @@ class Instances:
     def read_power(self, instance: Any) -> partition.Power:
         """Return the power state of an instance.
 
-        That of one that waits for its start is unknown: Nova would stop an
-        instance that it records as running.
+        If the instance waits for its start, return UNKNOWN instead of OFF:
+        Nova would stop an instance that it has recorded as running.
 
         :raises exception.PowerVMError: The host does not tell it.
         """
@@ -115,7 +115,7 @@ def describe(
 
     Nova overwrites its record with the result. After an error it deletes the
     allocations of an instance that was just built, while the LPAR keeps
-    running. Therefore raise no error but that the LPAR is missing.
+    running. Therefore only raise the error that the LPAR is missing.
 
     :raises exception.PartitionNotFound: There is no LPAR.
     """

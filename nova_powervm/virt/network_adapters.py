@@ -33,8 +33,8 @@ from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
 
-#: The events with the reasons, in place of which Nova says only that the
-#: attachment or detachment has failed; and what was tried.
+#: Events that record the reason of a failure, which Nova does not show, and
+#: the failed operation in words.
 _ATTACH = 'powervm_attach_interface', 'attaching a port to'
 _DETACH = 'powervm_detach_interface', 'detaching a port from'
 
@@ -51,8 +51,8 @@ class NetworkAdapters:
     def plug(self, instance: Any, network_info: Any) -> None:
         """Create the adapters that the instance's LPAR lacks.
 
-        Remove none, which a start or reboot does. Log missing slots, which
-        can be assigned only to a stopped LPAR. Nova calls this for every
+        Leave it to a start or reboot to remove adapters. Log missing slots,
+        which can be assigned only to a stopped LPAR. Nova calls this for every
         instance while nova-compute starts, so log errors instead of raising
         them: one instance must not stop the service. Nova passes its cache,
         so Neutron decides whether an adapter has to be created.

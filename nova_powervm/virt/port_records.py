@@ -15,10 +15,10 @@ VIF drivers keep keys in an instance's system metadata: an item's name has the
 key and the host, and its value is the host. An instance that moves has keys of
 several hosts.
 
-The host and Neutron cannot replace them. A bridge lists its VLANs without
-saying who added each, and there is no field for it. Neutron knows which VLANs
-its networks have now: an administrator may have added any of them to the
-bridge, and a network that is gone, whose VLAN is unwanted, it knows no more.
+The host and Neutron cannot replace the keys. A bridge lists its VLANs without
+saying who added each, and has no field for it. Neutron knows the VLANs of its
+present networks, any of which an administrator may have added to the bridge,
+but not the unwanted VLAN of a network that was deleted.
 """
 
 from collections.abc import Collection
@@ -100,12 +100,9 @@ class NovaPortRecords(drivers.PortRecords):
         self._nodename = nodename
 
     def metadata_keys(self) -> Collection[str]:
-        return frozenset().union(
-            *(
-                _keys(instance, self._nodename)
-                for instance in self._with_metadata()
-            )
-        )
+        instances = self._with_metadata()
+        keys = (_keys(instance, self._nodename) for instance in instances)
+        return frozenset().union(*keys)
 
     def remove_key(self, key: str) -> None:
         for instance in self._with_metadata():
@@ -120,8 +117,8 @@ class NovaPortRecords(drivers.PortRecords):
     def _with_metadata(self) -> list[Any]:
         """Return the instances that may have keys of this host.
 
-        One that has moved away still has them if nova-compute was killed in
-        the step that removes its LPAR.
+        An instance that has moved away still has keys if nova-compute was
+        killed in the step that removes its LPAR.
         """
         residents = list(self._instances('system_metadata'))
         moved = {

@@ -31,7 +31,8 @@ class PrivilegedFiles(drivers.LocalFiles):
     """Accesses files by Nova's privilege separation."""
 
     def __init__(self) -> None:
-        # Nobody takes a device for left that somebody else is opening.
+        # While one thread owns a device, others must not take it for one that
+        # a kill has left with this owner.
         self._lock = threading.Lock()
 
     def write(self, path: str, text: str) -> None:
@@ -40,7 +41,7 @@ class PrivilegedFiles(drivers.LocalFiles):
         try:
             nova.privsep.path.writefile(path, 'w', text)
         except nova_exception.FileNotFound as error:
-            # It has just gone.
+            # It has just been removed.
             raise FileNotFoundError(path) from error
 
     def open(self, path: str, *, write: bool = False) -> BinaryIO:
@@ -55,10 +56,10 @@ class PrivilegedFiles(drivers.LocalFiles):
 
 @contextlib.contextmanager
 def _accessible(path: str, access: int) -> Iterator[None]:
-    """Own a device or a file unless this process can access it.
+    """Own a device or a file during the block, if this process needs that.
 
-    A device belongs to root. One of nova-compute's user was left by a kill in
-    such a moment, and goes back to root.
+    A device belongs to root. If it belongs to nova-compute's user, a kill
+    during such a block has left it so: give it back to root.
     """
     user, owner = os.getuid(), os.lstat(path).st_uid
     is_device = management_partition.is_block_device(path)

@@ -12,13 +12,12 @@
 
 """All changes that the driver makes to records of Nova's, and why it must.
 
-The rest of Nova's records is Nova's to write: no other module saves an object
-of Nova's, sets a state, a status or a host, or moves allocations. What an
-interrupted operation leaves is ended by Nova's own start, a hard reboot or the
-commands of the page on stuck servers. Each function names the code of Nova
-that forces the change. (A hard reboot that ends a move also has Neutron bind
-the ports, and so has whatever finds ports of an instance of this host unbound:
-:mod:`nova_powervm.virt.instance_ports`.)
+No other module saves an object of Nova's, sets a state, a status or a host, or
+moves allocations. Interrupted operations are ended by Nova's own start, a hard
+reboot or the commands of the page on stuck servers. Each function names the
+code of Nova that forces the change. (A hard reboot that ends a move also has
+Neutron bind the ports; so does :mod:`nova_powervm.virt.instance_ports`, if
+ports of an instance of this host are unbound.)
 """
 
 import contextlib
@@ -44,14 +43,12 @@ _ATTEMPTS = 5
 
 
 def save_metadata(instance: Any, *, only_idle: bool = False) -> None:
-    """Save an instance of which metadata that is the driver's has changed.
-
-    That is what it keeps in the system metadata, and the tags of devices.
+    """Save an instance whose system metadata or device tags have changed.
 
     No state of Nova's is concerned.
 
     :param only_idle: Whether to save it only if it has no task now.
-    :raises nova.exception.UnexpectedTaskStateError: It has one.
+    :raises nova.exception.UnexpectedTaskStateError: It has a task.
     """
     condition = {'expected_task_state': [None]} if only_idle else {}
     instance.save(**condition)
@@ -61,8 +58,8 @@ def save_volume(disk: Any) -> None:
     """Save Nova's record of a volume in which the driver has noted its UDID.
 
     In ``DriverVolumeBlockDevice.attach`` Nova saves what a driver adds to the
-    connection of a volume; for those of a new or restarted instance, the
-    driver has to.
+    connection of a volume. For the volumes of a new or restarted instance, the
+    driver has to save it.
 
     :param disk: nova.virt.block_device.DriverVolumeBlockDevice.
     """
@@ -107,8 +104,8 @@ def take_allocations_home(
 
     ``ComputeManager.reboot_instance`` claims nothing, and no command can move
     the allocations of a one-time-use device: Placement accepts no new ones
-    where ``reserved`` equals ``total``. Its client swaps them at once: those
-    that the instance has had elsewhere are free.
+    where ``reserved`` equals ``total``. Nova's client swaps them in one
+    request, which frees those of the instance on other hosts.
 
     :param client: Nova's client of Placement.
     :param instance: nova.objects.Instance.
@@ -188,7 +185,7 @@ def resources_recorded(
 
 
 def _put_back_resources(record: Any, previous: Any) -> None:
-    """Put back what ``ComputeManager._unshelve_instance`` would not save."""
+    """Restore what ``ComputeManager._unshelve_instance`` would not save."""
     record.resources = previous
     try:
         record.save()
@@ -213,7 +210,7 @@ def put_back_image(
 
     :param instance: nova.objects.Instance.
     :param image_ref: The image of its disk.
-    :param image: What Glance knows of that image.
+    :param image: That image, as Glance describes it.
     """
     metadata = instance.system_metadata
     for key in list(metadata):
@@ -224,7 +221,7 @@ def put_back_image(
         image_base_image_ref=image_ref,
     )
     instance.image_ref = image_ref
-    # The driver refuses images that have these.
+    # The driver refuses images with a kernel or ramdisk.
     instance.kernel_id = instance.ramdisk_id = ''
 
 
@@ -233,7 +230,8 @@ def end_refused_rebuild(instance: Any) -> None:
 
     ``ComputeManager.rebuild_instance`` deletes the allocations after any
     error but InstanceNotFound; after that one it takes the server for
-    deleted, and leaves its task. Save what the caller has put back, too.
+    deleted, and leaves its task. Also save the image that the caller has put
+    back.
 
     :raises nova.exception.UnexpectedDeletingTaskStateError: The server is
         being deleted meanwhile.
@@ -252,11 +250,11 @@ def end_refused_rebuild(instance: Any) -> None:
 def remove_evacuation_allocations(
     context: Any, client: Any, instance: Any, node_uuid: str
 ) -> None:
-    """Remove what an instance claims here for an evacuation that was killed.
+    """Remove an instance's allocations here after a killed evacuation.
 
-    ``ComputeManager.rebuild_instance`` does so if a build fails, and nothing
-    of Nova's if nova-compute ends meanwhile. The old host may free its part
-    at the same time, if it starts, too; then Nova's client changes nothing.
+    ``ComputeManager.rebuild_instance`` does so if a build fails, but Nova has
+    no code for it if nova-compute ends meanwhile. If the old host starts at
+    the same time and frees its part, Nova's client changes nothing: try again.
 
     :param context: The context to use.
     :param client: Nova's client of Placement.

@@ -72,11 +72,12 @@ class Removals:
             )
 
     def _is_doubtful(self, instance: Any) -> bool:
-        """Return whether an instance may have nothing but its LPAR here.
+        """Return whether the LPAR here may be the only one of an instance.
 
         When nova-compute of the old host starts, Nova takes an evacuation for
-        done that may have been interrupted, and the LPAR here for the second.
-        Its task tells nothing: the new host ends it when it starts itself.
+        done that may have been interrupted, and has the old LPAR removed. The
+        task of the instance does not tell whether it was: the new host ends
+        the task when it starts.
         """
         return (
             not self._host.startup.is_over
@@ -86,7 +87,7 @@ class Removals:
         )
 
     def _keep_stopped(self, instance: Any) -> None:
-        """Stop an LPAR that was to be evacuated; keep it with its slots."""
+        """Stop an LPAR whose server was to be evacuated; keep its slots."""
         LOG.warning(
             'The evacuation of the instance has not ended. Its LPAR stays '
             'here, off: see "Evacuations" in the page on stuck servers.',
@@ -117,6 +118,6 @@ class Removals:
         )
 
     def clean_up(self, instance: Any, destroy_disks: bool) -> None:
-        """Remove what destroy was told to keep, if there is anything."""
+        """Remove the disks that destroy was told to keep, if there are any."""
         if destroy_disks and self._host.storage.may_delete_disks(instance):
             self._host.removal.destroy(instance.uuid)

@@ -80,12 +80,8 @@ class Rescues:
             instance, network_info, password=password
         )
         askers.image = glance.read
-        self._run(
-            operations.RESCUE,
-            context,
-            askers,
-            root=descriptions.image(instance, glance),
-        )
+        root = descriptions.image(instance, glance)
+        self._run(operations.RESCUE, context, askers, root)
 
     def unrescue(self, context: Any, instance: Any) -> None:
         """Start the instance's own system again; delete the rescue system.

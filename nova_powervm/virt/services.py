@@ -76,7 +76,7 @@ conf.register_opts(CONF)
 
 
 class Services:
-    """What does the work of the driver, once it is connected to the host.
+    """The collaborators of the driver, once it is connected to the host.
 
     :param host: The operations on the host.
     :param listen: Starts to listen to the host, once.
@@ -114,7 +114,7 @@ class _NotStarted:
     """Stands for the collaborators while the driver has no host."""
 
     def __getattr__(self, name: str) -> Any:
-        """Refuse what Nova asks before init_host or after cleanup_host."""
+        """Refuse all calls before init_host and after cleanup_host."""
         raise nova_exception.VirtDriverNotReady()
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class _NotStarted:
 
 
 def not_started() -> Services:
-    """Return what answers each question with VirtDriverNotReady."""
+    """Return collaborators that answer everything with VirtDriverNotReady."""
     return cast(Services, _NotStarted())
 
 
@@ -203,9 +203,9 @@ def _stopped(uuid: str) -> Any:
 def _wait_for_host(
     host: host_operations.HostOperations,
 ) -> host_ops.Reading:
-    """Read the host once it reports the power states of all instances.
+    """Read the host as soon as it reports the power states of all instances.
 
-    After a while, continue without the states that stay unknown.
+    After a while, continue although some states stay unknown.
     """
     ready = watch.Readiness(host.partitions, host.records)
 

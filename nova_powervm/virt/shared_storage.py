@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Finds and keeps what hosts have in storage that they share."""
+"""Finds disks, and caches images, in storage that several hosts share."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,21 +37,21 @@ class SharedStorage:
     """Finds disks that an instance has on another host, and caches images.
 
     :param disks: The disk driver.
-    :param reading: Reads images.
-    :param remains: Removes what is unused.
+    :param images: Reads images.
+    :param unused: Removes unused images and disks.
     :param nodename: Nova's name of this host.
     """
 
     def __init__(
         self,
         disks: drivers.Disks,
-        reading: image_ops.ImageOps,
-        remains: sweep.Sweep,
+        images: image_ops.ImageOps,
+        unused: sweep.Sweep,
         nodename: str,
     ) -> None:
         self._disks = disks
-        self._images = reading
-        self._sweep = remains
+        self._images = images
+        self._sweep = unused
         self._nodename = nodename
 
     @property
@@ -61,7 +61,7 @@ class SharedStorage:
 
     @property
     def capabilities(self) -> dict[str, bool]:
-        """What Nova's scheduler and image cache have to know."""
+        """The capabilities of the driver that depend on the disk driver."""
         return {
             'supports_image_type_qcow2': image.QCOW2
             in self._disks.image_formats,
@@ -72,7 +72,7 @@ class SharedStorage:
         """Return whether this host sees the disks of an instance.
 
         Nova asks the destination of an evacuation before it binds ports to it.
-        Therefore refuse here already what cannot work.
+        Therefore refuse an evacuation here if it cannot work.
 
         :raises nova.exception.NovaException: A running LPAR uses the disks.
         """
@@ -83,8 +83,8 @@ class SharedStorage:
     def kept_disks(self, instance: Any) -> Sequence[storage.PoolDisk]:
         """Return the disks of an instance in the pool of this host.
 
-        Disks that the instance had before it was built elsewhere with others
-        are not its own any more, and may be years old.
+        Ignore disks that the instance had before it was built elsewhere with
+        other disks: they may be years old.
         """
         pool = self.pool
         if pool is None or recorded_pool(instance) != pool.identity():
@@ -105,11 +105,10 @@ class SharedStorage:
             )
 
     def may_delete_disks(self, instance: Any) -> bool:
-        """Return whether the disks of an instance are this host's to delete.
+        """Return whether this host may delete the disks of an instance.
 
-        Nova has an LPAR removed that an instance left behind, and may not
-        know that the instance has come back to the pool meanwhile. The record
-        that Nova passes can be older than that.
+        Nova may have a stale LPAR removed after its instance has come back to
+        the pool, and pass a record that is older than that.
         """
         pool = self.pool
         if pool is None:
@@ -132,8 +131,8 @@ class SharedStorage:
         Nova asks the host that an instance was evacuated from, when that host
         is back.
 
-        :returns: What :meth:`is_shared` needs, in
-            a form that can be sent to another host.
+        :returns: The argument for :meth:`is_shared`, as can be sent to another
+            host.
         :raises NotImplementedError: No other host shares the storage; any
             other result would let Nova keep the disks.
         """
@@ -148,7 +147,7 @@ class SharedStorage:
     def is_shared(self, data: dict[str, str]) -> bool:
         """Return whether this host shares the storage of another one.
 
-        :param data: What the other host's driver returned.
+        :param data: The result of :meth:`describe` on the other host.
         """
         pool = self.pool
         return pool is not None and pool.identity() == data['pool']

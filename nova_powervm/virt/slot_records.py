@@ -12,10 +12,9 @@
 
 """Nova's record of the virtual slots that the devices of an instance have.
 
-While there is an LPAR, it tells them, and the record follows what operations
-read of it anyway. An LPAR that is about to go is read once more. So the record
-is only needed when there is none, and an instance of an earlier version gets
-one.
+The record is needed only when an instance has no LPAR. Operations update it
+with the slots that they read of the LPAR anyway, and read an LPAR once more
+before they remove it. So instances of earlier versions get a record, too.
 """
 
 import contextlib
@@ -61,7 +60,7 @@ def recorded_of_ports(instance: Any) -> set[int]:
 def note_all(instance: Any, slots: Mapping[str, int]) -> None:
     """Record the slots of all devices of a build, which Nova saves later.
 
-    Keep that of a path to a volume that is not there now.
+    Keep the recorded slots of other paths to the same volumes.
     """
     devices = {virtual_slots.owner_of(name) for name in slots}
     recorded_devices = {
@@ -93,9 +92,9 @@ def _save(
 def try_to_save(
     instance: Any, outcome: apply.Outcome, *, only_idle: bool = False
 ) -> None:
-    """Record what was done; only log errors: what has the slots is there.
+    """Record the slots of an operation that has succeeded; only log errors.
 
-    :param only_idle: Whether to do so only if the instance has no task.
+    :param only_idle: Whether to record them only if the instance has no task.
     """
     with _errors_logged(instance):
         _save(instance, outcome.slots, outcome.removed, only_idle=only_idle)
@@ -120,7 +119,7 @@ def save_present(
     instance: Any,
     attached: Sequence[volumes.Volume] = (),
 ) -> None:
-    """Record the slots in an LPAR that is about to go, if there is one.
+    """Record the slots of an LPAR that is about to be removed, if it exists.
 
     :param attached: The volumes of the instance.
     :raises exception.PowerVMError: They could not be read.

@@ -72,8 +72,8 @@ class Snapshots:
     ) -> None:
         """Make an image for a snapshot, a backup or a shelved instance.
 
-        Nova deletes the image after any error, but not that of a shelve, which
-        has stopped the guest: undo both.
+        After an error Nova deletes the image, but not the image of a shelve,
+        which has also stopped the guest: undo both.
 
         :param context: Nova's request context.
         :param instance: nova.objects.Instance.
@@ -82,24 +82,24 @@ class Snapshots:
         :raises nova.exception.NovaException: There is no image, and the guest
             is as it was; the reason is in a failed event of the action.
         """
-        begun_as = instance.task_state
+        task = instance.task_state
         try:
             self._take(context, instance, image_id, update_task_state)
         except Exception as error:
-            if begun_as == task_states.SHELVING:
+            if task == task_states.SHELVING:
                 self._undo_shelving(context, instance, image_id, error)
             if not isinstance(error, exception.PowerVMError):
                 raise
-            refused = errors.to_nova(error, instance.uuid)
+            refusal = errors.to_nova(error, instance.uuid)
             if isinstance(error, exception.PartitionNotFound):
                 # Nova would take the server for deleted, leave its task, and
                 # record a success.
-                refused = nova_exception.NovaException(errors.for_users(error))
-            # Nova marks the action of a snapshot, but of nothing else, as
-            # done before this is called.
-            if begun_as == task_states.IMAGE_SNAPSHOT:
-                errors.record_failure(context, instance, _EVENT, refused)
-            raise refused from error
+                refusal = nova_exception.NovaException(errors.for_users(error))
+            # Nova marks the action of a snapshot as done before it calls this,
+            # but not the action of a backup or a shelve.
+            if task == task_states.IMAGE_SNAPSHOT:
+                errors.record_failure(context, instance, _EVENT, refusal)
+            raise refusal from error
 
     def _take(
         self,
@@ -147,7 +147,7 @@ class Snapshots:
     ) -> None:
         """Delete the image, and start the guest that Nova has stopped.
 
-        Log what fails: it must not replace the reason.
+        Log further errors: they must not replace the reason.
         """
         compute_utils.delete_image(
             context, instance, glance.API(), image_id, log_exc_info=True
@@ -222,9 +222,9 @@ class SnapshotChecks:
         Nova makes no image of a server that boots from a volume, but removes
         its LPAR at once.
 
-        :param instance: nova.objects.Instance; it need not be off yet.
-        :raises exception.PowerVMError: No image can be made of it, or no
-            server from the image; or the LPAR could not be removed.
+        :param instance: nova.objects.Instance, which may be running.
+        :raises exception.PowerVMError: No image could be made, no server could
+            be built from the image, or the LPAR could not be removed.
         """
         if not instance_records.is_being_shelved(instance):
             return
@@ -240,7 +240,7 @@ class SnapshotChecks:
     def _check_removal(self, instance: Any) -> None:
         """Refuse to remove an LPAR whose volumes cannot be disconnected.
 
-        By the time that Nova has the driver remove it, it has unbound its
+        When Nova has the driver remove the LPAR, it has already unbound the
         ports.
         """
         volumes = instance_volumes.recorded(instance)
@@ -265,7 +265,7 @@ class SnapshotChecks:
     def check_size(self, instance: Any, size: float) -> None:
         """Refuse to shelve an instance whose root disk is too large.
 
-        :param size: That of the disk, in bytes.
+        :param size: The size of the disk in bytes.
         :raises exception.SnapshotRefused: It could not be unshelved.
         """
         if _is_too_large(instance, size / storage.GIB):
@@ -279,13 +279,13 @@ class SnapshotChecks:
     def check_beginning(
         self, instance: Any, beginning: bytes, *, shelves: bool
     ) -> None:
-        """Refuse to shelve an instance if no disk is made from its image.
+        """Refuse to shelve an instance whose image would be refused later.
 
-        A guest may write to the first sectors of its disk what makes them
-        look like another format, or like a damaged partition table.
+        A guest can make the first sectors of its disk look like another
+        format, or like a damaged partition table.
 
         :param beginning: The first bytes of its root disk.
-        :param shelves: Whether the image is all that will be left of it.
+        :param shelves: Whether the instance is being shelved.
         :raises exception.SnapshotRefused: It could not be unshelved.
         """
         if CONF.workarounds.disable_deep_image_inspection:
@@ -337,7 +337,7 @@ class _Upload:
         self._disk = disk
         self._verify_task = verify_task
         self._check_beginning = check_beginning
-        # Until there are enough of them; None after that.
+        # The first bytes, until there are enough of them; then None.
         self._beginning: bytes | None = b''
         self._hash = hashlib.new(_ALGORITHM)
         self._sent = 0
@@ -378,7 +378,7 @@ class _Upload:
     def read(self, size: int = -1) -> bytes:
         """Read the next bytes of the disk; called by Glance's client.
 
-        :param size: At most so many bytes; -1 for a size of our choice.
+        :param size: The most bytes to return; -1 for a size of our choice.
         """
         try:
             data = self._disk.stream.read(size if size > 0 else _MIB)
@@ -414,10 +414,10 @@ class _Upload:
         self._verify_task()
 
     def _metadata(self, record: Any) -> dict[str, Any]:
-        """Return what Nova's drivers say of an image that they make.
+        """Return the metadata that Nova's drivers give to an image.
 
-        In the image of a backup Nova leaves the format of the original image,
-        which is not what is sent.
+        Nova creates the image of a backup with the format of the original
+        image, which is not the format of the bytes that are sent.
         """
         properties = {
             'image_location': 'snapshot',
@@ -434,7 +434,7 @@ class _Upload:
         }
 
     def _compare(self) -> None:
-        """Compare what was read with what Glance has stored.
+        """Compare the bytes of the disk with those that Glance has stored.
 
         :raises exception.SnapshotRefused: They differ.
         """

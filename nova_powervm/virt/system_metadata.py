@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the driver keeps in the system metadata of instances.
+"""The keys of the driver in the system metadata of instances.
 
 nova-api copies all of it into the properties of each image that is made of an
 instance (``initialize_instance_snapshot_metadata`` of ``nova.compute.utils``):
@@ -59,11 +59,11 @@ _HOST_LIMIT = 128
 class Key:
     """A key of the driver's.
 
-    A host of an earlier version that writes an item uses the old name, and
-    leaves the new one as it was. Whoever writes the new one removes the old
-    one. Therefore the old one is valid where there are both.
+    A host of an earlier version writes an item under the old name, and leaves
+    the new name as it was. This version removes the old name as it writes the
+    new one. Therefore the old name counts if there are both.
 
-    :param item: What it stands for.
+    :param item: The item of the instance that the key has the value of.
     """
 
     item: str
@@ -81,7 +81,7 @@ class Key:
     def read(self, metadata: Mapping[str, str]) -> str | None:
         """Return the value, or None.
 
-        The old path of a console is in images, and not valid any more.
+        Ignore the old path of a console: it is in images, and not valid.
         """
         old = None
         if not self.item.startswith(_CONSOLE):
@@ -128,7 +128,8 @@ def of_host(item: str, nodename: str) -> Key:
 def virtual_slot(name: str) -> Key:
     """Return the key of a virtual slot.
 
-    :param name: Whose; see :mod:`nova_powervm.lpar.virtual_slots`.
+    :param name: The name of the slot's device; see
+        :mod:`nova_powervm.lpar.virtual_slots`.
     """
     return Key(f'{_VIRTUAL_SLOT}{name}')
 
@@ -150,10 +151,10 @@ def write_virtual_slots(
 ) -> None:
     """Write virtual slots, and remove those of devices that are gone.
 
-    A slot has one device: another one on record for it is gone, or the number
-    of its Virtual I/O Server has changed.
+    A slot has one device: if another device is on record for it, that device
+    is gone, or the number of its Virtual I/O Server has changed.
 
-    :param removed: The MAC addresses and volume ids of what is gone.
+    :param removed: The MAC addresses and volume ids of devices that are gone.
     """
     numbers = {*slots.values()}
     for name, slot in virtual_slots(metadata).items():
@@ -197,8 +198,7 @@ def _fit(nodename: str) -> str:
 def rename(metadata: dict[str, str]) -> None:
     """Give keys of an earlier version their present names, without saving.
 
-    Drop the paths of consoles: whoever can read an image that was made before
-    knows them.
+    Drop the paths of consoles, which older images of the instance show.
     """
     for name in [name for name in metadata if name.startswith(_OLD_PREFIX)]:
         value = metadata.pop(name)
@@ -210,9 +210,9 @@ def rename(metadata: dict[str, str]) -> None:
 def rename_old(nodename: str) -> None:
     """Rename the keys that an earlier version wrote for a host's instances.
 
-    Leave those with a task, as :func:`change_recorded` says, and those whose
-    move can still be reverted, perhaps by a host of an earlier version. Their
-    old keys are valid until the next start.
+    Leave out instances with a task, as :func:`change_recorded` says, and those
+    whose move can still be reverted, perhaps by a host of an earlier version.
+    Their old keys are valid until the next start.
 
     :param nodename: Nova's name of this host.
     :raises nova.exception.NovaException: Nova's database failed.
@@ -285,8 +285,8 @@ def change_recorded(
     """Change the metadata of an instance as recorded now.
 
     :param changes: Values by their keys; None removes one.
-    :param only_idle: Whether to change it only if the instance has no task:
-        whoever is not part of the task may overwrite what that writes.
+    :param only_idle: Whether to change it only if the instance has no task. A
+        caller that is not part of the task could overwrite its changes.
     :returns: The changed metadata.
     :raises nova.exception.UnexpectedTaskStateError: It has a task.
     """
@@ -307,8 +307,8 @@ def _edit_recorded(uuid: str, how: Edit, *, only_idle: bool) -> dict[str, str]:
     """Edit the metadata of an instance as recorded now.
 
     Saving an instance replaces all of its metadata. Therefore load it again,
-    so as not to lose what others have written meanwhile, and one at a time:
-    Nova attaches several ports of an instance at once.
+    to keep what others have written meanwhile, and hold a lock: Nova attaches
+    several ports of an instance at once.
     """
     with lockutils.lock(f'powervm-metadata-{uuid}'):
         instance = objects.Instance.get_by_uuid(

@@ -12,9 +12,9 @@
 
 """Reads Nova's provider tree as facts for the plan, and writes the plan to it.
 
-Nova adds the content of its provider.yaml in each update after the driver, and
-refuses the update if it already exists. Therefore the driver must never write
-it back.
+In each update Nova adds the content of its provider.yaml after the driver, and
+refuses the update if the tree has it already. Therefore the driver must never
+write that content back.
 """
 
 import dataclasses
@@ -199,8 +199,8 @@ def _write(tree: Any, uuid: str, entry: plans.Entry) -> None:
 class _Resources(dict[str, set[Any]]):
     """Resource class to resources, which do not change.
 
-    Nova's tree makes a deep copy of what it gets; for these few objects, this
-    would take a third of the time of an update.
+    Nova's tree makes a deep copy of them, which would take a third of the time
+    of an update.
     """
 
     def __deepcopy__(self, memo: Any) -> dict[str, set[Any]]:
@@ -209,11 +209,9 @@ class _Resources(dict[str, set[Any]]):
 
 def _resources(uuid: str, entry: plans.Entry) -> _Resources:
     """Create the resources of a slot's provider, which identify the slot."""
+    classes, index = entry.resource_classes, entry.drc_index
     return _Resources(
-        {
-            name: {resource(uuid, name, entry.drc_index)}
-            for name in entry.resource_classes
-        }
+        {name: {resource(uuid, name, index)} for name in classes}
     )
 
 

@@ -14,7 +14,7 @@
 
 Nova reads its providers every five minutes, and deletes a provider without
 checking whether it has changed since. Meanwhile its device may have been used,
-or reserved by an operator: what is stale is read again first.
+or reserved by an operator. Therefore outdated providers are read again first.
 """
 
 import dataclasses
@@ -78,8 +78,8 @@ class ProviderTreeUpdater:
         self._claims = slot_claims
         self._publishes_locations = publishes_locations
         self._log = plan_log.PlanLog()
-        # What the last update had left when the last cycle began.
-        self._left: claiming.PublishedSlots | None = None
+        # The published slots when the last cycle began.
+        self._published_before: claiming.PublishedSlots | None = None
 
     def update(
         self, tree: Any, nodename: str, reading: host_ops.Reading
@@ -122,17 +122,15 @@ class ProviderTreeUpdater:
         :param root: Uuid of the compute node's provider.
         """
         published = self._claims.published
-        is_stuck, self._left = published is self._left, published
+        is_stuck = published is self._published_before
+        self._published_before = published
         if not is_stuck:
             return
-        if not published.is_complete:
-            invalidate_all(self._client, root)
-            return
-        invalidate_if_deleted(
-            self._client,
-            root,
-            published.providers.keys() | published.others.uuids,
-        )
+        uuids = published.providers.keys() | published.others.uuids
+        if not published.is_complete or _were_deleted(
+            self._client, root, uuids
+        ):
+            self._client.invalidate_resource_provider(root, cacheonly=True)
 
     def _assess(
         self, tree: Any, nodename: str, reading: host_ops.Reading
@@ -147,11 +145,11 @@ class ProviderTreeUpdater:
             stale_lpars=reading.stale_lpars,
             publishes_locations=self._publishes_locations,
         )
-        verify_empty_inventories(self._client, tree, facts.candidates)
+        _verify_empty_inventories(self._client, tree, facts.candidates)
         assessment = plans.assess(facts)
         if not assessment.to_refresh:
             return assessment
-        has_changed = refresh_changed(
+        has_changed = _refresh_changed(
             self._client, tree, nodename, assessment.to_refresh
         )
         if not has_changed:
@@ -198,7 +196,7 @@ def _published(
     )
 
 
-def refresh_changed(
+def _refresh_changed(
     client: Any,
     tree: Any,
     nodename: str,
@@ -225,39 +223,28 @@ def refresh_changed(
         if provider['parent_provider_uuid'] == root
     }
     _check_members(client, tree, root, current)
-    stale = [
+    outdated = [
         provider.uuid
         for provider in providers
         if tree.data(provider.uuid).generation
         != current[provider.uuid]['generation']
     ]
-    if stale:
-        _read_again(client, tree, root, stale)
-    return bool(stale)
+    if outdated:
+        _read_again(client, tree, root, outdated)
+    return bool(outdated)
 
 
-def invalidate_all(client: Any, root: str) -> None:
-    """Have Nova read all of its providers again in the next update.
+def _were_deleted(client: Any, root: str, uuids: Collection[str]) -> bool:
+    """Return whether providers were deleted in Placement, and log it.
 
-    :param client: nova-compute's report client.
-    :param root: Uuid of the compute node's provider.
-    """
-    client.invalidate_resource_provider(root, cacheonly=True)
-
-
-def invalidate_if_deleted(
-    client: Any, root: str, uuids: Collection[str]
-) -> None:
-    """Have Nova read its tree again if providers were deleted.
-
-    Never raise an error: the next update tries again.
+    Return False if Placement does not answer: the next cycle asks again.
 
     :param client: nova-compute's report client.
     :param root: Uuid of the compute node's provider.
     :param uuids: Uuids of the providers after the last update.
     """
     if not uuids:
-        return
+        return False
     try:
         present = {provider['uuid'] for provider in _providers(client, root)}
     except exception.PlacementUnanswered as error:
@@ -266,7 +253,7 @@ def invalidate_if_deleted(
             '%(error)s',
             {'error': error},
         )
-        return
+        return False
     deleted = set(uuids) - present
     if deleted:
         LOG.warning(
@@ -274,10 +261,10 @@ def invalidate_if_deleted(
             'Providers of slots are created again.',
             {'uuids': ', '.join(sorted(deleted))},
         )
-        invalidate_all(client, root)
+    return bool(deleted)
 
 
-def verify_empty_inventories(
+def _verify_empty_inventories(
     client: Any, tree: Any, providers: Iterable[slot_providers.Provider]
 ) -> None:
     """Verify that providers without inventory in the tree really have none.
@@ -350,9 +337,9 @@ def _check_members(
 
 
 def _read_again(
-    client: Any, tree: Any, root: str, stale: Collection[str]
+    client: Any, tree: Any, root: str, uuids: Collection[str]
 ) -> None:
-    for uuid in stale:
+    for uuid in uuids:
         client.invalidate_resource_provider(uuid, cacheonly=True)
     try:
         fresh = client.get_provider_subtree_and_ensure_root(
@@ -365,7 +352,7 @@ def _read_again(
         raise exception.PlacementUnanswered(
             request='for changed providers', reason=error
         ) from error
-    for uuid in stale:
+    for uuid in uuids:
         data = fresh.data(uuid)
         tree.update_inventory(uuid, data.inventory, data.generation)
         tree.update_traits(uuid, data.traits)
