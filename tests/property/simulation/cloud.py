@@ -601,7 +601,7 @@ class Nova:
             operation,
             dataclasses.replace(
                 running.descriptions.recorded(
-                    instance.record, instance.requests
+                    instance.record, requests=instance.requests
                 ),
                 root=_ROOT,
                 timeout=60,
