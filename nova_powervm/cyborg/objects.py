@@ -13,9 +13,8 @@
 """Reported slots as the objects of Cyborg's driver interface.
 
 Cyborg stores a device, its deployable and the attach handle in tables, and
-compares each report with them. So what a slot is translated to depends on
-nothing but the slot: the keys of attributes on their values, and the texts on
-sorted keys.
+compares each report with them. So the objects depend on nothing but the slot:
+attributes are named after their values, and the keys in texts are sorted.
 """
 
 import json

@@ -12,10 +12,10 @@
 
 """Decides which slots the agent reports to Cyborg, and how.
 
-Each report is the whole truth about the host for Cyborg: it deletes what the
-report lacks, and if that is in use, it gives up and handles nothing else of
-the host. It also writes to Placement only what differs from its own tables,
-so what Placement has lost stays lost. The rules here follow from this.
+Cyborg deletes each device that a report lacks; if one of them is in use, it
+gives up and handles nothing else of the host. It also writes to Placement only
+what differs from its own tables, and does not restore what Placement has lost.
+The rules here follow from this.
 """
 
 import dataclasses
@@ -327,7 +327,7 @@ def _state(reason: slots.Reason | None) -> State:
 def _with_owner(
     traits: Collection[str], *, is_offered: bool
 ) -> frozenset[str]:
-    """Add the owner's trait, and the one that says whether it is offered."""
+    """Add the owner's trait, and the mark of an offered or withheld slot."""
     marks = {names.CYBORG_TRAIT, names.WITHDRAWN_TRAIT}
     mark = names.CYBORG_TRAIT if is_offered else names.WITHDRAWN_TRAIT
     return (frozenset(traits) - marks) | {os_traits.OWNER_CYBORG, mark}

@@ -12,9 +12,9 @@
 
 """Reads the inventory file from disk, and again when it has changed.
 
-Whoever can write the file decides which devices tenants get. A file that
-others than root, the user nova and that of this process can change is
-therefore refused.
+A user who can write the file decides which devices tenants get. Therefore a
+file is refused if users can change it other than root, nova and the user of
+this process.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ LOG = logging.getLogger(__name__)
 #: As many as Linux follows.
 _MOST_LINKS = 40
 _EVERYBODY = 'every user'
-#: For a directory that others need as it is, such as /tmp or somebody's home.
+#: The hint for directories whose mode must not be changed, such as /tmp.
 _MOVE = 'move the file into a directory that only root can write'
 
 

@@ -52,11 +52,11 @@ _OTHER_WORDS = {
 class Misfit(NamedTuple):
     """A value that does not fit the schema.
 
-    :param subject: Its name.
-    :param node: Its node.
-    :param value: Its data.
-    :param wanted: What the keyword of the schema says.
-    :param accepted: What is accepted in its place, in words.
+    :param subject: The name of the value.
+    :param node: The node of the value.
+    :param value: The value as data.
+    :param wanted: The argument of the keyword in the schema.
+    :param accepted: The accepted values in words.
     """
 
     subject: str

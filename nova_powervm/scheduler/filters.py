@@ -88,8 +88,9 @@ class _Candidates(list[dict[str, Any]]):
 
     :param candidates: What Placement has answered for this host.
     :param order: The order of turns in this process.
-    :param claim: Nova's claim of a host for this server. What it gets after
-        that is an alternative, in case the build fails. That is not a turn.
+    :param claim: Nova's claim of a host for this server. Candidates that it
+        reads after the claim are alternatives in case the build fails, and
+        take no turn.
     """
 
     def __init__(

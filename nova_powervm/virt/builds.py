@@ -57,6 +57,7 @@ from nova_powervm.virt import slot_records
 from nova_powervm.virt import system_metadata
 
 LOG = logging.getLogger(__name__)
+
 #: Name of the event that records a refused rebuild.
 EVENT = 'powervm_rebuild'
 

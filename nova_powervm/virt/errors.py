@@ -26,6 +26,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 
 LOG = logging.getLogger(__name__)
+
 _UNKNOWN = 'unknown'
 _Class = TypeVar('_Class', bound=type)
 

@@ -43,7 +43,7 @@ _REFUSALS = (
 
 
 class Writer(Protocol):
-    """What a producer writes to."""
+    """The file to which a producer writes."""
 
     def write(self, data: bytes) -> None:
         """Pass data to the reader, waiting for it if necessary."""

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Brings LPARs back to what Nova records: hard reboots, and reverts."""
+"""Makes LPARs what Nova's records say, in hard reboots and in reverts."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -58,8 +58,8 @@ class HardReboots:
         """Make an instance whole on this host, and restart it.
 
         After a move that failed or was interrupted, Nova leaves the server on
-        one of the hosts. What Placement has allocated here for it, or for its
-        migration, becomes the instance's. Its flavor may be the other one.
+        one of the hosts. Give it the allocations that it or its migration has
+        here. Its flavor may be that of the other host.
 
         :raises exception.ClaimFailed: Placement does not answer, or has
             allocated other devices than the flavors of the server ask for.
@@ -122,8 +122,8 @@ class HardReboots:
     def record_growth(self, instance: Any) -> None:
         """Record that the root disk is to grow to the flavor's size.
 
-        Nova saves the record with the rest of the instance, also if the step
-        that does it fails.
+        Nova saves the record with the rest of the instance, even if the
+        confirmation fails.
         """
         old, new = instance.old_flavor, instance.flavor
         if old is None or new.root_gb > old.root_gb:
@@ -136,7 +136,7 @@ class HardReboots:
             _ROOT_GB.write(instance.system_metadata, str(size_gb))
 
     def grow_root(self, instance: Any) -> None:
-        """Grow a root disk as recorded; leave the record if this fails."""
+        """Grow a root disk to the recorded size, or keep the record."""
         recorded = _ROOT_GB.read(instance.system_metadata)
         if recorded is None:
             return

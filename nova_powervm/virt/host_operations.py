@@ -10,10 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The one collaborator of all that virt does: what a host's operations share.
+"""The one collaborator of all modules of virt that do something on the host.
 
-It is passed whole. Nothing here acts: whoever does something for Nova finds
-the means for it here, by name.
+It is passed whole. Nothing here acts: it names the operations and their means.
 """
 
 import dataclasses
@@ -73,7 +72,7 @@ class HostOperations:
     :ivar provider_tree: Updates Nova's provider tree.
     :ivar lpars: Plans operations on LPARs, and carries them out.
     :ivar removal: Removes LPARs, and the remains of builds.
-    :ivar sweep: Removes what is unused.
+    :ivar sweep: Removes unused LPARs, disks and VLANs.
     :ivar stale_lpars: Reports LPARs whose instances have moved away.
     :ivar images: Reads images.
     :ivar descriptions: Describes instances.

@@ -28,9 +28,10 @@ from nova_powervm.lpar import network_ports
 
 LOG = logging.getLogger(__name__)
 CONF = nova.conf.CONF
+
 _EVENT = 'network-vif-plugged'
 _HOST = 'binding:host_id'
-# In the information of attach handles.
+#: The key that Nova looks for in the attach handle of a network device.
 _KEY_OF_NETWORK_DEVICES = 'physical_network'
 
 
@@ -38,7 +39,7 @@ def port(vif: Any) -> network_ports.Port:
     """Translate one VIF of Nova's network model.
 
     The physical network of the binding takes precedence over that of the
-    network, which is the one of the first segment only.
+    network, which belongs to the first segment only.
     """
     details = vif.get('details') or {}
     meta = (vif.get('network') or {}).get('meta') or {}
@@ -146,10 +147,10 @@ def fetch_ports(
     necessary role. Therefore trust an empty list only if Neutron shows
     bindings of ports.
 
-    Nova unbinds the ports of an instance before it has its LPAR removed
-    (``ComputeManager._shelve_offload_instance``), and binds them only where
-    it is unshelved. If nova-compute was killed between, have them bound again
-    to the host that Nova records.
+    Nova unbinds the ports of an instance before it has the LPAR removed
+    (``ComputeManager._shelve_offload_instance``), and binds them again only in
+    the unshelve. If nova-compute was killed before the removal, have them
+    bound again to the host that Nova records.
 
     :param instance: nova.objects.Instance.
     :param nodename: Nova's name of this host.
@@ -219,7 +220,7 @@ def fetch_ports_at_boot(
 ) -> tuple[network_ports.Port, ...] | None:
     """Ask Neutron for the ports of an instance that is started at boot.
 
-    At that time Nova passes only its cache.
+    Nova passes only its cache then.
 
     :returns: None if Neutron does not answer; the guest is then started with
         its present adapters.

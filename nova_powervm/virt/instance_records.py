@@ -62,7 +62,7 @@ REVERTED = 'reverted'
 #: Further statuses of live migrations in progress.
 _MOVING_LIVE = ('queued', 'preparing', 'running')
 #: Statuses of evacuations that Nova has completed.
-_SUCCEEDED = ('done', 'completed')
+_EVACUATED = ('done', 'completed')
 
 
 class LocalNode:
@@ -220,7 +220,7 @@ def _last_evacuation_failed(instance_uuid: str, nodename: str) -> bool:
     return (
         last is not None
         and last.migration_type == fields.MigrationType.EVACUATION
-        and last.status not in _SUCCEEDED
+        and last.status not in _EVACUATED
     )
 
 

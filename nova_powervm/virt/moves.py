@@ -19,9 +19,9 @@ resize within a host all of these calls go to that host, and the LPAR is the
 same one throughout.
 
 Before a guest is stopped, the source asks the destination whether it can take
-the instance. Nova has no call for this. The one that asks about shared storage
-fits, and answers without changing anything:
-``check_instance_shared_storage``.
+the instance. Nova has no call for this, but its call about shared storage,
+``check_instance_shared_storage``, fits: the answer can be any value, and
+nothing is changed.
 """
 
 import contextlib
@@ -50,13 +50,14 @@ from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import refusals
 from nova_powervm.virt import removals
+from nova_powervm.virt import shared_storage
 from nova_powervm.virt import slot_records
 from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
-# Keys of the questions that hosts ask each other, and of the answers.
-_POOL = 'pool'
-_LPAR = 'lpar'
+
+# Keys that a question adds to the description of the shared storage, and the
+# key of its answer.
 #: Uuid of an instance that moves to the host that is asked.
 _MOVED = 'moved'
 #: Uuid of an instance that comes back to the host that is asked.
@@ -287,9 +288,9 @@ class Moves:
     ) -> None:
         """Remove the instance's LPAR; see :meth:`removals.Removals.destroy`.
 
-        In a revert its disks stay, and within a host the LPAR, too: Nova
-        destroys the side of the destination, and the source continues with
-        what they have in common.
+        In a revert its disks stay, and within a host the LPAR, too: Nova has
+        the destination destroy the instance, and the source continues with the
+        same disks or LPAR.
         """
         is_reverting = instance.task_state == task_states.RESIZE_REVERTING
         if is_reverting:
@@ -367,9 +368,9 @@ class Moves:
     ) -> None:
         """Give the LPAR its former slots, sizes and swap disk, and start it.
 
-        Nova also calls this while nova-compute starts, for an instance that
-        it was about to move when it was killed. Leave a guest alone that the
-        move has not stopped.
+        Nova also calls this while nova-compute starts, for an instance that it
+        was about to move when it was killed. If the move has not stopped the
+        guest, leave the guest alone.
 
         :raises nova.exception.NovaException: The server goes to ERROR. A hard
             reboot tries again.
@@ -435,8 +436,8 @@ class MoveQuestions:
         answer = rpcapi.ComputeAPI().check_instance_shared_storage(
             context,
             {
-                _POOL: None if pool is None else pool.identity(),
-                _LPAR: translation.lpar_of(instance),
+                shared_storage.POOL: None if pool is None else pool.identity(),
+                shared_storage.LPAR: translation.lpar_of(instance),
                 question: instance.uuid,
             },
             instance=instance,
@@ -501,7 +502,7 @@ def _refuse_earlier(instance: Any) -> None:
 
     If an administrator has set the state of a server that awaited its
     confirmation, Nova reverts that migration in place of the server's last
-    one. It would take the devices of the last one away from its guest.
+    one. The guest would lose the devices of the last one.
 
     :raises nova.exception.InstanceFaultRollback: Nova shows the server as
         ACTIVE, and the earlier move as failed.

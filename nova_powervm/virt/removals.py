@@ -50,9 +50,9 @@ class Removals:
     ) -> None:
         """Remove the instance's LPAR, if it exists, which frees its slots.
 
-        Also remove its disks and config drive, unless ``destroy_disks`` is
-        false or another host has the disks by now, and each VLAN that the
-        driver added for it and that is no longer used.
+        Also remove each VLAN that the driver added for it and that is no
+        longer used, and its disks and config drive, unless ``destroy_disks``
+        is false or another host has the disks by now.
 
         :param block_device_info: As Nova passes it; it tells the volumes of an
             LPAR that was deleted outside of Nova.

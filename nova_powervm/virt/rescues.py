@@ -119,7 +119,7 @@ class Rescues:
 
 
 def is_rescued(instance: Any) -> bool:
-    """Return whether a start of an instance is that of its rescue system."""
+    """Return whether a start of an instance starts its rescue system."""
     return bool(
         instance.vm_state == vm_states.RESCUED
         and instance.task_state != task_states.UNRESCUING

@@ -46,6 +46,7 @@ from nova_powervm.virt import instance_records
 from nova_powervm.virt import record_changes
 
 LOG = logging.getLogger(__name__)
+
 #: Consecutive timeouts before pausing; a single one may be temporary.
 MAX_WAITS = 2
 #: Seconds for which a silent host is not asked after that.

@@ -32,6 +32,11 @@ from nova_powervm.virt import translation
 
 CONF = nova.conf.CONF
 
+#: Keys of a description of shared storage: the identity of its pool, and the
+#: uuid of the LPAR that has disks in it.
+POOL = 'pool'
+LPAR = 'lpar'
+
 
 class SharedStorage:
     """Finds disks that an instance has on another host, and caches images.
@@ -139,10 +144,7 @@ class SharedStorage:
         pool = self.pool
         if pool is None or not pool.disks(translation.lpar_of(instance)):
             raise NotImplementedError()
-        return {
-            'pool': pool.identity(),
-            'lpar': translation.lpar_of(instance),
-        }
+        return {POOL: pool.identity(), LPAR: translation.lpar_of(instance)}
 
     def is_shared(self, data: dict[str, str]) -> bool:
         """Return whether this host shares the storage of another one.
@@ -150,7 +152,7 @@ class SharedStorage:
         :param data: The result of :meth:`describe` on the other host.
         """
         pool = self.pool
-        return pool is not None and pool.identity() == data['pool']
+        return pool is not None and pool.identity() == data[POOL]
 
     def cache_image(self, context: Any, image_id: str) -> bool:
         """Write an image to the pool's cache before servers need it.

@@ -41,6 +41,7 @@ from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
 CONF = nova.conf.CONF
+
 #: Name of the event that records why there is no snapshot.
 _EVENT = 'powervm_snapshot'
 _MIB = 2**20

@@ -33,7 +33,7 @@ _POWER_STATES = {
     partition.Power.FAILED: power_state.CRASHED,
 }
 
-#: What a PowerVM host runs, as Nova's image property filter compares it.
+#: The guests that a PowerVM host runs, for Nova's image property filter.
 _SUPPORTED = [
     (arch, fields.HVType.PHYP, fields.VMMode.HVM)
     for arch in (fields.Architecture.PPC64, fields.Architecture.PPC64LE)

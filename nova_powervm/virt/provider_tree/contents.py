@@ -35,6 +35,7 @@ from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 
 LOG = logging.getLogger(__name__)
+
 #: Resource classes of the compute node's own inventory.
 VCPU = os_resource_classes.VCPU
 MEMORY_MB = os_resource_classes.MEMORY_MB
@@ -79,7 +80,7 @@ def _largest(name: str, total: int, ratio: float) -> int:
     """Return the most units that one server may take.
 
     An LPAR may have more virtual processors than the host has processors, and
-    a processor of its own is as many VCPU as Placement offers for it.
+    a dedicated processor takes as many VCPU as Placement offers for it.
     """
     return max(total, math.floor(total * ratio)) if name == VCPU else total
 
@@ -87,9 +88,10 @@ def _largest(name: str, total: int, ratio: float) -> int:
 def set_cpu_traits(tree: Any, nodename: str, traits: Iterable[str]) -> None:
     """Give the compute node's own provider the traits of its processors.
 
-    Keep all others: Nova and operators set traits there, too.
+    Keep all other traits: Nova and operators set traits there, too.
 
-    :param traits: Those of :data:`host_values.CPU_TRAITS` to have.
+    :param traits: Some of :data:`host_values.CPU_TRAITS`; the others are
+        removed.
     """
     tree.add_traits(nodename, *traits)
     tree.remove_traits(nodename, *host_values.CPU_TRAITS.difference(traits))

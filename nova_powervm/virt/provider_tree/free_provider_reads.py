@@ -15,7 +15,7 @@
 In each update Nova's resource tracker reads the allocations of every provider
 of the tree, with one request each, and uses the answers only if providers are
 reshaped. Placement can list in one request all providers that have a unit
-left. A provider whose only unit is left has no allocation.
+left. A provider that has only one unit, and has it left, has no allocation.
 """
 
 from collections.abc import Callable
