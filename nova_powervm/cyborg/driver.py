@@ -121,13 +121,12 @@ class PowerVMDriver(driver.GenericDriver):
         # First the host: an instance is allocated a slot before it owns it.
         io_slots = self._read_slots()
         nova_policy = self._read_nova_policy()
-        providers, nova_providers = self._host_providers.read(
-            {
-                verdict.slot.drc_index
-                for verdict in matching.judge(policy, io_slots)
-                if verdict.paragraphs
-            }
-        )
+        identified = {
+            verdict.slot.drc_index
+            for verdict in matching.judge(policy, io_slots)
+            if verdict.paragraphs
+        }
+        providers, nova_providers = self._host_providers.read(identified)
         return facts.Facts(
             policy,
             nova_policy,
@@ -201,14 +200,13 @@ class PowerVMDriver(driver.GenericDriver):
             self._complain('bound')
         except exception.CyborgUnanswered as error:
             self._complain('bound', str(error))
-        return report.keep(
-            {
-                entry.drc_index
-                for entry in report.leaving
-                if bound is None
-                or objects.provider_uuid(host, entry.drc_index) in bound
-            }
-        )
+        indexes = {
+            entry.drc_index
+            for entry in report.leaving
+            if bound is None
+            or objects.provider_uuid(host, entry.drc_index) in bound
+        }
+        return report.keep(indexes)
 
     def _tell(self, report: reports.Report) -> None:
         """Log each decision once, until it changes."""

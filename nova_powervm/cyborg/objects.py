@@ -83,6 +83,11 @@ def _deployable(
     attributes = {'rc': entry.resource_class} | {
         f'trait_{trait}': trait for trait in sorted(entry.traits)
     }
+    attach_handle = driver_attach_handle.DriverAttachHandle(
+        attach_type=_PCI,
+        attach_info=_text({**_ADDRESS, accelerators.SLOT_KEY: index}),
+        in_use=False,
+    )
     return driver_deployable.DriverDeployable(
         name=names.cyborg_provider_name(host, entry.drc_index),
         num_accelerators=1,
@@ -91,13 +96,7 @@ def _deployable(
             driver_attribute.DriverAttribute(key=key, value=value)
             for key, value in attributes.items()
         ],
-        attach_handle_list=[
-            driver_attach_handle.DriverAttachHandle(
-                attach_type=_PCI,
-                attach_info=_text({**_ADDRESS, accelerators.SLOT_KEY: index}),
-                in_use=False,
-            )
-        ],
+        attach_handle_list=[attach_handle],
     )
 
 

@@ -168,13 +168,10 @@ def make_report(facts: facts_lib.Facts, memory: Memory) -> Report:
 
 def _judge(facts: facts_lib.Facts) -> Report:
     """Decide which slots are offered or withheld, from these facts alone."""
+    lpars = _lpar_uuids(facts.providers) | _lpar_uuids(facts.nova_providers)
     verdicts = {
         verdict.slot.drc_index: verdict
-        for verdict in matching.judge(
-            facts.policy,
-            facts.io_slots,
-            _lpar_uuids(facts.providers) | _lpar_uuids(facts.nova_providers),
-        )
+        for verdict in matching.judge(facts.policy, facts.io_slots, lpars)
     }
     shared = _shared_slots(facts)
     entries: dict[int, Entry] = {}

@@ -74,8 +74,8 @@ class _Claim:
 
     def is_made(self) -> bool:
         return any(
-            host.num_instances != before
-            for host, before in self._before.items()
+            host.num_instances != instances
+            for host, instances in self._before.items()
         )
 
 

@@ -89,11 +89,9 @@ class BurnLimit:
                 self._check(instance, devices, holds=True)
                 self._note(instance.uuid, devices)
         except exception.BurnLimitReached as error:
+            refusal = errors.to_nova(error)
             errors.record_failure(
-                context,
-                instance,
-                burn_records.REFUSED,
-                errors.to_nova(error),
+                context, instance, burn_records.REFUSED, refusal
             )
             raise
         try:
@@ -205,13 +203,13 @@ class BurnLimit:
         for uuid, holder in others.items():
             burned = holder.providers & unclaimed
             unclaimed -= burned
-            held = len(holder.providers & one_time)
-            if not holder.has_run or not (held or uuid in moved):
+            count = len(holder.providers & one_time)
+            if not holder.has_run or not (count or uuid in moved):
                 continue
             times = burn_records.count_device_actions(
                 since, uuid, burned=bool(burned)
             )
-            yield _estimate(held or devices, times, holds=bool(held))
+            yield _estimate(count or devices, times, holds=bool(count))
 
     def _count_unfinished(
         self,

@@ -218,12 +218,10 @@ def _may_give_devices(action: Any, *, burned: bool) -> bool:
     event = _GIVE_DEVICES[action.action]
     if event is None:
         return True
-    results = {
-        record.event: record.result
-        for record in objects.InstanceActionEventList.get_by_action(
-            nova_context.get_admin_context(read_deleted='yes'), action.id
-        )
-    }
+    records = objects.InstanceActionEventList.get_by_action(
+        nova_context.get_admin_context(read_deleted='yes'), action.id
+    )
+    results = {record.event: record.result for record in records}
     if _FAILED not in results.values():
         return True
     if action.action == instance_actions.UNSHELVE and not burned:

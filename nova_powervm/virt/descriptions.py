@@ -196,6 +196,7 @@ class Descriptions:
         claimed: Sequence[claims.Claim],
         requests: Sequence[accelerators.Request],
     ) -> spec.Wanted:
+        providers = self._claims.published.providers
         return spec.Wanted(
             instance.uuid,
             name=instance.name,
@@ -209,8 +210,7 @@ class Descriptions:
             config_drive=configdrive.required_by(instance),
             virtual_slots=slot_records.recorded(instance),
             providers={
-                uuid: provider.drc_index
-                for uuid, provider in self._claims.published.providers.items()
+                uuid: slot.drc_index for uuid, slot in providers.items()
             },
         )
 
@@ -245,14 +245,9 @@ def blank_disks(block_device_info: Any) -> tuple[storage.Disk, ...]:
     # Nova's swap_is_usable would ignore the swap disk that a resize adds: it
     # has no device name.
     swap = driver.block_device_info_get_swap(block_device_info) or {}
+    ephemerals = driver.block_device_info_get_ephemerals(block_device_info)
     return storage.blank_disks(
-        [
-            disk['size']
-            for disk in driver.block_device_info_get_ephemerals(
-                block_device_info
-            )
-        ],
-        swap.get('swap_size') or 0,
+        [disk['size'] for disk in ephemerals], swap.get('swap_size') or 0
     )
 
 
@@ -294,15 +289,10 @@ class NovaAskers(survey.Askers):
 
     def make_config_drive(self, owned: Sequence[slots.Slot]) -> bytes:
         """Make the contents of the config drive."""
-        return config_drives.make_iso(
-            config_drives.collect_files(
-                self.instance,
-                self.network_info,
-                self.files,
-                self.password,
-                owned,
-            )
+        files = config_drives.collect_files(
+            self.instance, self.network_info, self.files, self.password, owned
         )
+        return config_drives.make_iso(files)
 
     def ports(self) -> Sequence[network_ports.Port]:
         """Ask Neutron for the present ports."""

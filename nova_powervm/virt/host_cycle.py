@@ -168,21 +168,19 @@ class HostCycle:
         managed, disk = reading.system, reading.disk
         contents.set_cpu_traits(provider_tree, nodename, managed.cpu_traits)
         disk_reserved = utils.convert_mb_to_ceil_gb(CONF.reserved_host_disk_mb)
-        present = provider_tree.data(nodename).inventory
-        inventory = contents.root_inventory(
-            {
-                contents.VCPU: contents.RootResource(
-                    managed.vcpus, CONF.reserved_host_cpus
-                ),
-                contents.MEMORY_MB: contents.RootResource(
-                    managed.memory_mb, CONF.reserved_host_memory_mb
-                ),
-                contents.DISK_GB: contents.RootResource(
-                    disk.total_gb, disk.reserved_gb + disk_reserved
-                ),
-            },
-            find_ratios(present),
-        )
+        ratios = find_ratios(provider_tree.data(nodename).inventory)
+        resources = {
+            contents.VCPU: contents.RootResource(
+                managed.vcpus, CONF.reserved_host_cpus
+            ),
+            contents.MEMORY_MB: contents.RootResource(
+                managed.memory_mb, CONF.reserved_host_memory_mb
+            ),
+            contents.DISK_GB: contents.RootResource(
+                disk.total_gb, disk.reserved_gb + disk_reserved
+            ),
+        }
+        inventory = contents.root_inventory(resources, ratios)
         provider_tree.update_inventory(nodename, inventory)
 
 

@@ -135,16 +135,15 @@ class HostOperations:
             claiming.BurnOps(self.placement),
             self.removal,
         )
-        self.sweep = sweep.Sweep(
-            sweep.Means(
-                self.partitions,
-                self.disks,
-                self.network,
-                self.records,
-                self.removal,
-                nodename,
-            )
+        means = sweep.Means(
+            self.partitions,
+            self.disks,
+            self.network,
+            self.records,
+            self.removal,
+            nodename,
         )
+        self.sweep = sweep.Sweep(means)
         self.stale_lpars = watch.StaleLpars(
             self.partitions, self.records, nodename
         )

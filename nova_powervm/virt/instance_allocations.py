@@ -113,14 +113,16 @@ class InstanceAllocations:
         for migration in _candidates(
             instance, self._node.name, moves, has_own=bool(own)
         ):
-            left = self._select_local(
+            allocations = self._select_local(
                 instance, self._ask(instance, migration.uuid)
             )
-            if left:
+            if allocations:
                 moved = dict.fromkeys(
-                    self._slots(own) - self._slots(left), migration.uuid
+                    self._slots(own) - self._slots(allocations), migration.uuid
                 )
-                return LocalAllocations(left, migration, has_failed, moved)
+                return LocalAllocations(
+                    allocations, migration, has_failed, moved
+                )
         if everywhere and not own:
             raise exception.ClaimFailed(
                 instance_uuid=instance.uuid,

@@ -158,11 +158,10 @@ def fetch_ports(
     """
     context = nova_context.get_admin_context()
     try:
-        present = ports(
-            neutron.API().get_instance_nw_info(
-                context, instance, force_refresh=True
-            )
+        network_info = neutron.API().get_instance_nw_info(
+            context, instance, force_refresh=True
         )
+        present = ports(network_info)
         if not present and not _shows_bindings(context, nodename):
             raise exception.PortsDoubtful(
                 instance_uuid=instance.uuid, host=nodename

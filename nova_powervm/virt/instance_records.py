@@ -98,12 +98,10 @@ class NovaRecords(interfaces.Records):
         }
 
     def hosted(self, nodename: str) -> frozenset[str]:
-        return frozenset(
-            instance.uuid
-            for instance in objects.InstanceList.get_by_host(
-                nova_context.get_admin_context(), nodename, expected_attrs=[]
-            )
+        instances = objects.InstanceList.get_by_host(
+            nova_context.get_admin_context(), nodename, expected_attrs=[]
         )
+        return frozenset(instance.uuid for instance in instances)
 
     def running(
         self, lpar_uuids: Iterable[str], nodename: str
@@ -267,17 +265,17 @@ def is_moving_with(instance: Any, nodename: str) -> bool:
         and instance.task_state is None
         and instance.vm_state != vm_states.RESIZED
     )
-    return not is_settled and bool(
-        objects.MigrationList.get_by_filters(
-            nova_context.get_admin_context(),
-            {
-                'instance_uuid': instance.uuid,
-                'host': nodename,
-                'status': [*_statuses(instance), *_MOVING_LIVE],
-            },
-            limit=1,
-        )
+    if is_settled:
+        return False
+    filters = {
+        'instance_uuid': instance.uuid,
+        'host': nodename,
+        'status': [*_statuses(instance), *_MOVING_LIVE],
+    }
+    migrations = objects.MigrationList.get_by_filters(
+        nova_context.get_admin_context(), filters, limit=1
     )
+    return bool(migrations)
 
 
 def _statuses(instance: Any) -> tuple[str, ...]:

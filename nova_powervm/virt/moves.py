@@ -446,12 +446,11 @@ class MoveQuestions:
         if not isinstance(answer, dict):
             answer = {_REFUSAL: 'its driver cannot receive instances'}
         if answer[_REFUSAL]:
-            raise exception.MoveRefused(
-                reason=exception.PrivateText(
-                    f'host {other_host} cannot run it: {answer[_REFUSAL]}',
-                    f'the other host cannot run it: {answer[_REFUSAL]}',
-                )
+            reason = exception.PrivateText(
+                f'host {other_host} cannot run it: {answer[_REFUSAL]}',
+                f'the other host cannot run it: {answer[_REFUSAL]}',
             )
+            raise exception.MoveRefused(reason=reason)
 
     def answer(self, context: Any, data: dict[str, str]) -> Any:
         """Answer a host that shares its storage, or moves an instance.

@@ -129,13 +129,12 @@ class NovaPortRecords(drivers.PortRecords):
         } - {instance.uuid for instance in residents}
         if not moved:
             return residents
-        return residents + list(
-            objects.InstanceList.get_by_filters(
-                nova_context.get_admin_context(),
-                {'uuid': sorted(moved), 'deleted': False},
-                expected_attrs=['system_metadata'],
-            )
+        others = objects.InstanceList.get_by_filters(
+            nova_context.get_admin_context(),
+            {'uuid': sorted(moved), 'deleted': False},
+            expected_attrs=['system_metadata'],
         )
+        return [*residents, *others]
 
     def ports(self) -> Collection[network_ports.Port]:
         return [

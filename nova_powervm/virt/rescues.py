@@ -154,9 +154,9 @@ def _check_image(instance: Any, image_meta: Any) -> None:
             f'hw_rescue_device={device}, but a rescue system is on a disk'
         )
     if refused:
+        reason = exception.Listing(
+            refused, '; ', before=f'image {image_meta.id} asks for '
+        )
         raise exception.RescueRefused(
-            instance_uuid=instance.uuid,
-            reason=exception.Listing(
-                refused, '; ', before=f'image {image_meta.id} asks for '
-            ),
+            instance_uuid=instance.uuid, reason=reason
         )

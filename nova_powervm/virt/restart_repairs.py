@@ -27,6 +27,7 @@ the instance home.
 import contextlib
 import time
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
 
@@ -121,14 +122,10 @@ def complete_returned(nodename: str) -> None:
     :raises nova.exception.NovaException: Nova's database failed.
     """
     context = nova_context.get_admin_context()
-    for migration in objects.MigrationList.get_by_filters(
-        context,
-        {
-            'source_compute': nodename,
-            'status': [_DONE],
-            'migration_type': fields.MigrationType.EVACUATION,
-        },
-    ):
+    evacuations = _read_evacuations(
+        context, {'source_compute': nodename, 'status': [_DONE]}
+    )
+    for migration in evacuations:
         for instance in objects.InstanceList.get_by_filters(
             context,
             {'uuid': [migration.instance_uuid], 'host': nodename},
@@ -206,19 +203,19 @@ def _is_interrupted(context: Any, migration: Any, instance: Any) -> bool:
 
 def _evacuations_to(nodename: str) -> list[Any]:
     """Return the evacuations to a host that may have been interrupted."""
-    return [
-        migration
-        for migration in objects.MigrationList.get_by_filters(
-            # Nova deletes the migrations of an instance with it.
-            nova_context.get_admin_context().elevated(read_deleted='yes'),
-            {
-                'host': nodename,
-                'status': [_CLAIMED, _CLEANED],
-                'migration_type': fields.MigrationType.EVACUATION,
-            },
-        )
-        if migration.dest_compute == nodename
-    ]
+    evacuations = _read_evacuations(
+        # Nova deletes the migrations of an instance with it.
+        nova_context.get_admin_context().elevated(read_deleted='yes'),
+        {'host': nodename, 'status': [_CLAIMED, _CLEANED]},
+    )
+    return [each for each in evacuations if each.dest_compute == nodename]
+
+
+def _read_evacuations(context: Any, filters: dict[str, Any]) -> Iterable[Any]:
+    evacuations: Iterable[Any] = objects.MigrationList.get_by_filters(
+        context, filters | {'migration_type': fields.MigrationType.EVACUATION}
+    )
+    return evacuations
 
 
 def _is_waiting(instance: Any, migration: Any) -> bool:
@@ -232,12 +229,10 @@ def _is_waiting(instance: Any, migration: Any) -> bool:
 
 def _has_newer(context: Any, migration: Any) -> bool:
     """Return whether the instance has moved since, or was evacuated again."""
-    return any(
-        newer.id > migration.id
-        for newer in objects.MigrationList.get_by_filters(
-            context, {'instance_uuid': migration.instance_uuid}
-        )
+    migrations = objects.MigrationList.get_by_filters(
+        context, {'instance_uuid': migration.instance_uuid}
     )
+    return any(other.id > migration.id for other in migrations)
 
 
 def _set_error(context: Any, instance: Any) -> None:

@@ -177,15 +177,13 @@ def start(
         host.sweep.run(sweep.When.START)
         shared_storage.prepare_cache(host.disks)
         _log_host(host, reading.system)
-        listener = events.Listener(
-            adapter,
-            watch.StoppedLpars(
-                host.partitions,
-                host.records,
-                nodename,
-                lambda uuid: emit_event(_stopped(uuid)),
-            ),
+        stopped = watch.StoppedLpars(
+            host.partitions,
+            host.records,
+            nodename,
+            lambda uuid: emit_event(_stop_event(uuid)),
         )
+        listener = events.Listener(adapter, stopped)
         undo.callback(listener.stop)
         if settings.skip_free_provider_reads:
             free_provider_reads.install(
@@ -195,7 +193,7 @@ def start(
         return Services(host, listener.start, undo.pop_all().close)
 
 
-def _stopped(uuid: str) -> Any:
+def _stop_event(uuid: str) -> Any:
     """Return Nova's event of an instance that has stopped."""
     return virtevent.LifecycleEvent(uuid, virtevent.EVENT_LIFECYCLE_STOPPED)
 
@@ -239,6 +237,12 @@ def _assemble(
         else None
     )
     ports = port_records.NovaPortRecords(nodename)
+    address = console_ops.Address(
+        settings.vnc_host, settings.vnc_port, settings.vnc_allowed_clients
+    )
+    own_terminals = terminals.LocalTerminals(
+        adapter, closes_others=settings.vnc_close_other_terminals
+    )
     return host_operations.HostOperations(
         node=instance_records.LocalNode(nodename),
         settings=settings,
@@ -264,16 +268,7 @@ def _assemble(
                 volume.Context(adapter, managed, settings)
             )
         ),
-        terminals=console_ops.Consoles(
-            terminals.LocalTerminals(
-                adapter, closes_others=settings.vnc_close_other_terminals
-            ),
-            console_ops.Address(
-                settings.vnc_host,
-                settings.vnc_port,
-                settings.vnc_allowed_clients,
-            ),
-        ),
+        terminals=console_ops.Consoles(own_terminals, address),
     )
 
 

@@ -62,14 +62,10 @@ def instance_info(
 
 def shutdown_timeout(instance: Any) -> int:
     """Return the seconds for a guest to shut down, as for a stop."""
-    return int(
-        compute_utils.get_value_from_system_metadata(
-            instance,
-            'image_os_shutdown_timeout',
-            int,
-            CONF.shutdown_timeout,
-        )
+    seconds = compute_utils.get_value_from_system_metadata(
+        instance, 'image_os_shutdown_timeout', int, CONF.shutdown_timeout
     )
+    return int(seconds)
 
 
 def available_resource(
