@@ -38,7 +38,7 @@ def name_of(key):
     return system_metadata.virtual_slot(key).name
 
 
-class VirtualSlotsTest(nova_test.NoDBTestCase):
+class SlotRecordsTest(nova_test.NoDBTestCase):
     def setUp(self):
         super().setUp()
         self.instance = objects.Instance(
