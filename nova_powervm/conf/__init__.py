@@ -13,7 +13,9 @@
 """The options of nova-compute and of the commands, each said once.
 
 They are read when a service starts, and passed as :class:`.powervm.Settings`;
-no other module reads them. Add an option to :data:`.powervm.OPTIONS`.
+no other module reads them. Add a field to :class:`.powervm.Settings`; the
+options of nova-powervm-clean are in :mod:`.cleaning`, and those of
+cyborg-agent in :mod:`.accelerators`.
 """
 
 from typing import Any

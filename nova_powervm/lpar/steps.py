@@ -268,11 +268,6 @@ class Document(Step):
     added: tuple[claims.Claim, ...] = ()
     burns: tuple[claims.Claim, ...] = ()
 
-    @property
-    def freed(self) -> frozenset[int]:
-        """DRC indexes of the slots that the LPAR gives up, for a move."""
-        return self.spec.freed
-
     def __str__(self) -> str:
         action = 'create it with' if self.creates else 'change it:'
         text = f'{action} {self.reason}'
@@ -381,11 +376,6 @@ class LparPlan:
     def document(self) -> Document | None:
         """The write of the LPAR's document, if there is one."""
         return next((s for s in self.steps if isinstance(s, Document)), None)
-
-    @property
-    def stop(self) -> Stop | None:
-        """The stop of the LPAR, if there is one."""
-        return next((s for s in self.steps if isinstance(s, Stop)), None)
 
 
 def _ports(connections: tuple[network_ports.Connection, ...]) -> str:

@@ -235,9 +235,11 @@ class Execution:
         self._survey = surveyed
         self._written: partition.Partition | None = None
         self._stored: list[storage.Stored] = []
+        self._medium: storage.Stored | None = None
         self._volumes: dict[str, drivers.Found] = {}
         self._stopped: partition.Partition | None = None
         self._is_reordered = False
+        self._gave_up_swap = False
         self._outcome = Outcome()
         self._outcome.slots |= surveyed.actual.known_slots(wanted)
         self._do: dict[type[steps.Step], Callable[[Any], None]] = {
@@ -394,10 +396,11 @@ class Execution:
 
     def _restore_swap(self) -> None:
         """Make a swap disk again that was given up; guests run without it."""
-        if steps.FitSwap(None) not in self._plan.steps:
+        swap = self._wanted.swap
+        if swap is None or not self._gave_up_swap:
             return
         try:
-            self._disks.fit_swap(self._lpar_uuid, self._wanted.swap)
+            self._disks.fit_swap(self._lpar_uuid, swap)
         except exception.PowerVMError as error:
             LOG.error(
                 'The swap disk of LPAR %(lpar_uuid)s could not be made again: '
@@ -473,10 +476,9 @@ class Execution:
 
     def _make_medium(self, step: steps.MakeMedium) -> None:
         with self._timed(step.product):
-            medium = self._disks.make_medium(
+            self._medium = self._disks.make_medium(
                 self._lpar_uuid, self._survey.iso, rescue=step.rescue
             )
-            self._stored.append(medium)
 
     def _grow_root(self, step: steps.GrowRoot) -> None:
         """Enlarge the root disk; a failure keeps no server from running."""
@@ -494,6 +496,7 @@ class Execution:
             self._outcome.has_grown = True
 
     def _fit_swap(self, step: steps.FitSwap) -> None:
+        self._gave_up_swap = step.swap is None
         self._disks.fit_swap(self._lpar_uuid, step.swap)
 
     def _remove_adapter(self, step: steps.RemoveAdapter) -> None:
@@ -510,7 +513,9 @@ class Execution:
         )
 
     def _map(self, step: steps.Map) -> None:
-        self._disks.attach(self._lpar_uuid, self._stored)
+        # A medium may be made before the disks are looked for.
+        medium = [self._medium] if self._medium else []
+        self._disks.attach(self._lpar_uuid, [*self._stored, *medium])
         LOG.info(
             'Attached the disks of LPAR %s.',
             self._lpar.name,
@@ -594,12 +599,8 @@ class Execution:
             if present is None or present.differences(step.spec):
                 raise
             lpar = present
-        # A host may round the sizes of a new LPAR.
-        different = (
-            partition.slot_differences(lpar.slots, step.spec.drc_indexes)
-            if step.creates
-            else lpar.differences(step.spec)
-        )
+        # The sizes of a new LPAR, which a host may round, are not "changed".
+        different = lpar.differences(step.spec)
         if different:
             raise exception.DocumentDiffers(
                 name=lpar.name,

@@ -13,9 +13,9 @@
 """Nova's side: the driver that nova-compute loads, and all that it asks for.
 
 A method of :class:`.driver.PowerVMDriver` translates its arguments and calls
-one collaborator, which :class:`.services.Services` lists. All of them get
+one collaborator, which :class:`.services.Services` lists. They are made with
 :class:`.host_operations.HostOperations`. Nothing here talks to the host but
 through ``ops``, no record of Nova's is changed but in :mod:`.record_changes`,
 and no rule about slots or LPARs is decided. Begin with
-:meth:`.builds.Builds.spawn`, the shortest way through all layers.
+:meth:`.builds.Builds.spawn`, which goes through all layers.
 """

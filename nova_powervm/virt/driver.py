@@ -455,7 +455,7 @@ class PowerVMDriver(driver.ComputeDriver):
         self, context: Any, data: dict[str, str]
     ) -> Any:
         """Answer a host that shares its storage, or is moving an instance."""
-        return self.services.moves.questions.answer(context, data)
+        return self.services.moves.questions.answer(data)
 
     def check_instance_shared_storage_cleanup(
         self, context: Any, data: dict[str, str]

@@ -231,5 +231,6 @@ def start_at_boot(
         rescued=rescues.is_rescued(instance),
         volumes=instance_volumes.recorded_boot_volume(instance),
     )
-    host.lpars.run(operations.START, wanted, askers)
+    outcome = host.lpars.run(operations.START, wanted, askers)
+    slot_records.try_to_save(instance, outcome)
     accelerator_requests.save_slots(instance, requests)

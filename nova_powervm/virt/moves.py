@@ -195,9 +195,11 @@ class Moves:
             )
             if not isinstance(error, exception.InstanceChanged):
                 record_changes.drop_migration_context(instance)
+            outcome = 'the server is not moved'
+            if not isinstance(error, exception.GuestStaysOff):
+                outcome += ', and continues as it was'
             raise refusals.roll_back(
-                f'PowerVM: the server is not moved, and continues as it was: '
-                f'{errors.for_users(error)}'
+                f'PowerVM: {outcome}: {errors.for_users(error)}'
             ) from error
 
     def finish_migration(
@@ -452,7 +454,7 @@ class MoveQuestions:
             )
             raise exception.MoveRefused(reason=reason)
 
-    def answer(self, context: Any, data: dict[str, str]) -> Any:
+    def answer(self, data: dict[str, str]) -> Any:
         """Answer a host that shares its storage, or moves an instance.
 
         :param data: The question of
@@ -522,7 +524,7 @@ def _refuse_earlier(instance: Any) -> None:
 def _refused_revert(reason: str) -> nova_exception.InstanceFaultRollback:
     """Return the exception after which Nova shows the server as ACTIVE."""
     return refusals.roll_back(
-        f'PowerVM: the server is not reverted, and continues where it is: '
+        'PowerVM: the server is not reverted, and continues where it is: '
         f'{reason}.'
     )
 

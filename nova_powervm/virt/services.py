@@ -80,17 +80,16 @@ class Services:
 
     :param host: The operations on the host.
     :param listen: Starts to listen to the host, once.
-    :param close: Stops listening to the host, and logs off.
+    :ivar close: Stops listening to the host, and logs off.
     """
 
     def __init__(
         self,
         host: host_operations.HostOperations,
         listen: Callable[[], None] = lambda: None,
-        close: Callable[[], None] = lambda: None,
     ) -> None:
         self.host = host
-        self.close = close
+        self.close: Callable[[], None] = lambda: None
         deferred = deferred_starts.DeferredStarts(
             functools.partial(guest_power.start_at_boot, host)
         )
@@ -190,7 +189,9 @@ def start(
                 virtapi.reportclient, lambda: host.claims.published.providers
             )
             undo.callback(free_provider_reads.uninstall, virtapi.reportclient)
-        return Services(host, listener.start, undo.pop_all().close)
+        services = Services(host, listener.start)
+        services.close = undo.pop_all().close
+        return services
 
 
 def _stop_event(uuid: str) -> Any:

@@ -325,6 +325,22 @@ class TierTest(KeptTestCase):
         self.assert_kept()
 
 
+class DisconnectedTest(KeptTestCase):
+    def test_disk_driver_gets_root_disk_first_and_medium_last(self):
+        self.set_state(base.OFF)
+        self.disks.remove(self.wanted.lpar_uuid, delete=False)
+        attach = self.disks.attach
+        with unittest.mock.patch.object(
+            self.disks, 'attach', wraps=attach
+        ) as attached:
+            self.run_plan(HARD, self.wanted)
+
+        (_, stored), _ = attached.call_args
+        names = [each.name for each in stored]
+        self.assertTrue(storage.is_root_name(names[0]), names)
+        self.assertTrue(names[-1].endswith('.iso'), names)
+
+
 class LocalArrivalTest(base.HostTestCase):
     def test_storage_of_one_host_has_no_disks_to_keep(self):
         self.refused(exception.DiskMissing, ARRIVAL, self.describe())

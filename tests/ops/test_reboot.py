@@ -61,6 +61,20 @@ class RebootTestCase(base.HostTestCase):
         self.assert_lpar(slots=[base.GPU, base.NVME], **differences)
 
 
+class SwapTest(base.HostTestCase):
+    def test_guest_that_cannot_be_stopped_keeps_its_swap_disk(self):
+        wanted = self.spawn(blanks=(base.SWAP,))
+        for _ in range(2):
+            self.control.plan_job('PowerOff', 'it is locked')
+        # As after a move to a flavor that has none.
+        wanted = dataclasses.replace(wanted, blanks=(), checks_swap=True)
+
+        self.failed(exception.PowerVMError, HARD, wanted, 'it is locked')
+
+        self.assertNotIn('POST VirtualIOServer.update', self.changes())
+        self.assert_lpar(disks='rs')
+
+
 @ddt.ddt
 class StateTest(RebootTestCase):
     @ddt.named_data(

@@ -339,6 +339,19 @@ class DepartureTest(MoveTestCase):
 
         self.assert_old(disks='r')
 
+    def test_guest_that_cannot_be_stopped_keeps_its_swap_disk(self):
+        for _ in range(2):
+            self.control.plan_job('PowerOff', 'it is locked')
+        # Nova's flavor has another size than the disk, as after a move.
+        other = dataclasses.replace(
+            self.old, blanks=(storage.Disk(storage.SWAP, 1),), checks_swap=True
+        )
+
+        self.failed(exception.PowerVMError, DEPART, other, 'it is locked')
+
+        self.assertNotIn('POST VirtualIOServer.update', self.changes())
+        self.assert_old()
+
     def test_guest_that_cannot_be_started_again_is_named(self):
         self.control.add_fault(match='VolumeGroup.update', status=500)
         self.control.plan_job('PowerOn', 'it is locked')
