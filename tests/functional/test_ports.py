@@ -28,7 +28,6 @@ from nova.network import neutron
 from nova.tests.functional.api import client
 
 from nova_powervm.virt import device_tags
-from nova_powervm.virt import slot_records
 from tests.functional import networks
 
 
@@ -354,8 +353,6 @@ class PortsOfServerTest(networks.NetworkTestCase):
 
         self.assert_exact(self.kept, self.lost)
         self.assertIn('with its present adapters', self.logged())
-        self.forget_virtual_slots(self.server)
         self.control().set_partition(uuid, state='not activated')
         self.restart_host()
         self.assert_exact(self.kept)
-        self.assertTrue(slot_records.recorded(self.instance(self.server)))
