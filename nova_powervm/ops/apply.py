@@ -267,7 +267,7 @@ class Execution:
 
     @property
     def _lpar(self) -> partition.Partition:
-        """The LPAR as last read; no step before its creation needs it."""
+        """The LPAR as last read; there is none before its creation."""
         lpar = self._written or self._survey.actual.lpar
         assert lpar is not None  # noqa: S101 - for the type checker
         return lpar
@@ -572,7 +572,7 @@ class Execution:
         )
 
     def _write_document(self, step: steps.Document) -> None:
-        """Burn devices, write the document, and read it back.
+        """Burn devices, write the document, and compare the answer.
 
         A burn cannot be taken back, so the slots are looked at once more just
         before one. If nothing burns, they are not: the host itself refuses a

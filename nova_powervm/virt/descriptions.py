@@ -226,7 +226,7 @@ class Descriptions:
 def image(
     instance: Any, glance: glance_images.GlanceImage
 ) -> spec.WantedImage:
-    """Describe the image that a build makes the root disk from.
+    """Describe the image that a root or rescue disk is made from.
 
     :raises exception.ImageRefused: Glance does not show the image.
     """

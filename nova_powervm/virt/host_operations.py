@@ -64,9 +64,9 @@ class HostOperations:
     :param system: The managed system.
     :param partitions: The host's LPARs.
     :param disks: The disk driver.
-    :param network: Connects LPARs to networks.
+    :param networks: Connects LPARs to networks.
     :param volumes: Connects volumes to LPARs.
-    :param terminals: The consoles of LPARs.
+    :param lpar_consoles: The consoles of LPARs.
     :ivar reader: Reads the host.
     :ivar claims: Finds the slots of instances.
     :ivar provider_tree: Updates Nova's provider tree.
@@ -93,9 +93,9 @@ class HostOperations:
     system: interfaces.System
     partitions: interfaces.Partitions
     disks: drivers.Disks
-    network: network.NetworkOps
+    networks: network.NetworkOps
     volumes: volumes.VolumeOps
-    terminals: console_ops.Consoles
+    lpar_consoles: console_ops.Consoles
 
     @property
     def nodename(self) -> str:
@@ -129,7 +129,7 @@ class HostOperations:
                 self.placement,
                 self.disks,
                 self.images,
-                self.network,
+                self.networks,
                 self.volumes,
             ),
             claiming.BurnOps(self.placement),
@@ -138,7 +138,7 @@ class HostOperations:
         means = sweep.Means(
             self.partitions,
             self.disks,
-            self.network,
+            self.networks,
             self.records,
             self.removal,
             nodename,
@@ -160,7 +160,7 @@ class HostOperations:
             self.disks, self.images, self.sweep, nodename
         )
         self.consoles = instance_consoles.InstanceConsoles(
-            self.terminals, nodename
+            self.lpar_consoles, nodename
         )
         self.burn_limit = burn_limit.BurnLimit(
             self.settings.max_burns_per_hour, self.claims, nodename

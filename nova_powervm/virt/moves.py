@@ -378,7 +378,7 @@ class Moves:
             reboot tries again.
         """
         # Before the move has stopped the guest, there is nothing to take back.
-        is_within = (
+        is_resized_here = (
             instance_records.is_within_host(migration)
             and instance.task_state != task_states.RESIZE_MIGRATING
         )
@@ -394,7 +394,9 @@ class Moves:
                 checks_swap=instance_records.changes_swap(instance),
                 power_on=power_on,
             )
-            operation = operations.RESIZE if is_within else operations.RETURN
+            operation = (
+                operations.RESIZE if is_resized_here else operations.RETURN
+            )
             outcome = self._host.lpars.run(operation, wanted, askers)
             slot_records.try_to_save(instance, outcome)
 

@@ -113,7 +113,7 @@ class Removals:
             delete_disks=delete_disks,
             volumes=instance_volumes.identify_all(block_device_info),
         )
-        self._host.network.release_unused(
+        self._host.networks.release_unused(
             port_records.NovaInstanceMetadata(instance, self._host.nodename)
         )
 

@@ -148,10 +148,11 @@ def start(
     virtapi: Any,
     emit_event: Callable[[Any], None],
 ) -> Services:
-    """Read the inventory file, log on to the host and read it once.
+    """Read the inventory file, log on to the host and read it.
 
     Wait until the power states of instances can be read, so that Nova sees
-    which instances a boot of the host has stopped.
+    which instances a boot of the host has stopped. Remove what an earlier
+    process left, and bring records of earlier versions up to date.
 
     :param settings: The ``[powervm]`` options.
     :param nodename: The compute node's name.
@@ -170,7 +171,7 @@ def start(
         host = _assemble(
             settings, nodename, virtapi, inventory, adapter, additions
         )
-        undo.callback(host.terminals.stop)
+        undo.callback(host.lpar_consoles.stop)
         reading = _wait_for_host(host)
         host.claims.check_inventory_conflicts(reading)
         host.sweep.run(sweep.When.START)
@@ -259,7 +260,7 @@ def _assemble(
         disks=plugins.load_disk_driver(
             disk.Context(adapter, managed, settings, files)
         ),
-        network=network.NetworkOps(
+        networks=network.NetworkOps(
             plugins.load_vif_drivers(
                 vif.Context(adapter, managed, settings, ports)
             )
@@ -269,7 +270,7 @@ def _assemble(
                 volume.Context(adapter, managed, settings)
             )
         ),
-        terminals=console_ops.Consoles(own_terminals, address),
+        lpar_consoles=console_ops.Consoles(own_terminals, address),
     )
 
 

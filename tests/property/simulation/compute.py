@@ -142,10 +142,10 @@ class Compute:
             system=server,
             partitions=server,
             disks=server,
-            network=network.NetworkOps({}),
+            networks=network.NetworkOps({}),
             volumes=volume_ops.VolumeOps(volumes),
             # The host has no terminals.
-            terminals=types.SimpleNamespace(
+            lpar_consoles=types.SimpleNamespace(
                 has=lambda lpar_uuid: False, close=lambda lpar_uuid: None
             ),
         )
