@@ -26,6 +26,7 @@ extensions = [
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
+    'proofs_page',
     'refusals_page',
     'release_notes_page',
     'support_matrix_page',

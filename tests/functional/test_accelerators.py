@@ -22,6 +22,7 @@ from nova.compute import task_states
 from oslo_concurrency import lockutils
 
 from nova_powervm.virt import system_metadata
+from tests import proofs
 from tests.functional import accelerated_servers
 from tests.functional import base
 from tests.functional import cyborg_child
@@ -90,6 +91,22 @@ first:
     def test_lpar_has_slots_of_accelerator_requests(self):
         self.tell_stories()
 
+    @proofs.proves(
+        'C7',
+        'C8',
+        'C23',
+        'C34',
+        'C46',
+        'C58',
+        'V8',
+        'V11',
+        'V12',
+        'V13',
+        'V30',
+        'V31',
+        'O32',
+        'device.cyborg-arq',
+    )
     def story_lpar_keeps_accelerator_slot_until_delete(self):
         server = self.accelerated('PGPU')
         self.assert_has(server, GPU)
@@ -121,6 +138,7 @@ first:
     def _rebuild(self, server):
         self._rebuild_server(server, self.create_image(b'new'))
 
+    @proofs.proves('C9', 'C31', 'V7', 'V24', 'V25', 'device.cyborg-arq')
     def story_lpar_gets_accelerator_slots_beside_slot_of_nova(self):
         server = self.accelerated(
             'PGPU', 'CUSTOM_CRYPTO', extra=_GROUP_OF_NOVA
@@ -140,6 +158,7 @@ first:
         self.assertEqual(['PowerOff'], self.jobs())
         self.assert_has(server, own, CRYPTO, GPU)
 
+    @proofs.proves('V8', 'V25')
     def story_hard_reboot_reassigns_lost_accelerator_slot(self):
         self.control().set_owner('21010030', None)
 
@@ -147,6 +166,7 @@ first:
 
         self.assert_has(self.server, NVME)
 
+    @proofs.proves('C33', 'C47')
     def story_failed_spawn_frees_bound_slot(self):
         self.control().plan_job('PowerOn', 'no power')
 
@@ -195,6 +215,7 @@ first:
         self.assertEqual([], self.new_requests())
         self.assert_has(server)
 
+    @proofs.proves('C57', 'device.cyborg-arq')
     def story_spawn_ignores_test_pci_handle(self):
         self.drivers = ('powervm', 'fake_driver')
         self.report()
@@ -231,6 +252,7 @@ first:
         """Set the state of the request."""
         self.cyborg.call('set_state', uuid=self.arq['uuid'], state=state)
 
+    @proofs.proves('C49', 'V16', 'device.cyborg-arq')
     def story_power_on_waits_until_request_is_bound(self):
         self._stop_server(self.server)
         for action, reads in (
@@ -350,6 +372,7 @@ first:
         self.flags(group='service_user', token=token)
         service_auth.reset_globals()
 
+    @proofs.proves('C52', 'V15')
     def story_host_boot_starts_server_with_service_user(self):
         (sentence,) = re.findall(
             r'The service user needs the roles ([^.]*)\.',
@@ -510,6 +533,7 @@ first:
         root = self._get_provider_uuid_by_host('host1')
         return self._get_all_rps_in_a_tree(root)
 
+    @proofs.proves('C2', 'C15', 'V19', 'V27', 'device.owner-trait')
     def story_slot_with_cyborg_provider_is_not_offered(self):
         self.assertEqual(OURS, self.own_slots())
         uuid = add_device(
@@ -546,6 +570,7 @@ first:
         answer = self.placement.delete(f'/resource_providers/{uuid}')
         self.assertEqual(204, answer.status)
 
+    @proofs.proves('C15', 'V26')
     def story_allocated_slot_with_cyborg_provider_stops_starting_service(self):
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
@@ -584,6 +609,7 @@ first:
             and trait in self._get_provider_traits(provider['uuid'])
         }
 
+    @proofs.proves('C16')
     def story_slot_of_bound_request_is_not_offered(self):
         third = self.THIRD.replace(f'{GPU:08X}', f'{NVME:08X}')
         self.restart_host(inventory=self.inventory + third)
@@ -621,6 +647,7 @@ first:
         self.report()
         self.assertEqual({CRYPTO, GPU, NVME}, self.offered(real_cyborg.MARK))
 
+    @proofs.proves('C2')
     def story_free_slot_is_withheld_by_both_until_a_file_is_corrected(self):
         self.report(accelerated_servers.FILE + self.FIRST)
         self.report(accelerated_servers.FILE + self.FIRST)

@@ -17,6 +17,7 @@ from nova import objects
 from nova.compute import task_states
 from oslo_db import exception as db_exception
 
+from tests import proofs
 from tests.functional import base
 
 
@@ -81,6 +82,7 @@ class AttachedSlotsTest(base.PowerVMTestCase):
     def test_slots_of_lpars_are_those_of_their_servers(self):
         self.tell_stories()
 
+    @proofs.proves('device.passthrough.slot')
     def story_reboot_and_start_reassign_lost_slot(self):
         self.change_owner()
         self._reboot_server(self.server, hard=True)
@@ -120,6 +122,7 @@ class AttachedSlotsTest(base.PowerVMTestCase):
         self.assertIsNone(self.lpar(self.server))
         self.assertIsNone(self.slot_owner(self.index))
 
+    @proofs.proves('device.passthrough.slot')
     def story_start_fails_with_surplus_slot_that_is_withheld(self):
         self._stop_server(self.server)
         spare = min(set(self.slot_providers()) - {self.index})

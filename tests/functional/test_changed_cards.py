@@ -18,6 +18,7 @@ import fixtures
 from nova.scheduler.client import report
 
 from nova_powervm.devices import names
+from tests import proofs
 from tests.functional import base
 from tests.functional import killed_threads
 from tests.functional import one_time_use
@@ -61,6 +62,7 @@ class ChangedCardTest(test_cleaning.CleaningTestCase):
 
     inventory = _INVENTORY
 
+    @proofs.proves('device.quarantine')
     def test_card_of_other_ids_is_nobodys_until_it_is_accepted(self):
         self.tell_stories()
 
@@ -99,6 +101,7 @@ class ChangedCardTest(test_cleaning.CleaningTestCase):
         """Boot a server that wants another kind of card."""
         return self.boot({f'resources1:{CRYPTO}': '1'}, expected=expected)
 
+    @proofs.proves('device.one-time-use')
     def story_burned_card_is_not_released_into_another_class(self):
         """Whoever writes the firmware of a card gave it to anybody.
 
@@ -124,6 +127,7 @@ class ChangedCardTest(test_cleaning.CleaningTestCase):
         self.assertEqual(2, code)
         self.assertIn(f'restore {SLOT} --new-card', err)
 
+    @proofs.proves('device.one-time-use')
     def story_new_card_is_accepted_before_it_is_cleaned_and_released(self):
         self._delete_server(self.boot(one_time_use.gpu_group()))
         self.show(_CRYPTO)

@@ -33,6 +33,7 @@ from demo import volume_world
 from nova_powervm.lpar import supported_features
 from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.powervm.volume import volume_mappings
+from tests import proofs
 from tests.emulator import base as emulator_base
 from tests.functional import base
 from tests.functional import killed_threads
@@ -233,6 +234,7 @@ class CinderVolumesTest(CinderVolumesTestCase):
                     rule = supported_features.rule_of_connection(key)
                     self.assertTrue(rule or key in known, key)
 
+    @proofs.proves('operation.attach-volume')
     def story_promises_that_the_host_cannot_keep_are_refused(self):
         server = self.boot({})
         kind = self.cinder.create_type('limited', total_iops_sec='100')

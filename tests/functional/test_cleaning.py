@@ -37,6 +37,7 @@ from nova import context as nova_context
 from nova_powervm.devices import names
 from nova_powervm.tool.clean import app
 from nova_powervm.tool.clean import program as programs
+from tests import proofs
 from tests.functional import killed_threads
 from tests.functional import one_time_use
 from tests.functional import test_commands
@@ -444,6 +445,7 @@ class CleaningTest(CleaningTestCase):
     def test_devices_are_released_only_after_they_were_cleaned(self):
         self.tell_stories()
 
+    @proofs.proves('O1', 'O3')
     def story_device_of_deleted_server_is_cleaned_and_offered_again(self):
         server = self.boot(one_time_use.gpu_group())
         uuid = self.slot_providers()[INDEX]['uuid']
@@ -484,6 +486,7 @@ class CleaningTest(CleaningTestCase):
         self.assertEqual([INDEX], [*self.lpar(again).slots])
         self.assertEqual(uuid, self.slot_providers()[INDEX]['uuid'])
 
+    @proofs.proves('O5')
     def story_device_that_cannot_be_cleaned_is_quarantined_in_the_end(self):
         self.use()
         program = f"""\

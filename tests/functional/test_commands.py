@@ -36,6 +36,7 @@ from nova_powervm.tool.inventory import device_commands
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import trait_purge
 from nova_powervm.tool.rules import cyborg_slots
+from tests import proofs
 from tests.functional import base
 from tests.functional import requests_seen
 
@@ -774,6 +775,7 @@ class CommandsTest(CommandTestCase):
     def reserved(self, uuid):
         return self._get_provider_inventory(uuid)['CUSTOM_GPU']['reserved']
 
+    @proofs.proves('O12')
     def story_release_sets_reserved_of_used_device_to_zero(self):
         server = self.boot(base.gpu_groups(1))
         (used,) = self.allocated_slots(server)

@@ -23,6 +23,7 @@ from nova import utils
 from oslo_utils.imageutils import format_inspector
 
 from nova_powervm.lpar import storage
+from tests import proofs
 from tests.functional import base
 
 CREATED = 'PUT LogicalPartition.create'
@@ -160,6 +161,7 @@ class ConfigDriveTest(ConfigDriveTestCase):
 
     # The server with everything
 
+    @proofs.proves('guest.setup.configdrive')
     def story_config_drive_is_iso_labelled_config_2(self):
         self.assertEqual('config-2', self.read.label)
         inspector = format_inspector.ISOInspector()
@@ -167,6 +169,7 @@ class ConfigDriveTest(ConfigDriveTestCase):
         inspector.finish()
         self.assertTrue(inspector.format_match)
 
+    @proofs.proves('guest.setup.configdrive')
     def story_metadata_identifies_server(self):
         metadata = self.read.metadata
         self.assertEqual(self.server['id'], metadata['uuid'])
@@ -239,6 +242,7 @@ class ConfigDriveTest(ConfigDriveTestCase):
                     self.assertEqual(2, types.count('ioslot'), path)
         self.assertIn('devices', self.read.metadata)
 
+    @proofs.proves('operation.device-tags')
     def story_metadata_lists_root_disk_by_tag(self):
         self.assertIn(
             ('disk', ['system']),
@@ -248,6 +252,7 @@ class ConfigDriveTest(ConfigDriveTestCase):
             ],
         )
 
+    @proofs.proves('operation.device-tags')
     def story_metadata_lists_tagged_ports_by_mac_address(self):
         self.assertEqual(
             {
@@ -263,6 +268,7 @@ class ConfigDriveTest(ConfigDriveTestCase):
 
     # Other servers
 
+    @proofs.proves('operation.device-tags')
     def story_instance_record_has_tags_without_config_drive(self):
         port = self.make_port()
         before = self.media()
@@ -278,6 +284,7 @@ class ConfigDriveTest(ConfigDriveTestCase):
             (port['mac_address'], ['lan']), (device.mac, device.tags)
         )
 
+    @proofs.proves('guest.setup.configdrive')
     def story_vfat_format_is_refused(self):
         self.control().clear_journal()
 
@@ -304,6 +311,7 @@ class ConfigDriveTest(ConfigDriveTestCase):
 
         self.assertEqual([], self.drive(server).metadata['devices'])
 
+    @proofs.proves('guest.setup.configdrive', 'operation.rebuild')
     def story_rebuild_makes_forced_config_drive_anew(self):
         with self.flagged(force_config_drive=True):
             server = self.boot(base.gpu_groups(1))

@@ -28,6 +28,7 @@ from oslo_utils import uuidutils
 from nova_powervm.ops import consoles
 from nova_powervm.virt import record_changes
 from powervm_emulator import fixture
+from tests import proofs
 from tests import rfb_viewer
 from tests.emulator import base as rest_clients
 from tests.functional import base
@@ -154,6 +155,7 @@ class ConsoleTest(ConsoleTestCase):
     def test_console_is_shown(self):
         self.tell_stories()
 
+    @proofs.proves('console.vnc')
     def story_running_and_stopped_servers_have_console(self):
         server = self.boot({})
         viewer = self.assert_shows(self.ask(server), server)
@@ -167,6 +169,7 @@ class ConsoleTest(ConsoleTestCase):
         viewer.type('sms')
         viewer.find('> sms')
 
+    @proofs.proves('console.vnc')
     def story_token_outlives_idle_terminal_and_nova_compute(self):
         server = self.boot({})
         token = self.ask(server)

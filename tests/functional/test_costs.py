@@ -20,6 +20,7 @@ import os_traits
 from nova import context as nova_context
 
 from nova_powervm.virt.provider_tree import free_provider_reads
+from tests import proofs
 from tests.functional import base
 from tests.functional import requests_seen
 
@@ -93,6 +94,7 @@ class CycleCostTest(CostTestCase):
         super().forget()
         self._run_periodics()
 
+    @proofs.proves('D73')
     def story_unchanged_host_answers_two_conditional_requests(self):
         host = self.driver().services.host.reader
         managed = host.last_or_read().system
@@ -208,6 +210,7 @@ class CycleCostTest(CostTestCase):
             if thread.name == 'powervm-events'
         }
 
+    @proofs.proves('C19')
     def story_deleted_provider_is_recreated_after_a_failed_cycle(self):
         uuid = self.slot_providers()[0x21010020]['uuid']
         self.placement.delete(f'/resource_providers/{uuid}')

@@ -20,6 +20,7 @@ import itertools
 import os
 
 from nova_powervm.devices import names
+from tests import proofs
 from tests.functional import base
 from tests.functional import real_cyborg
 
@@ -162,6 +163,7 @@ class ReportTest(CyborgTestCase):
     def test_reports_reach_placement(self):
         self.tell_stories()
 
+    @proofs.proves('C1', 'C14', 'V19', 'V20')
     def story_providers_stand_below_node_with_class_and_traits(self):
         found = self.contents()
 
@@ -286,6 +288,7 @@ class ReportTest(CyborgTestCase):
         self.assertEqual(generations, self.generations())
         self.assertEqual(rows, self.cyborg.call('tables')['attributes'])
 
+    @proofs.proves('C1')
     def story_hosts_with_equal_drc_indexes_have_providers_of_their_own(self):
         self.begin('host2')
 
@@ -325,6 +328,7 @@ class ReportTest(CyborgTestCase):
 
     # Servers get the devices that are offered.
 
+    @proofs.proves('C10', 'V1', 'V3', 'device.cyborg-arq')
     def story_server_gets_slot_and_gives_it_back(self):
         server = self.accelerated()
 

@@ -22,6 +22,7 @@ import subprocess
 import nova.conf
 
 from nova_powervm.devices import names
+from tests import proofs
 from tests.functional import test_cyborg_commands as commands
 
 CONF = nova.conf.CONF
@@ -49,6 +50,7 @@ class HandoverTest(commands.CyborgTestCase):
             }
         )
 
+    @proofs.proves('V28')
     def test_handover_tells_steps_that_lead_to_its_end(self):
         self.tell_stories()
 

@@ -12,6 +12,7 @@
 
 """LPARs get exactly the slots that were allocated to their instance."""
 
+from tests import proofs
 from tests.functional import base
 
 WITH_LOCATION = (
@@ -52,6 +53,20 @@ class DevicesTest(base.PowerVMTestCase):
             self.assertEqual(lpar.uuid, self.slot_owner(slot))
         return slots
 
+    @proofs.proves(
+        'D1',
+        'D6',
+        'D76',
+        'D78',
+        'D79',
+        'D82',
+        'V21',
+        'device.passthrough.slot',
+        'device.rebuild',
+        'operation.launch',
+        'operation.rebuild',
+        'operation.terminate',
+    )
     def story_server_keeps_its_slot_until_it_is_deleted(self):
         server = self.boot(base.gpu_groups(1), memory_mb=2048, vcpu=2)
 
@@ -79,6 +94,19 @@ class DevicesTest(base.PowerVMTestCase):
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
 
+    @proofs.proves(
+        'D1',
+        'D7',
+        'D18',
+        'D62',
+        'D74',
+        'D75',
+        'N17',
+        'N21',
+        'device.passthrough.slot',
+        'device.traits.generated',
+        'device.traits.operator',
+    )
     def story_flavors_select_devices_that_servers_never_share(self):
         name = self.slot(0x21010021).drc_name
         by_location = self.boot(

@@ -24,6 +24,7 @@ from oslo_utils import uuidutils
 
 from nova_powervm.lpar import storage
 from powervm_emulator import worlds
+from tests import proofs
 from tests.functional import base
 from tests.functional import images
 
@@ -64,6 +65,7 @@ class DiskTest(base.PowerVMTestCase):
 
     # Boots
 
+    @proofs.proves('operation.launch', 'storage.image')
     def story_server_boots_from_its_image_with_disks_of_its_flavor(self):
         server = self.boot(
             {},
@@ -141,6 +143,7 @@ class DiskTest(base.PowerVMTestCase):
 
     # Deletions and rebuilds
 
+    @proofs.proves('operation.terminate')
     def story_delete_removes_disks_of_this_server_only(self):
         kept = self.boot({}, disk=1, swap=512, request={'config_drive': True})
         disks, media = self.by_role(), self.media()
@@ -153,6 +156,7 @@ class DiskTest(base.PowerVMTestCase):
         self.assertEqual((disks, media), (self.by_role(), self.media()))
         self.assert_mapped(kept, 'r', 's', '.iso')
 
+    @proofs.proves('operation.rebuild')
     def story_rebuild_makes_disks_anew_with_their_sizes(self):
         server = self.boot_with_ephemerals(2, 3)
         old = self.by_role()

@@ -20,6 +20,7 @@ from nova import exception as nova_exception
 from nova import objects
 
 from nova_powervm.virt import driver
+from tests import proofs
 from tests.functional import one_time_use
 
 INDEX = one_time_use.INDEX
@@ -48,6 +49,14 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
                 self.release(index, host)
         self._run_periodics()
 
+    @proofs.proves(
+        'D83',
+        'O21',
+        'O23',
+        'device.evacuate',
+        'device.one-time-use',
+        'operation.evacuate',
+    )
     def story_evacuate_burns_new_device_and_keeps_old_one_burned(self):
         port = self.make_port()
         server = self.boot_on(
@@ -106,6 +115,7 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
         self.assertIsNone(self.lpar(server, 'host2'))
         self.assert_burned(INDEX, host='host2')
 
+    @proofs.proves('O30', 'device.evacuate', 'device.one-time-use')
     def story_evacuate_to_burned_device_changes_nothing(self):
         used = self.boot_on('host2', one_time_use.gpu_group())
         self._delete_server(used)

@@ -20,6 +20,7 @@ from nova.compute import task_states
 from nova.compute import vm_states
 
 from nova_powervm.ops import watch
+from tests import proofs
 from tests.functional import base
 from tests.functional import complete_servers
 
@@ -66,6 +67,7 @@ class FailureTest(complete_servers.CompleteServerTestCase):
         self.assertIn(words, line)
         self.assert_no_trace(server)
 
+    @proofs.proves('D76')
     def story_build_without_allocations_fails(self):
         client = self.computes['host1'].manager.reportclient
         get = client.get_allocations_for_consumer
@@ -78,6 +80,7 @@ class FailureTest(complete_servers.CompleteServerTestCase):
         self.assertIn('no allocations', server['fault']['message'])
         self.assert_no_trace(server)
 
+    @proofs.proves('operation.terminate')
     def story_delete_succeeds_after_failed_delete(self):
         server, _ = self.boot_complete_server()
         self.control().add_fault(match='LogicalPartition.delete', status=500)
@@ -89,6 +92,7 @@ class FailureTest(complete_servers.CompleteServerTestCase):
 
         self.assert_no_trace(server)
 
+    @proofs.proves('D79')
     def story_delete_succeeds_without_lpar(self):
         server, _ = self.boot_complete_server()
         self.destroy(server)

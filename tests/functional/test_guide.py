@@ -28,6 +28,7 @@ from keystoneauth1 import token_endpoint
 from openstackclient import shell
 from osc_lib import clientmanager
 
+from tests import proofs
 from tests.functional import one_time_use
 from tests.functional import test_commands
 from tests.unit.docs import pages
@@ -334,6 +335,7 @@ class GuideTestCase(test_commands.CommandTestCase):
 class DevicesGuideTest(GuideTestCase):
     """Examples of the guide to device passthrough."""
 
+    @proofs.proves('device.validate-cli')
     def test_examples_of_devices_guide_work(self):
         self.follow(pages.commands('admin/devices'))
 

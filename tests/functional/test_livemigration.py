@@ -12,6 +12,7 @@
 
 """Live migration is refused and leaves the server unchanged."""
 
+from tests import proofs
 from tests.functional import base
 
 
@@ -47,6 +48,7 @@ class RefusedLiveMigrationTest(base.PowerVMTestCase):
         found = self._get_allocations_by_server_uuid(server['id'])
         return {uuid: held['resources'] for uuid, held in found.items()}
 
+    @proofs.proves('D80', 'O27')
     def test_live_migration_leaves_server_with_and_without_device_unchanged(
         self,
     ):

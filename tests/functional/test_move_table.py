@@ -17,6 +17,7 @@ a device of each kind. Servers without devices move in ``test_move_costs``.
 
 from nova.tests.functional.api import client as api_client
 
+from tests import proofs
 from tests.functional import accelerated_servers
 from tests.functional import base
 from tests.functional import moving
@@ -61,11 +62,13 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
                 self.control(host).plug(index, _CARD)
         self._run_periodics()
 
+    @proofs.proves('D85', 'O21', 'O25', 'device.one-time-use')
     def test_operations_move_each_kind_of_device(self):
         self.tell_stories()
 
     # Rows
 
+    @proofs.proves('device.resize')
     def story_resize_within_host_is_confirmed(self):
         self.boot_first(within_host=True)
         self.enlarge()
@@ -74,6 +77,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.assert_settled('host1')
         self.finish(burns=2)
 
+    @proofs.proves('device.resize')
     def story_resize_within_host_is_reverted(self):
         self.boot_first(within_host=True)
         self.enlarge()
@@ -83,6 +87,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.assert_settled('host1')
         self.finish(burns=2)
 
+    @proofs.proves('device.resize')
     def story_resize_to_other_host_is_confirmed(self):
         self.boot_first()
         self.enlarge()
@@ -91,6 +96,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.assert_settled('host2')
         self.finish(burns=2)
 
+    @proofs.proves('D81', 'device.cold-migrate')
     def story_cold_migration_is_confirmed(self):
         self.boot_first()
         self.server = self.migrate(self.server)
@@ -99,6 +105,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.assert_settled('host2')
         self.finish(burns=2)
 
+    @proofs.proves('device.cold-migrate')
     def story_move_to_other_host_is_reverted(self):
         self.boot_first()
         self.server = self.migrate(self.server)
@@ -107,6 +114,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.assert_settled('host1')
         self.finish(burns=2)
 
+    @proofs.proves('device.cold-migrate')
     def story_stopped_server_moves_and_stays_stopped(self):
         self.boot_first()
         self.server = self.migrate(self._stop_server(self.server))
@@ -115,11 +123,13 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.assert_settled('host2', state='not activated')
         self.finish(burns=2)
 
+    @proofs.proves('device.cold-migrate')
     def story_deletion_before_confirmation_leaves_nothing(self):
         self.boot_first()
         self.server = self.migrate(self.server)
         self.finish(burns=2)
 
+    @proofs.proves('device.cold-migrate', 'device.one-time-use')
     def story_move_that_the_destination_refuses_changes_nothing(self):
         self.boot_first()
         before = self.host_state('host1'), self.host_state('host2')
@@ -137,6 +147,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.assert_settled('host1')
         self.finish(burns=1)
 
+    @proofs.proves('device.cold-migrate')
     def story_failed_move_is_repaired_by_hard_reboot(self):
         self.boot_first()
         self.control('host2').plan_job('PowerOn', 'HSCL0000 No.')

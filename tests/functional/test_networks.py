@@ -19,6 +19,7 @@ What the host does for them is tested in ``tests/ops/test_networks.py`` and
 from nova import context as nova_context
 from nova import objects
 
+from tests import proofs
 from tests.functional import networks
 from tests.functional import other_tool
 from tests.functional.networks import SECOND
@@ -47,6 +48,9 @@ class PortsTest(networks.NetworkTestCase):
     def test_ports_of_new_servers(self):
         self.tell_stories()
 
+    @proofs.proves(
+        'operation.device-tags', 'operation.launch', 'operation.terminate'
+    )
     def story_server_has_its_ports_until_it_is_deleted(self):
         tagged, flat = self.make_port(), self.make_port(None, 'back')
 

@@ -12,6 +12,7 @@
 
 """Requests and profiles that real Cyborg services never make."""
 
+from tests import proofs
 from tests.functional import accelerated_servers
 from tests.functional import base
 from tests.functional import cyborg
@@ -79,6 +80,7 @@ class RefusedAcceleratorTest(OddRequestTestCase):
     def test_unusable_requests_are_refused(self):
         self.tell_stories()
 
+    @proofs.proves('C46', 'V26', 'device.cyborg-arq')
     def story_spawn_refuses_unusable_handles_and_slots(self):
         # More of them are in tests/unit/devices/test_accelerators.py.
         for handle, words in (
@@ -88,6 +90,7 @@ class RefusedAcceleratorTest(OddRequestTestCase):
             with self.subTest(handle=handle):
                 self.refused([handle], words=words)
 
+    @proofs.proves('C47', 'V4')
     def story_refused_request_ends_build(self):
         # After another try the fault would have a message of Nova's.
         self.flags(max_attempts=3, group='scheduler')
@@ -119,6 +122,7 @@ fpga:
   one_time_use: true
 """
 
+    @proofs.proves('V22', 'device.cyborg-arq')
     def test_spawn_refuses_provider_of_nova_and_names_cure(self):
         # The scheduler has no choice.
         self.set_inventory(self.device, {'FPGA': {'total': 4, 'reserved': 4}})

@@ -19,6 +19,7 @@ from oslo_utils import uuidutils
 
 from nova_powervm.ops import claiming
 from nova_powervm.tool.clean import deletions
+from tests import proofs
 from tests.functional import base
 from tests.functional import killed_threads
 from tests.functional import one_time_use
@@ -55,6 +56,19 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
 
     # From boot to release
 
+    @proofs.proves(
+        'O2',
+        'O4',
+        'O6',
+        'O7',
+        'O9',
+        'O12',
+        'O14',
+        'O15',
+        'O34',
+        'O43',
+        'device.one-time-use',
+    )
     def story_delete_leaves_device_burned_until_operator_releases_it(self):
         everything = set(self.slot_providers())
         self.assertEqual(everything, self.marked())
@@ -99,6 +113,7 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
         ]
         self.assertEqual([server['id']], taken)
 
+    @proofs.proves('O22', 'device.one-time-use')
     def story_device_in_use_stays_burned(self):
         server = self.boot_with_device()
         before = self.generation(self.slot_providers()[INDEX]['uuid'])
@@ -134,6 +149,7 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
         self.assert_burned(INDEX)
         self.plug_gpu(f'{INDEX:08X}')
 
+    @proofs.proves('O20', 'O33', 'device.one-time-use')
     def story_device_in_use_is_burned_once_its_paragraph_is_marked(self):
         self.restart_host(inventory=base.GPUS)
         self._run_periodics()
@@ -159,6 +175,7 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
 
     # Concurrent changes
 
+    @proofs.proves('device.one-time-use')
     def story_burn_survives_all_but_deletion_of_provider(self):
         self._delete_server(self.boot_with_device())
         self.assert_burned(INDEX)
@@ -256,6 +273,7 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
         self.assertEqual(204, answer.status, answer.body)
         return uuid
 
+    @proofs.proves('O28', 'O41', 'device.one-time-use')
     def story_move_takes_allocation_of_burned_provider(self):
         server = self.boot_with_device()
         provider = self.slot_providers()[INDEX]['uuid']
@@ -288,6 +306,7 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
 
         return fixtures.MockPatchObject(client, 'get', fail_or_get)
 
+    @proofs.proves('O37', 'device.one-time-use')
     def story_update_and_build_fail_while_placement_does_not_answer(self):
         with self.cut_off('in_tree'):
             self._run_periodics()
@@ -318,6 +337,7 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
         self.assertIn('cannot be reserved', self.logged())
         self.assertEqual('running', self.lpar(server).state)
 
+    @proofs.proves('device.one-time-use')
     def story_spawn_reads_burn_back_after_lost_answer(self):
         client = self.computes['host1'].manager.reportclient
         put = client.put
@@ -338,6 +358,7 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
 
     # Builds that fail; tests.ops has one for each request
 
+    @proofs.proves('O17', 'O19', 'device.one-time-use')
     def story_build_that_fails_before_the_lpar_burns_no_device(self):
         self.boot_with_device(expected='ERROR', memory_mb=300)
         self.assertEqual(set(), self.burned())
@@ -347,6 +368,7 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
         self.boot_with_device(expected='ERROR')
         self.assertEqual(set(), self.burned())
 
+    @proofs.proves('O16', 'O18', 'O19', 'O39')
     def story_device_is_burned_before_lpar_is_created(self):
         self.control().add_fault(
             match='LogicalPartition.create', every=True, status=500
@@ -358,6 +380,7 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
         self.assert_burned(INDEX)
         self.wait_until_unallocated(server)
 
+    @proofs.proves('device.one-time-use')
     def story_boot_killed_once_it_has_burned_leaves_device_burned(self):
         threads = self.useFixture(killed_threads.Threads())
         with threads.killed(claiming.BurnOps, 'burn', after=bool):

@@ -22,6 +22,7 @@ from nova.compute import power_state
 from nova_powervm.powervm import events
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
+from tests import proofs
 from tests.functional import base
 
 #: The emulator lets a request go when it stops, at the latest.
@@ -63,6 +64,7 @@ class OutageTest(base.PowerVMTestCase):
             if record['label'] == 'LogicalPartition.job'
         ]
 
+    @proofs.proves('operation.get-guest-info')
     def story_unknown_power_state_stays_as_recorded(self):
         for fault in ({'status': 500}, {'drop': True}):
             with self.subTest('fault', **fault):
@@ -107,6 +109,7 @@ class OutageTest(base.PowerVMTestCase):
         self.become('not activated')
         self._start_server(self.server)
 
+    @proofs.proves('operation.reboot')
     def story_ignored_soft_reboot_becomes_hard_reboot(self):
         self.control().set_job_mode('manual')
         self.control().clear_journal()

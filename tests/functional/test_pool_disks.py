@@ -17,6 +17,7 @@ import time
 from nova import context as nova_context
 from pypowervm.wrappers import storage as pvm_storage
 
+from tests import proofs
 from tests.functional import base
 from tests.functional import images
 from tests.functional import pool_sites
@@ -42,6 +43,7 @@ class PoolDiskTest(pool_sites.SiteTestCase):
             self.clean_cache('host1')
         self.assert_pool_empty()
 
+    @proofs.proves('storage.image')
     def story_parallel_boots_clone_one_image_and_leave_nothing_else(self):
         sizes = (1, 2)
         started = [
@@ -76,6 +78,7 @@ class PoolDiskTest(pool_sites.SiteTestCase):
             self.assertLess(time.monotonic(), end, 'servers are left')
             time.sleep(0.1)
 
+    @proofs.proves('operation.cache-images')
     def story_image_is_cached_before_servers_need_it(self):
         self.admin_api.microversion = '2.81'
         aggregate = self.admin_api.post_aggregate(

@@ -27,6 +27,7 @@ from nova.compute import vm_states
 from nova_powervm.lpar import storage
 from nova_powervm.ops import removal
 from nova_powervm.powervm import partitions
+from tests import proofs
 from tests.functional import base
 from tests.functional import one_time_use
 from tests.functional import pools
@@ -48,6 +49,7 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
 
     # Evacuations that succeed
 
+    @proofs.proves('D83', 'operation.evacuate')
     def story_evacuated_server_keeps_disks_and_gets_other_device(self):
         ports = [self.make_port() for _ in range(4)]
         server = self.boot_on_first(

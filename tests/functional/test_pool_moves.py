@@ -21,6 +21,7 @@ from nova.network import neutron
 
 from nova_powervm.ops import claiming
 from nova_powervm.ops import removal
+from tests import proofs
 from tests.functional import base
 from tests.functional import moving
 from tests.functional import one_time_use
@@ -58,9 +59,11 @@ class PoolMoveTestCase(
 
 
 class PoolMoveTest(PoolMoveTestCase):
+    @proofs.proves('D81', 'operation.resize')
     def test_server_moves_between_hosts(self):
         self.tell_stories()
 
+    @proofs.proves('O24')
     def story_server_is_migrated_with_device_disks_and_ports(self):
         ports = [self.make_port() for _ in range(2)]
         server = self.boot_on_first(
@@ -116,6 +119,7 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertEqual('running', self.lpar(server).state)
         self._run_periodics()
 
+    @proofs.proves('device.cold-migrate')
     def story_resize_between_hosts_is_reverted(self):
         server = self.boot_on_first(swap=512, request={'config_drive': True})
         document = self.document(server)

@@ -28,6 +28,7 @@ from nova.network import neutron
 from nova.tests.functional.api import client
 
 from nova_powervm.virt import device_tags
+from tests import proofs
 from tests.functional import networks
 
 
@@ -108,6 +109,7 @@ class PortsOfServerTest(networks.NetworkTestCase):
         self.assertEqual([100, 200], self.vlans())
         self.assertEqual([100, 200], self.metadata_vlans(self.server))
 
+    @proofs.proves('operation.attach-interface', 'operation.detach-interface')
     def story_stopped_server_gets_and_loses_port(self):
         self._stop_server(self.server)
 
@@ -115,6 +117,7 @@ class PortsOfServerTest(networks.NetworkTestCase):
 
         self._start_server(self.server)
 
+    @proofs.proves('operation.attach-interface', 'operation.detach-interface')
     def story_running_server_with_rmc_gets_and_loses_port(self):
         self.set_rmc('active')
 
@@ -138,6 +141,7 @@ class PortsOfServerTest(networks.NetworkTestCase):
                 {'interfaceAttachment': {'port_id': port['id'], 'tag': 'san'}},
             )
 
+    @proofs.proves('operation.attach-tagged-interface')
     def story_tag_of_attached_port_is_shown_until_it_is_detached(self):
         self.set_rmc('active')
         port = self.make_port(vlan=300)
@@ -149,6 +153,7 @@ class PortsOfServerTest(networks.NetworkTestCase):
         self._detach_interface(self.server, port['id'])
         self.assertEqual([], self.nics())
 
+    @proofs.proves('operation.attach-tagged-interface')
     def story_port_whose_tag_is_not_recorded_is_detached_again(self):
         self.set_rmc('active')
         port = self.make_port(vlan=300)
@@ -177,6 +182,7 @@ class PortsOfServerTest(networks.NetworkTestCase):
         self.assert_exact(self.kept, self.lost)
         self.assertIn("its VIF type is 'ovs'", self.logged())
 
+    @proofs.proves('operation.detach-interface')
     def story_detach_fails_on_running_server_without_rmc(self):
         self.api.detach_interface(self.server['id'], self.lost['id'])
 
@@ -246,6 +252,7 @@ class PortsOfServerTest(networks.NetworkTestCase):
         self.set_rmc('active')
         self.other.delete_adapters(self.lpar(self.server).uuid)
 
+    @proofs.proves('operation.reboot')
     def story_hard_reboot_removes_adapter_of_deleted_port(self):
         self.delete_lost()
 

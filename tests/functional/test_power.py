@@ -16,6 +16,7 @@ from nova import context as nova_context
 from nova import utils
 
 from nova_powervm.ops import watch
+from tests import proofs
 from tests.functional import base
 
 
@@ -42,6 +43,7 @@ class PowerTest(base.PowerVMTestCase):
         """Assert the state of a server's LPAR."""
         self.assertEqual(state, self.lpar(server or self.server).state)
 
+    @proofs.proves('operation.get-guest-info')
     def story_stop_and_start_keep_slots(self):
         slots = self.lpar(self.server).slots
 
@@ -53,12 +55,14 @@ class PowerTest(base.PowerVMTestCase):
         self.assert_state('running')
         self.assertEqual(slots, self.lpar(self.server).slots)
 
+    @proofs.proves('operation.reboot')
     def story_soft_reboot_is_one_job(self):
         self._reboot_server(self.server)
 
         self.assert_state('running')
         self.assertEqual(['PowerOff'], self.jobs())
 
+    @proofs.proves('operation.reboot')
     def story_hard_reboot_of_stopped_server_starts_it(self):
         self._stop_server(self.server)
         self.control().clear_journal()
@@ -84,6 +88,7 @@ class PowerTest(base.PowerVMTestCase):
 
         return self.await_found(find_event, 'the crash dump has no end')
 
+    @proofs.proves('operation.trigger-crash-dump')
     def story_crash_dump_restarts_guest_with_its_slots(self):
         slots = self.lpar(self.server).slots
 
@@ -94,6 +99,7 @@ class PowerTest(base.PowerVMTestCase):
         self.assert_state('running')
         self.assertEqual(slots, self.lpar(self.server).slots)
 
+    @proofs.proves('operation.trigger-crash-dump')
     def story_crash_dump_of_stopped_guest_fails(self):
         name = self.lpar(self.server).name
         self.control().set_partition(name, state='not activated')
@@ -208,6 +214,7 @@ class PowerTest(base.PowerVMTestCase):
         self.driver.destroy(None, instance, [])
         self.assertFalse(self.driver.instance_exists(instance))
 
+    @proofs.proves('operation.get-host-uptime')
     def story_hypervisor_details_show_capacity_and_uptime_of_host(self):
         self._run_periodics()
 

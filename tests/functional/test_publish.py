@@ -15,6 +15,7 @@
 import os_traits
 
 from powervm_emulator import worlds
+from tests import proofs
 from tests.functional import base
 
 #: A paragraph for slots that must not be offered, whatever the file says.
@@ -98,6 +99,9 @@ class ProviderTreeTest(base.PowerVMTestCase):
 
     # What is published
 
+    @proofs.proves(
+        'D50', 'D66', 'N2', 'N9', 'N10', 'N22', 'N23', 'device.identify.vendor'
+    )
     def story_slot_provider_is_child_of_compute_node(self):
         root = self._get_provider_uuid_by_host('host1')
         children = self.slot_providers()
@@ -109,6 +113,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
             self.assertEqual(root, provider['parent_provider_uuid'])
             self.assertEqual(root, provider['root_provider_uuid'])
 
+    @proofs.proves('N19')
     def story_whole_tree_is_found_from_any_child(self):
         child = self.slot_providers()[0x21010020]['uuid']
 
@@ -118,6 +123,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
         expected.add(self._get_provider_uuid_by_host('host1'))
         self.assertEqual(expected, tree)
 
+    @proofs.proves('D2', 'D56', 'O10', 'N5')
     def story_inventory_is_one_whole_device(self):
         found = self.slot_providers()
         self.assertTrue(found)
@@ -137,6 +143,17 @@ class ProviderTreeTest(base.PowerVMTestCase):
                 inventory,
             )
 
+    @proofs.proves(
+        'D14',
+        'D47',
+        'D64',
+        'C13',
+        'V18',
+        'N4',
+        'device.owner-trait',
+        'device.traits.generated',
+        'device.traits.operator',
+    )
     def story_slot_provider_has_traits_of_its_properties(self):
         provider = self.slot_providers()[0x21010020]
         prefix = 'CUSTOM_POWERVM_IOSLOT_'
@@ -156,12 +173,14 @@ class ProviderTreeTest(base.PowerVMTestCase):
             set(self._get_provider_traits(provider['uuid'])),
         )
 
+    @proofs.proves('D63')
     def story_unreported_property_gives_no_trait(self):
         provider = self.slot_providers()[0x21020024]
         traits = self._get_provider_traits(provider['uuid'])
         self.assertIn('CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21020024', traits)
         self.assertEqual([], [t for t in traits if 'SUBSYS' in t])
 
+    @proofs.proves('D73', 'N12')
     def story_second_update_changes_nothing(self):
         before = self.generations()
 
@@ -169,6 +188,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
 
         self.assertEqual(before, self.generations())
 
+    @proofs.proves('D72', 'N14')
     def story_root_provider_has_host_resources_and_nova_options(self):
         with self.flagged(
             reserved_host_memory_mb=1024,
@@ -195,6 +215,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
         root = self._get_provider_uuid_by_host('host1')
         return set(self._get_provider_traits(root))
 
+    @proofs.proves('operation.report-cpu-traits')
     def story_images_for_architecture_find_host_by_its_traits(self):
         root = self._get_provider_uuid_by_host('host1')
         self._create_trait('CUSTOM_RACK_4')
@@ -235,6 +256,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
 
     # Files
 
+    @proofs.proves('D3', 'D9', 'D17', 'D53', 'D71', 'device.resource-class')
     def story_file_decides_which_slots_are_offered(self):
         self.use(EVERYTHING)
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
@@ -250,6 +272,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
             {('CUSTOM_IOSLOT',)}, {*map(tuple, self.slot_classes().values())}
         )
 
+    @proofs.proves('D53')
     def story_provider_with_short_name_is_adopted(self):
         self.use(NOTHING)
         self.flags(provider_names='spec', group='powervm')
@@ -271,6 +294,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
 
     # Servers
 
+    @proofs.proves('D52')
     def story_restart_keeps_provider_uuids(self):
         server = self.boot(base.gpu_groups(1))
         before = {i: p['uuid'] for i, p in self.slot_providers().items()}
@@ -290,6 +314,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
         self._delete_server(server)
         self.assertIsNone(self.lpar(server))
 
+    @proofs.proves('D71')
     def story_allocated_orphan_is_withdrawn_until_it_is_free(self):
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
@@ -327,6 +352,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
         traits = self._get_provider_traits(uuid)
         self.assertEqual(bool(reserved), 'CUSTOM_POWERVM_WITHDRAWN' in traits)
 
+    @proofs.proves('device.resource-class')
     def story_allocated_slot_keeps_resource_class_until_it_is_free(self):
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
@@ -350,6 +376,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
 
     # Changes on the host
 
+    @proofs.proves('D68')
     def story_pulled_card_loses_provider_until_plugged_again(self):
         self.pull()
         self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
@@ -404,6 +431,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
 
     # Changes of others in Placement
 
+    @proofs.proves('D58', 'device.quarantine', 'device.traits.operator')
     def story_reservation_of_operator_survives_restart_and_pulled_card(self):
         uuid = self.slot_providers()[0x21010021]['uuid']
         self.reserve(uuid, 'CUSTOM_GPU', 1)
@@ -421,6 +449,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
         self.reserve(uuid, 'CUSTOM_GPU', 0)
         self._run_periodics()
 
+    @proofs.proves('C3', 'C21')
     def story_provider_with_another_name_is_kept(self):
         uuid = self.add_child('somebody else', ['HW_GPU_API_VULKAN'])
         self.set_inventory(uuid, {'FPGA': {'total': 4, 'reserved': 1}})
@@ -443,6 +472,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
             self._get_provider_traits(uuid),
         )
 
+    @proofs.proves('V19', 'V23', 'device.owner-trait')
     def story_spawn_refuses_providers_of_cyborg_and_of_unknown_owner(self):
         devices = {
             'CUSTOM_GPU': self.add_child('cyborg', [os_traits.OWNER_CYBORG]),
@@ -499,6 +529,7 @@ class IdenticalHostsTest(base.PowerVMTestCase):
     def test_identical_hosts_have_trees_of_their_own(self):
         self.tell_stories()
 
+    @proofs.proves('N26')
     def story_identical_hosts_publish_all_their_slots(self):
         for host in ('host1', 'host2'):
             providers = self.slot_providers(host)
@@ -508,6 +539,7 @@ class IdenticalHostsTest(base.PowerVMTestCase):
                 {provider['name'] for provider in providers.values()},
             )
 
+    @proofs.proves('D8')
     def story_file_of_one_host_leaves_other_host_unchanged(self):
         self.restart_host('host1', inventory=NOTHING)
         self._run_periodics()

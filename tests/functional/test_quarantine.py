@@ -17,6 +17,7 @@ from nova import context as nova_context
 
 from nova_powervm.devices import names
 from nova_powervm.tool.inventory import placement_client
+from tests import proofs
 from tests.functional import base
 from tests.functional import killed_threads
 from tests.functional import move_sites
@@ -92,6 +93,7 @@ class QuarantineTestCase(test_commands.CommandTestCase):
 
 
 class QuarantineTest(QuarantineTestCase):
+    @proofs.proves('device.quarantine')
     def test_device_is_taken_out_of_use_until_it_is_restored(self):
         self.tell_stories()
 

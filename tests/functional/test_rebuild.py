@@ -24,6 +24,7 @@ from oslo_utils import uuidutils
 from nova_powervm.virt import builds
 from nova_powervm.virt import driver
 from nova_powervm.virt import record_changes
+from tests import proofs
 from tests.functional import base
 from tests.functional import complete_servers
 from tests.functional import images
@@ -107,6 +108,7 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
         self._run_periodics()
         self.assertIn(self.index, self.slot_providers())
 
+    @proofs.proves('operation.rebuild')
     def test_refused_rebuild_changes_nothing(self):
         self.tell_stories()
         self._rebuild_server(self.server, self.new_image())

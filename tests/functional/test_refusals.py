@@ -21,6 +21,7 @@ import os_traits
 from nova import utils
 from nova.tests import fixtures as nova_fixtures
 
+from tests import proofs
 from tests.functional import base
 
 VOLUME = nova_fixtures.CinderFixture.IMAGE_BACKED_VOL
@@ -93,6 +94,7 @@ class RefusedRequestTest(base.PowerVMTestCase):
             'boot_index': 0,
         }
 
+    @proofs.proves('operation.launch')
     def story_fault_lists_all_reasons(self):
         self.flags(config_drive_format='vfat')
 

@@ -20,6 +20,7 @@ import re
 
 import nova.conf
 
+from tests import proofs
 from tests.functional import base
 
 CONF = nova.conf.CONF
@@ -120,6 +121,7 @@ class ReloadFileTest(ReloadTestCase):
     def test_changed_files_are_applied(self):
         self.tell_stories()
 
+    @proofs.proves('D67', 'device.config-reload')
     def story_invalid_file_keeps_last_valid_one_in_force(self):
         self.begin(False)
         self.assertEqual({}, self.slot_providers())
@@ -171,6 +173,7 @@ class ReloadFileTest(ReloadTestCase):
         self.write(base.GPUS)
         self.path.chmod(0o646)
 
+    @proofs.proves('device.config-reload')
     def story_new_traits_and_classes_are_applied(self):
         self.begin(base.GPUS)
         server = self.boot(FIRST_GPU)
@@ -249,6 +252,7 @@ class ReloadFileTest(ReloadTestCase):
 
     # A device that two paragraphs identify is withheld.
 
+    @proofs.proves('D37', 'device.config-reload')
     def story_conflict_by_new_file_withholds_device(self):
         self.begin(base.GPUS)
         server = self.boot(FIRST_GPU)
@@ -282,6 +286,7 @@ class ReloadFileTest(ReloadTestCase):
         self.assertEqual(set(), self.providers_with(WITHDRAWN))
         self.assertEqual([], self.log('ERROR'))
 
+    @proofs.proves('D37')
     def story_conflict_by_new_card_withholds_device(self):
         # An empty slot is no device, so two paragraphs may identify it.
         self.begin(
@@ -304,6 +309,7 @@ class ReloadFileTest(ReloadTestCase):
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
 
     # A file without matching paragraph does not stop nova-compute.
+    @proofs.proves('D13')
     def story_unmatched_file_warns_at_start_and_at_each_change(self):
         self.begin(UNMATCHED)
         self.assertEqual({}, self.slot_providers())

@@ -20,6 +20,7 @@ from nova import context
 from nova import objects
 
 from nova_powervm.virt import system_metadata
+from tests import proofs
 from tests.functional import base
 from tests.functional import real_cyborg
 from tests.functional import request_states as table
@@ -118,6 +119,7 @@ gpus:
             name=name,
         )
 
+    @proofs.proves('C8', 'C53', 'C59', 'V15')
     def test_operations_give_results_of_table(self):
         self.tell_stories()
 

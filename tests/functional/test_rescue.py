@@ -24,6 +24,7 @@ from nova.tests.functional.api import client
 
 from nova_powervm.lpar import storage
 from nova_powervm.powervm.disk import scsi_mappings
+from tests import proofs
 from tests.functional import base
 from tests.functional import pools
 from tests.functional import test_config_drives
@@ -187,6 +188,7 @@ class RescueTest(StoriesMixin, base.PowerVMTestCase):
         """Start a host."""
         self.start_host()
 
+    @proofs.proves('device.rescue', 'operation.rescue')
     def test_rescue_and_its_ends(self):
         self.tell_stories()
 
@@ -419,6 +421,7 @@ class PoolRescueTest(StoriesMixin, pools.PoolTestCase):
         """Start a host whose disks are in a pool."""
         self.start_pool_host()
 
+    @proofs.proves('operation.rescue')
     def test_rescue_of_server_in_pool(self):
         self.tell_stories()
 

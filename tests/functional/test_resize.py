@@ -25,6 +25,7 @@ from nova.tests.functional.api import client
 from oslo_limit import fixture as limit_fixture
 
 from nova_powervm.ops import power
+from tests import proofs
 from tests.functional import base
 from tests.functional import killed_threads
 from tests.functional import moving
@@ -64,6 +65,7 @@ class ResizeTest(moving.MovingTestCase):
         # Nova releases what a story's server was claiming in the next cycle.
         self._run_periodics()
 
+    @proofs.proves('D85', 'operation.resize')
     def test_server_is_resized_within_host(self):
         self.tell_stories()
 
@@ -142,6 +144,7 @@ class ResizeTest(moving.MovingTestCase):
         self.assertEqual(self.owned(server), self.slots_of(server['id']))
         self.assertEqual(1, len(self.owned(server)))
 
+    @proofs.proves('device.one-time-use')
     def story_refused_resize_changes_nothing(self):
         server = self.boot({}, disk=1)
         before = self.host_state()
@@ -218,6 +221,7 @@ class ResizeTest(moving.MovingTestCase):
         self.assertEqual(403, refused.response.status_code)
         return refused.response.text
 
+    @proofs.proves('D81')
     def story_disks_of_one_host_are_not_migrated(self):
         server = self.boot(base.gpu_groups(1), disk=1)
         self.start_host('host2')

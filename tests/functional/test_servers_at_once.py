@@ -23,6 +23,7 @@ from oslo_utils import uuidutils
 
 from demo import config
 from powervm_emulator import worlds
+from tests import proofs
 from tests.functional import base
 
 INVENTORY = (
@@ -188,9 +189,11 @@ class OneHostTest(ServersAtOnceTestCase):
         )
         return servers
 
+    @proofs.proves('device.several-servers')
     def story_request_for_eight_servers_uses_eight_devices(self):
         self.assert_different(self.schedule(base.gpu_groups(1), 8), 8)
 
+    @proofs.proves('device.several-servers')
     def story_request_for_three_servers_burns_three_devices(self):
         servers = self.boot_at_once(
             base.gpu_groups(1)
@@ -221,16 +224,19 @@ class OneHostTest(ServersAtOnceTestCase):
             if record['reserved']
         }
 
+    @proofs.proves('device.several-servers')
     def story_servers_with_two_devices_share_none(self):
         self.assert_different(self.schedule(groups(2), 4), 4, 2)
         self.release()
         self.assert_different(self.schedule_together(groups(2), 4), 4, 2)
 
+    @proofs.proves('device.several-servers')
     def story_servers_with_three_devices_share_none(self):
         self.assert_different(self.schedule(groups(3), 2), 2, 3)
         self.release()
         self.assert_different(self.schedule_together(groups(3), 2), 2, 3)
 
+    @proofs.proves('device.several-servers')
     def story_twenty_requests_at_same_time_find_devices_of_250(self):
         self.add_cards(250)
 
@@ -264,6 +270,7 @@ class TwoHostsTest(ServersAtOnceTestCase):
         self.start_host('host1', world(1))
         self.start_host('host2', world(3))
 
+    @proofs.proves('device.several-servers')
     def test_servers_at_once_get_devices_of_both_hosts(self):
         gpu = base.gpu_groups(1)
         self.assert_different(self.schedule(gpu, 4), 4)

@@ -19,6 +19,7 @@ from nova import utils
 
 from nova_powervm.lpar import partition
 from nova_powervm.virt import system_metadata
+from tests import proofs
 from tests.functional import base
 from tests.functional import local_hosts
 from tests.functional import one_time_use
@@ -96,6 +97,7 @@ class ShelveTest(
         self.assertEqual(pools.WRITTEN, self.written(server))
         self.assertEqual(1, len(self.owned(server)))
 
+    @proofs.proves('device.shelve')
     def story_server_comes_back_on_another_host(self):
         server = self.boot_written()
         (used,) = self.owned(server)
@@ -160,6 +162,7 @@ class ShelveTest(
         record = self.instance(server)
         return {found.identifier for found in record.resources}
 
+    @proofs.proves('device.shelve')
     def story_shelved_server_keeps_slots_until_it_is_offloaded(self):
         self.flags(shelved_offload_time=-1)
         server = self.boot_written()
@@ -177,6 +180,7 @@ class ShelveTest(
         self.assertIsNone(self.lpar(server))
         self.assert_burned(*slots)
 
+    @proofs.proves('device.shelve')
     def story_server_that_could_not_come_back_is_not_stopped(self):
         server = self.boot_written()
         self.flags(verify_glance_signatures=True, group='glance')
@@ -193,6 +197,7 @@ class ShelveTest(
         self._start_server(server)
         self.refuse(server, 'more than the 1 GB of the flavor')
 
+    @proofs.proves('device.shelve')
     def story_upload_that_fails_starts_guest_again(self):
         server = self.boot_written()
 
@@ -258,6 +263,7 @@ class ShelveTest(
         self.assertEqual('not activated', self.lpar(server).state)
         self.assertEqual({}, self.copies())
 
+    @proofs.proves('device.shelve')
     def story_deletion_ends_shelve(self):
         server = self.boot_written()
 

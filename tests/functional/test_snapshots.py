@@ -19,6 +19,7 @@ import fixtures
 
 from nova_powervm.lpar import partition
 from nova_powervm.powervm.disk import disk_reading
+from tests import proofs
 from tests.functional import base
 from tests.functional import local_hosts
 from tests.functional import pools
@@ -59,6 +60,7 @@ class PoolSnapshotTest(SnapshotTestCase):
     def test_images_of_servers_in_pool(self):
         self.tell_stories()
 
+    @proofs.proves('operation.snapshot')
     def story_running_server_becomes_image_with_bytes_of_root_disk(self):
         server = self.boot_written(ephemeral=1)
 
@@ -77,6 +79,7 @@ class PoolSnapshotTest(SnapshotTestCase):
         self.assertEqual(10, len(sent))
         self.assertEqual('100', sent[-1])
 
+    @proofs.proves('operation.snapshot')
     def story_backup_is_raw_and_the_oldest_goes(self):
         server = self.boot_written()
 
@@ -110,6 +113,7 @@ class PoolSnapshotTest(SnapshotTestCase):
                     image = self.take(server, action, **body)
                 self.assert_has_no_keys(image)
 
+    @proofs.proves('operation.snapshot')
     def story_ten_servers_become_images_at_once(self):
         self.flags(max_concurrent_snapshots=10)
         servers = [
@@ -139,6 +143,7 @@ class PoolSnapshotTest(SnapshotTestCase):
             {mapping['client'] for mapping in self.vios()['scsi_mappings']},
         )
 
+    @proofs.proves('operation.snapshot')
     def story_deletion_ends_snapshot(self):
         server = self.boot_written()
         reading, deleting = threading.Event(), threading.Event()
@@ -170,6 +175,7 @@ class PoolSnapshotTest(SnapshotTestCase):
         self.assertEqual([], self.vios()['scsi_mappings'])
         self.assertEqual({}, self.disks_of(server))
 
+    @proofs.proves('operation.snapshot')
     def story_upload_that_fails_leaves_guest_and_no_image(self):
         server = self.boot_written()
 
@@ -275,6 +281,7 @@ class GroupSnapshotTest(SnapshotTestCase):
         super().setUp()
         self.start_local('host1')
 
+    @proofs.proves('operation.snapshot')
     def test_snapshot_of_group_of_other_server_needs_stopped_guest(self):
         server = self.boot_written()
         mapped = self.vios()['scsi_mappings']
@@ -304,6 +311,7 @@ class GroupSnapshotTest(SnapshotTestCase):
 class ManagementGroupSnapshotTest(SnapshotTestCase):
     """The management partition is a Virtual I/O Server with the disks."""
 
+    @proofs.proves('operation.snapshot')
     def test_running_server_becomes_image(self):
         self.start_local('host1', local_hosts.server_world())
         server = self.boot_written()

@@ -24,6 +24,7 @@ from nova.virt import node as virt_node
 
 from nova_powervm.virt import driver
 from powervm_emulator import worlds
+from tests import proofs
 from tests.functional import base
 
 HOOK = """
@@ -54,6 +55,7 @@ class RefusedStartTest(base.PowerVMTestCase):
         refusal = self.assertRaises(error, self._start_compute, 'host1')
         return str(refusal)
 
+    @proofs.proves('D67')
     def story_start_refuses_unknown_key_and_names_its_line(self):
         message = self.refused(
             inventory=base.GPUS.replace('device_id', 'product_id')
@@ -71,6 +73,7 @@ class RefusedStartTest(base.PowerVMTestCase):
         self.assertIn('line 4', message)
         self.assertIn('vendor_id', message)
 
+    @proofs.proves('D65')
     def story_start_refuses_generated_trait(self):
         trait = 'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE'
 
@@ -81,6 +84,7 @@ class RefusedStartTest(base.PowerVMTestCase):
         self.assertIn('line 6', message)
         self.assertIn(f'trait {trait} belongs to the driver', message)
 
+    @proofs.proves('D37')
     def story_start_refuses_device_of_two_paragraphs(self):
         message = self.refused(
             inventory=base.GPUS
@@ -91,6 +95,7 @@ class RefusedStartTest(base.PowerVMTestCase):
         self.assertIn("paragraph 'gpus' (line 1)", message)
         self.assertIn("paragraph 'again'", message)
 
+    @proofs.proves('D88')
     def story_start_refuses_world_writable_file(self):
         message = self.refused(mode=0o666)
 
@@ -180,6 +185,7 @@ class StartTest(base.PowerVMTestCase):
         self.assertIsNone(virt_node.LOCAL_NODE_UUID)
         self.configure('host1')
 
+    @proofs.proves('operation.get-guest-info')
     def story_start_keeps_servers_whose_power_state_is_unknown(self):
         server = self.boot({})
         self.control().add_fault(

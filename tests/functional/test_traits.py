@@ -22,6 +22,7 @@ import textwrap
 import fixtures
 from nova.scheduler.client import report
 
+from tests import proofs
 from tests.functional import base
 from tests.functional import test_reload
 
@@ -80,6 +81,7 @@ class TraitsTest(test_reload.ReloadTestCase):
 
     # Traits of the file
 
+    @proofs.proves('D64', 'device.traits.operator')
     def story_provider_traits_follow_inventory_file(self):
         self.begin(gpus('CUSTOM_A'))
         self.assertEqual(ALL, self.providers_with('CUSTOM_A'))
@@ -110,6 +112,7 @@ class TraitsTest(test_reload.ReloadTestCase):
         self.assertEqual(set(), self.providers_with('CUSTOM_HELD'))
         self.assertEqual(ALL, self.providers_with('CUSTOM_C'))
 
+    @proofs.proves('device.traits.operator')
     def story_orphan_keeps_its_traits_until_it_is_offered_again(self):
         self.begin(gpus('CUSTOM_A'))
         server = self.boot(test_reload.FIRST_GPU)
@@ -201,6 +204,7 @@ class AdditionalTraitsTest(test_reload.ReloadTestCase):
               additional: [CUSTOM_RACK_4]
         """)
 
+    @proofs.proves('C21', 'device.traits.operator')
     def test_additions_of_nova_survive_updates(self):
         directory = self.useFixture(fixtures.TempDir()).path
         with open(os.path.join(directory, 'slot.yaml'), 'w') as file:

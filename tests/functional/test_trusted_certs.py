@@ -18,6 +18,7 @@ Nova's own code verifies. What is cached or remembered on a host is tested in
 
 import hashlib
 
+from tests import proofs
 from tests.functional import one_time_use
 from tests.functional import signed_images
 
@@ -73,6 +74,7 @@ class TrustedCertificatesTest(one_time_use.OneTimeUseTestCase):
         (disk,) = self.disks(host)
         self.assertEqual(hashlib.sha256(DATA).hexdigest(), disk['sha256'])
 
+    @proofs.proves('operation.trusted-certs')
     def story_images_with_bad_signatures_build_and_burn_nothing(self):
         for image, words in (
             (
@@ -93,6 +95,7 @@ class TrustedCertificatesTest(one_time_use.OneTimeUseTestCase):
             self.assert_burned()
             self.wait_until_unallocated(server)
 
+    @proofs.proves('operation.trusted-certs')
     def story_rebuild_with_bad_signature_changes_nothing(self):
         image = self.image_of(self.ours)
         server = self.boot_trusting(image)
@@ -117,6 +120,7 @@ class TrustedCertificatesTest(one_time_use.OneTimeUseTestCase):
             self.assertEqual('running', self.lpar(server).state)
             self.assert_disk()
 
+    @proofs.proves('operation.trusted-certs')
     def story_evacuation_verifies_image_of_new_root_disk(self):
         server = self.boot_trusting(self.image_of(self.ours))
         self.fail_host('host1')

@@ -29,6 +29,7 @@ from nova.tests import fixtures as nova_fixtures
 from nova.tests.functional.api import client
 from oslo_config import cfg
 
+from tests import proofs
 from tests.functional import base
 
 CONF = cfg.CONF
@@ -219,6 +220,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assertEqual([], self.api.get_server_volumes(self.server['id']))
         self.assert_unchanged()
 
+    @proofs.proves('operation.attach-interface')
     def story_attaching_port_without_rmc_is_refused(self):
         port = self.make_port()
         attach = {'interfaceAttachment': {'port_id': port['id']}}

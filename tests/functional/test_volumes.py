@@ -27,6 +27,7 @@ from oslo_utils import uuidutils
 
 from nova_powervm.lpar import volumes as lpar_volumes
 from powervm_emulator import worlds
+from tests import proofs
 from tests.emulator import san
 from tests.functional import volumes
 
@@ -43,6 +44,12 @@ class VolumesTest(volumes.VolumesTestCase):
         super().forget()
         self.assert_no_volumes()
 
+    @proofs.proves(
+        'operation.attach-tagged-volume',
+        'operation.attach-volume',
+        'operation.detach-volume',
+        'operation.extend-volume',
+    )
     def story_volume_is_attached_extended_and_detached(self):
         volume = uuidutils.generate_uuid()
         server = self.boot({})
@@ -93,6 +100,7 @@ class VolumesTest(volumes.VolumesTestCase):
             server, 'extend_volume', 'compute_extend_volume', expected
         )
 
+    @proofs.proves('operation.attach-volume')
     def story_volume_that_is_not_found_is_available_again(self):
         volume = uuidutils.generate_uuid()
         server = self.boot({})
@@ -130,6 +138,7 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assertEqual([volume], self.cinder.mapped())
         self.assertIn(f'volume {volume} stays attached', self.logged())
 
+    @proofs.proves('operation.attach-volume')
     def story_running_guest_without_rmc_is_refused_before_cinder_acts(self):
         server = self.boot({})
         name = server['OS-EXT-SRV-ATTR:instance_name']
@@ -140,6 +149,7 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assertEqual([], self.api.get_server_volumes(server['id']))
         self.assertEqual({}, {**self.cinder.volumes})
 
+    @proofs.proves('operation.detach-volume')
     def story_volume_stays_while_a_server_with_a_path_is_down(self):
         volume = uuidutils.generate_uuid()
         server = self.boot({})
@@ -167,6 +177,7 @@ class VolumesTest(volumes.VolumesTestCase):
             'vios2', state='running', rmc_state='active'
         )
 
+    @proofs.proves('storage.block')
     def story_server_with_a_device_boots_from_a_volume(self):
         more = uuidutils.generate_uuid()
         server = self.boot_from_volume(more)
@@ -208,6 +219,7 @@ class VolumesTest(volumes.VolumesTestCase):
                 lpar_volumes.Volume(volume_id, ''), self.lpar_uuid(server)
             )
 
+    @proofs.proves('operation.rebuild-volume-backed')
     def story_rebuilt_servers_keep_their_volumes(self):
         server = self.boot({})
         mapped, before = self.exchange_volumes(server)
@@ -245,6 +257,7 @@ class VolumesTest(volumes.VolumesTestCase):
             server, {'OS-EXT-STS:task_state': None}
         )
 
+    @proofs.proves('operation.rebuild-volume-backed')
     def story_boot_volume_is_written_anew(self):
         server = self.boot_from_volume()
         image = self.create_image(b'another' * 1000)
@@ -279,6 +292,7 @@ class VolumesTest(volumes.VolumesTestCase):
         )
         return True
 
+    @proofs.proves('storage.block')
     def story_server_with_a_boot_volume_is_shelved_without_an_image(self):
         server = self.boot_from_volume(extra_specs={})
         mapped, before = self.exchange_volumes(server)
@@ -330,6 +344,7 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assertEqual('true', str(image['properties']['bdm_v2']).lower())
         self.assert_has_no_keys(image)
 
+    @proofs.proves('storage.block')
     def story_stopped_server_starts_with_its_volumes(self):
         server = self.boot({})
         self._stop_server(server)
@@ -350,6 +365,7 @@ class MovesTest(volumes.VolumesTestCase):
         self.volume = uuidutils.generate_uuid()
         self.attach(self.server, self.volume)
 
+    @proofs.proves('storage.block')
     def test_resize_is_refused_while_the_guest_runs(self):
         # One that is attached already, and another that just is.
         waiting = uuidutils.generate_uuid()
@@ -377,6 +393,7 @@ class MovesTest(volumes.VolumesTestCase):
         self.assertEqual([64, 65], self.slots(self.server))
         self.assertEqual([self.volume], self.cinder.mapped())
 
+    @proofs.proves('storage.block')
     def test_evacuation_is_refused_before_anything_is_built(self):
         world = san.add_to(worlds.default())
         (system,) = world['systems']

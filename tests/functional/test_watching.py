@@ -21,6 +21,7 @@ import fixtures
 from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
+from tests import proofs
 from tests.functional import base
 from tests.functional import move_sites
 from tests.functional import test_quarantine
@@ -137,6 +138,7 @@ class WatchingTest(test_quarantine.QuarantineTestCase):
             found,
         )
 
+    @proofs.proves('device.metrics')
     def story_metrics_have_the_labels_of_the_recorded_ones(self):
         path = os.path.join(self.useFixture(fixtures.TempDir()).path, 'm.prom')
         with open(path, 'w') as file:

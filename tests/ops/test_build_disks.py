@@ -27,6 +27,7 @@ from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
 from nova_powervm.powervm.disk import image_cache
 from tests import plain_rest
+from tests import proofs
 from tests.functional import images
 from tests.ops import base
 
@@ -219,6 +220,7 @@ class BlankDiskTest(BuildTestCase):
 class Qcow2Test(BuildTestCase):
     """The host unpacks qcow2 images; they are sent as they are."""
 
+    @proofs.proves('storage.image')
     def test_qcow2_is_sent_as_it_is(self):
         data = images.qcow2(2 * GIB, b'boot sector')
 
@@ -356,6 +358,7 @@ class VolumeGroupTest(BuildTestCase):
 class RefusedImageTest(BuildTestCase):
     """An image that is not what Glance says never becomes a disk."""
 
+    @proofs.proves('storage.image')
     def test_unsupported_format_is_refused_unread(self):
         for disk_format in ('iso', 'vmdk'):
             source = self.refuse(
@@ -391,6 +394,7 @@ class RefusedImageTest(BuildTestCase):
 
         self.assert_boots_from(source.data)
 
+    @proofs.proves('storage.image')
     def test_wrong_hash_leaves_nothing(self):
         source = self.fail_to_build(
             exception.ImageDamaged,
@@ -580,6 +584,7 @@ class PoolTest(BuildTestCase):
         self.assertEqual(0, source.opened)
         self.assertNotIn('PUT File.upload', self.trail())
 
+    @proofs.proves('storage.image')
     def test_qcow2_is_refused_unread(self):
         self.refuse(
             exception.ImageRefused,
@@ -764,6 +769,7 @@ class SignedPoolImageTest(TrustedCertificatesTestCase):
             [], self.control.state()['clusters'][0]['pool']['logical_units']
         )
 
+    @proofs.proves('operation.trusted-certs')
     def test_cached_image_with_bad_signature_leaves_and_burns_nothing(self):
         self.cache()
 

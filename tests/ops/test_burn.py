@@ -20,6 +20,7 @@ from nova_powervm.devices import claims
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.ops import claiming
+from tests import proofs
 from tests.emulator import base as emulator_base
 from tests.ops import base
 
@@ -69,6 +70,7 @@ class BurnOrderTest(base.HostTestCase):
         )
         self.assertEqual(1, self.trail().count('GET allocations'))
 
+    @proofs.proves('device.one-time-use')
     def test_change_looks_and_burns_directly_before_it_writes(self):
         wanted = self.spawn(slots=self.slots[:1])
         self.set_state(base.OFF)
@@ -174,6 +176,7 @@ class BurnTest(unittest.TestCase):
         self.ops = claiming.BurnOps(self.placement)
         self.claims = [base.claim(i) for i in emulator_base.GPUS]
 
+    @proofs.proves('device.one-time-use')
     def test_burn_reserves_and_logs_device(self):
         with self.assertLogs(claiming.LOG.logger, 'INFO') as logs:
             self.ops.burn('i', self.claims[:1])

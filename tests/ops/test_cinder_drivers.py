@@ -38,6 +38,7 @@ from tests.unit.docs import pages
 objects.register_all()
 
 from nova_powervm.virt import instance_volumes  # noqa: E402
+from tests import proofs  # noqa: E402
 
 _PROCESSES = pathlib.Path(__file__).parents[1] / 'processes'
 #: The words that the page for administrators explains.
@@ -151,6 +152,7 @@ class CinderDriversTest(volumes.VolumesTestCase):
         self.assertEqual(0, done.returncode, done.stderr[-4000:])
         return json.loads(done.stdout)
 
+    @proofs.proves('operation.attach-volume')
     def test_drivers_of_cinder_and_this_one_understand_each_other(self):
         connectors = [self.connector(host) for host in HOSTS]
         answer = self.ask(connectors)

@@ -23,6 +23,7 @@ from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import storage
+from tests import proofs
 from tests.ops import base
 
 ERROR = {'status': 500}
@@ -182,6 +183,7 @@ class SpawnSweepTest(SweepTestCase):
     def assert_right(self):
         self.assert_lpar(slots=[base.GPU], disks='r0i')
 
+    @proofs.proves('D78')
     def test_spawn_fails_clean_at_each_request(self):
         failed = self.sweep()
 
@@ -528,6 +530,7 @@ class RescueSweepTest(SweepTestCase):
         self.assert_lpar(slots=[base.GPU], disks='ri')
         self.run_plan(operations.RESCUE, self.wanted)
 
+    @proofs.proves('operation.rescue')
     def test_failed_rescue_leaves_server_as_it_was(self):
         self.sweep()
 

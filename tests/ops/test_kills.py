@@ -24,6 +24,7 @@ import unittest.mock
 from pypowervm import adapter as pvm_adapter
 
 from nova_powervm.lpar import operations
+from tests import proofs
 from tests.ops import base
 from tests.ops import test_faults
 
@@ -240,6 +241,7 @@ class RescueKillTest(KillSweepTestCase):
         super().recover()
         self.assertEqual([*'ir'], sorted(self.stored()))
 
+    @proofs.proves('operation.rescue')
     def test_hard_reboot_ends_killed_rescue(self):
         self.assertGreater(self.sweep(), 5)
 

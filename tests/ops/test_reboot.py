@@ -20,6 +20,7 @@ from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.ops import power
+from tests import proofs
 from tests.ops import base
 
 HARD, SOFT = operations.HARD_REBOOT, operations.SOFT_REBOOT
@@ -77,6 +78,7 @@ class SwapTest(base.HostTestCase):
 
 @ddt.ddt
 class StateTest(RebootTestCase):
+    @proofs.proves('operation.reboot')
     @ddt.named_data(
         ['off', base.OFF, [ON]],
         ['running', base.RUNNING, [RESTART]],
@@ -191,6 +193,7 @@ class SoftRebootTest(RebootTestCase):
         self.assertEqual(2, len(asked))
         self.assert_right(ports=[base.PORT])
 
+    @proofs.proves('operation.reboot')
     def test_guest_that_does_not_listen_is_restarted_hard(self):
         self.control.plan_job('PowerOff', 'the guest does not listen')
 
@@ -229,6 +232,7 @@ class SoftRebootTest(RebootTestCase):
 
         self.assertEqual([RESTART], self.jobs)
 
+    @proofs.proves('operation.reboot')
     def test_adapters_are_changed_after_the_guest_shut_down(self):
         self.reboot(SOFT, ports=(base.PORT, base.PORT2))
 

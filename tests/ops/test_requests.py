@@ -14,6 +14,7 @@
 
 from nova_powervm.lpar import operations
 from nova_powervm.ops import network
+from tests import proofs
 from tests.ops import base
 
 #: What a boot asks of the REST server, in this order. It is of a server with
@@ -107,6 +108,7 @@ class KnownRequestsTest(base.HostTestCase):
             for record in self.control.journal()
         ]
 
+    @proofs.proves('D92')
     def test_boot_and_delete_make_known_requests(self):
         wanted = self.describe(slots=(base.slot(base.GPU),), config_drive=True)
         boot = self.run_plan, operations.SPAWN, wanted

@@ -31,6 +31,7 @@ from nova_powervm.lpar import image
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
+from tests import proofs
 from tests.ops import base
 
 RESCUE, UNRESCUE = operations.RESCUE, operations.UNRESCUE
@@ -151,6 +152,7 @@ class DisksMixin:
 
         self.assert_lpar(slots=[base.GPU], ports=ports, disks='zr0sj')
 
+    @proofs.proves('device.rescue')
     def test_unrescue_brings_back_what_was_there(self):
         self.rescue()
 
@@ -258,6 +260,7 @@ class DisksMixin:
         self.run_plan(START, self.wanted)
         self.assert_own()
 
+    @proofs.proves('operation.rescue')
     def test_hard_reboot_connects_all_after_interrupted_rescue(self):
         self.rescue()
         self.set_state(base.OFF)

@@ -21,6 +21,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import storage
 from nova_powervm.powervm import partitions
+from tests import proofs
 from tests.ops import base
 
 RESIZE, DEPART = operations.RESIZE, operations.DEPARTURE
@@ -79,6 +80,7 @@ class ResizeTest(MoveTestCase):
         """Have the resize fail."""
         self.failed(error, RESIZE, self.new, *words)
 
+    @proofs.proves('device.one-time-use')
     def test_sizes_and_slots_change_in_one_write(self):
         self.resize()
 

@@ -23,6 +23,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import spec
 from nova_powervm.powervm import partitions
+from tests import proofs
 from tests.ops import base
 
 SPAWN = operations.SPAWN
@@ -129,6 +130,7 @@ class RefusedSpawnTest(base.HostTestCase):
         self.refused(error, SPAWN, self.describe(**fields), *words)
         self.assertIsNone(self.lpar())
 
+    @proofs.proves('D78')
     def test_slot_of_another_partition_is_refused(self):
         self.give(base.GPU, 'archive')
         self._others = self._state_of_others()
@@ -309,6 +311,7 @@ class FailedSpawnTest(base.HostTestCase):
 
         self.assert_nothing_left()
 
+    @proofs.proves('D78', 'device.passthrough.slot')
     def test_host_that_drops_slots_is_noticed(self):
         write = partitions.RestPartitions.write
 

@@ -39,6 +39,7 @@ objects.register_all()
 
 from nova_powervm.virt import instance_volumes  # noqa: E402
 from nova_powervm.virt import system_metadata  # noqa: E402
+from tests import proofs  # noqa: E402
 
 #: The first two slots for volumes, one for each server.
 BOTH = {'vios1': {64: 'v1'}, 'vios2': {65: 'v1'}}
@@ -66,6 +67,7 @@ class AttachTest(volumes.VolumesTestCase):
         super().setUp()
         self.spawn()
 
+    @proofs.proves('storage.block.backend.fibrechannel')
     def test_running_guest_gets_volume_by_both_servers(self):
         self.attach(V1)
 
@@ -315,6 +317,7 @@ class AttachTest(volumes.VolumesTestCase):
         ):
             self.volumes.connector()
 
+    @proofs.proves('operation.extend-volume')
     def test_extended_volume_has_its_new_size_on_each_server(self):
         self.attach(V1)
         size = 2 * volumes.GB
@@ -362,6 +365,7 @@ class NotFoundTest(volumes.VolumesTestCase):
             *words,
         )
 
+    @proofs.proves('operation.attach-volume')
     def test_wrong_port_or_unit_of_the_array_is_not_found(self):
         def target(array):
             for port in array['ports']:
@@ -461,6 +465,7 @@ class OthersTest(volumes.VolumesTestCase):
             None, servers[place].uuid, self.lpar(name)['uuid'], disk
         )
 
+    @proofs.proves('operation.attach-volume')
     def test_disk_of_another_lpar_is_refused(self):
         for vios, name in (('vios1', 'hdisk2'), ('vios2', 'hdisk1')):
             with self.subTest(vios):
@@ -762,6 +767,7 @@ class ServerDownTest(volumes.VolumesTestCase):
         super().setUp()
         self.spawn()
 
+    @proofs.proves('storage.block.backend.fibrechannel')
     def test_missing_path_is_added_by_a_hard_reboot(self):
         self.stop_server()
         with self.logged('WARNING') as logs:
@@ -807,6 +813,7 @@ class ServerDownTest(volumes.VolumesTestCase):
             'found by 0',
         )
 
+    @proofs.proves('storage.block.backend.fibrechannel')
     def test_volume_is_not_detached_or_deleted_while_a_path_is_silent(self):
         self.attach(V1)
         self.stop_server()

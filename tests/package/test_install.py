@@ -38,6 +38,8 @@ import pyproject_hooks
 from packaging import requirements
 from packaging import utils
 
+from tests import proofs
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 #: Loads the filter as nova-scheduler finds those that its nova.conf names,
@@ -353,6 +355,7 @@ class WheelTest(DistributionTestCase):
 
 
 class BesideStockNovaTest(DistributionTestCase):
+    @proofs.proves('D93')
     def test_build_install_load_uninstall(self):
         driver = build_driver()
         emulator = build_emulator()

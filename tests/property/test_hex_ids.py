@@ -20,6 +20,7 @@ import yaml
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
+from tests import proofs
 
 _KEYS = {
     4: (
@@ -118,6 +119,7 @@ class ExhaustiveIdTest(unittest.TestCase):
             for value, found in read(digits, some).items():
                 self.assertEqual(value.strip(quote).upper(), found)
 
+    @proofs.proves('D25')
     def test_unquoted_upper_case_ids_of_four_digits_are_kept_or_refused(self):
         self.assertEqual(count_numbers(4), self.check_plain(4, 'X'))
 
@@ -125,12 +127,15 @@ class ExhaustiveIdTest(unittest.TestCase):
         # 0b, which begins a binary number, and two of its digits, as well.
         self.assertEqual(count_numbers(4) + 4, self.check_plain(4, 'x'))
 
+    @proofs.proves('D25')
     def test_quoted_upper_case_ids_of_four_digits_are_kept(self):
         self.check_quoted(4, 'X', "'")
 
+    @proofs.proves('D29')
     def test_quoted_lower_case_ids_of_four_digits_are_kept(self):
         self.check_quoted(4, 'x', '"')
 
+    @proofs.proves('D26')
     def test_unquoted_ids_of_two_digits_are_kept_or_refused(self):
         self.assertEqual(count_numbers(2), self.check_plain(2, 'X'))
         self.assertEqual(count_numbers(2), self.check_plain(2, 'x'))

@@ -25,6 +25,7 @@ from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
 from nova_powervm.inventory_file.structure import SCHEMA
+from tests import proofs
 from tests.property import strategies
 
 #: Text that could stand in such a file, whole or in pieces.
@@ -172,6 +173,7 @@ class ParseValueTest(unittest.TestCase):
             self.assertEqual({'x': text}, yaml.safe_load(f'x: {text}'))
             self.assertNotIn(text, set('yYnN'))
 
+    @proofs.proves('D28', 'device.identify.location')
     @given(
         st.text(
             st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=30

@@ -26,6 +26,7 @@ from nova_powervm import inventory_file
 from nova_powervm.devices import policy
 from nova_powervm.inventory_file import yaml_document
 from nova_powervm.inventory_file.structure import SCHEMA
+from tests import proofs
 
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 PARAGRAPH_KEYS = SCHEMA['additionalProperties']['properties']
@@ -163,6 +164,7 @@ class SchemaAgreementTest(unittest.TestCase):
     def test_parser_and_schema_agree_on_dumped_files(self, value):
         self.check(yaml.safe_dump(value))
 
+    @proofs.proves('D19')
     @settings(max_examples=500)
     @given(files)
     def test_parser_and_schema_agree_on_unquoted_booleans(self, value):

@@ -22,6 +22,7 @@ from nova_powervm.devices import matching
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
+from tests import proofs
 from tests.property import strategies
 
 situations = st.tuples(
@@ -42,6 +43,7 @@ mixed_policies = st.builds(
 
 
 class JudgeTest(unittest.TestCase):
+    @proofs.proves('D12')
     @given(situations)
     def test_offered_slot_is_usable_and_identified_once(self, situation):
         policy, host_slots, lpars = situation
@@ -74,6 +76,7 @@ class JudgeTest(unittest.TestCase):
             expected = unavailable is None and len(verdict.paragraphs) == 1
             self.assertIs(expected, verdict.offered)
 
+    @proofs.proves('D69')
     @given(situations)
     def test_devices_are_offered_slots(self, situation):
         verdicts = matching.judge(*situation)

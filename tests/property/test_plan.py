@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from nova_powervm.devices import names
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices.plan import Action
+from tests import proofs
 from tests.property import strategies
 from tests.unit.devices import values
 
@@ -85,6 +86,7 @@ def frozen(provider):
 
 
 class PlanTest(unittest.TestCase):
+    @proofs.proves('O9')
     @given(situations())
     def test_plan_never_lowers_reservation_of_others(self, situation):
         devices, providers, consumers = situation
@@ -118,6 +120,7 @@ class PlanTest(unittest.TestCase):
                     )
                 )
 
+    @proofs.proves('D70')
     @given(situations())
     def test_plan_offers_each_device_by_one_provider(self, situation):
         devices, providers, consumers = situation
@@ -139,6 +142,7 @@ class PlanTest(unittest.TestCase):
             len(plan.entries), len({entry.name for entry in plan.entries})
         )
 
+    @proofs.proves('C3')
     @given(situations())
     def test_plan_covers_providers_of_slots_only(self, situation):
         devices, providers, consumers = situation

@@ -26,6 +26,7 @@ from hypothesis import settings
 from hypothesis import stateful
 from nova import objects
 
+from tests import proofs
 from tests.property.simulation import base_machine
 from tests.property.simulation import checks
 from tests.property.simulation import host
@@ -39,6 +40,7 @@ from tests.property.simulation import world
 _GPU = records.Wish((('CUSTOM_GPU', None),))
 
 
+@proofs.proves('O8', 'O18')
 class SimulationTest(unittest.TestCase):
     def _run(self, simulated, examples):
         stateful.run_state_machine_as_test(

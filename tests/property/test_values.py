@@ -28,6 +28,7 @@ from nova_powervm.lpar import partition
 from nova_powervm.lpar import setting_checks
 from nova_powervm.lpar import settings
 from nova_powervm.lpar import spec
+from tests import proofs
 from tests.property import strategies
 
 NODES = strategies.TEXT | st.text('n.', min_size=170, max_size=300)
@@ -36,12 +37,14 @@ HUNDREDTHS = st.integers(5, 200).map(lambda number: number / 100)
 
 
 class ProviderNameTest(unittest.TestCase):
+    @proofs.proves('D77')
     @given(NODES, INDEXES, st.sampled_from(('node', 'spec')))
     def test_slot_of_provider_inverts_provider_name(self, node, index, style):
         name = names.provider_name(node, index, style)
         self.assertLessEqual(len(name), 200)
         self.assertEqual(index, names.slot_of_provider(name))
 
+    @proofs.proves('D53')
     @given(NODES, INDEXES)
     def test_provider_name_keeps_prefix_and_suffix_of_specification(
         self, node, index
@@ -63,11 +66,13 @@ class ProviderNameTest(unittest.TestCase):
 
 
 class GeneratedTraitsTest(unittest.TestCase):
+    @proofs.proves('D94')
     @given(strategies.any_slots)
     def test_generated_traits_are_valid_in_placement(self, slot):
         for trait in names.generated_traits(slot):
             self.assertRegex(trait, r'\ACUSTOM_[A-Z0-9_]{1,248}\Z')
 
+    @proofs.proves('D48')
     @given(strategies.any_slots)
     def test_generated_traits_are_refused_in_inventory_file(self, slot):
         for trait in names.generated_traits(slot):

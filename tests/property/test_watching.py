@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from nova_powervm import inventory_file
 from nova_powervm.inventory_file import file_reader
+from tests import proofs
 
 GOOD = {
     name: f'{name}: {{identification: {{class: ABCD}}}}\n' for name in 'abc'
@@ -60,6 +61,7 @@ class WatchTest(unittest.TestCase):
         self.watch.refresh()
         return self.names()
 
+    @proofs.proves('device.config-reload')
     @given(st.sampled_from((*GOOD.values(), None)), st.lists(contents))
     def test_policy_is_the_last_good_one_of_two_equal_looks(self, first, seen):
         self.begin(first)

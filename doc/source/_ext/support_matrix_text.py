@@ -36,7 +36,6 @@ SYMBOLS = {
 }
 
 _DRIVER = 'driver.powervm'
-_TESTS = re.compile(r'\s*\bTests: (?P<names>tests\.[^`]+)\.$')
 
 
 class Support(Protocol):
@@ -103,22 +102,14 @@ def _summary(features: Iterable[Feature], source: str) -> Iterator[str]:
 
 def _details(feature: Feature) -> Iterator[str]:
     title = feature.title
-    note = ' '.join((feature.implementations[_DRIVER].notes or '').split())
-    tests = _TESTS.search(note)
+    note = _one_line(feature.implementations[_DRIVER].notes)
     yield from ('', f'.. _{_label(feature)}:', '', title, '~' * len(title), '')
     yield from (f'{_badge(feature)} {_one_line(feature.notes)}', '')
-    text = note[: tests.start()] if tests else note
-    yield from (text, '')
+    yield from (note, '')
     for command in (feature.cli or '').split(';'):
         if command:
             yield f'* ``{command}``'
     yield ''
-    if tests:
-        names = tests['names'].split(', ')
-        yield '.. container:: support-tests'
-        yield ''
-        yield f'   Tests: {", ".join(f"``{name}``" for name in names)}'
-        yield ''
 
 
 def _one_line(text: str | None) -> str:

@@ -19,6 +19,7 @@ import ddt
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
+from tests import proofs
 
 INSTANCE = '0a1b2c3d-0000-4000-8000-000000000001'
 
@@ -44,6 +45,7 @@ def parse(*items, profile='gpus'):
 
 @ddt.ddt
 class ParseRequestsTest(unittest.TestCase):
+    @proofs.proves('C58')
     def test_parse_reads_slots_of_requests(self):
         unset = dict.fromkeys(('instance_uuid', 'hostname', 'device_rp_uuid'))
         test_pci = {'attach_handle_type': 'TEST_PCI', 'attach_handle_info': {}}
@@ -75,6 +77,7 @@ class ParseRequestsTest(unittest.TestCase):
             ):
                 accelerators.parse(INSTANCE, 'host1', 'gpus', value)
 
+    @proofs.proves('V4', 'V15', 'V31')
     @ddt.named_data(
         ['text', 'junk', 'is not a valid request'],
         ['nothing', None, 'is not a valid request'],

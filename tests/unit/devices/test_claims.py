@@ -18,6 +18,7 @@ import ddt
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
+from tests import proofs
 
 
 def gpu(uuid, index):
@@ -142,6 +143,7 @@ class ResolveTest(unittest.TestCase):
         self.assertIn(words, str(caught.exception))
         self.assertIn('the-instance', str(caught.exception))
 
+    @proofs.proves('V23')
     def test_resolve_refuses_device_of_cyborg(self):
         allocations = {'p1': held(), 'c1': held('FPGA')}
         with self.assertRaises(exception.ForeignDevice) as caught:

@@ -17,6 +17,7 @@ import unittest
 import ddt
 
 from nova_powervm.devices import host_values
+from tests import proofs
 from tests.unit.devices.values import managed_system
 from tests.unit.devices.values import slot
 
@@ -45,6 +46,7 @@ class HostViewTest(unittest.TestCase):
         self.assertEqual(second, seen.slot(2))
         self.assertIsNone(seen.slot(3))
 
+    @proofs.proves('operation.report-cpu-traits')
     @ddt.named_data(
         ['nothing reported', '', ''],
         ['no mode of a generation', 'default', ''],

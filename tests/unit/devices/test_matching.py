@@ -20,6 +20,7 @@ import ddt
 from nova_powervm.devices import matching
 from nova_powervm.devices import policy
 from nova_powervm.devices.slots import PartitionKind
+from tests import proofs
 from tests.unit.devices.values import LPAR
 from tests.unit.devices.values import OTHER_LPAR
 from tests.unit.devices.values import client
@@ -43,6 +44,7 @@ def judge(*host_slots, paragraphs=(GPUS,), lpar_uuids=(LPAR,)):
 
 @ddt.ddt
 class JudgeTest(unittest.TestCase):
+    @proofs.proves('D15')
     @ddt.named_data(
         ['free', {}, None],
         ['of an instance', {'owner': client()}, None],
@@ -59,6 +61,7 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(code is None, verdict.offered)
         self.assertFalse(verdict.conflicting)
 
+    @proofs.proves('D9', 'D13')
     def test_unmatched_reason_names_file(self):
         (verdict,) = judge(slot(vendor_id=1))
         words = 'no paragraph of inv identifies it'
@@ -90,6 +93,7 @@ class JudgeTest(unittest.TestCase):
 
 
 class ConflictTest(unittest.TestCase):
+    @proofs.proves('D37')
     def test_conflict_names_both_paragraphs(self):
         verdicts = judge(slot(), paragraphs=(GPUS, BY_NAME))
         (verdict,) = matching.conflicts(verdicts)
@@ -101,6 +105,7 @@ class ConflictTest(unittest.TestCase):
         )
         self.assertEqual((), matching.devices(verdicts))
 
+    @proofs.proves('D39')
     def test_denied_slot_and_that_of_instance_can_conflict(self):
         for owner, denials in ((client(), ()), (None, (NOT_THIS,))):
             verdicts = judge(
@@ -109,6 +114,7 @@ class ConflictTest(unittest.TestCase):
             (verdict,) = matching.conflicts(verdicts)
             self.assertEqual('conflict', verdict.reason.code)
 
+    @proofs.proves('D38')
     def test_denying_paragraphs_do_not_conflict(self):
         nor_this = dataclasses.replace(NOT_THIS, name='nor this', line=9)
         verdicts = judge(slot(), paragraphs=(GPUS, NOT_THIS, nor_this))
@@ -119,6 +125,7 @@ class ConflictTest(unittest.TestCase):
 
 
 class DeniedTest(unittest.TestCase):
+    @proofs.proves('D39', 'device.identify.deny')
     def test_denying_paragraph_applies_in_any_order(self):
         for paragraphs in ((GPUS, NOT_THIS), (NOT_THIS, GPUS)):
             (verdict,) = judge(slot(), paragraphs=paragraphs)
@@ -133,6 +140,7 @@ class DeniedTest(unittest.TestCase):
 
 
 class UnusedTest(unittest.TestCase):
+    @proofs.proves('D13')
     def test_paragraph_without_device_is_unused(self):
         disks = paragraph('disks', vendor_id='144D')
         empty = slot(vendor_id=0xFFFF)
@@ -155,6 +163,7 @@ class UnusedTest(unittest.TestCase):
 
 
 class DevicesTest(unittest.TestCase):
+    @proofs.proves('D47')
     def test_device_has_resource_class_and_traits(self):
         (device,) = matching.devices(judge(slot()))
         self.assertEqual(slot(), device.slot)

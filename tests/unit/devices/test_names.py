@@ -18,11 +18,13 @@ import ddt
 import os_traits
 
 from nova_powervm.devices import names
+from tests import proofs
 from tests.unit.devices.values import slot
 
 
 @ddt.ddt
 class ProviderNameTest(unittest.TestCase):
+    @proofs.proves('D51')
     def test_provider_name_contains_nodename_and_index(self):
         for arguments, expected in (
             (('host1.example.org', 0x1C0FFEE1), 'host1.example.org 1C0FFEE1'),
@@ -40,6 +42,7 @@ class ProviderNameTest(unittest.TestCase):
         self.assertNotEqual(first, second)
         self.assertEqual(1, names.slot_of_provider(first))
 
+    @proofs.proves('D55')
     @ddt.named_data(
         ['ours', 'PowerVM IOSlot host1 21010020', 0x21010020],
         ["the specification's", 'PowerVM IOSlot 1C0FFEE1', 0x1C0FFEE1],
@@ -65,6 +68,7 @@ class ProviderNameTest(unittest.TestCase):
 
 @ddt.ddt
 class GeneratedTraitsTest(unittest.TestCase):
+    @proofs.proves('D60', 'D61', 'D62', 'V20')
     def test_slot_with_all_properties_has_eight_traits(self):
         self.assertEqual(
             {
@@ -129,6 +133,7 @@ class GeneratedTraitsTest(unittest.TestCase):
     def test_trait_of_another_form_is_not_generated(self, trait):
         self.assertFalse(names.is_generated_trait(trait))
 
+    @proofs.proves('V18')
     def test_owner_and_withdrawn_traits_are_valid(self):
         self.assertIn(names.OWNER_TRAIT, os_traits.get_traits())
         self.assertTrue(names.WITHDRAWN_TRAIT.startswith('CUSTOM_POWERVM_'))

@@ -25,6 +25,7 @@ from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.devices.plan import Action
+from tests import proofs
 from tests.unit.devices import values
 from tests.unit.devices.values import INDEX
 from tests.unit.devices.values import NAME
@@ -142,6 +143,7 @@ def described(words):
 class ActionTest(unittest.TestCase):
     """What becomes of a provider, or of a device that has none."""
 
+    @proofs.proves('D57')
     @ddt.named_data(*(line.split(': ') for line in ROWS.strip().splitlines()))
     def test_plan_is_that_of_row(self, row):
         offered, there, placement, expected = row.split(' | ')
@@ -232,6 +234,7 @@ class OrphanTest(unittest.TestCase):
 
 
 class PairTest(unittest.TestCase):
+    @proofs.proves('D54')
     def test_pair_ignores_foreign_providers(self):
         # Some end like the name of the device's provider.
         foreign = (
@@ -301,6 +304,7 @@ class PairTest(unittest.TestCase):
 class OneTimeUseTest(unittest.TestCase):
     """A plan burns nothing; it repairs what LPARs of instances hold."""
 
+    @proofs.proves('device.one-time-use')
     def test_plan_keeps_burned_device_burned_without_flag(self):
         there = provider(reserved=1, traits=[ONCE])
         entry = only_entry([once()], [there])

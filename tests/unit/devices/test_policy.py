@@ -18,6 +18,7 @@ import ddt
 
 from nova_powervm.devices import matching
 from nova_powervm.devices import policy
+from tests import proofs
 from tests.unit.devices.values import slot
 
 # In the order of the specification's table.
@@ -60,6 +61,9 @@ class IdentificationTest(unittest.TestCase):
             [(key, p.value_in(SLOT)) for key, p in policy.PROPERTIES.items()],
         )
 
+    @proofs.proves(
+        'D30', 'D32', 'device.identify.location', 'device.identify.vendor'
+    )
     def test_identification_requires_all_its_properties_to_match(self):
         self.assertTrue(identifies(SLOT, **VALUES))
         for key, value in VALUES.items():
@@ -68,6 +72,7 @@ class IdentificationTest(unittest.TestCase):
             self.assertFalse(identifies(SLOT, **{key: other}), key)
             self.assertFalse(identifies(SLOT, **{**VALUES, key: other}), key)
 
+    @proofs.proves('D33')
     def test_unreported_property_never_matches(self):
         for key, value in VALUES.items():
             self.assertFalse(identifies(LEAST, **{key: value}), key)
@@ -78,6 +83,7 @@ class IdentificationTest(unittest.TestCase):
             'class': '0302',
         }))  # fmt: skip
 
+    @proofs.proves('D33', 'device.identify.wildcard')
     @ddt.named_data(
         ['star at the end', 'drc_name', 'U78-P1*', True],
         ['star for nothing', 'drc_name', 'U78-P1-C2*', True],
@@ -111,6 +117,7 @@ class IdentificationTest(unittest.TestCase):
 
 @ddt.ddt
 class ValueTest(unittest.TestCase):
+    @proofs.proves('D29')
     @ddt.named_data(
         ['hex', 'vendor_id', '10de', '10DE'],
         ['location code', 'drc_name', 'u78-p1', 'u78-p1'],
@@ -127,6 +134,7 @@ class ValueTest(unittest.TestCase):
                 lower = value.lower()
                 self.assertIsNone(policy.problem_with_value(key, lower))
 
+    @proofs.proves('D25', 'D26', 'D27')
     @ddt.named_data(
         ['short', 'vendor_id', '10D'],
         ['long', 'vendor_id', '10DE0'],
@@ -146,6 +154,7 @@ class ValueTest(unittest.TestCase):
             policy.problem_with_value(key, value),
         )
 
+    @proofs.proves('D28')
     @ddt.named_data(
         ['empty', ''],
         ['spaces', '  '],
@@ -159,6 +168,7 @@ class ValueTest(unittest.TestCase):
 
 @ddt.ddt
 class NameTest(unittest.TestCase):
+    @proofs.proves('D41', 'C56')
     @ddt.named_data(
         ['custom', 'CUSTOM_GPU', None],
         ['default', policy.DEFAULT_RESOURCE_CLASS, None],
@@ -186,6 +196,7 @@ class NameTest(unittest.TestCase):
             self.assertIn(words, problem)
             self.assertIn('CUSTOM_', problem)
 
+    @proofs.proves('D46', 'D86')
     @ddt.named_data(
         ['custom', 'CUSTOM_FAST', None],
         ['standard', 'HW_GPU_API_VULKAN', None],

@@ -18,6 +18,7 @@ import ddt
 
 from nova_powervm.devices import slots
 from nova_powervm.devices.slots import PartitionKind
+from tests import proofs
 from tests.unit.devices.values import INDEX
 from tests.unit.devices.values import LPAR
 from tests.unit.devices.values import OTHER_LPAR
@@ -118,6 +119,7 @@ class SlotTest(unittest.TestCase):
 
 @ddt.ddt
 class ReasonUnavailableTest(unittest.TestCase):
+    @proofs.proves('D3')
     @ddt.named_data(
         ['free', {}, None],
         ['of an instance', {'owner': client()}, None],

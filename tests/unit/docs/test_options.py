@@ -23,6 +23,7 @@ from oslo_config import generator
 from nova_powervm import conf
 from nova_powervm.conf import cleaning
 from nova_powervm.neutron import options as neutron_options
+from tests import proofs
 from tests.unit.docs import pages
 
 
@@ -99,6 +100,7 @@ class NovaOptionsTest(OptionsMixin, unittest.TestCase):
     generator = 'nova-powervm-config-generator.conf'
     module = conf
 
+    @proofs.proves('D11')
     def test_inventory_file_option_has_documented_default(self):
         self.assertEqual(
             '/etc/nova/inventory.yaml',

@@ -10,29 +10,32 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The support matrix agrees with the driver, and names tests."""
+"""The support matrix agrees with the driver, setup.cfg and the options."""
 
 import configparser
-import dataclasses
 import inspect
+import pkgutil
 import re
+import sys
 import unittest
-from importlib import metadata
 
+from nova import conf as nova_conf
 from nova.virt import driver as nova_driver
 
+from nova_powervm import conf as nova_powervm_conf
+from nova_powervm.scheduler import filters
 from nova_powervm.virt import driver
+from tests import proofs
 from tests.unit.docs import pages
-from tests.unit.docs import test_spec_coverage
 
-FILE = pages.SOURCE / 'support-matrix.ini'
-PAGE = 'admin/support-matrix'
+sys.path.insert(0, str(pages.SOURCE / '_ext'))
 
-_DRIVER = 'driver.powervm'
+import proofs_text
+
 _NOTE = 'driver-notes.powervm'
-_LIST = re.compile(r'(?:^|(?<= ))Tests: (?P<names>tests(?:[\w.]|, )+)\.$')
-# Methods of tests, and the stories that a test tells one after the other.
-_NAMES_ONE = re.compile(r'\.test_\w+\.\w+\.(test|story)_\w+$')
+#: The program whose commands are entry points of a group.
+_PROGRAM, _COMMANDS = 'nova-powervm-inventory', 'nova_powervm.inventory'
+_OPTION = re.compile(r'(\[(?P<group>\w+)\])?(?P<name>\w+)(?(1)| = )')
 
 #: The sections of the matrix of nova 34.0.0: the rest of their names by group.
 _NOVA = {
@@ -130,41 +133,66 @@ METHODS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """A feature."""
+#: Entry point, in setup.cfg, that a row stands and falls with.
+ENTRY_POINTS = {
+    'device.cyborg-arq': ('cyborg.accelerator.driver', 'powervm'),
+    'operation.attach-interface': ('nova_powervm.vif_drivers', 'pvm_sea'),
+    'storage.block.backend.fibrechannel': (
+        'nova_powervm.volume_drivers',
+        'fibre_channel',
+    ),
+    'storage.block.backend.iscsi': ('nova_powervm.volume_drivers', 'iscsi'),
+}
 
-    key: str
-    support: str
-    note: str
-    cli: str = ''
+#: What rows name besides commands, options and entry points.
+WORDS = frozenset(
+    [
+        '*',
+        '?',
+        'CUSTOM_*',
+        'CUSTOM_IOSLOT',
+        'FPGA',
+        'HW_ARCH_PPC64',
+        'HW_ARCH_PPC64LE',
+        'HW_CPU_PPC64LE_POWER8',
+        'HW_CPU_PPC64LE_POWER9',
+        'OWNER_NOVA',
+        'PGPU',
+        'TEST_PCI',
+        'allow',
+        'hw_firmware_type',
+        'mkvterm',
+        'one_time_use',
+        'os_require_quiesce',
+        'provider.yaml',
+        'quota',
+    ]
+)
 
-    @property
-    def tests(self):
-        found = _LIST.search(self.note)
-        return found['names'].split(', ') if found else []
 
-    @property
-    def has_right_tests(self):
-        if self.support == 'missing':
-            return 'tests.' not in self.note
-        return self.support in ('complete', 'partial') and bool(self.tests)
+def is_missing(row):
+    """Return whether a row says that the driver does not do it."""
+    return row['driver.powervm'] == 'missing'
 
 
-def rows():
-    """Return the rows of the matrix by key."""
+def entry_points():
+    """Return the entry points of setup.cfg by group and name."""
     config = configparser.ConfigParser()
-    config.read_string(FILE.read_text())
+    config.read_string((pages.ROOT / 'setup.cfg').read_text())
     return {
-        key: Row(
-            key,
-            section[_DRIVER],
-            pages.words(section[_NOTE]),
-            section.get('cli', ''),
+        group: dict(
+            re.split(r' *= *', line, maxsplit=1)
+            for line in lines.strip().splitlines()
         )
-        for key, section in config.items()
-        if key not in ('DEFAULT', _DRIVER)
+        for group, lines in config['entry_points'].items()
     }
+
+
+def options(group):
+    """Return the options of a group, Nova's and the driver's."""
+    nova_powervm_conf.register_opts(nova_conf.CONF)
+    conf = nova_conf.CONF
+    return conf if group == 'DEFAULT' else conf[group]
 
 
 def is_supported(name):
@@ -175,11 +203,16 @@ def is_supported(name):
     ) and not method.__doc__.startswith('Refuse')
 
 
+@proofs.proves('D96')
 class SupportMatrixTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.rows = rows()
+        cls.rows = proofs_text.rows()
+        cls.points = entry_points()
+        cls.commands = {
+            name.replace('_', ' ') for name in cls.points[_COMMANDS]
+        }
 
     def test_rows_are_those_of_nova_and_of_devices(self):
         self.assertEqual(59, len(NOVA))
@@ -188,55 +221,22 @@ class SupportMatrixTest(unittest.TestCase):
 
     def test_page_shows_support_matrix_file(self):
         self.assertIn(
-            f'.. support_matrix:: /{FILE.name}\n', pages.documents()[PAGE]
+            '.. support_matrix:: /support-matrix.ini\n',
+            pages.documents()['admin/support-matrix'],
         )
-
-    def test_supported_rows_name_tests_and_missing_rows_do_not(self):
-        wrong = [r for r in self.rows.values() if not r.has_right_tests]
-        self.assertEqual([], wrong)
-
-    def test_tests_named_by_rows_exist(self):
-        missing = [
-            (row.key, name)
-            for row in self.rows.values()
-            for name in row.tests
-            if not _NAMES_ONE.search(name)
-            or not test_spec_coverage.exists(name)
-        ]
-        self.assertEqual([], missing)
 
     def test_rows_agree_with_driver_capabilities(self):
         declared = driver.PowerVMDriver.capabilities
         for key, capability in CAPABILITIES.items():
-            self.assertEqual(
-                declared[capability], self.rows[key].support != 'missing', key
+            self.assertNotEqual(
+                declared[capability], is_missing(self.rows[key]), key
             )
 
     def test_rows_agree_with_driver_methods(self):
         for key, name in METHODS.items():
-            self.assertEqual(
-                is_supported(name), self.rows[key].support != 'missing', key
+            self.assertNotEqual(
+                is_supported(name), is_missing(self.rows[key]), key
             )
-
-    def test_rows_of_devices_agree_with_commands(self):
-        """Compare the rows named after a subcommand, and those that name one.
-
-        The row of the metrics said that there were none.
-        """
-        commands = {
-            point.name.replace('_', ' ')
-            for point in metadata.entry_points(group='nova_powervm.inventory')
-        }
-        self.assertLessEqual({'metrics', 'quarantine', 'validate'}, commands)
-        for row in self.rows.values():
-            _, _, feature = row.key.partition('.')
-            program, _, rest = row.cli.partition(' ')
-            if program == 'nova-powervm-inventory':
-                self.assertIn(rest.partition(' ')[0], commands, row.key)
-            elif row.key.startswith('device.'):
-                self.assertNotIn(feature, commands, row.key)
-            if feature in commands:
-                self.assertNotEqual('missing', row.support, row.key)
 
     def test_nova_leaves_listed_methods_to_drivers(self):
         for key, name in METHODS.items():
@@ -245,32 +245,50 @@ class SupportMatrixTest(unittest.TestCase):
             )
             self.assertIn('raise NotImplementedError', source, key)
 
-
-class SupportMatrixCheckTest(unittest.TestCase):
-    """The checks above find errors."""
-
-    def test_tests_are_read_from_end_of_note(self):
-        for note, expected in (
-            ('Tests: tests.a.B.test_c.', ['tests.a.B.test_c']),
-            ('So. Tests: tests.a, tests.b.', ['tests.a', 'tests.b']),
-            ('Tests: tests.a', []),
-            ('Tests: tests.a. More.', []),
-            ('Tests: TODO.', []),
-            ('', []),
-        ):
-            self.assertEqual(expected, Row('a', 'complete', note).tests, note)
-
-    def test_has_right_tests_depends_on_support(self):
-        named = 'It works. Tests: tests.a.'
-        for support, note, expected in (
-            ('complete', named, True),
-            ('partial', named, True),
-            ('missing', named, False),
-            ('unknown', named, False),
-            ('complete', 'It works.', False),
-            ('partial', 'It works.', False),
-            ('missing', 'Comes later.', True),
-        ):
-            self.assertEqual(
-                expected, Row('a', support, note).has_right_tests, note
+    def test_rows_agree_with_entry_points(self):
+        for key, (group, name) in ENTRY_POINTS.items():
+            self.assertNotEqual(
+                name in self.points[group], is_missing(self.rows[key]), key
             )
+
+    def test_rows_named_after_commands_name_them(self):
+        # The row of the metrics said that there were none.
+        for key, row in self.rows.items():
+            command = key.partition('.')[2].removesuffix('-cli')
+            if command in self.commands:
+                with self.subTest(key):
+                    self.assertFalse(is_missing(row))
+                    self.assertIn(f'{_PROGRAM} {command}', row['cli'])
+
+    def test_commands_named_by_rows_exist(self):
+        found = [
+            line
+            for row in self.rows.values()
+            for line in row.get('cli', '').split(';')
+            if line.startswith('nova-powervm-')
+        ]
+        self.assertTrue(found)
+        for line in found:
+            program, command, *rest = line.split()
+            with self.subTest(line):
+                self.assertEqual(_PROGRAM, program)
+                self.assertIn(command, self.commands)
+                target = self.points[_COMMANDS][command]
+                parser = pkgutil.resolve_name(target)(None, None).get_parser(
+                    program
+                )
+                known = parser.format_help()
+                for option in re.findall('--[a-z-]+', ' '.join(rest)):
+                    self.assertIn(f' {option} ', known)
+
+    def test_literals_of_rows_are_understood(self):
+        known = WORDS.union(vars(filters), *self.points.values())
+        for key, row in self.rows.items():
+            for text in re.findall('``(.+?)``', row.get(_NOTE, '')):
+                option = _OPTION.match(text)
+                with self.subTest(key, text=text):
+                    if option:
+                        group = option['group'] or 'DEFAULT'
+                        self.assertIn(option['name'], options(group))
+                    else:
+                        self.assertIn(re.split('[: ]', text)[0], known)

@@ -16,6 +16,7 @@ import unittest
 
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
+from tests import proofs
 
 ALL_KEYS = {
     'vendor_id': '10DE',
@@ -41,6 +42,7 @@ def read_with(line=''):
 
 
 class AcceptedTest(unittest.TestCase):
+    @proofs.proves('device.identify.wildcard')
     def test_identification_is_read(self):
         for key, written, value in (
             ('vendor_id', "'1014'", '1014'),
@@ -83,6 +85,9 @@ class AcceptedTest(unittest.TestCase):
                 {'device_id': value}, read_one(text).identification
             )
 
+    @proofs.proves(
+        'D20', 'D25', 'D26', 'D27', 'D44', 'device.identify.location'
+    )
     def test_paragraph_with_all_keys_is_read(self):
         self.assertEqual(set(policy.PROPERTIES), set(ALL_KEYS))
         values = ', '.join(f"{key}: '{v}'" for key, v in ALL_KEYS.items())
@@ -105,6 +110,7 @@ class AcceptedTest(unittest.TestCase):
             policy.Policy((paragraph,), '/etc/nova/inventory.yaml'), read
         )
 
+    @proofs.proves('D35')
     def test_boolean_words_are_read(self):
         for word in ('true', 'True', 'TRUE', 'yes', 'Yes', 'YES'):
             self.assertIs(True, read_with(f'allow: {word}').allow)
@@ -120,6 +126,7 @@ class AcceptedTest(unittest.TestCase):
             text = f"'{name}': {{identification: {{class: ABCD}}}}"
             self.assertEqual(name, read_one(text).name)
 
+    @proofs.proves('D34', 'D40', 'D42', 'D44')
     def test_absent_keys_have_default_values(self):
         self.assertEqual(
             policy.Paragraph(
@@ -128,6 +135,7 @@ class AcceptedTest(unittest.TestCase):
             read_with(),
         )
 
+    @proofs.proves('D21')
     def test_paragraphs_keep_the_order_of_the_file(self):
         names = ('zebra', 'ant', 'Mole')
         text = ''.join(
@@ -142,6 +150,7 @@ class AcceptedTest(unittest.TestCase):
             ],
         )
 
+    @proofs.proves('D16', 'device.resource-class')
     def test_resource_class_is_read(self):
         for text in ('CUSTOM_GPU', 'PGPU', 'FPGA', "'CUSTOM_X'"):
             found = read_with(f'resource_class: {text}').resource_class

@@ -21,6 +21,7 @@ from unittest import mock
 from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.inventory_file import file_reader
+from tests import proofs
 
 FIRST = 'first: {identification: {class: ABCD}}\n'
 SECOND = 'second: {identification: {class: ABCE}}\n'
@@ -79,6 +80,7 @@ class InventoryFileTest(unittest.TestCase):
         with self.assertRaises(exception.PolicyInvalid):
             self.start(BAD)
 
+    @proofs.proves('D73', 'D91')
     def test_unchanged_file_is_not_parsed_again(self):
         self.start()
         with mock.patch.object(file_reader.structure, 'parse') as parse:

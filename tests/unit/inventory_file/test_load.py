@@ -26,6 +26,7 @@ from nova_powervm import inventory_file
 from nova_powervm.devices import policy
 from nova_powervm.inventory_file import file_reader
 from nova_powervm.inventory_file.problems import Code
+from tests import proofs
 from tests.unit.docs import pages
 
 GOOD = 'p: {identification: {class: ABCD}}\n'
@@ -98,6 +99,7 @@ class LoadTest(unittest.TestCase):
             self.assertIn(word, str(problem))
         return problem
 
+    @proofs.proves('D8', 'D87')
     def test_file_is_read_and_named_as_source(self):
         self.write()
         self.accepted()

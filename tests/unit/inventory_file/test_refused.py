@@ -26,6 +26,7 @@ from nova_powervm.inventory_file import problems as problems_module
 from nova_powervm.inventory_file import structure
 from nova_powervm.inventory_file import yaml_document
 from nova_powervm.inventory_file.problems import Code
+from tests import proofs
 
 GOOD = '  identification: {class: ABCD}\n'
 
@@ -165,6 +166,7 @@ class YamlTest(RefusalTestCase):
 
 
 class StructureTest(RefusalTestCase):
+    @proofs.proves('D22')
     def test_duplicate_keys_are_refused_at_any_depth(self):
         self.all_refused(
             Code.DOUBLED_KEY,
@@ -237,6 +239,7 @@ class StructureTest(RefusalTestCase):
             )
             self.refused(Code.UNKNOWN_KEY, text, f"no key '{key}'", hint)
 
+    @proofs.proves('D23')
     def test_paragraph_without_identification_is_refused(self):
         self.all_refused(
             Code.MISSING_KEY,
@@ -245,6 +248,7 @@ class StructureTest(RefusalTestCase):
             '→p:\n  allow: false\n',
         )
 
+    @proofs.proves('D23')
     def test_wrong_structure_is_refused_at_its_place(self):
         self.all_refused(
             Code.WRONG_FORM,
@@ -268,6 +272,7 @@ class StructureTest(RefusalTestCase):
             ('? →{}\n: {}\n', 'paragraph name is a mapping'),
         )
 
+    @proofs.proves('D24', 'D45')
     def test_empty_sections_are_refused(self):
         self.all_refused(
             Code.EMPTY,
@@ -286,6 +291,7 @@ class StructureTest(RefusalTestCase):
             ("→'': {identification: {class: ABCD}}", 'name has no value'),
         )
 
+    @proofs.proves('D36', 'device.identify.deny')
     def test_denial_takes_identification_only(self):
         for other in (
             'resource_class: CUSTOM_A',
@@ -379,6 +385,7 @@ class ValueTest(RefusalTestCase):
             text = f'p:\n  identification:\n    {key}: →{value}\n'
             self.refused(Code.BAD_VALUE, text, words, f'{key} (')
 
+    @proofs.proves('D33')
     def test_wildcard_that_can_not_match_is_refused(self):
         for key, value, words in (
             ('vendor_id', "'?'", 'can never match'),
@@ -407,6 +414,7 @@ class ValueTest(RefusalTestCase):
             f'→{"c" * 256}:\n{GOOD}',
         )
 
+    @proofs.proves('D35')
     def test_invalid_boolean_is_refused(self):
         for value, words, hint in (
             ("'true'", "is 'true' in quotes", 'leave the quotes out: true'),
@@ -441,6 +449,7 @@ class ValueTest(RefusalTestCase):
             text = f'p:\n{GOOD}  resource_class: →{value}\n'
             self.refused(Code.BAD_RESOURCE_CLASS, text, words, 'takes CUSTOM_')
 
+    @proofs.proves('D65')
     def test_invalid_trait_is_refused(self):
         for value, words in (
             ('CUSTOM_', 'neither'),
@@ -453,6 +462,7 @@ class ValueTest(RefusalTestCase):
             accepted = 'a trait is one of os-traits or CUSTOM_'
             self.refused(Code.BAD_TRAIT, text, words, accepted)
 
+    @proofs.proves('D48')
     def test_refused_trait_names_the_rule(self):
         for value, words in (
             ('CUSTOM_POWERVM_X', 'all traits that begin with'),
@@ -531,6 +541,7 @@ class LimitsTest(RefusalTestCase):
         # The doubled ones are found twice: with the first and with the last.
         self.assertEqual(500, len(problems_of('x: 1\n' * 499)))
 
+    @proofs.proves('D91')
     def test_mebibyte_of_text_is_parsed_in_seconds(self):
         for line in ('a:\n', 'a\n', '- a\n', '\n', 'a: {}\n'):
             self.check_time(line * (1048576 // len(line)))

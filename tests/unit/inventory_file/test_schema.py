@@ -23,6 +23,7 @@ from nova_powervm import inventory_file
 from nova_powervm.devices import policy
 from nova_powervm.inventory_file import messages
 from nova_powervm.inventory_file.structure import SCHEMA
+from tests import proofs
 
 # As an editor reads it: without the formats and keywords of the driver.
 EDITOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -103,6 +104,7 @@ class SchemaTest(unittest.TestCase):
             PARAGRAPH['resource_class']['default'],
         )
 
+    @proofs.proves('D19')
     def test_keywords_of_schema_have_messages(self):
         spoken = messages.MESSAGES.keys()
         silent = {

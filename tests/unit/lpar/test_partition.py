@@ -18,6 +18,7 @@ import unittest
 import ddt
 
 from nova_powervm.lpar import partition
+from tests import proofs
 from tests.unit.devices.values import SIZES
 from tests.unit.devices.values import lpar
 from tests.unit.devices.values import spec
@@ -25,6 +26,7 @@ from tests.unit.devices.values import spec
 
 @ddt.ddt
 class PowerStateTest(unittest.TestCase):
+    @proofs.proves('operation.get-guest-info')
     @ddt.named_data(
         ['running', 'running', partition.Power.RUNNING],
         ['off', 'not activated', partition.Power.OFF],

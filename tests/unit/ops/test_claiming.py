@@ -21,6 +21,7 @@ from nova_powervm.devices import host_values
 from nova_powervm.devices import policy
 from nova_powervm.ops import claiming
 from nova_powervm.ops import host as host_ops
+from tests import proofs
 from tests.unit.devices import values
 
 CLAIM = claims.Claim(f'uuid of {values.NAME}', values.INDEX)
@@ -79,6 +80,7 @@ class OneTimeUseTest(unittest.TestCase):
                 [CLAIM.provider_uuid, *duplicates], self.burned(ops, CLAIM)
             )
 
+    @proofs.proves('O38')
     def test_reusable_device_is_not_burned(self):
         ops = claim_ops()
         ops.check_inventory_conflicts(self.reading())

@@ -29,6 +29,7 @@ from nova_powervm.virt import instance_records
 from nova_powervm.virt import moves
 from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import services
+from tests import proofs
 
 
 def start(host):
@@ -47,6 +48,7 @@ def start(host):
 class DriverTest(test.NoDBTestCase):
     """What nova's own helper says of the driver's shape."""
 
+    @proofs.proves('D66')
     def test_signatures_are_those_of_compute_driver(self):
         self.assertPublicAPISignatures(
             nova_driver.ComputeDriver(None), driver.PowerVMDriver(None)
@@ -196,6 +198,7 @@ class DriverTest(test.NoDBTestCase):
             declared,
         )
 
+    @proofs.proves('operation.get-host-ip')
     def test_get_host_ip_addr_returns_my_ip(self):
         self.flags(my_ip='192.0.2.7')
 

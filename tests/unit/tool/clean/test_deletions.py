@@ -20,6 +20,7 @@ from oslo_config import cfg
 from oslo_utils import uuidutils
 
 from nova_powervm.tool.clean import deletions
+from tests import proofs
 
 
 class DeletionsTest(unittest.TestCase):
@@ -46,6 +47,7 @@ class DeletionsTest(unittest.TestCase):
             topics=[self.topic],
         ).info({}, event, {'nova_object.data': {'uuid': 'instance-1'}})
 
+    @proofs.proves('O13', 'O40')
     def test_deletion_on_this_node_is_told(self):
         server = deletions.listen(
             self.transport, self.topic, 'host1', self.tell

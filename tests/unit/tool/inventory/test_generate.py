@@ -27,6 +27,7 @@ from nova_powervm.tool.inventory import generate as generating
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.rules import device_kinds
+from tests import proofs
 from tests.property import strategies
 from tests.unit.devices import values
 from tests.unit.tool.inventory import base
@@ -71,6 +72,7 @@ class GenerateFileTest(base.ToolTestCase):
             v.slot.drc_index: v.paragraphs[0] for v in verdicts if v.offered
         }
 
+    @proofs.proves('D43')
     def test_resource_class_auto_follows_pci_class(self):
         slots = [
             values.slot(drc_index=n, pci_class=pci_class)
@@ -106,6 +108,7 @@ class GenerateFileTest(base.ToolTestCase):
         self.assertEqual({1, 2, 3}, set(self.offered(text, *slots)))
         self.assertIn('# 2 x GPU (10DE:1EB8): P1-C1, P1-C2\n', text)
 
+    @proofs.proves('D4')
     def test_wired_adapters_are_commented_out_with_the_reason(self):
         slot = values.slot(pci_class=0x0200)
         text = generate(slot)
@@ -226,6 +229,7 @@ class CapturesTest(base.ToolTestCase):
 
 
 class HostTest(base.HostTestCase):
+    @proofs.proves('D43')
     def test_generated_file_of_emulated_host_is_valid(self):
         result = self.succeed('generate', '--resource-class', 'auto')
         policy = inventory_file.parse(result.out, 'generated')

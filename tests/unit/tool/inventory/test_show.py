@@ -34,6 +34,7 @@ from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
+from tests import proofs
 from tests.unit.devices import values
 from tests.unit.tool.inventory import base
 from tests.unit.tool.inventory import test_pci_ids
@@ -239,6 +240,7 @@ class PlacementTest(base.ToolTestCase):
             row.availability,
         )
 
+    @proofs.proves('V24')
     def test_source_tells_nova_from_cyborg(self):
         source = slot_rows.PLACEMENT_COLUMNS['Source']
         held = values.slot(**OWNED)

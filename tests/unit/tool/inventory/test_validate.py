@@ -25,6 +25,7 @@ from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.tool.inventory import file_findings
 from nova_powervm.tool.inventory import validate
+from tests import proofs
 from tests.unit.tool.inventory import base
 
 BAD = """\
@@ -77,6 +78,7 @@ class OfflineTest(FileTestCase):
     def check(self, text, *arguments):
         return super().check(text, '--offline', *arguments)
 
+    @proofs.proves('device.validate-cli')
     def test_exit_code_follows_the_worst_finding(self):
         for text, arguments, status in (
             (base.GPUS, (), 0),
@@ -91,6 +93,7 @@ class OfflineTest(FileTestCase):
                     self.assertEqual(status, result.status, result)
                     self.assertEqual('', result.err)
 
+    @proofs.proves('device.validate-cli')
     def test_problems_are_those_of_the_service(self):
         result = self.check(BAD, '-f', 'json')
         with self.assertRaises(exception.PolicyInvalid) as caught:
@@ -212,6 +215,7 @@ class OfflineTest(FileTestCase):
 
 
 class HostTest(FileTestCase, base.HostTestCase):
+    @proofs.proves('device.validate-cli')
     def test_offered_devices_are_counted_by_class(self):
         result = self.succeed('validate')
         self.assertRegex(
@@ -229,6 +233,7 @@ class HostTest(FileTestCase, base.HostTestCase):
         self.assertEqual(3, row['Line'])
         self.assertNotIn('It offers', self.check(CLASHING).out)
 
+    @proofs.proves('D4')
     def test_paragraph_without_suitable_slot_is_a_warning(self):
         for text, paragraph, words in (
             (base.GPUS + NOWHERE, 'other', 'identifies no device'),

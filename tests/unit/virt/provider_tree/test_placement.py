@@ -20,6 +20,7 @@ from nova import exception as nova_exception
 
 from nova_powervm import exception
 from nova_powervm.virt.provider_tree import placement
+from tests import proofs
 from tests.unit.devices import values
 
 SILENT, HELD = values.provider(), values.provider('another')
@@ -126,6 +127,7 @@ class BurnTest(unittest.TestCase):
         virtapi = types.SimpleNamespace(reportclient=row)
         return placement.ReportClientPlacement(virtapi).burn('uuid', classes)
 
+    @proofs.proves('O18', 'O36')
     def test_burn_is_written_and_read_back(self):
         """Also after a lost answer, and only once."""
         for faults in ([], ['lost']):
