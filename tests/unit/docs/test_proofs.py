@@ -131,6 +131,25 @@ class A:
 
 
 class DiscoveryTest(unittest.TestCase):
+    def test_classes_with_stories_tell_them(self):
+        silent = []
+        for path in (pages.ROOT / 'tests/functional').glob('*.py'):
+            tree = ast.parse(path.read_text())
+            classes = [n for n in tree.body if isinstance(n, ast.ClassDef)]
+            telling = {
+                name
+                for each in classes
+                if '.tell_stories(' in ast.unparse(each)
+                for name in (each.name, *map(ast.unparse, each.bases))
+            }
+            silent += [
+                f'{path.name}: {each.name}'
+                for each in classes
+                if 'def story_' in ast.unparse(each)
+                and each.name not in telling
+            ]
+        self.assertEqual([], silent)
+
     def test_runners_find_every_folder_of_tests(self):
         # They pass over a folder without this file in silence.
         folders = {
