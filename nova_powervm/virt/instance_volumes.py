@@ -80,6 +80,9 @@ class InstanceVolumes:
                 'it first',
             )
         lpar = self._host.partitions.find(translation.lpar_of(instance))
+        # Without any way for volumes, it does not help to stop the server.
+        ports = slot_records.recorded_of_ports(instance) if lpar else ()
+        connector = self._host.volumes.connector(lpar, ports)
         if lpar is not None and lpar.obstacle:
             raise exception.VolumesImpossible(
                 where=f' to LPAR {lpar.name} while it runs',
@@ -94,9 +97,7 @@ class InstanceVolumes:
             'os_type': 'AIX',
             'do_local_attach': False,
             'initiator': _iscsi_name(),
-            **self._host.volumes.connector(
-                lpar, slot_records.recorded_of_ports(instance) if lpar else ()
-            ),
+            **connector,
         }
 
     def attach(
