@@ -254,10 +254,10 @@ class ExampleVolumes:
 
     def connected(self, lpar_uuid, wanted):
         return {
-            one.volume_id: volumes.Connected(slots={0: one.slot})
+            mapping.volume_id: volumes.Connected(slots={0: mapping.slot})
             for server in self._servers()
-            for one in server.mapped
-            if one.lpar_uuid == lpar_uuid and one.kind == VOLUME_TYPE
+            for mapping in server.mapped
+            if mapping.lpar_uuid == lpar_uuid and mapping.kind == VOLUME_TYPE
         }
 
     def find(self, volume, lpar_uuid):
@@ -265,38 +265,41 @@ class ExampleVolumes:
         for server in self._servers():
             disk = server.disk(udid)
             if disk:
-                return drivers.Found(volume.with_udid(udid), (server, disk))
+                return drivers.LocatedVolume(
+                    volume.with_udid(udid), (server, disk)
+                )
         raise exception.VolumeMissing(
             volume=volume.id, found=0, needed=1, reason='no server has it'
         )
 
-    def forget(self, found):
+    def forget(self, located):
         pass
 
-    def connect(self, found, lpar):
-        server, disk = found.handle
+    def connect(self, located, lpar):
+        server, disk = located.handle
+        volume = located.volume
         taken = volume_mappings.taken_slots(self._servers(), lpar.uuid)
-        slot = volumes.choose_slot(found.volume, 0, lpar.virtual_slots, taken)
-        self._mappings.map(server, lpar.uuid, disk, found.volume, slot)
+        slot = volumes.choose_slot(volume, 0, lpar.virtual_slots, taken)
+        self._mappings.map(server, lpar.uuid, disk, volume, slot)
         return {0: slot}
 
     def disconnect(self, volume, lpar_uuid):
-        self._unmap(lpar_uuid, lambda one: one.volume_id == volume.id)
+        self._unmap(lpar_uuid, lambda mapping: mapping.volume_id == volume.id)
 
     def check_removal(self, lpar_uuid, wanted):
         self._servers()
 
     def remove(self, lpar_uuid, wanted=()):
-        self._unmap(lpar_uuid, lambda one: True)
+        self._unmap(lpar_uuid, lambda mapping: True)
 
     def _unmap(self, lpar_uuid, is_meant):
         for server in self._servers():
             self._mappings.unmap(
                 server,
-                lambda one: (
-                    one.lpar_uuid == lpar_uuid
-                    and one.kind == VOLUME_TYPE
-                    and is_meant(one)
+                lambda mapping: (
+                    mapping.lpar_uuid == lpar_uuid
+                    and mapping.kind == VOLUME_TYPE
+                    and is_meant(mapping)
                 ),
             )
 

@@ -236,7 +236,7 @@ class Execution:
         self._written: partition.Partition | None = None
         self._stored: list[storage.Stored] = []
         self._medium: storage.Stored | None = None
-        self._volumes: dict[str, drivers.Found] = {}
+        self._volumes: dict[str, drivers.LocatedVolume] = {}
         self._stopped: partition.Partition | None = None
         self._is_reordered = False
         self._gave_up_swap = False

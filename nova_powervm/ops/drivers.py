@@ -38,7 +38,7 @@ from nova_powervm.lpar import volumes
 
 
 class Source(Protocol):
-    """Returns the bytes of an image, from the beginning each time."""
+    """Returns the bytes of an image; each call begins with the first."""
 
     def __call__(self) -> Generator[bytes]:
         """Open the image.
@@ -52,9 +52,9 @@ class ByteStream(Protocol):
     """The bytes of a disk, in their order."""
 
     def read(self, size: int, /) -> bytes:
-        """Read at most so many bytes; none at the end of the disk.
+        """Read the next bytes, at most ``size``; none at the end of the disk.
 
-        :raises exception.DiskUnreadable: It fails, or ends too early.
+        :raises exception.DiskUnreadable: The disk fails, or ends too early.
         :raises exception.ReadingCancelled: See :meth:`Disks.read_root`.
         """
 
@@ -83,12 +83,12 @@ class LocalFiles(Protocol):
     def open(self, path: str, /, *, write: bool = False) -> BinaryIO:
         """Open a block device or a regular file, unbuffered.
 
-        Whoever calls this closes it.
+        The caller closes it.
 
         :param path: Its path, which is no link.
-        :param write: Whether to write it from its beginning, and not to read
-            it. A block device that is mounted, or a part of an array or a
-            volume group, is refused.
+        :param write: Whether to open it for writing, from its beginning, and
+            not for reading. A block device that is mounted, or a part of an
+            array or a volume group, is refused.
         """
 
 
@@ -100,7 +100,7 @@ class Pool(Protocol):
 
     @abc.abstractmethod
     def identity(self) -> str:
-        """Return what is the same on all hosts with this storage only."""
+        """Return an id that all hosts with this storage have, and no other."""
 
     @abc.abstractmethod
     def disks(
@@ -113,37 +113,37 @@ class Pool(Protocol):
 
     @abc.abstractmethod
     def delete(self, disks: Collection[storage.PoolDisk]) -> None:
-        """Delete disks, if they exist and no LPAR has them.
+        """Delete those of the disks that exist and that no LPAR uses.
 
-        Log the others.
+        Log those that an LPAR uses.
         """
 
     @abc.abstractmethod
     def cached_image(self, described: image.Image) -> image.Contents | None:
-        """Return the contents of an image in the cache; None without it."""
+        """Return the contents of an image; None if the cache lacks it."""
 
     @abc.abstractmethod
     def cache_image(
         self, described: image.Image, contents: image.Contents, source: Source
     ) -> bool:
-        """Write an image to the cache unless it is there.
+        """Write an image to the cache unless the cache has it.
 
-        :returns: Whether it was written by this call.
+        :returns: Whether this call has written it.
         """
 
     @abc.abstractmethod
     def delete_interrupted(self) -> None:
         """Delete the images that this host did not write completely.
 
-        Call this only while it writes none.
+        Call this only while this host writes no image.
         """
 
     @abc.abstractmethod
     def clean_cache(self, min_age: int) -> None:
         """Delete the images from which no disk is made any more.
 
-        :param min_age: Seconds for which an image must have been found
-            unused; it may have been cached for servers that are still to come.
+        :param min_age: Seconds for which an image must have been unused; it
+            may have been cached for servers that are still to be built.
         """
 
 
@@ -153,14 +153,14 @@ class Disks(Protocol):
     ``[powervm]disk_driver`` names its entry point in
     ``nova_powervm.disk_drivers``.
 
-    A driver has the abstract methods. It inherits the others from
+    A driver implements the abstract methods. It inherits all others from
     :class:`nova_powervm.powervm.disk.base.DiskDriver`, whose checks refuse,
-    and overrides those of what it can do.
+    and overrides those that belong to what it can do.
     """
 
     @property
     def unavailable(self) -> str | None:
-        """Why this host offers no disks; None if it does.
+        """Why this host offers no disks; None if it offers some.
 
         The reason names the missing option. All other methods can be called
         nevertheless.
@@ -175,34 +175,34 @@ class Disks(Protocol):
 
     @property
     def pool(self) -> Pool | None:
-        """The storage if several hosts share it; None if this host has it."""
+        """The storage if hosts share it; None if it is this host's alone."""
 
     @abc.abstractmethod
     def capacity(self) -> host_values.DiskCapacity:
         """Return the size of the storage and how much of it is used.
 
-        This is in whole GiB; the free space is rounded down.
+        Both are in whole GiB; the free space is rounded down.
 
         :raises exception.ConfigurationError: The storage does not exist.
         """
 
     @abc.abstractmethod
     def unmap_deleted(self, lpar_uuids: Collection[str] | None = None) -> None:
-        """Unmap our storage from where nobody needs it.
+        """Unmap the driver's storage from partitions that do not need it.
 
-        This is from LPARs that do not exist any more, and from where an
-        interrupted reading left it. Call this only while no LPAR is being
-        removed and no disk is being read.
+        Those are LPARs that do not exist any more, and the management
+        partition after an interrupted reading. Call this only while no LPAR is
+        being removed and no disk is being read.
 
-        :param lpar_uuids: Only what these LPARs had, which are gone; then it
-            does not matter what is done to others. None for everything.
+        :param lpar_uuids: Deleted LPARs, to unmap only what they had; other
+            LPARs may be changed meanwhile. None for all storage.
         """
 
     @abc.abstractmethod
     def forget_uploads(self) -> None:
-        """Delete the descriptions of our uploads from the REST server.
+        """Delete the descriptions of uploads from the REST server.
 
-        Call this only while nothing is sent.
+        Leave those of others. Call this only while nothing is uploaded.
         """
 
     def check(self, *, config_drive: bool) -> None:
@@ -226,8 +226,8 @@ class Disks(Protocol):
         far as it is known, unless they stay.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param disks: Its new disks.
-        :param medium_bytes: Size of its new medium; None for no medium.
+        :param disks: The new disks of the LPAR.
+        :param medium_bytes: The size of its new medium; None for no medium.
         :param beside: Whether its present disks and its medium stay.
         :raises exception.InsufficientSpace: There is not enough space.
         :raises exception.ConfigurationError: The storage does not exist.
@@ -244,17 +244,17 @@ class Disks(Protocol):
     ) -> storage.Stored:
         """Create a root disk or a rescue disk with the contents of an image.
 
-        Behind the image, it holds nothing that others have left. Remove a disk
-        that could not be filled. For a root disk, also remove everything that
-        an interrupted build of the LPAR left.
+        Behind the image, the disk holds nothing of a deleted disk. Remove a
+        disk that could not be filled. For a root disk, also remove everything
+        that an interrupted build of the LPAR left.
 
         :param lpar_uuid: Upper-case PowerVM uuid; the LPAR need not exist.
-        :param disk: Its role and size.
+        :param disk: The role and size of the disk.
         :param described: The image as Glance describes it.
         :param contents: What the image contains.
         :param source: Returns the image's bytes, the last ones only if all
             of them are correct.
-        :raises exception.ImageDamaged: They are not correct.
+        :raises exception.ImageDamaged: The bytes are not correct.
         :raises exception.InsufficientSpace: There is not enough space.
         """
 
@@ -262,10 +262,10 @@ class Disks(Protocol):
     def make_blank(self, lpar_uuid: str, disk: storage.Disk) -> storage.Stored:
         """Create an empty disk; replace what an interrupted build left.
 
-        It holds nothing that others have left.
+        It holds nothing of a deleted disk.
 
         :param lpar_uuid: As for :meth:`make_root`, which is called first.
-        :param disk: Its role and size.
+        :param disk: The role and size of the disk.
         :raises exception.InsufficientSpace: There is not enough space.
         """
 
@@ -275,8 +275,8 @@ class Disks(Protocol):
         """Create the virtual optical medium of an LPAR.
 
         :param lpar_uuid: As for :meth:`make_root`.
-        :param iso: Its contents.
-        :param rescue: Whether it is that of its rescue system.
+        :param iso: The contents of the medium.
+        :param rescue: Whether it is for the rescue system of the LPAR.
         """
 
     @abc.abstractmethod
@@ -284,9 +284,9 @@ class Disks(Protocol):
         """Connect storage to an LPAR unless it is already connected.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param stored: Its disks and medium, the root disk first. Each gets
-            the same address whenever this is called with the same disks for
-            an LPAR without any, on whichever host.
+        :param stored: Disks and a medium of the LPAR, the root disk first.
+            Each gets the same address whenever this is called with the same
+            disks for an LPAR without any, on whichever host.
         """
 
     def has_rescue(self, lpar_uuid: str) -> bool:
@@ -306,21 +306,22 @@ class Disks(Protocol):
     def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
         """Connect all storage of an LPAR that is off anew.
 
-        Either its rescue disk comes first, at the address of the root disk,
-        and its medium is that of the rescue system; or it has neither of
-        them, and all else is connected as when it was built. Leave what the
-        driver has not made connected as it is.
+        A rescued LPAR gets its rescue disk first, at the address of the root
+        disk, and the medium of the rescue system. Any other LPAR gets neither,
+        and all else as when it was built. Storage that the driver has not made
+        stays connected as it is.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param rescued: Whether the rescue disk comes first.
+        :param rescued: Whether the LPAR is rescued.
         :raises exception.RestError: As :meth:`check_reconnect`; nothing was
             changed.
         """
 
     def delete_rescue(self, lpar_uuid: str) -> None:
-        """Delete the rescue disk of an LPAR and its medium, if they exist.
+        """Delete the rescue disk and rescue medium of an LPAR, if they exist.
 
-        The disk goes last: whoever finds it connects all storage anew.
+        Delete the disk last: as long as it exists, :meth:`has_rescue` tells
+        that storage has to be connected anew.
 
         :param lpar_uuid: Upper-case PowerVM uuid; nothing connects them to it.
         """
@@ -334,16 +335,18 @@ class Disks(Protocol):
         :param size_gb: The size in GiB that the root disk is to have.
         :raises exception.InsufficientSpace: There is not enough space.
         :raises exception.DiskMissing: The LPAR has no root disk.
-        :raises exception.DiskNotCleared: It would show what others have left.
+        :raises exception.DiskNotCleared: Its new end would show the bytes of
+            deleted disks.
         """
 
     def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
         """Enlarge an LPAR's root disk if it is smaller, and keep its contents.
 
-        A running LPAR may use the disk, of a pool also on another host.
+        A running LPAR may use the disk, also on another host if it is in a
+        pool.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param size_gb: The size in GiB that it is to have.
+        :param size_gb: The size in GiB that the root disk is to have.
         :returns: Whether it was smaller.
         :raises exception.DiskMissing: The LPAR has no root disk.
         :raises exception.GrowthPutOff: The LPAR has to be off.
@@ -351,18 +354,18 @@ class Disks(Protocol):
 
     @abc.abstractmethod
     def swap_fits(self, lpar_uuid: str, swap: storage.Disk | None) -> bool:
-        """Return whether an LPAR is connected to this swap disk, or has none.
+        """Return whether an LPAR has the swap disk that it should have.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param swap: The swap disk that it should have; None for none.
+        :param swap: This swap disk; None if it should have none.
         """
 
     @abc.abstractmethod
     def fit_swap(self, lpar_uuid: str, swap: storage.Disk | None) -> None:
         """Give an LPAR that is off exactly one swap disk, or none.
 
-        Keep a swap disk of the right size, and replace others: they hold
-        nothing. The other disks stay connected as they are.
+        Keep a swap disk of the right size, and replace others, which hold
+        nothing worth keeping. All other disks stay connected as they are.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
         :param swap: The swap disk; None for none. With one, the LPAR exists.
@@ -377,11 +380,11 @@ class Disks(Protocol):
         Nothing is changed.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param is_off: Whether it will be off while its disk is read.
+        :param is_off: Whether the LPAR will be off while its disk is read.
         :returns: The size of the disk in GiB.
-        :raises exception.DiskUnreadable: It cannot be read; the reason says
-            what helps.
-        :raises exception.DiskMissing: There is no such disk.
+        :raises exception.DiskUnreadable: The disk cannot be read; the reason
+            says what helps.
+        :raises exception.DiskMissing: The LPAR has no root disk.
         """
 
     def read_root(
@@ -389,24 +392,24 @@ class Disks(Protocol):
     ) -> contextlib.AbstractContextManager[DiskBytes]:
         """Open the root disk of an LPAR for reading.
 
-        The guest may run unless :meth:`check_read` refuses that; then it may
-        write meanwhile. At the end of the context, the LPAR is connected to
-        its disk as before, whatever happens.
+        The guest may run, and write meanwhile, unless :meth:`check_read`
+        refuses that. At the end of the context, the LPAR is connected to its
+        disk as before, whatever happens.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
         :raises exception.DiskUnreadable: As :meth:`check_read`, or the disk
             fails.
-        :raises exception.ReadingCancelled: The disk is being removed; from
-            the stream.
-        :raises exception.RestBusy: Somebody else is reading the disk.
+        :raises exception.ReadingCancelled: The disk is being removed; the
+            stream raises this.
+        :raises exception.RestBusy: Another thread is reading the disk.
         """
 
     def end_read(self, lpar_uuid: str) -> bool:
         """Undo what an interrupted reading of an LPAR's root disk left.
 
         :param lpar_uuid: Upper-case PowerVM uuid of an LPAR that is off.
-        :returns: Whether there was something.
-        :raises exception.RestBusy: This process is reading the disk.
+        :returns: Whether there was something to undo.
+        :raises exception.RestBusy: Another thread is reading the disk.
         """
 
     @abc.abstractmethod
@@ -416,15 +419,15 @@ class Disks(Protocol):
         """Return the names of the storage that is connected to an LPAR.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param by_all_paths: Whether to leave out what is not connected by
-            each Virtual I/O Server that runs and should connect it.
+        :param by_all_paths: Whether to leave out storage that a Virtual I/O
+            Server should connect, and does not although it runs.
         """
 
     @abc.abstractmethod
     def stems(self) -> Collection[str]:
-        """Return what the names of our disks begin with, one for each LPAR.
+        """Return the stems of the driver's disks, one for each LPAR.
 
-        Leave out what is in a pool: other hosts have disks there.
+        Leave out disks in a pool: other hosts have disks there.
 
         :returns: See :func:`nova_powervm.lpar.storage.stem`.
         """
@@ -437,10 +440,10 @@ class Disks(Protocol):
     def remove(self, lpar_uuid: str, *, delete: bool = True) -> None:
         """Disconnect and delete all storage of an LPAR, if there is any.
 
-        A reading of its root disk is ended first.
+        First, end the reading of its root disk.
 
         :param lpar_uuid: Upper-case PowerVM uuid; the LPAR itself may be gone.
-        :param delete: False to keep its disks and disconnect them only.
+        :param delete: False to disconnect the disks, and keep them.
         """
 
 
@@ -467,7 +470,7 @@ class VifDriver(Protocol[_C, _A]):
     ) -> contextlib.AbstractContextManager[None]:
         """Keep what ports need on the host until their adapters exist.
 
-        Everything from :meth:`connect` to :meth:`plug` happens within this
+        The calls from :meth:`connect` to :meth:`plug` are made within this
         context.
         """
 
@@ -503,10 +506,10 @@ class VifDriver(Protocol[_C, _A]):
     def plug(self, lpar: partition.Partition, connection: _C) -> int | None:
         """Create the adapter of a connection unless it exists.
 
-        A guest names it by its virtual slot. Create it at the connection's
-        ``slot``, unless that is None.
+        Create it at the virtual slot ``connection.slot``, by which a guest
+        names it, unless that is None.
 
-        :returns: Its virtual slot; None if that is unknown.
+        :returns: The virtual slot of the adapter; None if that is unknown.
         """
 
     def unplug(self, lpar_uuid: str, mac: str, only: _A | None = None) -> None:
@@ -520,7 +523,7 @@ class VifDriver(Protocol[_C, _A]):
     def release(self, metadata: 'InstanceMetadata') -> None:
         """Remove from the host what only the ports of an instance needed.
 
-        This is called when its LPAR is gone. Never raise an error.
+        This is called when the LPAR is gone. Never raise an error.
 
         :param metadata: The record of the instance.
         """
@@ -571,8 +574,8 @@ class InstanceMetadata(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Found:
-    """A volume that the host has found, to be connected.
+class LocatedVolume:
+    """A volume, and where the host has its disk.
 
     :param volume: The volume, with the UDID of its disk.
     :param handle: What its volume driver needs to connect it; opaque.
@@ -587,13 +590,13 @@ class VolumeDriver(Protocol):
 
     Its entry point in ``nova_powervm.volume_drivers`` has the name of the
     type. A server may have volumes of several types. Each driver gets only
-    volumes of its own type, and those whose type nobody knows. It answers for
-    its own, and never disconnects volumes of others, or disks that a disk
-    driver has made. If it gets no answer from the host, that is an error: a
-    server is neither removed nor rebooted hard then.
+    volumes of its own type, and those whose type is unknown. It reports only
+    volumes of its own type, and never disconnects those of other drivers, or
+    disks that a disk driver has made. If the host does not answer, it raises
+    an error: a server is neither removed nor rebooted hard then.
 
-    An LPAR may have moved to another host, or have been deleted outside of
-    Nova; then there is none with the given uuid.
+    The LPAR may not exist: its instance may have moved to another host, or it
+    may have been deleted outside of Nova.
     """
 
     def connector(
@@ -604,18 +607,20 @@ class VolumeDriver(Protocol):
         """Return what Cinder has to know of this host to map a volume to it.
 
         The keys are those of os-brick's connectors, such as ``wwpns``. Cinder
-        has mapped nothing yet, and nobody knows of which type the volume is.
+        has mapped nothing yet, and the type of the volume is unknown.
 
-        :param lpar: The LPAR that is to get it; None if there is none yet.
+        :param lpar: The LPAR that is to get the volume; None if there is none
+            yet.
         :param ports: The virtual slots of the LPAR's network adapters.
         :raises exception.VolumesImpossible: No volume of this type could be
-            connected to it.
+            connected to the LPAR.
         """
 
     def check(self, volume: volumes.Volume) -> None:
         """Check a volume without asking the host.
 
-        :raises exception.VolumeRefused: It can be connected to no LPAR.
+        :raises exception.VolumeRefused: The volume can be connected to no
+            LPAR.
         """
 
     def connected(
@@ -624,49 +629,50 @@ class VolumeDriver(Protocol):
         """Return the volumes of an LPAR that are of this type.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param wanted: Those that it should have.
-        :returns: Volume id -> how it is connected, also of volumes that are
-            not wanted. What is not known to be one of this type is left out.
+        :param wanted: The volumes of this type that the LPAR should have.
+        :returns: Volume id -> how the volume is connected, also of volumes
+            that are not wanted. A disk that is not known to be a volume of
+            this type is left out.
         """
 
-    def find(self, volume: volumes.Volume, lpar_uuid: str) -> Found:
+    def find(self, volume: volumes.Volume, lpar_uuid: str) -> LocatedVolume:
         """Have the host find a volume, and change no LPAR.
 
         :param lpar_uuid: Upper-case PowerVM uuid of the LPAR that is to get
-            it; it need not exist.
-        :raises exception.VolumeMissing: The host does not find it; nothing of
-            it is left on the host.
-        :raises exception.VolumeInUse: Somebody else has it.
+            the volume; the LPAR need not exist.
+        :raises exception.VolumeMissing: The host does not find the volume;
+            nothing of it is left on the host.
+        :raises exception.VolumeInUse: Something else has its disk.
         :raises exception.VolumeRefused: It can be connected to no LPAR.
         """
 
-    def forget(self, found: Found) -> None:
-        """Have the host forget a volume that was found, but not connected.
+    def forget(self, located: LocatedVolume) -> None:
+        """Have the host forget a volume that it has found.
 
-        Where it is connected, it stays so. Errors are only logged.
+        Leave it where it is connected. Only log errors.
         """
 
     def connect(
-        self, found: Found, lpar: partition.Partition
+        self, located: LocatedVolume, lpar: partition.Partition
     ) -> Mapping[int, int]:
         """Connect a volume to an LPAR, unless it is connected.
 
         :param lpar: The LPAR; a running one needs RMC.
-        :returns: The virtual slots that it has got, by the numbers of the
-            servers; see :func:`nova_powervm.lpar.volumes.choose_slot`.
-        :raises exception.PowerVMError: The host refused; it is connected as
-            before, and :meth:`forget` follows.
+        :returns: The virtual slots that the volume has got, by the numbers of
+            the servers; see :func:`nova_powervm.lpar.volumes.choose_slot`.
+        :raises exception.PowerVMError: The host refused. The volume is
+            connected as before, and :meth:`forget` follows.
         """
 
     def disconnect(self, volume: volumes.Volume, lpar_uuid: str) -> None:
         """Disconnect a volume from an LPAR, and have the host forget it.
 
         When this returns, nothing on the host uses the volume, so that Cinder
-        can give its place on the array to others.
+        can give its place on the array to another volume.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :raises exception.VolumeHeld: A server that may connect it does not
-            answer, or what is connected cannot be identified; nothing was
+        :raises exception.VolumeHeld: A server that may connect the volume does
+            not answer, or a connected disk cannot be identified; nothing was
             changed.
         """
 
@@ -675,7 +681,7 @@ class VolumeDriver(Protocol):
     ) -> None:
         """Verify that :meth:`remove` would not refuse to begin.
 
-        :raises exception.VolumeHeld: It would.
+        :raises exception.VolumeHeld: It would refuse.
         """
 
     def remove(
@@ -683,11 +689,11 @@ class VolumeDriver(Protocol):
     ) -> None:
         """Disconnect all volumes of an LPAR that are of this type.
 
-        The host forgets them.
+        Have the host forget them.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param wanted: Those that it is known to have. If it was deleted
-            outside of Nova, only they tell what it had.
+        :param wanted: The volumes that the LPAR is known to have. If it was
+            deleted outside of Nova, nothing else tells what it had.
         :raises exception.VolumeHeld: As for :meth:`disconnect`.
         """
 
@@ -695,6 +701,7 @@ class VolumeDriver(Protocol):
         """Have the host read the size of a volume again.
 
         :param lpar_uuid: Upper-case PowerVM uuid of the LPAR that has it.
-        :returns: The size in bytes, the smallest that a server sees.
-        :raises exception.VolumeMissing: No server connects it to the LPAR.
+        :returns: The smallest size that a server sees, in bytes.
+        :raises exception.VolumeMissing: No server connects the volume to the
+            LPAR.
         """

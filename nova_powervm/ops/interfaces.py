@@ -13,10 +13,8 @@
 """The protocols through which the operations use everything else.
 
 :mod:`nova_powervm.powervm` implements those of the host,
-:mod:`nova_powervm.virt` those of Nova and Placement,
-:mod:`nova_powervm.inventory_file` that of the inventory file. Those of
-networks are in :mod:`nova_powervm.ops.drivers`, those of storage in
-:mod:`nova_powervm.ops.drivers`.
+:mod:`nova_powervm.virt` those of Nova and Placement. The protocols of disks,
+ports and volumes are in :mod:`nova_powervm.ops.drivers`.
 """
 
 from collections.abc import Callable
@@ -39,7 +37,7 @@ class System(Protocol):
     def read(self) -> host_values.ManagedSystem:
         """Read the host, with one conditional request if nothing changed.
 
-        :raises exception.RestError: The server answered with an error.
+        :raises exception.RestError: The REST server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
 
@@ -75,7 +73,7 @@ class Partitions(Protocol):
         """
 
     def find(self, uuid: str) -> partition.Partition | None:
-        """Read an LPAR; return None if there is none.
+        """Read an LPAR; return None if it does not exist.
 
         :param uuid: Upper-case PowerVM uuid.
         """
@@ -90,7 +88,7 @@ class Partitions(Protocol):
         """Return the reason why adapters of an LPAR cannot be changed now.
 
         :param uuid: Upper-case PowerVM uuid.
-        :returns: The reason; None if there is none, or no such LPAR.
+        :returns: The reason; None if they can be, or there is no such LPAR.
         """
 
     def write(
@@ -102,10 +100,11 @@ class Partitions(Protocol):
     ) -> partition.Partition:
         """Write the document of an LPAR, with its sizes and slots together.
 
-        :param spec: What it is to say; an LPAR that exists keeps all else.
-        :param before_write: Is called when only the write itself is left to
-            do, each time that it is tried.
-        :param creates: Whether there is no LPAR yet.
+        :param spec: What the document is to say; an LPAR that exists keeps all
+            else.
+        :param before_write: Is called just before each try of the write, when
+            nothing else is left to do.
+        :param creates: Whether the LPAR does not exist yet.
         :returns: The LPAR, as the host reports it afterwards.
         :raises exception.PartitionNotFound: There is no LPAR to change.
         """
@@ -195,7 +194,7 @@ class Records(Protocol):
     ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:
         """Find the slot providers that Nova stored with instances.
 
-        While an instance moves, include those of both sides.
+        While an instance moves, include those of its source and destination.
 
         :param lpar_uuids: Upper-case PowerVM uuids.
         :returns: LPAR uuid to slot providers by uuid, without foreign LPARs.
@@ -205,12 +204,12 @@ class Records(Protocol):
     def stale_lpars(
         self, lpar_uuids: Iterable[str], nodename: str
     ) -> Mapping[str, slot_providers.StaleLpar]:
-        """Find the stale LPARs, whose instances have moved to another host.
+        """Find the stale LPARs, whose instances have moved to other hosts.
 
         :param lpar_uuids: Upper-case PowerVM uuids.
         :param nodename: The host of the LPARs, as in ``instance.host``.
-        :returns: Those whose instance is on another host and does not move
-            from or to this one, to where it is.
+        :returns: LPAR uuid to where its instance is. An LPAR is not stale
+            while its instance moves from or to this host.
         """
 
 

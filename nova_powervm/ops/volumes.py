@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Connects volumes to LPARs, with the volume driver of each one's type."""
+"""Connects each volume to its LPAR by the volume driver of its type."""
 
 import dataclasses
 from collections.abc import Collection
@@ -33,13 +33,15 @@ Volume = volumes.Volume
 
 
 class VolumeOps:
-    """Asks the driver of each volume; see :mod:`nova_powervm.ops.drivers`.
+    """Has the driver of each volume do what is asked.
 
-    :param drivers: ``driver_volume_type`` to volume driver.
+    :class:`.drivers.VolumeDriver` describes the methods.
+
+    :param by_kind: ``driver_volume_type`` to volume driver.
     """
 
-    def __init__(self, drivers: Mapping[str, drivers.VolumeDriver]) -> None:
-        self._drivers = drivers
+    def __init__(self, by_kind: Mapping[str, drivers.VolumeDriver]) -> None:
+        self._drivers = by_kind
 
     def connector(
         self,
@@ -48,19 +50,19 @@ class VolumeOps:
     ) -> dict[str, Any]:
         """Return what Cinder has to know of this host to map volumes to it.
 
-        A driver that could connect none, or does not know, adds nothing: so
-        Cinder refuses to map volumes of its type, and others are served.
+        A driver that cannot connect a volume, or does not know, adds nothing:
+        Cinder refuses to map volumes of its type then, but maps others.
 
-        :raises exception.PowerVMError: No driver could connect one.
+        :raises exception.PowerVMError: No driver could connect a volume.
         """
-        found: dict[str, Any] = {}
+        connector: dict[str, Any] = {}
         problems: dict[str, exception.PowerVMError] = {}
         for kind, driver in self._drivers.items():
             try:
-                found.update(driver.connector(lpar, ports))
+                connector.update(driver.connector(lpar, ports))
             except exception.PowerVMError as error:
                 problems[kind] = error
-        if not found:
+        if not connector:
             raise next(
                 iter(problems.values()),
                 exception.VolumesImpossible(
@@ -74,12 +76,12 @@ class VolumeOps:
                     'host now: %(error)s',
                     {'kind': kind, 'error': problem},
                 )
-        return found
+        return connector
 
     def check(self, wanted: Iterable[Volume]) -> None:
         """Check volumes without asking the host.
 
-        :raises exception.VolumeRefused: One can be connected to no LPAR.
+        :raises exception.VolumeRefused: A volume can be connected to no LPAR.
         """
         for volume in wanted:
             driver = self._drivers.get(volume.kind)
@@ -97,43 +99,43 @@ class VolumeOps:
     ) -> dict[str, volumes.Connected]:
         """Return the volumes of an LPAR, with their types.
 
-        Only the driver of a wanted volume tells whether that is connected:
-        another one may have had it before Cinder has changed its type.
+        Only the driver of its type tells whether a wanted volume is connected:
+        the driver of another type may have connected it before Cinder changed
+        its type.
         """
         kinds = {volume.id: volume.kind for volume in wanted}
-        return {
-            volume_id: dataclasses.replace(how, kind=kind)
-            for kind, driver in self._drivers.items()
-            for volume_id, how in driver.connected(
-                lpar_uuid, [one for one in wanted if one.kind == kind]
-            ).items()
-            if kinds.get(volume_id, kind) == kind
-        }
+        connected = {}
+        for kind, driver in self._drivers.items():
+            own = [volume for volume in wanted if volume.kind == kind]
+            for volume_id, how in driver.connected(lpar_uuid, own).items():
+                if kinds.get(volume_id, kind) == kind:
+                    connected[volume_id] = dataclasses.replace(how, kind=kind)
+        return connected
 
-    def find(self, volume: Volume, lpar_uuid: str) -> drivers.Found:
-        """Have its driver find a volume."""
+    def find(self, volume: Volume, lpar_uuid: str) -> drivers.LocatedVolume:
+        """Have the host find a volume, and change no LPAR."""
         return self._drivers[volume.kind].find(volume, lpar_uuid)
 
-    def forget(self, found: drivers.Found) -> None:
-        """Have its driver forget a volume."""
-        self._drivers[found.volume.kind].forget(found)
+    def forget(self, located: drivers.LocatedVolume) -> None:
+        """Have the host forget a volume that it has found."""
+        self._drivers[located.volume.kind].forget(located)
 
     def connect(
-        self, found: drivers.Found, lpar: partition.Partition
+        self, located: drivers.LocatedVolume, lpar: partition.Partition
     ) -> Mapping[int, int]:
-        """Connect a volume that was found to an LPAR."""
-        slots = self._drivers[found.volume.kind].connect(found, lpar)
+        """Connect a volume that the host has found to an LPAR."""
+        slots = self._drivers[located.volume.kind].connect(located, lpar)
         LOG.info(
             'Connected %(volume)s to LPAR %(name)s.',
-            {'volume': found.volume, 'name': lpar.name},
+            {'volume': located.volume, 'name': lpar.name},
         )
         return slots
 
     def disconnect(self, volume: Volume, lpar_uuid: str) -> None:
-        """Disconnect a volume, which may be of any type if that is unknown."""
-        known = self._drivers.get(volume.kind)
-        for driver in [known] if known else self._drivers.values():
-            driver.disconnect(volume, lpar_uuid)
+        """Disconnect a volume, by all drivers if its type is unknown."""
+        driver = self._drivers.get(volume.kind)
+        for each in [driver] if driver else self._drivers.values():
+            each.disconnect(volume, lpar_uuid)
         LOG.info(
             'Disconnected %(volume)s from LPAR %(uuid)s.',
             {'volume': volume, 'uuid': lpar_uuid},
@@ -144,8 +146,8 @@ class VolumeOps:
     ) -> None:
         """Verify that volumes can be disconnected, and connected again.
 
-        :raises exception.VolumeHeld: They cannot be disconnected now.
-        :raises exception.VolumesImpossible: They cannot be connected again.
+        :raises exception.VolumeHeld: A volume cannot be disconnected now.
+        :raises exception.VolumesImpossible: One cannot be connected again.
         """
         self.check_removal(lpar_uuid, wanted)
         for kind in sorted({volume.kind for volume in wanted}):
@@ -156,21 +158,21 @@ class VolumeOps:
     ) -> None:
         """Verify that the volumes of an LPAR can be disconnected.
 
-        :raises exception.VolumeHeld: They cannot be now.
+        :raises exception.VolumeHeld: A volume cannot be disconnected now.
         """
         for kind, driver in self._drivers.items():
             driver.check_removal(lpar_uuid, self._of(kind, wanted))
 
     def remove(self, lpar_uuid: str, wanted: Collection[Volume] = ()) -> None:
         """Disconnect all volumes of an LPAR, or none if a driver refuses."""
-        # The first one refuses by itself, before it changes anything.
+        # The first driver checks before it changes anything.
         for kind, driver in [*self._drivers.items()][1:]:
             driver.check_removal(lpar_uuid, self._of(kind, wanted))
         for kind, driver in self._drivers.items():
             driver.remove(lpar_uuid, self._of(kind, wanted))
 
     def _of(self, kind: str, wanted: Collection[Volume]) -> list[Volume]:
-        """Return the volumes of a type, and those of an unknown one."""
+        """Return the volumes of a type, and those of unknown types."""
         return [
             volume
             for volume in wanted
@@ -181,13 +183,13 @@ class VolumeOps:
         """Have the host see the new size of a volume.
 
         :param size: The size in bytes.
-        :raises exception.VolumeNotExtended: It sees a smaller one.
+        :raises exception.VolumeNotExtended: The host sees a smaller size.
         """
         self.check([volume])
-        found = self._drivers[volume.kind].resize(volume, lpar_uuid)
-        if found < size:
+        actual = self._drivers[volume.kind].resize(volume, lpar_uuid)
+        if actual < size:
             raise exception.VolumeNotExtended(
                 volume=volume.id,
                 wanted_gb=size / storage.GIB,
-                found_gb=found / storage.GIB,
+                found_gb=actual / storage.GIB,
             )

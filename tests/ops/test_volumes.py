@@ -1228,7 +1228,7 @@ class LifeTest(volumes.VolumesTestCase):
         with (
             mock.patch.object(mappings, 'unmap', refuse_first),
             mock.patch.object(
-                volume_mappings, '_find', side_effect=[0, 1, 0, 0]
+                volume_mappings, '_maps', side_effect=[0, 1, 0, 0]
             ),
             self.logged('ERROR') as logs,
         ):

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who has the disk of a volume, and what is refused because of that.
+"""Tells who has the disk of a volume, and refuses what this forbids.
 
 All functions look at one reading of the Virtual I/O Servers, and change
 nothing.
@@ -26,52 +26,55 @@ from nova_powervm.lpar import volumes
 from nova_powervm.powervm.volume import volume_mappings
 
 Server = volume_mappings.Server
+Disk = volume_mappings.Disk
+Mapped = volume_mappings.Mapped
 Volume = volumes.Volume
-#: Tells which mappings are meant.
-Predicate = Callable[[volume_mappings.Mapped], bool]
+#: Returns whether a mapping is to be changed or counted.
+Predicate = Callable[[Mapped], bool]
 
-#: What a user does about a volume that is not what it was.
+#: The cure for a volume whose place on the array has another disk.
 ANEW = 'Detach the volume, and attach it again'
 
 _SINGLE_PATH = 'SinglePath'
 _KIND = volumes.FIBRE_CHANNEL
 
 
-def is_of(one: volume_mappings.Mapped, volume: Volume, lpar_uuid: str) -> bool:
-    """Return whether a mapping is that of a volume to an LPAR.
+def is_of(volume: Volume, lpar_uuid: str) -> Predicate:
+    """Return a predicate for the mappings of a volume to an LPAR.
 
-    It may be one that the LPAR has left when it was deleted, to nobody.
+    A mapping without a partition counts, too: the LPAR may have been deleted.
     """
-    if one.lpar_uuid not in (lpar_uuid, ''):
-        return False
-    if one.kind:
-        return (one.kind, one.volume_id) == (_KIND, volume.id)
-    return bool(volume.udid) and one.udid == volume.udid
+
+    def is_its(mapping: Mapped) -> bool:
+        if mapping.lpar_uuid not in (lpar_uuid, ''):
+            return False
+        if mapping.kind:
+            return (mapping.kind, mapping.volume_id) == (_KIND, volume.id)
+        return bool(volume.udid) and mapping.udid == volume.udid
+
+    return is_its
 
 
 def is_of_any(wanted: Collection[Volume], lpar_uuid: str) -> Predicate:
-    """Tell mappings to an LPAR, and those that it has left of volumes.
+    """Return a predicate for the mappings of an LPAR.
 
-    Those of other volume drivers are none of them.
+    It leaves out those of other volume drivers. Of the mappings that a deleted
+    LPAR has left, it knows those of the wanted volumes.
     """
-    return lambda one: (
-        (one.lpar_uuid == lpar_uuid and one.kind in ('', _KIND))
-        or any(is_of(one, volume, lpar_uuid) for volume in wanted)
+    are_wanted = [is_of(volume, lpar_uuid) for volume in wanted]
+    return lambda mapping: (
+        (mapping.lpar_uuid == lpar_uuid and mapping.kind in ('', _KIND))
+        or any(is_wanted(mapping) for is_wanted in are_wanted)
     )
 
 
 def mapping_of(
     server: Server, volume: Volume, lpar_uuid: str
-) -> volume_mappings.Mapped | None:
+) -> Mapped | None:
     """Return the mapping by which an LPAR has a volume, if any."""
-    return next(
-        (
-            one
-            for one in server.mapped
-            if one.lpar_uuid == lpar_uuid and is_of(one, volume, lpar_uuid)
-        ),
-        None,
-    )
+    is_its = is_of(volume, lpar_uuid)
+    mappings = (each for each in server.mapped if each.lpar_uuid)
+    return next(filter(is_its, mappings), None)
 
 
 def check_answers(
@@ -81,47 +84,43 @@ def check_answers(
 ) -> None:
     """Verify that no server keeps a mapping because it does not answer.
 
-    The place of the volume on the array can be another one's soon, to which
-    the mapping would lead then. A server that is off may show nothing of what
-    it has; but Cinder says to which ports it has mapped a volume.
+    Cinder may soon give the place of the volume on the array to another
+    volume, to which the mapping would lead then. A server that is off may hide
+    its mappings; but Cinder says to which ports it has mapped a volume.
 
     :param wanted: The volumes that are known.
-    :param is_doomed: Tells which mappings are to go.
-    :raises exception.VolumeHeld: One may keep a mapping.
+    :param is_doomed: Whether a mapping is to be removed.
+    :raises exception.VolumeHeld: A server may keep a mapping.
     """
-    shown = {
-        wwpn
-        for server in servers
-        if not server.is_blank
-        for wwpn in server.wwpns
-    }
+    visible = [server.wwpns for server in servers if not server.is_blank]
+    wwpns = frozenset().union(*visible)
     for server in servers:
         if server.answers:
             continue
-        for one in server.mapped:
-            if is_doomed(one):
-                _hold(one.tag or one.udid, server, 'connects it')
+        for mapping in server.mapped:
+            if is_doomed(mapping):
+                _hold(mapping.tag or mapping.udid, server, 'connects it')
         for volume in wanted:
-            if server.is_blank and _names_others(volume, shown):
+            if server.is_blank and _names_others(volume, wwpns):
                 _hold(volume.id, server, 'may connect it')
 
 
-def disks_of(udids: Collection[str]) -> Callable[[volume_mappings.Disk], bool]:
-    """Tell the disks of some volumes, by their UDIDs."""
+def disks_of(udids: Collection[str]) -> Callable[[Disk], bool]:
+    """Return a predicate for the disks of volumes with some UDIDs."""
     return lambda disk: disk.is_fibre_channel and disk.udid in udids
 
 
-def untagged(server: Server, lpar_uuid: str) -> list[volume_mappings.Mapped]:
-    """Return the mappings to an LPAR that can be anybody's."""
+def untagged(server: Server, lpar_uuid: str) -> list[Mapped]:
+    """Return the mappings to an LPAR that may be of any disk or volume."""
     return [
-        one
-        for one in server.mapped
-        if one.lpar_uuid == lpar_uuid and not one.tag
+        mapping
+        for mapping in server.mapped
+        if mapping.lpar_uuid == lpar_uuid and not mapping.tag
     ]
 
 
 def hold_unknown(volume: Volume, reason: str) -> NoReturn:
-    """Refuse to disconnect a volume that cannot be told from a disk.
+    """Refuse to disconnect a volume whose mapping may be that of a disk.
 
     :raises exception.VolumeHeld: Always.
     """
@@ -148,12 +147,12 @@ def _names_others(volume: Volume, wwpns: Collection[str]) -> bool:
 
 
 def check_policy(
-    volume: Volume,
-    server: Server,
-    disk: volume_mappings.Disk,
-    count: int,
+    volume: Volume, server: Server, disk: Disk, count: int
 ) -> None:
-    """Refuse a disk that only one of several servers could open."""
+    """Refuse a disk that only one of several servers could open.
+
+    :param count: How many servers may reach the volume.
+    """
     if count > 1 and disk.reserve_policy == _SINGLE_PATH:
         raise exception.VolumeRefused(
             volume=volume.id,
@@ -170,17 +169,18 @@ def check_policy(
 
 
 def check_users(volume: Volume, server: Server, lpar_uuid: str) -> None:
-    """Refuse a disk that a server maps to anybody but the LPAR.
+    """Refuse a disk that a server maps to anything but the LPAR.
 
-    :raises exception.VolumeInUse: Somebody else has it.
+    :raises exception.VolumeInUse: Another partition has it.
     :raises exception.VolumeRefused: The LPAR has another disk as this volume.
     """
-    has = mapping_of(server, volume, lpar_uuid)
-    if has and has.udid and has.udid != volume.udid:
+    present = mapping_of(server, volume, lpar_uuid)
+    if present and present.udid and present.udid != volume.udid:
         raise exception.VolumeRefused(
             volume=volume.id,
             reason=exception.PrivateText(
-                f'{server.name} maps {has.name}, with the UDID {has.udid}, '
+                f'{server.name} maps {present.name}, with the UDID '
+                f'{present.udid}, '
                 'to the LPAR as this volume, but its place on the array leads '
                 f'to another disk, with {volume.udid}. {ANEW}; if Nova does '
                 'not show it as attached, reboot the server hard before',
@@ -188,35 +188,33 @@ def check_users(volume: Volume, server: Server, lpar_uuid: str) -> None:
                 'unattached, reboot hard',
             ),
         )
-    for one in server.mapped:
-        # One to nobody without the tag can be open to any partition.
-        is_known = one.lpar_uuid or one.kind
-        if one.udid != volume.udid or (
-            is_known and is_of(one, volume, lpar_uuid)
-        ):
+    is_its = is_of(volume, lpar_uuid)
+    for mapping in server.mapped:
+        # Without partition and tag, it can be open to any partition.
+        is_known = mapping.lpar_uuid or mapping.kind
+        if mapping.udid != volume.udid or (is_known and is_its(mapping)):
             continue
-        if one.lpar_uuid == lpar_uuid:
-            holder = f'LPAR {lpar_uuid} has it as volume {one.tag or "-"}'
-        elif one.lpar_uuid:
-            holder = f'it is mapped to LPAR {one.lpar_uuid}'
+        if mapping.lpar_uuid == lpar_uuid:
+            holder = f'LPAR {lpar_uuid} has it as volume {mapping.tag or "-"}'
+        elif mapping.lpar_uuid:
+            holder = f'it is mapped to LPAR {mapping.lpar_uuid}'
         else:
             holder = 'it is mapped to a partition that is gone'
         raise exception.VolumeInUse(
             volume=volume.id,
-            disk=one.name,
+            disk=mapping.name,
             server=server.name,
             holder=holder,
         )
 
 
-def check_free(
-    volume: Volume, server: Server, disk: volume_mappings.Disk
-) -> None:
-    """Refuse a disk that no partition has, but something else.
+def check_free(volume: Volume, server: Server, disk: Disk) -> None:
+    """Refuse a disk that something else than a partition has.
 
     :raises exception.VolumeInUse: A volume group or a pool has it.
     """
-    if disk.is_free or any(one.udid == disk.udid for one in server.mapped):
+    mapped = {mapping.udid for mapping in server.mapped}
+    if disk.is_free or disk.udid in mapped:
         return
     raise exception.VolumeInUse(
         volume=volume.id,

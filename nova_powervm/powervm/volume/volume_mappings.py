@@ -12,8 +12,11 @@
 
 """Physical volumes of Virtual I/O Servers, and their mappings to LPARs.
 
-Only these are touched here: virtual disks, logical units and media belong to
-the disk drivers, and :mod:`nova_powervm.powervm.disk.scsi_mappings`.
+:mod:`nova_powervm.powervm.disk.scsi_mappings` maps virtual disks, logical
+units and media, which this module leaves as they are.
+
+A :class:`Server` is what one reading shows of a Virtual I/O Server; ``vios``
+is pypowervm's wrapper of it.
 """
 
 import contextlib
@@ -56,10 +59,10 @@ _UNREAD = (None, 0, 0xFFFF)
 class Disk:
     """A physical volume of a server.
 
-    :param name: Such as hdisk3. Another server has another name for the same,
-        and a name is given again.
+    :param name: Such as hdisk3. Another server has another name for the same
+        disk, and a server gives names again.
     :param udid: The unique device id; empty if the server does not know it.
-    :param size: In bytes.
+    :param size: The size in bytes.
     :param is_free: Whether nothing has it.
     :param is_fibre_channel: Whether a port of the server leads to it.
     :param reserve_policy: Such as SinglePath or NoReserve.
@@ -80,10 +83,9 @@ class Mapped:
     :param lpar_uuid: Upper-case uuid of the partition; empty if it is gone.
     :param udid: The unique device id of the disk.
     :param name: The name of the disk.
-    :param tag: What it was tagged with when it was mapped; empty for nothing.
-        A server may lose it.
-    :param slot: The virtual slot of the partition; None for a partition that
-        is gone.
+    :param tag: The tag that it got when it was mapped; empty for none. A
+        server may lose it.
+    :param slot: The virtual slot of the partition; None if that is gone.
     """
 
     lpar_uuid: str
@@ -96,7 +98,7 @@ class Mapped:
     def volume_id(self) -> str:
         """The id of the volume that :func:`tag_of` has made the tag for.
 
-        It is empty for another tag: an administrator can map and tag disks,
+        It is empty for any other tag: administrators can map and tag disks,
         too.
         """
         volume_id = self.tag.rpartition(':')[2]
@@ -115,17 +117,17 @@ class Server:
 
     :param uuid: Its uuid.
     :param name: Its name.
-    :param answers: Whether it runs and can be told to do something.
-    :param is_off: Whether it is stopped. One that neither answers nor is off
-        may serve guests.
+    :param answers: Whether it runs and carries out requests.
+    :param is_off: Whether it is stopped. A server that neither answers nor is
+        off may serve guests.
     :param ports: Its Fibre Channel ports: worldwide port name -> worldwide
         node name, in upper case.
     :param disks: Its physical volumes.
-    :param mapped: Those that it maps.
+    :param mapped: The physical volumes that it maps.
     :param slots: Upper-case LPAR uuid -> the virtual slots of the LPAR whose
         adapters are connected to this server.
-    :param may_have_ports: Whether it has an adapter for Fibre Channel, or one
-        that nothing is known of, or shows no adapters at all.
+    :param may_have_ports: Whether it has an adapter for Fibre Channel or an
+        unknown adapter, or shows no adapters at all.
     """
 
     uuid: str
@@ -140,10 +142,10 @@ class Server:
 
     @property
     def reaches_volumes(self) -> bool:
-        """Whether it has ports, or hides what it has, and may have some.
+        """Whether it has ports, or may have some and hides them.
 
-        So the place of a server among those that do does not depend on which
-        ones run.
+        Counting servers that hide their ports keeps the number of each server
+        the same, whichever of them run.
         """
         return bool(self.ports) or (self.is_blank and self.may_have_ports)
 
@@ -156,28 +158,25 @@ class Server:
     def is_blank(self) -> bool:
         """Whether it is off and hides its storage, and so may have anything.
 
-        One that runs has disks at least for itself.
+        A server that runs shows at least its own disks.
         """
         return not (self.answers or self.disks)
 
     def disk(self, udid: str) -> Disk | None:
-        """Return its disk with a unique device id, if that is known."""
-        found = (one for one in self.disks if udid and one.udid == udid)
-        return next(found, None)
+        """Return its disk with a unique device id, if it has that disk."""
+        disks = (disk for disk in self.disks if udid and disk.udid == udid)
+        return next(disks, None)
 
     def unused(self, is_meant: Callable[[Disk], bool]) -> list[Disk]:
-        """Return some of its disks, those that nothing has.
+        """Return those of some disks that nothing uses.
 
-        One that its server does not know the id of may be anybody's.
+        A disk whose UDID the server does not know counts as used.
         """
-        mapped = {one.udid for one in self.mapped}
+        used = {'', *(mapping.udid for mapping in self.mapped)}
         return [
             disk
             for disk in self.disks
-            if is_meant(disk)
-            and disk.is_free
-            and disk.udid
-            and disk.udid not in mapped
+            if is_meant(disk) and disk.is_free and disk.udid not in used
         ]
 
 
@@ -198,44 +197,41 @@ class VolumeMappings:
     def read(self) -> list[Server]:
         """Read all servers of the host, in the order of their names."""
         with rest_errors.translated('reading the Virtual I/O Servers'):
-            found = virtual_io_servers.read_all(self._adapter, _XAG)
-        active = {
-            server.uuid
-            for server in partition_tasks.get_active_vioses(
-                self._adapter, vios_wraps=found
-            )
-        }
-        return sorted(
-            (_server(one, answers=one.uuid in active) for one in found),
-            key=lambda server: (server.name, server.uuid),
+            wrappers = virtual_io_servers.read_all(self._adapter, _XAG)
+        active = partition_tasks.get_active_vioses(
+            self._adapter, vios_wraps=wrappers
         )
+        answering = {vios.uuid for vios in active}
+        servers = (
+            _server(vios, answers=vios.uuid in answering) for vios in wrappers
+        )
+        return sorted(servers, key=lambda server: (server.name, server.uuid))
 
     def discover(
         self, server: Server, paths: Sequence[volumes.Path]
     ) -> tuple[str | None, str | None, str | None]:
         """Have a server look for the disk at the end of paths.
 
-        pypowervm's ``discover_hdisk`` would delete the storage of partitions
-        that it takes for stale after a failure, so this does not call it.
+        pypowervm's ``discover_hdisk`` is not called: after a failure, it would
+        delete the storage of partitions that it takes for stale.
 
         :returns: The status (see pypowervm's ``LUAStatus``), the name of the
-            disk and its UDID, each None if there is none.
+            disk and its UDID; each is None if the server does not report it.
         :raises exception.RestError: The server did not look.
         """
         try:
             return self._discover(server, paths)
         except exception.RestError:
-            # Its answer may have been lost, and to look again does no harm.
+            # The answer may have been lost, and a second look does no harm.
             return self._discover(server, paths)
 
     def _discover(
         self, server: Server, paths: Sequence[volumes.Path]
     ) -> tuple[str | None, str | None, str | None]:
+        itls = [hdisk.ITL(p.initiator, p.target, p.lun) for p in paths]
         with rest_errors.translated(f'discovering a disk on {server.name}'):
             status, name, udid = hdisk.lua_recovery(
-                self._adapter,
-                server.uuid,
-                [hdisk.ITL(p.initiator, p.target, p.lun) for p in paths],
+                self._adapter, server.uuid, itls
             )
         return status, name, udid
 
@@ -257,30 +253,23 @@ class VolumeMappings:
         """
         action = f'mapping {disk.name} of {server.name} to LPAR {lpar_uuid}'
 
-        def add(found: virtual_io_server.VIOS) -> bool:
-            _check_read(found, action)
-            if _find(found, lpar_uuid, disk.udid):
+        def add(vios: virtual_io_server.VIOS) -> bool:
+            _check_read(vios, action)
+            if _maps(vios, lpar_uuid, disk.udid):
                 return False
-            found.scsi_mappings.append(
-                virtual_io_server.VSCSIMapping.bld(
-                    self._adapter,
-                    None,
-                    lpar_uuid,
-                    pvm_storage.PV.bld(
-                        self._adapter,
-                        disk.name,
-                        udid=disk.udid,
-                        tag=tag_of(volume),
-                    ),
-                    lpar_slot_num=slot,
-                )
+            tagged = pvm_storage.PV.bld(
+                self._adapter, disk.name, udid=disk.udid, tag=tag_of(volume)
             )
+            mapping = virtual_io_server.VSCSIMapping.bld(
+                self._adapter, None, lpar_uuid, tagged, lpar_slot_num=slot
+            )
+            vios.scsi_mappings.append(mapping)
             return True
 
-        found = virtual_io_servers.change_mappings(
+        vios = virtual_io_servers.change_mappings(
             self._adapter, server.uuid, action, add
         )
-        if not _find(found, lpar_uuid, disk.udid):
+        if not _maps(vios, lpar_uuid, disk.udid):
             raise exception.RestError(
                 action=action,
                 reason='the server does not show the mapping afterwards',
@@ -289,18 +278,16 @@ class VolumeMappings:
     def unmap(
         self, server: Server, is_doomed: Callable[[Mapped], bool]
     ) -> None:
-        """Unmap disks, if there are such mappings."""
+        """Remove some mappings, if there are any."""
         action = f'unmapping volumes of {server.name}'
 
-        def remove(found: virtual_io_server.VIOS) -> bool:
-            _check_read(found, action)
+        def remove(vios: virtual_io_server.VIOS) -> bool:
+            _check_read(vios, action)
             doomed = [
-                wrapper
-                for wrapper, mapped in _volumes(found)
-                if is_doomed(mapped)
+                each for each, mapped in _volumes(vios) if is_doomed(mapped)
             ]
-            for wrapper in doomed:
-                found.scsi_mappings.remove(wrapper)
+            for mapping in doomed:
+                vios.scsi_mappings.remove(mapping)
             return bool(doomed)
 
         virtual_io_servers.change_mappings(
@@ -310,32 +297,27 @@ class VolumeMappings:
     def forget(self, server: Server, is_meant: Callable[[Disk], bool]) -> None:
         """Have a server forget some of its disks.
 
-        One that is mapped or otherwise in use stays. One that cannot be
+        A disk that is mapped or otherwise in use stays. A disk that cannot be
         forgotten does no harm, but is in the way of an administrator, so
         errors are only logged.
         """
         with logged(server, 'the disk of a volume'):
-            current = _server(
-                _VIOS.get(self._adapter, uuid=server.uuid, xag=_XAG),
-                answers=True,
-            )
-            for disk in current.unused(is_meant):
+            vios = _VIOS.get(self._adapter, uuid=server.uuid, xag=_XAG)
+            for disk in _server(vios, answers=True).unused(is_meant):
                 with logged(server, disk.name):
+                    system_name = self._managed.wrapper.system_name
                     hdisk.remove_hdisk(
-                        self._adapter,
-                        self._managed.wrapper.system_name,
-                        disk.name,
-                        server.uuid,
+                        self._adapter, system_name, disk.name, server.uuid
                     )
 
 
 def tag_of(volume: volumes.Volume) -> str:
-    """Return what the disk of a volume is tagged with when it is mapped.
+    """Return the tag for the disk of a volume that is mapped.
 
-    It names the type: a driver finds the mappings of all drivers, and nothing
-    else tells them apart, because hosts report a mapped disk as not backed by
-    Fibre Channel even if it is. Volumes of Fibre Channel have their id alone,
-    as earlier versions have tagged them.
+    It names the type of the volume: a driver reads the mappings of all
+    drivers, and nothing else tells them apart, because hosts report a mapped
+    disk as not backed by Fibre Channel even if it is. For Fibre Channel the
+    tag is the id alone, as in earlier versions.
     """
     if volume.kind == volumes.FIBRE_CHANNEL:
         return volume.id
@@ -344,7 +326,8 @@ def tag_of(volume: volumes.Volume) -> str:
 
 def taken_slots(servers: Iterable[Server], lpar_uuid: str) -> set[int]:
     """Return the virtual slots of an LPAR that have an adapter for storage."""
-    return {slot for one in servers for slot in one.slots.get(lpar_uuid, ())}
+    slots = (server.slots.get(lpar_uuid, ()) for server in servers)
+    return {number for numbers in slots for number in numbers}
 
 
 @contextlib.contextmanager
@@ -361,66 +344,72 @@ def logged(server: Server, disk: str) -> Iterator[None]:
         )
 
 
-def _check_read(found: virtual_io_server.VIOS, action: str) -> None:
-    """Verify that a server shows what it maps.
+def _check_read(vios: virtual_io_server.VIOS, action: str) -> None:
+    """Verify that a server reports its mappings.
 
     :raises exception.RestError: It does not.
     """
-    if virtual_io_servers.is_sick(found):
+    if virtual_io_servers.is_sick(vios):
         raise exception.RestError(
             action=action,
-            reason=f'{found.name} does not report its storage',
+            reason=f'{vios.name} does not report its storage',
         )
 
 
-def _server(found: virtual_io_server.VIOS, *, answers: bool) -> Server:
+def _server(vios: virtual_io_server.VIOS, *, answers: bool) -> Server:
     slots: dict[str, set[int]] = {}
-    for mapping in found.scsi_mappings:
+    for mapping in vios.scsi_mappings:
         client = virtual_io_servers.client_of(mapping)
         if client and mapping.client_adapter is not None:
             slots.setdefault(client, set()).add(
                 mapping.client_adapter.lpar_slot_num
             )
     return Server(
-        uuid=found.uuid,
-        name=found.name,
+        uuid=vios.uuid,
+        name=vios.name,
         answers=answers,
-        is_off=found.state == bp.LPARState.NOT_ACTIVATED,
-        ports={
-            volumes.normal_wwpn(port.wwpn): volumes.normal_wwpn(
-                node_name(port)
-            )
-            for port in found.pfc_ports
-            if port.wwpn
+        is_off=vios.state == bp.LPARState.NOT_ACTIVATED,
+        ports=dict(_ports(vios)),
+        disks=tuple(map(_disk, vios.phys_vols)),
+        mapped=tuple(mapped for _, mapped in _volumes(vios)),
+        slots={
+            client: frozenset(numbers) for client, numbers in slots.items()
         },
-        disks=tuple(
-            Disk(
-                name=volume.name,
-                udid=volume.udid or '',
-                size=(volume.capacity or 0) * _MIB,
-                is_free=volume.avail_for_use,
-                is_fibre_channel=volume.is_fc_backed,
-                reserve_policy=volume.element.findtext('ReservePolicy') or '',
-            )
-            for volume in found.phys_vols
-        ),
-        mapped=tuple(mapped for _, mapped in _volumes(found)),
-        slots={client: frozenset(of) for client, of in slots.items()},
-        may_have_ports=may_have_ports(found.io_config.io_slots),
+        may_have_ports=may_have_ports(vios.io_config.io_slots),
+    )
+
+
+def _ports(vios: virtual_io_server.VIOS) -> Iterator[tuple[str, str]]:
+    """Yield the names of Fibre Channel ports and of their nodes."""
+    for port in vios.pfc_ports:
+        if port.wwpn:
+            node = volumes.normal_wwpn(node_name(port))
+            yield volumes.normal_wwpn(port.wwpn), node
+
+
+def _disk(volume: pvm_storage.PV) -> Disk:
+    return Disk(
+        name=volume.name,
+        udid=volume.udid or '',
+        size=(volume.capacity or 0) * _MIB,
+        is_free=volume.avail_for_use,
+        is_fibre_channel=volume.is_fc_backed,
+        reserve_policy=volume.element.findtext('ReservePolicy') or '',
     )
 
 
 def may_have_ports(slots: Collection[Any]) -> bool:
-    """Return whether slots may have an adapter for Fibre Channel.
+    """Return whether I/O slots may have an adapter for Fibre Channel.
 
-    A server that is off shows them, if anything, without the ports.
+    A server that is off may show the adapters, but not their ports.
     """
     return not slots or any(map(_may_have_ports, slots))
 
 
 def _may_have_ports(slot: Any) -> bool:
     description = (slot.description or '').lower()
-    # A card that was not read is no evidence, and some have another class.
+    # A card that the host could not read may be one, and some Fibre Channel
+    # cards have another class.
     unknown = slot.pci_class in _UNREAD and description != 'empty slot'
     return (
         unknown
@@ -432,34 +421,31 @@ def _may_have_ports(slot: Any) -> bool:
 def node_name(port: bp.PhysFCPort) -> str:
     """Return the name of a port's node, or of the port if REST has none.
 
-    Most drivers of Cinder demand one for each port, and a few name their
-    initiators by it. PowerVC sends them that of the port, too.
+    Most drivers of Cinder demand the name of a node for each port, and a few
+    name their initiators by it. PowerVC, too, sends that of the port.
     """
     return str(port.element.findtext('WWNN') or port.wwpn)
 
 
-def _volumes(
-    found: virtual_io_server.VIOS,
-) -> Iterator[tuple[Any, Mapped]]:
-    """Yield the mappings of physical volumes of a server."""
-    for mapping in found.scsi_mappings:
+def _volumes(vios: virtual_io_server.VIOS) -> Iterator[tuple[Any, Mapped]]:
+    """Yield the wrappers of the mappings of physical volumes, translated."""
+    for mapping in vios.scsi_mappings:
         disk = mapping.backing_storage
         if isinstance(disk, pvm_storage.PV):
-            yield (
-                mapping,
-                Mapped(
-                    lpar_uuid=virtual_io_servers.client_of(mapping),
-                    udid=disk.udid or '',
-                    name=disk.name or '',
-                    tag=disk.tag or '',
-                    slot=mapping.client_adapter
-                    and mapping.client_adapter.lpar_slot_num,
-                ),
+            adapter = mapping.client_adapter
+            mapped = Mapped(
+                lpar_uuid=virtual_io_servers.client_of(mapping),
+                udid=disk.udid or '',
+                name=disk.name or '',
+                tag=disk.tag or '',
+                slot=adapter and adapter.lpar_slot_num,
             )
+            yield mapping, mapped
 
 
-def _find(found: virtual_io_server.VIOS, lpar_uuid: str, udid: str) -> bool:
+def _maps(vios: virtual_io_server.VIOS, lpar_uuid: str, udid: str) -> bool:
+    """Return whether a server maps a disk to an LPAR."""
     return any(
-        (one.lpar_uuid, one.udid) == (lpar_uuid, udid)
-        for _, one in _volumes(found)
+        (mapped.lpar_uuid, mapped.udid) == (lpar_uuid, udid)
+        for _, mapped in _volumes(vios)
     )

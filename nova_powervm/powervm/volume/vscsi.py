@@ -16,10 +16,10 @@ The Virtual I/O Servers reach a volume by their Fibre Channel ports, have it as
 a physical volume (hdisk), and map that to an LPAR. With several servers, the
 LPAR has a path through each.
 
-A volume is identified by its id, which its mappings are tagged with; then by
+A volume is identified by its id, with which its mappings are tagged; then by
 the UDID that the host has found for it; then by a new discovery. The name of
-its disk never identifies it: it differs from server to server, and is given
-again.
+its disk never identifies it: it differs from server to server, and servers
+give names again.
 """
 
 import contextlib
@@ -45,33 +45,30 @@ from nova_powervm.powervm.volume import volume_mappings
 LOG = logging.getLogger(__name__)
 
 Server = volume_mappings.Server
+Mapped = volume_mappings.Mapped
 Volume = volumes.Volume
 
-#: Statuses of a discovery after which there is a disk. Of one that is in use
-#: it has still to be found out who uses it.
-_FOUND = (
+#: Statuses of a discovery after which there is a disk. If it is in use,
+#: :mod:`.holders` tells by whom.
+_SUCCESSES = (
     hdisk.LUAStatus.DEVICE_AVAILABLE,
     hdisk.LUAStatus.DEVICE_IN_USE,
     hdisk.LUAStatus.FOUND_ITL_ERR,
 )
 
 
-def load(
-    context: volume_drivers.Context,
-) -> drivers.VolumeDriver:
+def load(context: volume_drivers.Context) -> drivers.VolumeDriver:
     """Create the volume driver of a host."""
-    return VscsiVolumes(
-        volume_mappings.VolumeMappings(context.adapter, context.system),
-        context.settings.vios_paths_required,
-    )
+    mappings = volume_mappings.VolumeMappings(context.adapter, context.system)
+    return VscsiVolumes(mappings, context.settings.vios_paths_required)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Place:
     """A server with the disk of a volume.
 
-    :param number: Which of the servers that may reach volumes it is, counted
-        from 0.
+    :param number: The number of the server among those that may reach
+        volumes, counted from 0.
     """
 
     server: Server
@@ -84,7 +81,7 @@ class VscsiVolumes:
 
     It implements :class:`nova_powervm.ops.drivers.VolumeDriver`.
 
-    :param mappings: The physical volumes of the servers.
+    :param mappings: Reads and changes the mappings of physical volumes.
     :param paths_required: How many servers have to find a volume at least.
     """
 
@@ -101,9 +98,10 @@ class VscsiVolumes:
     ) -> Mapping[str, Any]:
         """Return the ports of the servers.
 
-        A server that does not answer may show its ports, too: Cinder maps the
-        volume to them, so that the path can be added when it is back. An LPAR
-        needs a free virtual slot for each of these servers.
+        These include the ports of a server that does not answer, if it shows
+        them: Cinder maps the volume to them, so that the path can be added
+        when the server is back. An LPAR needs a free virtual slot for each of
+        the servers.
         """
         servers = self._mappings.read()
         reaching = _reaching(servers)
@@ -122,34 +120,33 @@ class VscsiVolumes:
         if lpar is not None:
             taken = volume_mappings.taken_slots(servers, lpar.uuid)
             _check_room(lpar, taken.union(ports), len(reaching))
-        found = sorted(
+        reachable = sorted(
             port for server in reaching for port in server.ports.items()
         )
         return {
-            'wwpns': [wwpn.lower() for wwpn, _ in found],
-            'wwnns': [wwnn.lower() for _, wwnn in found],
+            'wwpns': [wwpn.lower() for wwpn, _ in reachable],
+            'wwnns': [wwnn.lower() for _, wwnn in reachable],
         }
 
     def check(self, volume: Volume) -> None:
-        """Verify that the forms of its paths are known."""
+        """Verify that the forms of the volume's paths are known."""
         volumes.fibre_channel(volume)
 
     def connected(
         self, lpar_uuid: str, wanted: Sequence[Volume]
     ) -> dict[str, volumes.Connected]:
-        """Take for volumes what is tagged, and what has a wanted one's UDID.
+        """Recognize volumes by their tags, and wanted ones also by the UDID.
 
-        One is complete if each server that Cinder has mapped it to has it.
+        A volume is complete if it is mapped by each server that answers and
+        that Cinder has mapped it to.
         """
         servers = self._mappings.read()
-        found = {
-            one.volume_id: volumes.Connected(
-                slots=_slots(servers, Volume(one.volume_id, ''), lpar_uuid)
-            )
-            for server in servers
-            for one in server.mapped
-            if one.lpar_uuid == lpar_uuid and one.kind == volumes.FIBRE_CHANNEL
-        }
+        connected = {}
+        for mapping in _mappings_to(lpar_uuid, servers):
+            if mapping.kind == volumes.FIBRE_CHANNEL:
+                tagged = Volume(mapping.volume_id, '')
+                slots = _slots(servers, tagged, lpar_uuid)
+                connected[tagged.id] = volumes.Connected(slots=slots)
         for volume in wanted:
             places = volumes.fibre_channel(volume)
             having = [
@@ -164,26 +161,26 @@ class VscsiVolumes:
                 and server not in having
                 and any(places.paths(server.wwpns))
             ]
-            found.pop(volume.id, None)
+            connected.pop(volume.id, None)
             if having:
-                found[volume.id] = volumes.Connected(
+                connected[volume.id] = volumes.Connected(
                     not lacking, _slots(servers, volume, lpar_uuid)
                 )
-        return found
+        return connected
 
-    def find(self, volume: Volume, lpar_uuid: str) -> drivers.Found:
-        """Have all servers that answer look for its disk."""
+    def find(self, volume: Volume, lpar_uuid: str) -> drivers.LocatedVolume:
+        """Have all servers that answer look for the disk of the volume."""
         servers = _reaching(self._mappings.read())
         udids: dict[str, str] = {}
         problems: list[str] = []
         with self._forgotten_on_error(servers, udids):
             for server in servers:
                 try:
-                    udids[server.uuid] = self._discover(
-                        server, volume, lpar_uuid
-                    )
+                    udid = self._discover(server, volume, lpar_uuid)
                 except _NotFoundError as error:
                     problems.append(str(error))
+                else:
+                    udids[server.uuid] = udid
             is_new = not any(
                 holders.mapping_of(server, volume, lpar_uuid)
                 for server in servers
@@ -196,7 +193,7 @@ class VscsiVolumes:
                     needed=needed,
                     reason='; '.join(problems),
                 )
-            found = self._placed(volume, lpar_uuid, udids)
+            located = self._locate(volume, lpar_uuid, udids)
         for problem in problems:
             LOG.warning(
                 '%(volume)s has no path through a Virtual I/O Server: '
@@ -204,16 +201,17 @@ class VscsiVolumes:
                 'or attach the volume anew if Cinder did not know the ports.',
                 {'volume': volume, 'problem': problem},
             )
-        return found
+        return located
 
     @contextlib.contextmanager
     def _forgotten_on_error(
         self, servers: Sequence[Server], udids: Mapping[str, str]
     ) -> Iterator[None]:
-        """Have servers forget what they have found, after an error.
+        """Have servers forget the disks that they have found, after an error.
 
-        :param servers: As read before. A disk that one had then stays: it can
-            be an administrator's.
+        :param servers: As read before the discovery. A disk that a server had
+            then stays: it may be an administrator's.
+        :param udids: Uuid of a server -> UDID of the disk that it has found.
         """
         try:
             yield
@@ -225,16 +223,16 @@ class VscsiVolumes:
             raise
 
     def _discover(self, server: Server, volume: Volume, lpar_uuid: str) -> str:
-        """Return the UDID of the disk that a server has found.
+        """Have a server look for the disk of a volume, and return its UDID.
 
-        :raises _NotFoundError: It does not find one, and why.
+        :raises _NotFoundError: The server does not find it; the text says why.
         """
         if not server.answers:
             hides = '' if server.wwpns else ', and shows no ports'
             raise _NotFoundError(f'{server.name} does not answer{hides}')
-        known = holders.mapping_of(server, volume, lpar_uuid)
-        if known and known.udid and known.udid == volume.udid:
-            return known.udid
+        mapping = holders.mapping_of(server, volume, lpar_uuid)
+        if mapping and mapping.udid and mapping.udid == volume.udid:
+            return mapping.udid
         paths = [*volumes.fibre_channel(volume).paths(server.wwpns)]
         if not paths:
             raise _NotFoundError(
@@ -247,15 +245,16 @@ class VscsiVolumes:
             raise
         except exception.RestError as error:
             raise _NotFoundError(str(error)) from error
-        if status not in _FOUND or not name or not udid:
+        if status not in _SUCCESSES or not name or not udid:
             raise _NotFoundError(
                 f'{server.name} finds no disk (status {status}) from its '
-                f'ports {_join(one.initiator for one in paths)} at '
-                f'{_join(one.target for one in paths)}, LUN '
-                f'{_join(str(one.lun) for one in paths)}'
+                f'ports {_join(path.initiator for path in paths)} at '
+                f'{_join(path.target for path in paths)}, LUN '
+                f'{_join(str(path.lun) for path in paths)}'
             )
         if status == hdisk.LUAStatus.FOUND_ITL_ERR:
-            # Usual: Cinder names each port with each target, of all fabrics.
+            # This is usual: Cinder names each port with the targets of all
+            # fabrics.
             LOG.info(
                 '%(server)s reaches %(volume)s (%(disk)s) by some of the '
                 '%(count)d paths that Cinder names.',
@@ -268,41 +267,42 @@ class VscsiVolumes:
             )
         return udid
 
-    def _placed(
+    def _locate(
         self, volume: Volume, lpar_uuid: str, udids: Mapping[str, str]
-    ) -> drivers.Found:
-        """Verify that an LPAR can have the disks that were found.
+    ) -> drivers.LocatedVolume:
+        """Verify that an LPAR can have the disks that servers have found.
 
+        :param udids: Uuid of a server -> UDID of the disk that it has found.
         :raises exception.VolumeRefused: It cannot.
-        :raises exception.VolumeInUse: Somebody else has one.
+        :raises exception.VolumeInUse: Something else has one of the disks.
         """
-        found = {*udids.values()}
-        if volume.udid and volume.udid not in found:
+        distinct = {*udids.values()}
+        if volume.udid and volume.udid not in distinct:
             raise exception.VolumeRefused(
                 volume=volume.id,
                 reason=exception.PrivateText(
                     'its place on the array leads to another disk now, '
-                    f'with the UDID {", ".join(sorted(found))} instead of '
+                    f'with the UDID {", ".join(sorted(distinct))} instead of '
                     f'{volume.udid}. {holders.ANEW}',
                     'its place on the array leads to another disk now. '
                     f'{holders.ANEW}',
                 ),
             )
-        if len(found) > 1:
+        if len(distinct) > 1:
             raise exception.VolumeRefused(
                 volume=volume.id,
                 reason=exception.PrivateText(
                     'the Virtual I/O Servers find different disks at its '
-                    f'paths, with the UDIDs {", ".join(sorted(found))}',
+                    f'paths, with the UDIDs {", ".join(sorted(distinct))}',
                     'the Virtual I/O Servers find different disks at its '
                     'paths',
                 ),
             )
-        identified = volume.with_udid(*found)
+        identified = volume.with_udid(*distinct)
         places = []
         servers = self._mappings.read()
         for server in servers:
-            # Also one that has not found it now can map it to somebody.
+            # A server that has not found the disk now may map it, too.
             holders.check_users(identified, server, lpar_uuid)
         reaching = _reaching(servers)
         for number, server in enumerate(reaching):
@@ -318,23 +318,23 @@ class VscsiVolumes:
             holders.check_policy(volume, server, disk, len(reaching))
             holders.check_free(volume, server, disk)
             places.append(_Place(server, number, disk))
-        return drivers.Found(identified, places)
+        return drivers.LocatedVolume(identified, places)
 
     def connect(
-        self, found: drivers.Found, lpar: partition.Partition
+        self, located: drivers.LocatedVolume, lpar: partition.Partition
     ) -> dict[int, int]:
-        """Map its disks on each server, or on none after an error."""
-        volume = found.volume
+        """Map the volume's disk on each server, or on none after an error."""
+        volume = located.volume
         taken = volume_mappings.taken_slots(self._mappings.read(), lpar.uuid)
         new: list[_Place] = []
         slots: dict[int, int] = {}
         try:
-            for place in found.handle:
+            for place in located.handle:
                 if not holders.mapping_of(place.server, volume, lpar.uuid):
                     new.append(place)
                     slots[place.number] = self._map(place, volume, lpar, taken)
         except Exception as error:
-            # What was not answered may still be carried out.
+            # A request without an answer may still be carried out.
             is_open = isinstance(error, exception.RestUnreachable)
             for place in new:
                 late = error if is_open and place is new[-1] else None
@@ -349,14 +349,13 @@ class VscsiVolumes:
         lpar: partition.Partition,
         problem: Exception | None,
     ) -> None:
-        """Unmap a volume while an error is on its way.
+        """Unmap a volume, and only log a failure: another error is on its way.
 
-        :param problem: Why it may be mapped after that, if anything tells so.
+        :param problem: Why the volume may be mapped after that; None if
+            nothing tells so.
         """
         try:
-            self._mappings.unmap(
-                server, lambda one: holders.is_of(one, volume, lpar.uuid)
-            )
+            self._mappings.unmap(server, holders.is_of(volume, lpar.uuid))
         except Exception as error:
             problem = error
         if problem:
@@ -371,12 +370,11 @@ class VscsiVolumes:
                 },
             )
 
-    def forget(self, found: drivers.Found) -> None:
-        """Leave the disks that are mapped to anybody."""
-        for place in found.handle:
-            self._mappings.forget(
-                place.server, holders.disks_of([place.disk.udid])
-            )
+    def forget(self, located: drivers.LocatedVolume) -> None:
+        """Leave the disks that are mapped to any partition."""
+        is_its = holders.disks_of([located.volume.udid])
+        for place in located.handle:
+            self._mappings.forget(place.server, is_its)
 
     def _map(
         self,
@@ -386,21 +384,21 @@ class VscsiVolumes:
         taken: set[int],
     ) -> int:
         """Map a disk at a slot that is not taken, and take it."""
+        is_its = holders.is_of(volume, lpar.uuid)
 
-        # What a partition that was deleted outside of Nova has left.
-        def is_left(one: volume_mappings.Mapped) -> bool:
-            return not one.lpar_uuid and holders.is_of(one, volume, lpar.uuid)
+        # A partition that was deleted outside of Nova may have left a mapping.
+        def is_left(mapping: Mapped) -> bool:
+            return not mapping.lpar_uuid and is_its(mapping)
 
         if any(map(is_left, place.server.mapped)):
             self._mappings.unmap(place.server, is_left)
-        slot = volumes.choose_slot(
-            volume, place.number, lpar.virtual_slots, taken
-        )
+        count = lpar.virtual_slots
+        slot = volumes.choose_slot(volume, place.number, count, taken)
         if slot is None:
             raise exception.VolumesImpossible(
                 where=f' to LPAR {lpar.name}',
-                reason=f'none of its {lpar.virtual_slots} virtual slots is '
-                'left for volumes. A new server gets as many as '
+                reason=f'none of its {count} virtual slots is left for '
+                'volumes. A new server gets as many as '
                 '[powervm]virtual_slots says',
             )
         taken.add(slot)
@@ -408,34 +406,31 @@ class VscsiVolumes:
         return slot
 
     def disconnect(self, volume: Volume, lpar_uuid: str) -> None:
-        """Unmap it on all servers, and have them forget its disks."""
+        """Unmap the volume on all servers, and have them forget its disk."""
         servers = self._mappings.read()
         volume = self._identified(volume, servers, lpar_uuid)
-        self._drop(
-            servers,
-            [volume],
-            lambda one: holders.is_of(one, volume, lpar_uuid),
-        )
+        self._drop(servers, [volume], holders.is_of(volume, lpar_uuid))
 
     def _identified(
         self, volume: Volume, servers: Sequence[Server], lpar_uuid: str
     ) -> Volume:
-        """Find out which disk a volume is, and that no other can be it.
+        """Return a volume with the UDID of its disk, if an LPAR has it.
 
-        :raises exception.VolumeHeld: It could be one that is mapped to the
+        :raises exception.VolumeHeld: Its disk may be one that is mapped to the
             LPAR without a tag.
         """
         if not volume.udid:
-            volume = volume.with_udid(
-                self._udid_of(volume, servers, lpar_uuid)
-            )
+            udid = self._udid_of(volume, servers, lpar_uuid)
+            volume = volume.with_udid(udid)
         for server in servers:
-            for one in holders.untagged(server, lpar_uuid):
-                if one.udid or holders.mapping_of(server, volume, lpar_uuid):
+            for mapping in holders.untagged(server, lpar_uuid):
+                if mapping.udid or holders.mapping_of(
+                    server, volume, lpar_uuid
+                ):
                     continue
                 holders.hold_unknown(
                     volume,
-                    f'{server.name} maps {one.name} to the LPAR without a '
+                    f'{server.name} maps {mapping.name} to the LPAR without a '
                     'tag and UDID, and nothing tells whether that is this '
                     'volume',
                 )
@@ -444,26 +439,26 @@ class VscsiVolumes:
     def _udid_of(
         self, volume: Volume, servers: Sequence[Server], lpar_uuid: str
     ) -> str:
-        """Find out the UDID of a volume, of which no record tells it.
+        """Find the UDID of a volume that no record tells.
 
-        :returns: Empty if the LPAR does not have it.
+        :returns: The UDID; empty if the LPAR does not have the volume.
         :raises exception.VolumeHeld: As for :meth:`_identified`.
         """
         for server in servers:
-            mapped = holders.mapping_of(server, volume, lpar_uuid)
-            if mapped and mapped.udid:
+            tagged = holders.mapping_of(server, volume, lpar_uuid)
+            if tagged and tagged.udid:
                 # Another server may have lost the tag.
-                return mapped.udid
+                return tagged.udid
         reasons = []
         for server in servers:
-            for one in holders.untagged(server, lpar_uuid):
+            for mapping in holders.untagged(server, lpar_uuid):
                 try:
                     return self._discover(server, volume, lpar_uuid)
                 except (_NotFoundError, exception.VolumeRefused) as error:
                     reasons.append(
-                        f'{server.name} maps {one.name} to the LPAR without a '
-                        'tag, and nothing tells whether that is this volume, '
-                        f'because {error}'
+                        f'{server.name} maps {mapping.name} to the LPAR '
+                        'without a tag, and nothing tells whether that is '
+                        f'this volume, because {error}'
                     )
         if reasons:
             holders.hold_unknown(volume, '; '.join(reasons))
@@ -473,11 +468,8 @@ class VscsiVolumes:
         self, lpar_uuid: str, wanted: Collection[Volume]
     ) -> None:
         """Verify that each server that may map disks to the LPAR answers."""
-        holders.check_answers(
-            self._mappings.read(),
-            wanted,
-            holders.is_of_any(wanted, lpar_uuid),
-        )
+        is_doomed = holders.is_of_any(wanted, lpar_uuid)
+        holders.check_answers(self._mappings.read(), wanted, is_doomed)
 
     def remove(self, lpar_uuid: str, wanted: Collection[Volume] = ()) -> None:
         """Unmap all physical volumes but those of other volume drivers.
@@ -486,18 +478,16 @@ class VscsiVolumes:
         """
         servers = self._mappings.read()
         self._drop(servers, wanted, holders.is_of_any(wanted, lpar_uuid))
-        known = {volume.udid for volume in wanted}
+        udids = {volume.udid for volume in wanted}
         for server in servers:
-            for one in server.mapped:
-                if one.lpar_uuid != lpar_uuid or one.kind:
-                    continue
-                if one.udid not in known:
+            for mapping in _mappings_to(lpar_uuid, [server]):
+                if not mapping.kind and mapping.udid not in udids:
                     LOG.warning(
                         '%(disk)s of %(server)s is not mapped to LPAR '
                         '%(lpar)s any more. Neither its tag nor its UDID '
                         'tells that it is a volume of Cinder.',
                         {
-                            'disk': one.name,
+                            'disk': mapping.name,
                             'server': server.name,
                             'lpar': lpar_uuid,
                         },
@@ -511,23 +501,22 @@ class VscsiVolumes:
     ) -> None:
         """Unmap disks on all servers or none, and have them forget volumes.
 
-        :param wanted: Volumes whose disks they forget, too, if not mapped.
-        :param is_doomed: Tells which mappings are to go.
+        :param wanted: Volumes that the servers forget even if not mapped.
+        :param is_doomed: Whether to remove a mapping.
         """
         holders.check_answers(servers, wanted, is_doomed)
-        mapped = {
-            one.udid
+        udids = {volume.udid for volume in wanted} | {
+            mapping.udid
             for server in servers
-            for one in server.mapped
-            if is_doomed(one) and one.kind
+            for mapping in server.mapped
+            if is_doomed(mapping) and mapping.kind
         }
-        known = mapped | {volume.udid for volume in wanted}
         for server in servers:
             if any(map(is_doomed, server.mapped)):
                 self._mappings.unmap(server, is_doomed)
-            if any(map(server.disk, known)):
-                self._mappings.forget(server, holders.disks_of(known))
-        tags = {one.tag for server in servers for one in server.mapped}
+            if any(map(server.disk, udids)):
+                self._mappings.forget(server, holders.disks_of(udids))
+        tags = {mapping.tag for server in servers for mapping in server.mapped}
         for volume in wanted:
             if not volume.udid and volume.id not in tags:
                 self._forget_unknown(servers, volume)
@@ -535,10 +524,10 @@ class VscsiVolumes:
     def _forget_unknown(
         self, servers: Sequence[Server], volume: Volume
     ) -> None:
-        """Have servers forget a volume of which only its paths are known.
+        """Have servers forget a volume of which only the paths are known.
 
-        If the service was killed before it has mapped the volume, they may
-        have its disk; which one, only a look at the paths tells.
+        If the service was killed before it mapped the volume, they may have
+        its disk, which only a discovery identifies.
         """
         try:
             places = volumes.fibre_channel(volume)
@@ -553,10 +542,10 @@ class VscsiVolumes:
                         self._mappings.forget(server, holders.disks_of([udid]))
 
     def resize(self, volume: Volume, lpar_uuid: str) -> int:
-        """Have each server look at it again.
+        """Have each server look at the volume again.
 
-        One that is off sees the new size when it starts. One that serves the
-        guest, but cannot be told, would have it see two sizes.
+        A server that is off sees the new size when it starts. If a server that
+        runs could not look again, the guest would see two sizes.
         """
         having = [
             server
@@ -565,15 +554,16 @@ class VscsiVolumes:
             # It may have the volume, and hide it.
             or (server.is_blank and server.wwpns and not server.is_off)
         ]
-        asked = [server for server in having if not server.is_off] or having
-        paths = volumes.fibre_channel(volume)
-        for server in asked:
-            self._mappings.discover(server, [*paths.paths(server.wwpns)])
-        names = {server.uuid for server in asked}
+        running = [server for server in having if not server.is_off]
+        places = volumes.fibre_channel(volume)
+        uuids = set()
+        for server in running or having:
+            self._mappings.discover(server, [*places.paths(server.wwpns)])
+            uuids.add(server.uuid)
         sizes = [
             disk.size
             for server in self._mappings.read()
-            if server.uuid in names
+            if server.uuid in uuids
             and (mapped := holders.mapping_of(server, volume, lpar_uuid))
             and (disk := server.disk(mapped.udid))
         ]
@@ -588,7 +578,7 @@ class VscsiVolumes:
 
 
 class _NotFoundError(Exception):
-    """A server does not find a volume, for a reason."""
+    """A server does not find a volume; the text says why."""
 
 
 def _join(values: Iterable[str]) -> str:
@@ -598,7 +588,7 @@ def _join(values: Iterable[str]) -> str:
 def _check_room(
     lpar: partition.Partition, taken: Collection[int], needed: int
 ) -> None:
-    """Verify that an LPAR has some free virtual slots for volumes."""
+    """Verify that an LPAR has enough free virtual slots for a volume."""
     free = volumes.free_slots(lpar.virtual_slots, taken)
     if len(free) < needed:
         raise exception.VolumesImpossible(
@@ -610,7 +600,17 @@ def _check_room(
 
 
 def _reaching(servers: Sequence[Server]) -> list[Server]:
-    return [one for one in servers if one.reaches_volumes]
+    """Return the servers that may reach volumes, in the order of numbers."""
+    return [server for server in servers if server.reaches_volumes]
+
+
+def _mappings_to(
+    lpar_uuid: str, servers: Sequence[Server]
+) -> Iterator[Mapped]:
+    for server in servers:
+        for mapping in server.mapped:
+            if mapping.lpar_uuid == lpar_uuid:
+                yield mapping
 
 
 def _slots(
@@ -618,8 +618,8 @@ def _slots(
 ) -> dict[int, int]:
     """Return the virtual slots of a volume, by the numbers of servers."""
     return {
-        number: one.slot
+        number: mapping.slot
         for number, server in enumerate(_reaching(servers))
-        if (one := holders.mapping_of(server, volume, lpar_uuid))
-        and one.slot is not None
+        if (mapping := holders.mapping_of(server, volume, lpar_uuid))
+        and mapping.slot is not None
     }

@@ -66,7 +66,7 @@ class Driver:
     def check_removal(self, lpar_uuid, wanted):
         pass
 
-    def forget(self, found):
+    def forget(self, located):
         pass
 
     def connected(self, lpar_uuid, wanted):
@@ -82,16 +82,16 @@ class Driver:
         self._server.ask(lambda: None)
         if self._connected.get(volume.id, lpar_uuid) != lpar_uuid:
             raise placement.Wrong(f'{volume} is connected elsewhere')
-        return drivers.Found(volume.with_udid(f'udid-{volume.id}'))
+        return drivers.LocatedVolume(volume.with_udid(f'udid-{volume.id}'))
 
-    def connect(self, found, lpar):
-        name = found.volume.id
+    def connect(self, located, lpar):
+        name = located.volume.id
         was_connected = name in self._connected
         try:
             self._server.ask(lambda: self._connected.update({name: lpar.uuid}))
         except exception.PowerVMError:
             if not was_connected:
-                self.disconnect(found.volume, lpar.uuid)
+                self.disconnect(located.volume, lpar.uuid)
             raise
         return {}
 
