@@ -17,7 +17,9 @@
 
 import abc
 import contextlib
+from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -36,7 +38,7 @@ from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.powervm.disk import uploads
 from nova_powervm.powervm.disk import volume_groups
 
-#: What a driver must have that lets a check pass.
+#: Check -> the methods that a driver with a check of its own must have.
 _ALLOWED: Mapping[str, Collection[str]] = {
     'check': ('make_medium',),
     'check_reconnect': ('has_rescue', 'reconnect', 'delete_rescue'),
@@ -126,8 +128,8 @@ class DiskDriver(drivers.Disks):
     def end_read(self, lpar_uuid: str) -> bool:
         return False
 
-    def _refusal(self, what: str) -> exception.PowerVMError:
-        return exception.DiskDriverRefused(what=what)
+    def _refusal(self, purpose: str) -> exception.PowerVMError:
+        return exception.DiskDriverRefused(what=purpose)
 
 
 class NoDisks(DiskDriver):
@@ -145,7 +147,7 @@ class NoDisks(DiskDriver):
 
     @property
     def image_formats(self) -> Collection[str]:
-        """All: the missing option is what builds are refused for."""
+        """All formats: builds are to be refused for the missing option."""
         return image.FORMATS
 
     def capacity(self) -> host_values.DiskCapacity:
@@ -179,7 +181,7 @@ class NoDisks(DiskDriver):
 
     remove = remove_stems = unmap_deleted = forget_uploads = attach
 
-    def _refusal(self, what: str) -> exception.ConfigurationError:
+    def _refusal(self, purpose: str) -> exception.ConfigurationError:
         return exception.ConfigurationError(
             reason=f'this host has no storage for disks: set {self._missing}'
         )
@@ -190,7 +192,7 @@ class MappedDisks(DiskDriver):
 
     Config drives are in the media repository of one of the servers.
 
-    :param context: What each disk driver gets.
+    :param context: The arguments of the disk driver.
     :param groups: The volume groups of the server with the media.
     :ivar adapter: The adapter of the context.
     :ivar management: The management partition.
@@ -258,20 +260,21 @@ class MappedDisks(DiskDriver):
 
     @rest_errors.retried
     def has_rescue(self, lpar_uuid: str) -> bool:
-        return any(
-            storage.is_of_rescue(disk.name)
-            for disk in self.disks_of(lpar_uuid)
-        )
+        names = [disk.name for disk in self.disks_of(lpar_uuid)]
+        return any(map(storage.is_of_rescue, names))
 
     @rest_errors.retried
     def check_reconnect(self, lpar_uuid: str) -> None:
-        scsi_mappings.check(self.mappings, self.elements(lpar_uuid), lpar_uuid)
+        self.mappings.check_reconnect(lpar_uuid, self.elements(lpar_uuid))
 
     @rest_errors.retried
     def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
-        scsi_mappings.reconnect(
-            self.mappings, self.elements(lpar_uuid), lpar_uuid, rescued=rescued
-        )
+        self.settle(lpar_uuid)
+        elements = self.elements(lpar_uuid)
+        self.mappings.reconnect(lpar_uuid, elements, rescued=rescued)
+
+    def settle(self, lpar_uuid: str) -> None:
+        """Finish what was interrupted, before disks are connected anew."""
 
     def attached(
         self, lpar_uuid: str, *, by_all_paths: bool = False
@@ -279,10 +282,25 @@ class MappedDisks(DiskDriver):
         return self.mappings.names(lpar_uuid)
 
     def remove_stems(self, stems: Collection[str]) -> None:
-        edit = volume_groups.removal(
+        self.remove_where(
             lambda name: (
                 storage.is_ours(name) and storage.stem_of(name) in stems
-            )
+            ),
+            self.servers,
         )
-        for server in self.servers:
+
+    def remove_where(
+        self,
+        is_doomed: Callable[[str], bool],
+        servers: Iterable[str],
+        *,
+        media_only: bool = False,
+    ) -> None:
+        """Delete disks and media in the volume groups of servers.
+
+        :param is_doomed: Whether to delete the disk or medium with a name.
+        :param media_only: Whether to delete no disk.
+        """
+        edit = volume_groups.removal(is_doomed, media_only=media_only)
+        for server in servers:
             self.groups.change_all(edit, server)

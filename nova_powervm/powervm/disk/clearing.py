@@ -15,9 +15,9 @@
 It is not known what a Virtual I/O Server does with these bytes, and neither
 the REST API nor pypowervm has a call that clears a disk. So a disk is written
 to its end before a guest gets it: by its device on the management partition,
-or else by an upload. An upload begins at the beginning of the disk. It cannot
-clear the end of one that has grown, and what a Virtual I/O Server writes where
-a qcow2 image has nothing is not known either.
+or else by an upload. An upload begins at the beginning of the disk, so it
+cannot clear the end of a disk that has grown. Nor can it clear with a qcow2
+image: it is not known what a Virtual I/O Server writes where that has nothing.
 """
 
 import enum
@@ -56,9 +56,9 @@ def choose_way(
     """Return how disks are cleared here.
 
     :param setting: ``[powervm]disk_clear``.
-    :param management: The management partition, to which a disk is lent for
-        that. One that is a Virtual I/O Server can borrow none, and the host
-        tells the path of its own disks only when they are mapped.
+    :param management: The management partition, to which a disk is lent to be
+        cleared. If it is a Virtual I/O Server, no disk can be lent to it, and
+        the host tells the path of its own disks only when they are mapped.
     :param is_local: Whether nova-compute runs on it.
     """
     if setting == 'none':
@@ -71,15 +71,18 @@ def choose_way(
 def size_in_mib(size_gb: float, unit_gb: float) -> int:
     """Return the size of a disk in MiB.
 
-    :param size_gb: Its size in GB, as the host reports it, in few digits.
-    :param unit_gb: The unit that it is a multiple of; 0 if that is unknown.
+    :param size_gb: Its size in GB, which the host reports with few digits.
+    :param unit_gb: The unit of which the size is a multiple; 0 if unknown.
     """
     unit = round(unit_gb * _MIB_PER_GB) or 1
     return round(size_gb * _MIB_PER_GB / unit) * unit
 
 
 def zeros(count: int) -> Iterator[bytes]:
-    """Yield so many zeros, to be sent to a disk."""
+    """Yield chunks of zeros to be sent to a disk.
+
+    :param count: How many bytes they have together.
+    """
     for _ in range(count // len(_SENT)):
         yield _SENT
     yield _SENT[: count % len(_SENT)]
@@ -92,8 +95,8 @@ def write_zeros(
 ) -> None:
     """Overwrite a disk that is open for writing, and wait for the storage.
 
-    :param start: The first byte to overwrite; all that follow are, too.
-    :param check: Is called now and then, and may end this with an error.
+    :param start: The first byte to overwrite; all after it follow.
+    :param check: Is called before each write, and may raise an error.
     :raises exception.DiskUnwritable: The disk fails.
     """
     left = disk.size - start

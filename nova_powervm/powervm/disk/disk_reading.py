@@ -79,7 +79,7 @@ class _Stream:
 
 
 class DiskReader:
-    """Reads the root disks of LPARs, each by one thread at a time.
+    """Reads the root disks of LPARs, each in one thread at a time.
 
     :param management: The management partition.
     :param mappings: Lends disks to it.
@@ -97,7 +97,7 @@ class DiskReader:
 
     @contextlib.contextmanager
     def alone(self, lpar_uuid: str) -> Iterator[Reading]:
-        """Keep others from reading a disk, and from ending the reading.
+        """Keep other threads from reading a root disk.
 
         :raises exception.RestBusy: Another thread reads it.
         """
@@ -116,7 +116,7 @@ class DiskReader:
     def cancel(self, lpar_uuid: str) -> None:
         """End the reading of a disk that is to be deleted, if there is one.
 
-        :raises exception.RestBusy: It does not end in time: whatever takes
+        :raises exception.RestBusy: It does not end in time: the receiver of
             the bytes does not go on.
         """
         with self._lock:
@@ -140,13 +140,13 @@ class DiskReader:
         """Map a disk to the management partition, and open it.
 
         :param lpar_uuid: The LPAR whose disk it is.
-        :param servers: Uuids of the servers that have the disk; the first
-            one that runs maps it.
+        :param servers: Uuids of the servers that have the disk; the first of
+            them that runs maps it.
         :param element: pypowervm's wrapper of the disk.
         :param size_gb: Its size in GB, as the host reports it.
         :param write: Whether to open it for writing, and not for reading.
         """
-        # A reading that was killed may have left it.
+        # A reading that was killed may have left the device.
         self._management.drop(element.udid)
         with undone(
             f'The disk {element.name} stays mapped to the management '
@@ -157,10 +157,11 @@ class DiskReader:
             slot = self._lend(servers, element)
             if slot is None:
                 raise _unwritable(element) if write else no_server(lpar_uuid)
-            with self._management.scanned(
+            opened = self._management.scanned(
                 slot, element.udid, size_gb, write=write
-            ) as found:
-                yield found
+            )
+            with opened as disk:
+                yield disk
 
     def _lend(self, servers: Sequence[str], element: Any) -> int | None:
         """Lend a disk; return the slot, or None if no server runs."""
@@ -194,9 +195,9 @@ def no_server(lpar_uuid: str) -> exception.DiskUnreadable:
 def undone(consequence: str, undo: Callable[[], object]) -> Iterator[None]:
     """Undo something at the end.
 
-    It blocks the server otherwise, so even what is not worth a second try
-    elsewhere gets one. An error is raised, or only logged if there is an
-    earlier one.
+    The server is blocked otherwise, so errors that are not worth a second try
+    elsewhere get one here. An error of the undoing is raised, or only logged
+    if the block has raised another.
 
     :param consequence: What holds if it cannot be undone.
     """

@@ -46,7 +46,7 @@ _HUNDREDTHS = 100
 
 
 class ImageCache:
-    """The images of the tier for new units; :meth:`clean` is for all tiers.
+    """The images in the tier for new units; :meth:`clean` is for all tiers.
 
     :param pool: The pool.
     :param sender: Sends the bytes of images.
@@ -71,26 +71,26 @@ class ImageCache:
     ) -> pvm_storage.LUEnt | None:
         """Return an image from which disks can be made, among units.
 
-        If there are several, each host chooses the same one, so that the
-        others are deleted in time.
+        Of several images, each host chooses the same, so that the others are
+        deleted in time.
         """
         usable = [
             unit
-            for unit, known in self._images(units, fingerprint)
-            if known.is_usable
+            for unit, parsed in self._images(units, fingerprint)
+            if parsed.is_usable
         ]
         return min(usable, key=lambda unit: unit.udid, default=None)
 
-    def is_usable(self, found: pvm_storage.LUEnt) -> bool:
-        """Ask whether disks can still be made from an image.
+    def is_usable(self, unit: pvm_storage.LUEnt) -> bool:
+        """Ask the host whether disks can still be made from an image.
 
-        Ask this after making one. A host that deletes an image renames it,
+        Ask this after making a disk. A host that deletes an image renames it,
         and then looks for disks that were made from it: so one of the two
         hosts notices the other.
         """
-        unit = self._pool.unit(found.uuid)
-        known = unit and image.parse(unit.name)
-        return known is not None and known.is_usable
+        current = self._pool.unit(unit.uuid)
+        parsed = current and image.parse(current.name)
+        return parsed is not None and parsed.is_usable
 
     def provide(
         self,
@@ -98,39 +98,39 @@ class ImageCache:
         contents: image.Contents,
         source: drivers.Source,
     ) -> tuple[pvm_storage.LUEnt, bool]:
-        """Return an image, and write it first unless it is there.
+        """Return an image, and write it first unless the pool has it.
 
         Wait while another host writes it, unless that takes too long.
 
         :returns: The image, and whether this call has written it.
-        :raises exception.ImageDamaged: Its bytes are not correct.
+        :raises exception.ImageDamaged: The bytes are not correct.
         :raises exception.InsufficientSpace: There is not enough space for it.
         """
         fingerprint = described.fingerprint
         with lockutils.lock(f'powervm-image-{self._writer()}-{fingerprint}'):
             while True:
                 units = self._pool.units()
-                found = self.find(fingerprint, units)
-                if found is not None:
-                    return found, False
+                unit = self.find(fingerprint, units)
+                if unit is not None:
+                    return unit, False
                 if not self._others(units, fingerprint):
                     self._delete_own(units, fingerprint)
-                    made = self._write(fingerprint, contents, source)
-                    if made is not None:
-                        return made, True
+                    unit = self._write(fingerprint, contents, source)
+                    if unit is not None:
+                        return unit, True
                 LOG.info(
                     'Waiting until another host has written image %s to the '
                     'shared storage pool.',
                     described.id,
                 )
-                # Nothing tells of a change in the pool: events are those of
-                # each host's REST server.
+                # No event tells of a change in the pool: each host's REST
+                # server has its own events.
                 time.sleep(random.uniform(*POLL_SECONDS))  # noqa: S311
 
     def delete_interrupted(self) -> None:
         """Delete the images that this host did not write completely.
 
-        Call this while it does not write any.
+        Call this only while this host writes no image.
         """
         self._delete_own(self._pool.units(of_all_tiers=True))
 
@@ -139,25 +139,24 @@ class ImageCache:
 
         No host may use the tier of an image any more.
 
-        :param min_age: Seconds for which an image must have been found
-            unused.
+        :param min_age: Seconds for which an image must have been unused.
         """
         units = self._pool.units(of_all_tiers=True)
-        for unit, known in self._images(units):
+        for unit, parsed in self._images(units):
             with _logged(unit):
-                self._clean_one(unit, known, units, min_age)
+                self._clean_one(unit, parsed, units, min_age)
 
     def _clean_one(
         self,
         unit: pvm_storage.LUEnt,
-        known: image.PoolImage,
+        parsed: image.PoolImage,
         units: Iterable[pvm_storage.LUEnt],
         min_age: int,
     ) -> None:
         """Bring an image closer to its deletion, or back into use."""
         is_used = pools.has_clones(unit, units)
-        age = known.age(self._clock())
-        if known.state is _State.PARTIAL:
+        age = parsed.age(self._clock())
+        if parsed.state is _State.PARTIAL:
             if age > image.ABANDONED_SECONDS:
                 LOG.warning(
                     'Deleting %s from the shared storage pool: its upload was '
@@ -165,27 +164,27 @@ class ImageCache:
                     unit.name,
                 )
                 self._pool.delete(unit)
-        elif known.state is _State.RETIRED:
+        elif parsed.state is _State.RETIRED:
             if age > image.DELETING_SECONDS:
-                self._delete_retired(unit, known)
+                self._delete_retired(unit, parsed)
         elif is_used:
-            if known.state is _State.UNUSED:
-                self._rename(unit, known, _State.READY)
-        elif known.state is _State.READY:
-            self._rename(unit, known, _State.UNUSED)
+            if parsed.state is _State.UNUSED:
+                self._rename(unit, parsed, _State.READY)
+        elif parsed.state is _State.READY:
+            self._rename(unit, parsed, _State.UNUSED)
         elif age >= min_age:
-            retired = self._rename(unit, known, _State.RETIRED)
-            self._delete_retired(retired, known.to(_State.RETIRED))
+            retired = self._rename(unit, parsed, _State.RETIRED)
+            self._delete_retired(retired, parsed.to(_State.RETIRED))
 
     def _delete_retired(
-        self, unit: pvm_storage.LUEnt, known: image.PoolImage
+        self, unit: pvm_storage.LUEnt, parsed: image.PoolImage
     ) -> None:
         """Delete an image, unless another host has just cloned it.
 
         Administrators can move clones to other tiers.
         """
         if pools.has_clones(unit, self._pool.units(of_all_tiers=True)):
-            self._rename(unit, known, _State.READY)
+            self._rename(unit, parsed, _State.READY)
             return
         LOG.info(
             'Deleting %s from the shared storage pool: no disk is made from '
@@ -197,10 +196,10 @@ class ImageCache:
     def _rename(
         self,
         unit: pvm_storage.LUEnt,
-        known: image.PoolImage,
+        parsed: image.PoolImage,
         state: image.State,
     ) -> pvm_storage.LUEnt:
-        name = known.to(state, self._clock() if state else 0)
+        name = parsed.to(state, self._clock() if state else 0)
         return self._pool.rename(unit, str(name))
 
     def _write(
@@ -211,29 +210,21 @@ class ImageCache:
     ) -> pvm_storage.LUEnt | None:
         """Write an image, unless another host does.
 
-        Whoever sees another host's upload after announcing its own gives way,
-        even if both do: they begin again at different times.
+        A host that sees another host's upload after announcing its own gives
+        way, even if both do: they begin again at different times.
 
         :returns: The image; None if another host writes it, or has done so.
         """
-        name = str(
-            image.PoolImage(
-                fingerprint,
-                _State.PARTIAL,
-                int(self._clock()),
-                self._writer(),
-            )
-        )
+        now, writer = int(self._clock()), self._writer()
+        name = str(image.PoolImage(fingerprint, _State.PARTIAL, now, writer))
         size_gb = _round_up(contents.disk_bytes)
-        storage.check_free(
-            self._pool, self._pool.usage().free_gb, size_gb, 'the image'
-        )
+        free_gb = self._pool.usage().free_gb
+        storage.check_free(self._pool, free_gb, size_gb, 'the image')
         unit = self._pool.create(name, size_gb, pools.IMAGE)
         try:
             units = self._pool.units()
-            if self.find(fingerprint, units) or self._others(
-                units, fingerprint
-            ):
+            others = self._others(units, fingerprint)
+            if others or self.find(fingerprint, units):
                 self._discard(unit)
                 return None
             self._send(unit, contents, source)
@@ -263,8 +254,8 @@ class ImageCache:
     def _discard(self, unit: pvm_storage.LUEnt) -> None:
         """Delete an image that was not written; only log a failure.
 
-        Keep one that was renamed although the answer was lost: other hosts
-        may use it by now.
+        Keep it if it was renamed although the answer was lost: other hosts may
+        use it by now.
         """
         with _logged(unit):
             current = self._pool.unit(unit.uuid)
@@ -277,21 +268,24 @@ class ImageCache:
         fingerprint: str | None = None,
     ) -> Iterator[tuple[pvm_storage.LUEnt, image.PoolImage]]:
         for unit in units:
-            known = image.parse(unit.name)
-            if known and fingerprint in (None, known.fingerprint):
-                yield unit, known
+            parsed = image.parse(unit.name)
+            if parsed and fingerprint in (None, parsed.fingerprint):
+                yield unit, parsed
 
     def _others(
         self, units: Iterable[pvm_storage.LUEnt], fingerprint: str
     ) -> list[pvm_storage.LUEnt]:
-        """Return what other hosts are writing, without what they gave up."""
+        """Return the images that other hosts are writing.
+
+        Leave out those that they gave up.
+        """
         now = self._clock()
         return [
             unit
-            for unit, known in self._images(units, fingerprint)
-            if known.state is _State.PARTIAL
-            and known.writer != self._writer()
-            and known.age(now) < image.lost_after(unit.capacity)
+            for unit, parsed in self._images(units, fingerprint)
+            if parsed.state is _State.PARTIAL
+            and parsed.writer != self._writer()
+            and parsed.age(now) < image.lost_after(unit.capacity)
         ]
 
     def _delete_own(
@@ -299,8 +293,8 @@ class ImageCache:
         units: Iterable[pvm_storage.LUEnt],
         fingerprint: str | None = None,
     ) -> None:
-        for unit, known in self._images(units, fingerprint):
-            if known.writer == self._writer():
+        for unit, parsed in self._images(units, fingerprint):
+            if parsed.writer == self._writer():
                 LOG.warning('Removing %s: it is incomplete.', unit.name)
                 with _logged(unit):
                     self._pool.delete(unit)
@@ -308,7 +302,7 @@ class ImageCache:
 
 @contextlib.contextmanager
 def _logged(unit: pvm_storage.LUEnt) -> Iterator[None]:
-    """Log an error instead of raising it; a later cleaning tries again."""
+    """Log an error instead of raising it; the next cleaning tries again."""
     try:
         yield
     except exception.PowerVMError as error:

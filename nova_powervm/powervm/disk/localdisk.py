@@ -54,33 +54,31 @@ def load(context: disk_drivers.Context) -> drivers.Disks:
 class LocalDisk(base.MappedDisks):
     """Virtual disks of one volume group, and media on the same VIOS.
 
-    :param context: What each disk driver gets.
+    :param context: The arguments of the disk driver.
     """
 
     groups: volume_groups.VolumeGroups
 
     def __init__(self, context: disk_drivers.Context) -> None:
         settings = context.settings
-        super().__init__(
-            context,
-            volume_groups.VolumeGroups(
-                context.adapter, settings.volume_group or ''
-            ),
+        groups = volume_groups.VolumeGroups(
+            context.adapter, settings.volume_group or ''
         )
+        super().__init__(context, groups)
         self._clears = settings.disk_clear
         # The last reading of the group, and its capacity.
         self._measured: tuple[Any, host_values.DiskCapacity] | None = None
 
     @property
     def servers(self) -> list[str]:
-        """The one that has the group."""
+        """The server that has the group."""
         return [self.groups.vios]
 
     @property
     def image_formats(self) -> tuple[str, ...]:
         """Both: the Virtual I/O Server converts qcow2.
 
-        Only raw ones where an upload has to clear the disk.
+        Only raw images can be used where an upload has to clear the disk.
         """
         if self._way is clearing.Way.UPLOAD:
             return (image.RAW,)
@@ -88,11 +86,10 @@ class LocalDisk(base.MappedDisks):
 
     @property
     def _way(self) -> clearing.Way:
-        """How new disks are cleared of what deleted ones have left."""
+        """How new disks are cleared of the bytes of deleted disks."""
+        is_local = self.adapter.traits.local_api
         return clearing.choose_way(
-            self._clears,
-            self.management,
-            is_local=self.adapter.traits.local_api,
+            self._clears, self.management, is_local=is_local
         )
 
     def capacity(self) -> host_values.DiskCapacity:
@@ -111,18 +108,16 @@ class LocalDisk(base.MappedDisks):
         beside: bool = False,
     ) -> None:
         group = self.groups.read()
-        freed = [
+        free_gb = group.available_size + sum(
             disk.capacity
             for disk in group.virtual_disks
             if storage.belongs_to(disk.name, lpar_uuid) and not beside
-        ]
-        needed = [volume_groups.rounded(group, disk.size_gb) for disk in disks]
-        storage.check_free(
-            self.groups,
-            group.available_size + sum(freed),
-            sum(needed),
-            exception.Listing(disks),
         )
+        needed_gb = sum(
+            volume_groups.rounded(group, disk.size_gb) for disk in disks
+        )
+        purpose = exception.Listing(disks)
+        storage.check_free(self.groups, free_gb, needed_gb, purpose)
         if medium_bytes is not None:
             self.media.check_room(lpar_uuid, medium_bytes, beside=beside)
 
@@ -138,8 +133,8 @@ class LocalDisk(base.MappedDisks):
         """Create a virtual disk and write an image to it.
 
         The host converts a qcow2 image (REST element ``FileFormat``). It is
-        unknown what it writes where the image has nothing, so all of the disk
-        is cleared before.
+        unknown what the host writes where such an image has nothing, so all of
+        the disk is cleared before.
 
         What an interrupted build left may be incomplete, and mapped to an
         LPAR that no longer exists.
@@ -153,7 +148,7 @@ class LocalDisk(base.MappedDisks):
                 self.remove(lpar_uuid)
 
         made = self._make(name, disk, contents.disk_format, clear)
-        # Once: the host may not tell of the management partition, and then do.
+        # Choose once: the host may report the management partition only later.
         way = self._way
         with self._discarded(name):
             is_raw = contents.disk_format == image.RAW
@@ -177,7 +172,10 @@ class LocalDisk(base.MappedDisks):
     def _describe_upload(
         self, disk: pvm_storage.VDisk, size: int, way: clearing.Way
     ) -> uploads.Upload:
-        """Describe the upload of so many bytes, and zeros if that clears."""
+        """Describe the upload of an image, and of zeros where these clear.
+
+        :param size: The size of the image in bytes.
+        """
         if way is clearing.Way.UPLOAD:
             size = max(size, self._size_in_mib(disk) * clearing.MIB)
         return uploads.Upload(
@@ -196,8 +194,8 @@ class LocalDisk(base.MappedDisks):
     ) -> None:
         """Clear a new disk from a byte on, by its device.
 
-        Nobody has it. It is lent to the management partition meanwhile; what
-        a kill leaves there is taken back as after a reading.
+        No LPAR has the disk yet. It is lent to the management partition
+        meanwhile, and taken back after a kill as after a reading.
         """
         with self.reader.alone(lpar_uuid) as reading:
             self._write_zeros(reading, lpar_uuid, disk, start)
@@ -210,10 +208,10 @@ class LocalDisk(base.MappedDisks):
         start: int,
     ) -> None:
         if start < self._size_in_mib(disk) * clearing.MIB:
-            servers = [self.groups.vios]
-            with self.reader.lent(
-                lpar_uuid, servers, disk, disk.capacity, write=True
-            ) as opened:
+            lent = self.reader.lent(
+                lpar_uuid, self.servers, disk, disk.capacity, write=True
+            )
+            with lent as opened:
                 clearing.write_zeros(opened, start, reading.check)
 
     @rest_errors.retried
@@ -236,17 +234,13 @@ class LocalDisk(base.MappedDisks):
         elements = [item.handle for item in stored]
         self.mappings.attach(self.groups.vios, lpar_uuid, elements)
 
-    @rest_errors.retried
-    def reconnect(self, lpar_uuid: str, *, rescued: bool) -> None:
+    def settle(self, lpar_uuid: str) -> None:
         with self.reader.alone(lpar_uuid) as reading:
             if self._root_connection(lpar_uuid).slots:
                 self._drop_notes(lpar_uuid)
             else:
                 self._finish_growth(reading, lpar_uuid)
         self._renew_swap(lpar_uuid)
-        scsi_mappings.reconnect(
-            self.mappings, self.elements(lpar_uuid), lpar_uuid, rescued=rescued
-        )
 
     def disks_of(self, lpar_uuid: str) -> list[pvm_storage.VDisk]:
         return [
@@ -258,9 +252,10 @@ class LocalDisk(base.MappedDisks):
     @rest_errors.retried
     def delete_rescue(self, lpar_uuid: str) -> None:
         for media_only in (True, False):
-            self.groups.change_all(
-                volume_groups.rescue_removal(lpar_uuid, media_only=media_only)
+            edit = volume_groups.rescue_removal(
+                lpar_uuid, media_only=media_only
             )
+            self.groups.change_all(edit)
 
     @rest_errors.retried
     def check_growth(self, lpar_uuid: str, size_gb: float) -> None:
@@ -289,9 +284,9 @@ class LocalDisk(base.MappedDisks):
     def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
         """Enlarge the virtual disk of an LPAR's root disk if it is smaller.
 
-        Where its end has to be cleared, nobody has the disk meanwhile, and a
-        medium notes where its end begins. Whoever finds the disk connected to
-        nobody clears the end, and then connects it, also after a kill.
+        Where its end has to be cleared, the disk is disconnected meanwhile,
+        and a medium notes where the end begins. After a kill, the disk is
+        still disconnected: its end is cleared before it is connected again.
 
         :raises exception.DiskNotCleared: Its end cannot be cleared.
         """
@@ -341,9 +336,10 @@ class LocalDisk(base.MappedDisks):
         self._remove_notes(notes)
 
     def _drop_notes(self, lpar_uuid: str) -> None:
-        """Forget that a root disk was being enlarged that its LPAR has.
+        """Forget that a root disk was being enlarged, as its LPAR has it.
 
-        Somebody else has connected it: what lies behind may be the guest's.
+        The driver has not connected it, so the guest may have written to its
+        end.
         """
         notes = self.media.find_notes(lpar_uuid)
         if notes:
@@ -356,63 +352,63 @@ class LocalDisk(base.MappedDisks):
             self._remove_notes(notes)
 
     def _remove_notes(self, notes: Collection[str]) -> None:
-        self.groups.change_all(
-            volume_groups.removal(lambda name: name in notes)
-        )
+        self.groups.change_all(volume_groups.removal_of(notes))
 
     def _renew_swap(self, lpar_uuid: str) -> None:
-        """Make a swap disk anew that its LPAR has not got.
+        """Make a swap disk anew that is not connected to its LPAR.
 
         It may not have been cleared, and holds nothing worth keeping.
         """
         name = storage.disk_name(lpar_uuid, storage.SWAP)
-        found = volume_groups.find(self.groups.read(), name)
-        if found is not None and name not in self.attached(lpar_uuid):
+        disk = volume_groups.find(self.groups.read(), name)
+        if disk is not None and name not in self.attached(lpar_uuid):
             self._remove_disk(lpar_uuid, name)
-            disk = storage.Disk(storage.SWAP, found.capacity)
-            self.make_blank(lpar_uuid, disk)
+            swap = storage.Disk(storage.SWAP, disk.capacity)
+            self.make_blank(lpar_uuid, swap)
 
     @rest_errors.retried
     def swap_fits(self, lpar_uuid: str, swap: storage.Disk | None) -> bool:
         name = storage.disk_name(lpar_uuid, storage.SWAP)
         group = self.groups.read()
-        found = volume_groups.find(group, name)
-        if swap is None or found is None:
-            return swap is found
+        disk = volume_groups.find(group, name)
+        if swap is None or disk is None:
+            return swap is disk
         size_gb = volume_groups.rounded(group, swap.size_gb)
-        return storage.is_same_size(
-            found.capacity, size_gb
-        ) and name in self.attached(lpar_uuid)
+        return self._fits(lpar_uuid, disk, size_gb)
+
+    def _fits(
+        self, lpar_uuid: str, disk: pvm_storage.VDisk, size_gb: float
+    ) -> bool:
+        """Return whether a swap disk is connected, and of the right size.
+
+        A disk that is not connected may not have been cleared.
+        """
+        return storage.is_same_size(disk.capacity, size_gb) and (
+            storage.base_name(disk.name) in self.attached(lpar_uuid)
+        )
 
     @rest_errors.retried
     def fit_swap(self, lpar_uuid: str, swap: storage.Disk | None) -> None:
         name = storage.disk_name(lpar_uuid, storage.SWAP)
         group = self.groups.read()
-        found = volume_groups.find(group, name)
+        disk = volume_groups.find(group, name)
         size_gb = volume_groups.rounded(group, swap.size_gb) if swap else 0
-        # One that is not connected may not have been cleared.
-        if found and not (
-            storage.is_same_size(found.capacity, size_gb)
-            and name in self.attached(lpar_uuid)
-        ):
-            LOG.info('Deleting %s of %g GB.', name, found.capacity)
+        if disk and not self._fits(lpar_uuid, disk, size_gb):
+            LOG.info('Deleting %s of %g GB.', name, disk.capacity)
             self._remove_disk(lpar_uuid, name)
-            found = None
-        if swap is not None:
-            stored = (
-                storage.Stored(name, found)
-                if found
-                else self.make_blank(lpar_uuid, swap)
-            )
-            self.attach(lpar_uuid, [stored])
+            disk = None
+        if swap and disk:
+            self.attach(lpar_uuid, [storage.Stored(name, disk)])
+        elif swap:
+            self.attach(lpar_uuid, [self.make_blank(lpar_uuid, swap)])
 
     @rest_errors.retried
     def check_read(self, lpar_uuid: str, *, is_off: bool) -> float:
         """Refuse to read a root disk where that is impossible.
 
-        A virtual disk has one client. So one of another server than the
-        management partition is read while its LPAR is off and does without
-        it.
+        A virtual disk has one client. So unless the management partition
+        itself has the volume group, the disk is taken from its LPAR, which has
+        to be off.
         """
         return float(self._find_readable(lpar_uuid, is_off=is_off)[0].capacity)
 
@@ -423,17 +419,19 @@ class LocalDisk(base.MappedDisks):
         self.management.check(lpar_uuid)
         root = volume_groups.find_root(self.groups.read(), lpar_uuid)
         name = storage.base_name(root.name)
-        found = self.mappings.connection(self.groups.vios, lpar_uuid, name)
-        problem = (
-            _problem_with_path(found)
-            if self._is_local
-            else self._problem_with_lending(found, name, is_off=is_off)
-        )
+        vios = self.groups.vios
+        connection = self.mappings.connection(vios, lpar_uuid, name)
+        if self._is_local:
+            problem = _problem_with_path(connection)
+        else:
+            problem = self._problem_with_lending(
+                connection, name, is_off=is_off
+            )
         if problem:
             raise exception.DiskUnreadable(
                 what=f'root disk of LPAR {lpar_uuid}', reason=problem
             )
-        return root, found
+        return root, connection
 
     @property
     def _is_local(self) -> bool:
@@ -441,35 +439,36 @@ class LocalDisk(base.MappedDisks):
         return self.groups.vios.upper() == self.management.uuid.upper()
 
     def _problem_with_lending(
-        self, found: scsi_mappings.Connection, name: str, *, is_off: bool
+        self, connection: scsi_mappings.Connection, name: str, *, is_off: bool
     ) -> str | None:
         """Tell why a disk cannot be lent to the management partition.
 
-        It must be certain that the LPAR gets it back at the same slot, even
-        if nova-compute is killed meanwhile. One that nobody has, which a
-        killed reading leaves, is connected again first.
+        The LPAR must get it back at the same slot, even if nova-compute is
+        killed meanwhile. After a killed reading, no LPAR has the disk; it is
+        connected again before this.
         """
+        server = connection.server
         if self.management.is_server:
             return exception.PrivateText(
                 'the management partition is a Virtual I/O Server, to which '
-                f'{found.server} can map nothing',
+                f'{server} can map nothing',
                 'the management partition is a Virtual I/O Server, to which '
                 'others can map nothing',
             )
         if not is_off:
             return exception.PrivateText(
-                f'Virtual I/O Server {found.server} has it, which can map it '
-                'to one partition only. Stop the server first',
+                f'Virtual I/O Server {server} has it, which can map it to one '
+                'partition only. Stop the server first',
                 'its Virtual I/O Server can map it to one partition only. '
                 'Stop the server first',
             )
-        if not found.is_running:
+        if not connection.is_running:
             return exception.PrivateText(
-                f'Virtual I/O Server {found.server} is not running',
+                f'Virtual I/O Server {server} is not running',
                 'its Virtual I/O Server is not running',
             )
         slot = storage.virtual_slot(name, 0)
-        if not found.slots <= {slot} or found.has_others:
+        if not connection.slots <= {slot} or connection.has_others:
             return (
                 f'it is not connected alone at virtual slot {slot}, where the '
                 'driver could connect it again. Reboot the server hard, or '
@@ -484,9 +483,9 @@ class LocalDisk(base.MappedDisks):
             is_off = self._is_off(lpar_uuid)
             if is_off:
                 self._return_root(reading, lpar_uuid)
-            root, found = self._find_readable(lpar_uuid, is_off=is_off)
+            root, connection = self._find_readable(lpar_uuid, is_off=is_off)
             opened = (
-                self.management.opened_local(found.path, root.capacity)
+                self.management.opened_local(connection.path, root.capacity)
                 if self._is_local
                 else self._lent(reading, lpar_uuid, root)
             )
@@ -501,10 +500,10 @@ class LocalDisk(base.MappedDisks):
         root: pvm_storage.VDisk,
     ) -> Iterator[management_partition.OpenDisk]:
         """Take a disk from its LPAR while it is read."""
-        servers = [self.groups.vios]
+        size_gb = root.capacity
         with (
             self._returned(reading, lpar_uuid, root),
-            self.reader.lent(lpar_uuid, servers, root, root.capacity) as disk,
+            self.reader.lent(lpar_uuid, self.servers, root, size_gb) as disk,
         ):
             yield disk
 
@@ -529,8 +528,8 @@ class LocalDisk(base.MappedDisks):
     @rest_errors.retried
     def _is_off(self, lpar_uuid: str) -> bool:
         with rest_errors.translated(f'reading the state of LPAR {lpar_uuid}'):
-            found = logical_partition.LPAR.get(self.adapter, uuid=lpar_uuid)
-        return bool(found.state == bp.LPARState.NOT_ACTIVATED)
+            lpar = logical_partition.LPAR.get(self.adapter, uuid=lpar_uuid)
+        return bool(lpar.state == bp.LPARState.NOT_ACTIVATED)
 
     def end_read(self, lpar_uuid: str) -> bool:
         with self.reader.alone(lpar_uuid) as reading:
@@ -546,19 +545,20 @@ class LocalDisk(base.MappedDisks):
     def _return_root(
         self, reading: disk_reading.Reading, lpar_uuid: str
     ) -> bool:
-        """Connect the root disk to its LPAR, if nothing or a reader has it.
+        """Connect the root disk to its LPAR, unless it is connected.
 
         :returns: Whether it was not connected.
         :raises exception.RestBusy: The Virtual I/O Server does not run.
         :raises exception.DiskNotCleared: See :meth:`_finish_growth`.
         """
-        found = self._root_connection(lpar_uuid)
-        if found.slots:
+        connection = self._root_connection(lpar_uuid)
+        if connection.slots:
             return False
-        if not found.is_running:
+        if not connection.is_running:
             raise exception.RestBusy(
                 action=f'connecting the root disk of LPAR {lpar_uuid}',
-                reason=f'Virtual I/O Server {found.server} is not running',
+                reason=f'Virtual I/O Server {connection.server} is not '
+                'running',
             )
         self.mappings.take_back(lpar_uuid)
         self._finish_growth(reading, lpar_uuid)
@@ -585,20 +585,16 @@ class LocalDisk(base.MappedDisks):
         """
         self.reader.cancel(lpar_uuid)
         servers = self.mappings.detach(lpar_uuid) | {self.groups.vios}
-        if not delete:
-            return
-        edit = volume_groups.removal(
-            lambda name: storage.belongs_to(name, lpar_uuid)
-        )
-        for vios in sorted(servers):
-            self.groups.change_all(edit, vios)
+        if delete:
+            self.remove_where(
+                lambda name: storage.belongs_to(name, lpar_uuid),
+                sorted(servers),
+            )
 
     def _remove_disk(self, lpar_uuid: str, name: str) -> None:
         """Unmap a disk of an LPAR, and delete it."""
         self.mappings.detach(lpar_uuid, name)
-        self.groups.change_all(
-            volume_groups.removal(lambda found: found == name)
-        )
+        self.groups.change_all(volume_groups.removal_of([name]))
 
     def _make(
         self,
@@ -637,18 +633,18 @@ class LocalDisk(base.MappedDisks):
         """
         disk = volume_groups.find(group, name)
         if disk is None or storage.is_smaller(disk.capacity, size_gb):
-            what = 'no disk' if disk is None else f'{disk.capacity} GB'
+            actual = 'no disk' if disk is None else f'{disk.capacity} GB'
             raise exception.RestError(
                 action=f'making the virtual disk {name}',
-                reason=f'{self.groups} has {what} of this name instead of '
+                reason=f'{self.groups} has {actual} of this name instead of '
                 f'{size_gb:g} GB',
             )
         return disk
 
 
-def _problem_with_path(found: scsi_mappings.Connection) -> str | None:
-    """Tell why a disk of the management partition itself cannot be opened."""
-    if found.path:
+def _problem_with_path(connection: scsi_mappings.Connection) -> str | None:
+    """Tell why a disk that the management partition owns cannot be opened."""
+    if connection.path:
         return None
     return (
         'the host reports no path of it on the management partition. Check '

@@ -49,7 +49,7 @@ class _Place:
     :param cluster: The cluster as last read.
     :param pool: The pool as last read.
     :param tiers: All tiers of the pool.
-    :param tier: The one for new units.
+    :param tier: The tier for new units.
     """
 
     cluster: pvm_cluster.Cluster
@@ -61,27 +61,27 @@ class _Place:
     def nodes(self) -> list[pvm_cluster.Node]:
         """The nodes that are Virtual I/O Servers of this host.
 
-        Always in the same order, which decides about virtual slots.
+        They are always in the same order, which decides about virtual slots.
 
-        :raises exception.ConfigurationError: There is none.
+        :raises exception.ConfigurationError: There are none.
         """
-        found = [node for node in self.cluster.nodes if node.vios_uuid]
-        if not found:
+        nodes = [node for node in self.cluster.nodes if node.vios_uuid]
+        if not nodes:
             raise exception.ConfigurationError(
                 reason='no Virtual I/O Server of this host is a node of '
                 f'cluster {self.cluster.name}. Add one with `cluster -addnode`'
             )
-        return sorted(found, key=lambda node: node.lpar_id or 0)
+        return sorted(nodes, key=lambda node: node.lpar_id or 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Usage:
     """The size of the tier for disks, and what is in it.
 
-    :param capacity_gb: GB in all.
-    :param free_gb: GB that are free. If there are other tiers, some of it may
-        be in those: the host does not tell.
-    :param units: Its logical units.
+    :param capacity_gb: The size in GB.
+    :param free_gb: The free space in GB. If there are other tiers, some of it
+        may be in those: the host does not tell.
+    :param units: The logical units in the tier.
     """
 
     capacity_gb: float
@@ -93,7 +93,7 @@ class StoragePool:
     """The pool of a cluster to which Virtual I/O Servers of this host belong.
 
     :param adapter: An adapter with a session that has logged on.
-    :param cluster_name: Name of the cluster; None for the only one.
+    :param cluster_name: Name of the cluster; None for the only cluster.
     :param tier_name: Name of the tier for new units; None for the default.
     """
 
@@ -112,30 +112,30 @@ class StoragePool:
     @property
     def servers(self) -> tuple[str, ...]:
         """Uuids of this host's Virtual I/O Servers in the cluster."""
-        return tuple(node.vios_uuid for node in self._found().nodes)
+        return tuple(node.vios_uuid for node in self._get_place().nodes)
 
     @property
     def main_server(self) -> str:
         """Uuid of the first of these servers that is up, for uploads."""
-        nodes = self._found().nodes
+        nodes = self._get_place().nodes
         up = [node for node in nodes if node.state in (_UP, None)]
         return str((up or nodes)[0].vios_uuid)
 
     @property
     def udid(self) -> str:
         """The UDID of the pool."""
-        return str(self._found().pool.udid)
+        return str(self._get_place().pool.udid)
 
     @property
     def tier(self) -> pvm_storage.Tier:
         """The tier in which units are created."""
-        return self._found().tier
+        return self._get_place().tier
 
     @rest_errors.retried
     def read_nodes(self) -> None:
         """Read the nodes of the cluster, with one conditional request."""
         with rest_errors.translated(f'reading the cluster of {self}'):
-            place = self._found()
+            place = self._get_place()
             try:
                 cluster = place.cluster.refresh(use_etag=True)
             except pvm.HttpNotFound:
@@ -151,7 +151,7 @@ class StoragePool:
             and tier that the options name, or no server.
         """
         with rest_errors.translated(f'reading {self}'):
-            place = self._found()
+            place = self._get_place()
             try:
                 pool = place.pool.refresh(use_etag=True)
             except pvm.HttpNotFound:
@@ -159,7 +159,7 @@ class StoragePool:
             # A pool of another size may have other tiers.
             if pool is None or pool.capacity != place.pool.capacity:
                 self.forget()
-                return self._found().pool
+                return self._get_place().pool
             self._replace(place, pool=pool)
             return pool
 
@@ -174,12 +174,11 @@ class StoragePool:
 
         These are the requests of :meth:`read` if the pool has one tier.
         """
-        pool, place = self.read(), self._found()
+        pool, place = self.read(), self._get_place()
         if len(place.tiers) == 1:
             return Usage(pool.capacity, pool.free_space, pool.logical_units)
-        with rest_errors.translated(
-            f'reading tier {place.tier.name} of {self}'
-        ):
+        action = f'reading tier {place.tier.name} of {self}'
+        with rest_errors.translated(action):
             capacity = place.tier.refresh().capacity
         return Usage(capacity, min(capacity, pool.free_space), self.units())
 
@@ -188,7 +187,7 @@ class StoragePool:
         """Read logical units.
 
         :param of_all_tiers: Whether to read those of all tiers, and not only
-            of the one for new units.
+            of the tier for new units.
         """
         with rest_errors.translated(f'reading the logical units of {self}'):
             try:
@@ -198,7 +197,7 @@ class StoragePool:
                 return self._read_units(of_all_tiers)
 
     def _read_units(self, of_all_tiers: bool) -> list[pvm_storage.LUEnt]:
-        place = self._found()
+        place = self._get_place()
         return [
             unit
             for tier in (place.tiers if of_all_tiers else (place.tier,))
@@ -208,7 +207,7 @@ class StoragePool:
     def in_tier(
         self, units: Iterable[pvm_storage.LUEnt]
     ) -> list[pvm_storage.LUEnt]:
-        """Return those of the units of all tiers that are in this one."""
+        """Return those of some units that are in the tier for new units."""
         tier = self.tier.uuid.lower()
         return [
             unit
@@ -238,8 +237,7 @@ class StoragePool:
 
         :param size_gb: Its size in GiB.
         :param kind: :data:`DISK` or :data:`IMAGE`.
-        :param image: The image that it begins as a copy of; None for an empty
-            unit.
+        :param image: The image to clone; None for an empty unit.
         """
         new = pvm_storage.LUEnt.bld(
             self._adapter, name, size_gb, thin=True, typ=kind, clone=image
@@ -250,7 +248,7 @@ class StoragePool:
                     parent=self.tier, timeout=session.ANSWER_SECONDS
                 )
         except exception.RestUnreachable:
-            # It may exist although the answer was lost.
+            # The unit may exist although the answer was lost.
             made = next((u for u in self.units() if u.name == name), None)
             if made is None:
                 raise
@@ -260,13 +258,13 @@ class StoragePool:
     def rename(self, unit: pvm_storage.LUEnt, name: str) -> pvm_storage.LUEnt:
         """Rename a logical unit unless it was changed since it was read.
 
-        :raises exception.RestConflict: It was.
+        :raises exception.RestConflict: It was changed.
         """
         with rest_errors.translated(f'renaming logical unit {unit.name}'):
             # It may be in another tier.
             current = unit.refresh(use_etag=False)
             if current.name == name:
-                # By an earlier try, whose answer was lost.
+                # An earlier try did it, and its answer was lost.
                 return current
             if current.name != unit.name:
                 raise _Renamed(
@@ -282,7 +280,7 @@ class StoragePool:
 
         Its contents stay.
 
-        :param size_gb: Its size in GiB.
+        :param size_gb: The new size in GiB.
         :raises exception.RestError: The pool refuses it.
         """
         with rest_errors.translated(f'enlarging logical unit {unit.name}'):
@@ -313,7 +311,8 @@ class StoragePool:
         with self._lock:
             self._place = None
 
-    def _found(self) -> _Place:
+    def _get_place(self) -> _Place:
+        """Return where the pool is; look for it unless that is known."""
         with self._lock:
             if self._place is None:
                 with rest_errors.translated(f'looking for {self}'):
@@ -328,19 +327,19 @@ class StoragePool:
             parent_type=pvm_storage.SSP.schema_type,
             parent_uuid=pool.uuid,
         )
-        found = _Place(cluster, pool, tiers, self._choose_tier(pool, tiers))
-        # Fails without any.
-        _ = found.nodes
-        return found
+        place = _Place(cluster, pool, tiers, self._choose_tier(pool, tiers))
+        # This raises an error if there are none.
+        _ = place.nodes
+        return place
 
     def _find_cluster(self) -> pvm_cluster.Cluster:
         clusters = pvm_cluster.Cluster.get(self._adapter)
         wanted = self._cluster_name
-        found = [one for one in clusters if wanted in (None, one.name)]
-        if len(found) == 1:
-            return found[0]
-        names = ', '.join(one.name for one in clusters) or 'none'
-        what = (
+        matches = [c for c in clusters if wanted in (None, c.name)]
+        if len(matches) == 1:
+            return matches[0]
+        names = ', '.join(cluster.name for cluster in clusters) or 'none'
+        problem = (
             f"[powervm]cluster_name = '{wanted}': no cluster of this host has "
             'this name'
             if wanted
@@ -348,7 +347,7 @@ class StoragePool:
             'belong to exactly one cluster'
         )
         raise exception.ConfigurationError(
-            reason=f'{what}. The clusters are: {names}'
+            reason=f'{problem}. The clusters are: {names}'
         )
 
     def _choose_tier(
@@ -359,13 +358,13 @@ class StoragePool:
             if tier.name == wanted or (wanted is None and tier.is_default):
                 return tier
         names = ', '.join(tier.name for tier in tiers)
-        what = (
+        problem = (
             f"[powervm]tier_name = '{wanted}': there is no such tier in"
             if wanted
             else '[powervm]tier_name is not set, and there is no default in'
         )
         raise exception.ConfigurationError(
-            reason=f'{what} pool {pool.name}. Its tiers are: {names}'
+            reason=f'{problem} pool {pool.name}. Its tiers are: {names}'
         )
 
     def __str__(self) -> str:
@@ -381,10 +380,8 @@ class _Renamed(exception.RestError):
 
 def is_clone_of(unit: pvm_storage.LUEnt, image: pvm_storage.LUEnt) -> bool:
     """Return whether a logical unit is a linked clone of an image."""
-    origin = unit.cloned_from_udid
-    return bool(origin) and (
-        origin[_TYPE_DIGITS:] == image.udid[_TYPE_DIGITS:]
-    )
+    origin = unit.cloned_from_udid or ''
+    return bool(origin) and image.udid[_TYPE_DIGITS:] == origin[_TYPE_DIGITS:]
 
 
 def has_clones(

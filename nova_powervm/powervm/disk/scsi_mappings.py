@@ -18,6 +18,7 @@ Physical volumes are left alone: they belong to the volume drivers, and to
 
 import copy
 import dataclasses
+import itertools
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import TypeAlias
 
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
@@ -42,10 +44,13 @@ from nova_powervm.powervm import virtual_io_servers
 
 LOG = logging.getLogger(__name__)
 
-_VIOS = virtual_io_server.VIOS
+_Server: TypeAlias = virtual_io_server.VIOS
+_Mapping: TypeAlias = virtual_io_server.VSCSIMapping
 _XAG = (const.XAG.VIO_SMAP,)
-#: A server, and a mapping that it had.
-_Removed = tuple[virtual_io_server.VIOS, virtual_io_server.VSCSIMapping]
+_RUNNING = bp.LPARState.RUNNING
+
+#: Uuid of each server -> pypowervm's wrappers of what it has of an LPAR.
+Elements = Mapping[str, Sequence[Any]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,8 +75,8 @@ class ScsiMappings:
     """The virtual SCSI mappings of Virtual I/O Servers.
 
     :param adapter: An adapter with a session that has logged on.
-    :param management: The management partition, to which storage of LPARs is
-        lent that is being read.
+    :param management: The management partition, to which storage is lent to
+        be read.
     """
 
     def __init__(
@@ -84,58 +89,44 @@ class ScsiMappings:
 
     def attach(
         self,
-        vios: str,
+        server_uuid: str,
         lpar_uuid: str,
         elements: Iterable[Any],
         number: int = 0,
     ) -> bool:
-        """Map storage of a VIOS to an LPAR, unless it is mapped already.
+        """Map storage of a server to an LPAR, unless it is mapped already.
 
         Each element is alone on its client adapter, and other mappings stay
         as they are. It gets the virtual slot that
         :func:`nova_powervm.lpar.storage.virtual_slot` gives it, unless
         another adapter of the LPAR has that already.
 
-        :param vios: Uuid of the server.
+        :param server_uuid: Uuid of the server.
         :param lpar_uuid: Upper-case PowerVM uuid.
         :param elements: pypowervm's wrappers of the storage.
-        :param number: Which of several servers this is, counted from 0.
+        :param number: The number of the server, counted from 0.
         :returns: Whether the server runs; otherwise nothing is mapped.
         """
 
-        def add_missing(server: virtual_io_server.VIOS) -> bool:
-            if server.state != bp.LPARState.RUNNING:
+        def add_missing(server: _Server) -> bool:
+            if server.state != _RUNNING:
                 return False
             missing = [
                 element
                 for element in elements
-                if not scsi_mapper.find_maps(
-                    server.scsi_mappings, lpar_uuid, stg_elem=element
-                )
+                if not _find(server, lpar_uuid, element)
             ]
-            # pypowervm's own tasks would put it on an adapter that is there,
-            # and bld() moves the element out of the document that it is in.
-            server.scsi_mappings.extend(
-                virtual_io_server.VSCSIMapping.bld(
-                    self._adapter,
-                    None,
-                    lpar_uuid,
-                    copy.deepcopy(element),
-                    lpar_slot_num=slot,
-                )
-                for element, slot in _choose_slots(
-                    server, lpar_uuid, number, missing
-                )
-            )
+            for element, slot in _choose_slots(
+                server, lpar_uuid, number, missing
+            ):
+                self._add(server, lpar_uuid, element, slot)
             return bool(missing)
 
+        action = f'mapping storage to LPAR {lpar_uuid}'
         server = virtual_io_servers.change_mappings(
-            self._adapter,
-            vios,
-            f'mapping storage to LPAR {lpar_uuid}',
-            add_missing,
+            self._adapter, server_uuid, action, add_missing
         )
-        if server.state == bp.LPARState.RUNNING:
+        if server.state == _RUNNING:
             return True
         LOG.warning(
             'Virtual I/O Server %(name)s is %(state)s and maps no storage to '
@@ -148,6 +139,24 @@ class ScsiMappings:
         )
         return False
 
+    def _add(
+        self,
+        server: _Server,
+        client: str,
+        element: Any,
+        slot: int | None = None,
+    ) -> None:
+        """Add a mapping in memory, with an adapter of its own.
+
+        pypowervm's own tasks would use an adapter that exists.
+        """
+        # bld() moves the element out of the document that it is in.
+        element = copy.deepcopy(element)
+        mapping = _Mapping.bld(
+            self._adapter, None, client, element, lpar_slot_num=slot
+        )
+        server.scsi_mappings.append(mapping)
+
     @rest_errors.retried
     def names(self, lpar_uuid: str, by_all: Collection[str] = ()) -> set[str]:
         """Return the names of the disks and media that are mapped to an LPAR.
@@ -155,19 +164,19 @@ class ScsiMappings:
         :param lpar_uuid: Upper-case PowerVM uuid.
         :param by_all: Uuids of servers. A disk that one of them does not map
             although it runs is left out; media are on one server only.
-        :raises exception.RestError: None was found, but a server that does
-            not run may have some.
+        :raises exception.RestError: Nothing is mapped, but a server that does
+            not run may have mappings.
         """
         action = f'reading the storage of LPAR {lpar_uuid}'
         with rest_errors.translated(action):
             servers = virtual_io_servers.read_all(self._adapter, _XAG)
-        found = {
+        names = {
             name
             for server in servers
             for name in _mapped_names(server, lpar_uuid)
         }
         for server in servers:
-            if not found and server.state != bp.LPARState.RUNNING:
+            if not names and server.state != _RUNNING:
                 raise exception.RestError(
                     action=action,
                     reason=f'Virtual I/O Server {server.name} is '
@@ -175,9 +184,9 @@ class ScsiMappings:
                 )
         medium = storage.config_drive_name(lpar_uuid)
         for server in servers:
-            if server.uuid in by_all and server.state == bp.LPARState.RUNNING:
-                found &= {medium, *_mapped_names(server, lpar_uuid)}
-        return found
+            if server.uuid in by_all and server.state == _RUNNING:
+                names &= {medium, *_mapped_names(server, lpar_uuid)}
+        return names
 
     def detach(
         self,
@@ -186,7 +195,7 @@ class ScsiMappings:
         *,
         ours_only: bool = False,
     ) -> set[str]:
-        """Unmap disks and media of an LPAR on all servers, if there are any.
+        """Unmap the disks and media of an LPAR on all servers.
 
         This includes storage that is lent to the management partition.
 
@@ -196,9 +205,9 @@ class ScsiMappings:
         :param ours_only: Whether to leave what the driver has not made.
         :returns: Uuids of the servers that had such mappings.
         """
-        removed = self._remove(
-            f'unmapping the storage of LPAR {lpar_uuid}',
-            lambda mapping: (
+
+        def is_doomed(mapping: _Mapping) -> bool:
+            return (
                 not _is_volume(mapping)
                 and (name is None or _is_of(mapping, name))
                 and (not ours_only or _is_ours(mapping))
@@ -206,8 +215,10 @@ class ScsiMappings:
                     _is_mapped_to(mapping, lpar_uuid)
                     or self._is_lent(mapping, lpar_uuid)
                 )
-            ),
-        )
+            )
+
+        action = f'unmapping the storage of LPAR {lpar_uuid}'
+        removed = self._remove(action, is_doomed)
         return {server.uuid for server, _ in removed}
 
     def detach_unneeded(
@@ -215,16 +226,16 @@ class ScsiMappings:
     ) -> None:
         """Unmap the driver's storage from where nobody needs it.
 
-        Whoever deletes an LPAR outside of Nova leaves its mappings, without a
-        client, and the storage cannot be deleted as long as they exist. So
-        does an interrupted reading. Call this only while no LPAR is being
+        An LPAR that is deleted outside of Nova leaves its mappings, without a
+        client, and so does an interrupted reading. The storage cannot be
+        deleted as long as they exist. Call this only while no LPAR is being
         removed, and no disk is being read.
 
-        :param lpar_uuids: Only what these deleted LPARs had; None for
-            everything.
+        :param lpar_uuids: Deleted LPARs, to unmap only what they had; None
+            for all storage.
         """
 
-        def is_unneeded(mapping: virtual_io_server.VSCSIMapping) -> bool:
+        def is_unneeded(mapping: _Mapping) -> bool:
             if not _is_ours(mapping):
                 return False
             if lpar_uuids is not None:
@@ -240,108 +251,150 @@ class ScsiMappings:
             LOG.warning(
                 'Unmapped %(name)s on Virtual I/O Server %(server)s: its LPAR '
                 'was deleted outside of Nova, or reading it was interrupted.',
-                {
-                    'name': mapping.backing_storage.name,
-                    'server': server.name,
-                },
+                {'name': mapping.backing_storage.name, 'server': server.name},
             )
 
-    def lend(self, vios: str, element: Any) -> int | None:
+    def lend(self, server_uuid: str, element: Any) -> int | None:
         """Map storage to the management partition, unless it is mapped there.
 
-        :param vios: Uuid of the server.
+        :param server_uuid: Uuid of the server.
         :param element: pypowervm's wrapper of the storage.
         :returns: The slot of the client adapter; None if the server does not
             run, so that nothing was mapped.
         """
         client = self._management.uuid
 
-        def found_in(server: virtual_io_server.VIOS) -> Any:
-            return scsi_mapper.find_maps(
-                server.scsi_mappings, client, stg_elem=element
-            )
-
-        def add(server: virtual_io_server.VIOS) -> bool:
-            if server.state != bp.LPARState.RUNNING or found_in(server):
+        def add(server: _Server) -> bool:
+            if server.state != _RUNNING or _find(server, client, element):
                 return False
-            server.scsi_mappings.append(
-                virtual_io_server.VSCSIMapping.bld(
-                    self._adapter, None, client, copy.deepcopy(element)
-                )
-            )
+            self._add(server, client, element)
             return True
 
+        action = f'mapping {element.name} to the management partition'
         server = virtual_io_servers.change_mappings(
-            self._adapter,
-            vios,
-            f'mapping {element.name} to the management partition',
-            add,
+            self._adapter, server_uuid, action, add
         )
-        if server.state != bp.LPARState.RUNNING:
+        if server.state != _RUNNING:
             return None
-        return int(found_in(server)[0].client_adapter.lpar_slot_num)
+        return _slot_of(_find(server, client, element)[0])
 
     @rest_errors.retried
-    def name_of_stopped(self, vios: str) -> str | None:
+    def name_of_stopped(self, server_uuid: str) -> str | None:
         """Return the name of a server that does not run; None if it does."""
-        with rest_errors.translated(f'reading the state of VIOS {vios}'):
-            found = _VIOS.get(self._adapter, uuid=vios)
-        if found.state == bp.LPARState.RUNNING:
-            return None
-        return str(found.name)
+        action = f'reading the state of VIOS {server_uuid}'
+        with rest_errors.translated(action):
+            server = _Server.get(self._adapter, uuid=server_uuid)
+        return None if server.state == _RUNNING else str(server.name)
 
     def take_back(self, lpar_uuid: str) -> bool:
         """Unmap storage of an LPAR from the management partition.
 
         :returns: Whether there was some.
         """
-        return bool(
-            self._remove(
-                f'unmapping the storage of LPAR {lpar_uuid} from the '
-                'management partition',
-                lambda mapping: self._is_lent(mapping, lpar_uuid),
-            )
+        removed = self._remove(
+            f'unmapping the storage of LPAR {lpar_uuid} from the management '
+            'partition',
+            lambda mapping: self._is_lent(mapping, lpar_uuid),
         )
+        return bool(removed)
 
     @rest_errors.retried
-    def connection(self, vios: str, lpar_uuid: str, *names: str) -> Connection:
+    def connection(
+        self, server_uuid: str, lpar_uuid: str, *names: str
+    ) -> Connection:
         """Read how a server connects a disk to an LPAR.
 
         :param names: The names that the disk may have.
         """
         with rest_errors.translated(f'reading the mappings of {names[0]}'):
-            server = virtual_io_servers.read(self._adapter, vios, _XAG)
+            server = virtual_io_servers.read(self._adapter, server_uuid, _XAG)
         mappings = [
             mapping
             for mapping in server.scsi_mappings
             if mapping.client_adapter is not None
             and _is_mapped_to(mapping, lpar_uuid)
         ]
-        found = [mapping for mapping in mappings if _is_of(mapping, *names)]
-        slots = [mapping.client_adapter.lpar_slot_num for mapping in mappings]
-        own = frozenset(one.client_adapter.lpar_slot_num for one in found)
-        path = found[0].server_adapter.backing_dev_name if found else None
+        of_disk = [mapping for mapping in mappings if _is_of(mapping, *names)]
+        slots = frozenset(map(_slot_of, of_disk))
+        sharing = [
+            mapping for mapping in mappings if _slot_of(mapping) in slots
+        ]
+        path = of_disk[0].server_adapter.backing_dev_name if of_disk else None
         return Connection(
             server=server.name,
-            is_running=server.state == bp.LPARState.RUNNING,
-            slots=own,
-            has_others=sum(slot in own for slot in slots) > len(found),
+            is_running=server.state == _RUNNING,
+            slots=slots,
+            has_others=len(sharing) > len(of_disk),
             path=path if path and path.startswith('/') else '',
         )
 
+    def check_reconnect(self, lpar_uuid: str, elements: Elements) -> None:
+        """Refuse to unmap the storage of an LPAR if some would stay unmapped.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :param elements: All storage of the LPAR.
+        :raises exception.RestBusy: A server does not run.
+        :raises exception.RestError: Mapped storage is not among the elements.
+        """
+        action = f'connecting the disks of LPAR {lpar_uuid} anew'
+        stopped = [*filter(None, map(self.name_of_stopped, elements))]
+        if stopped:
+            raise exception.RestBusy(
+                action=action,
+                reason=f'{" and ".join(stopped)}, which serves its disks, does'
+                ' not run. Start the Virtual I/O Server, and try again; the '
+                'guest was left as it was',
+            )
+        expected = {
+            storage.base_name(element.name)
+            for element in itertools.chain.from_iterable(elements.values())
+        }
+        for name in sorted(self.names(lpar_uuid) - expected):
+            if storage.belongs_to(name, lpar_uuid):
+                raise exception.RestError(
+                    action=action,
+                    reason=f'{name} is connected, but not where the options '
+                    'of [powervm] say that new disks are made',
+                )
+
+    def reconnect(
+        self, lpar_uuid: str, elements: Elements, *, rescued: bool
+    ) -> None:
+        """Connect the storage of an LPAR that is off anew.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :param elements: All storage of the LPAR.
+        :param rescued: Whether the rescue disk comes first; otherwise it is
+            left out.
+        :raises exception.RestError: As :meth:`check_reconnect`; nothing was
+            changed.
+        """
+        self.check_reconnect(lpar_uuid, elements)
+        # All of it: each disk gets another virtual slot.
+        self.detach(lpar_uuid, ours_only=True)
+        for number, (server_uuid, stored) in enumerate(elements.items()):
+            chosen = [
+                element
+                for element in stored
+                if storage.is_connected(element.name, rescued=rescued)
+            ]
+            if not self.attach(server_uuid, lpar_uuid, chosen, number):
+                raise exception.RestBusy(
+                    action=f'connecting the disks of LPAR {lpar_uuid} anew',
+                    reason='a Virtual I/O Server has stopped meanwhile',
+                )
+
     def _remove(
-        self,
-        action: str,
-        is_doomed: Callable[[virtual_io_server.VSCSIMapping], bool],
-    ) -> list[_Removed]:
+        self, action: str, is_doomed: Callable[[_Mapping], bool]
+    ) -> list[tuple[_Server, _Mapping]]:
         """Remove mappings on all servers.
 
         :returns: The servers with the mappings, including those of a try
             whose answer was lost.
         """
-        removed: dict[tuple[str, str | None], _Removed] = {}
+        removed: dict[tuple[str, str | None], tuple[_Server, _Mapping]] = {}
 
-        def remove(server: virtual_io_server.VIOS) -> bool:
+        def remove(server: _Server) -> bool:
             doomed = list(filter(is_doomed, server.scsi_mappings))
             for mapping in doomed:
                 server.scsi_mappings.remove(mapping)
@@ -354,23 +407,18 @@ class ScsiMappings:
         virtual_io_servers.change_all_mappings(self._adapter, action, remove)
         for _, mapping in removed.values():
             if self._is_lent(mapping):
-                # Never before: a scan would bring it back.
+                # Not before the write: a scan would bring the device back.
                 client = mapping.client_adapter
-                self._management.drop(
-                    mapping.backing_storage.udid,
-                    client and client.lpar_slot_num,
-                )
+                slot = client and client.lpar_slot_num
+                self._management.drop(mapping.backing_storage.udid, slot)
         return list(removed.values())
 
     def _is_lent(
-        self,
-        mapping: virtual_io_server.VSCSIMapping,
-        lpar_uuid: str | None = None,
+        self, mapping: _Mapping, lpar_uuid: str | None = None
     ) -> bool:
         """Return whether storage of an LPAR is lent for reading.
 
-        :param lpar_uuid: The LPAR; None for any. Which partition is the
-            management partition is only asked if it may be the client.
+        :param lpar_uuid: The LPAR; None for any.
         """
         client = virtual_io_servers.client_of(mapping)
         element = mapping.backing_storage
@@ -380,12 +428,22 @@ class ScsiMappings:
             return False
         if storage.belongs_to(element.name, client):
             return False
+        # Last: this may ask the host for the management partition.
         return bool(client == self._management.uuid.upper())
 
 
-def _mapped_names(
-    server: virtual_io_server.VIOS, lpar_uuid: str
-) -> Iterator[str]:
+def _find(server: _Server, client: str, element: Any) -> Any:
+    """Return the mappings by which a partition has some storage."""
+    return scsi_mapper.find_maps(
+        server.scsi_mappings, client, stg_elem=element
+    )
+
+
+def _slot_of(mapping: _Mapping) -> int:
+    return int(mapping.client_adapter.lpar_slot_num)
+
+
+def _mapped_names(server: _Server, lpar_uuid: str) -> Iterator[str]:
     """Yield the names of what a server maps to an LPAR, without volumes."""
     for mapping in server.scsi_mappings:
         if (
@@ -397,15 +455,12 @@ def _mapped_names(
 
 
 def _choose_slots(
-    server: virtual_io_server.VIOS,
-    lpar_uuid: str,
-    number: int,
-    elements: Sequence[Any],
+    server: _Server, lpar_uuid: str, number: int, elements: Sequence[Any]
 ) -> Iterator[tuple[Any, int | None]]:
     """Yield storage with the virtual slots to map it at.
 
     An adapter of an earlier version of the driver, or one that was made by
-    hand, may have the slot of another disk: then that gets the last free one.
+    hand, may have the slot of a disk: the disk gets the last free one then.
     """
     taken = {
         mapping.client_adapter.lpar_slot_num
@@ -415,21 +470,17 @@ def _choose_slots(
     }
     rescued = any(storage.is_of_rescue(element.name) for element in elements)
     for element in elements:
-        slot = storage.virtual_slot(
-            element.name or '', number, rescued=rescued
-        )
+        name = element.name or ''
+        slot = storage.virtual_slot(name, number, rescued=rescued)
         if slot is None or slot in taken:
             others = reversed(storage.virtual_slots(number))
-            slot = next(
-                (other for other in others if other not in taken), None
-            )
+            free = (other for other in others if other not in taken)
+            slot = next(free, None)
         taken.add(slot)
         yield element, slot
 
 
-def _is_mapped_to(
-    mapping: virtual_io_server.VSCSIMapping, lpar_uuid: str
-) -> bool:
+def _is_mapped_to(mapping: _Mapping, lpar_uuid: str) -> bool:
     """Return whether a mapping belongs to an LPAR, which may be deleted.
 
     The name of the storage decides only if the mapping has no client: others
@@ -444,7 +495,7 @@ def _is_mapped_to(
     )
 
 
-def _is_of(mapping: virtual_io_server.VSCSIMapping, *names: str) -> bool:
+def _is_of(mapping: _Mapping, *names: str) -> bool:
     """Return whether storage with one of the names is mapped."""
     element = mapping.backing_storage
     return element is not None and (
@@ -452,81 +503,15 @@ def _is_of(mapping: virtual_io_server.VSCSIMapping, *names: str) -> bool:
     )
 
 
-def _is_volume(mapping: virtual_io_server.VSCSIMapping) -> bool:
+def _is_volume(mapping: _Mapping) -> bool:
     """Return whether a physical volume is mapped."""
     return isinstance(mapping.backing_storage, pvm_storage.PV)
 
 
-def _is_ours(mapping: virtual_io_server.VSCSIMapping) -> bool:
+def _is_ours(mapping: _Mapping) -> bool:
     """Return whether storage is mapped that the driver has made."""
     element = mapping.backing_storage
     if element is None:
         return False
     name = element.name or ''
     return storage.is_ours(name) or storage.parse_unit_name(name) is not None
-
-
-#: Uuid of each server -> pypowervm's wrappers of what it has of an LPAR.
-Elements = Mapping[str, Sequence[Any]]
-
-
-def check(mappings: ScsiMappings, elements: Elements, lpar_uuid: str) -> None:
-    """Refuse to unmap what could not be mapped again.
-
-    :param elements: All storage of the LPAR.
-    :param lpar_uuid: Upper-case PowerVM uuid.
-    :raises exception.RestBusy: A server does not run.
-    :raises exception.RestError: Some storage was not found.
-    """
-    action = f'connecting the disks of LPAR {lpar_uuid} anew'
-    stopped = [*filter(None, map(mappings.name_of_stopped, elements))]
-    if stopped:
-        raise exception.RestBusy(
-            action=action,
-            reason=f'{" and ".join(stopped)}, which serves its disks, does not'
-            ' run. Start the Virtual I/O Server, and try again; the guest was '
-            'left as it was',
-        )
-    found = {
-        storage.base_name(element.name)
-        for present in elements.values()
-        for element in present
-    }
-    for name in sorted(mappings.names(lpar_uuid) - found):
-        if storage.belongs_to(name, lpar_uuid):
-            raise exception.RestError(
-                action=action,
-                reason=f'{name} is connected, but not where the options of '
-                '[powervm] say that new disks are made',
-            )
-
-
-def reconnect(
-    mappings: ScsiMappings,
-    elements: Elements,
-    lpar_uuid: str,
-    *,
-    rescued: bool,
-) -> None:
-    """Connect the storage of an LPAR that is off anew.
-
-    :param elements: All storage of the LPAR.
-    :param lpar_uuid: Upper-case PowerVM uuid.
-    :param rescued: Whether the rescue disk comes first; otherwise it is left
-        out.
-    :raises exception.RestError: As :func:`check`; nothing was changed.
-    """
-    check(mappings, elements, lpar_uuid)
-    # All of it: each disk gets another virtual slot.
-    mappings.detach(lpar_uuid, ours_only=True)
-    for number, (server, present) in enumerate(elements.items()):
-        chosen = [
-            element
-            for element in present
-            if storage.is_connected(element.name, rescued=rescued)
-        ]
-        if not mappings.attach(server, lpar_uuid, chosen, number):
-            raise exception.RestBusy(
-                action=f'connecting the disks of LPAR {lpar_uuid} anew',
-                reason='a Virtual I/O Server has stopped meanwhile',
-            )

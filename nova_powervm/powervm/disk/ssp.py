@@ -18,6 +18,7 @@ instances keep them when they are evacuated.
 
 import contextlib
 import dataclasses
+import itertools
 import math
 from collections.abc import Collection
 from collections.abc import Container
@@ -45,162 +46,6 @@ from nova_powervm.powervm.disk import volume_groups
 
 LOG = logging.getLogger(__name__)
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Handle:
-    """What a logical unit is attached or deleted by."""
-
-    unit: pvm_storage.LUEnt
-    element: pvm_storage.LU
-
-
-class PoolDisks(drivers.Pool):
-    """What the disk driver ``ssp`` does with the pool.
-
-    Disks are found by their names in all tiers, so that hosts with different
-    tiers see the same ones.
-
-    :param adapter: An adapter with a session that has logged on.
-    :param units: The pool.
-    :param cache: Its images.
-    :param checks_use: Whether to believe the pool that disks are in use.
-    """
-
-    def __init__(
-        self,
-        adapter: pvm_adapter.Adapter,
-        units: pools.StoragePool,
-        cache: image_cache.ImageCache,
-        *,
-        checks_use: bool,
-    ) -> None:
-        self._adapter = adapter
-        self._units = units
-        self._cache = cache
-        self._checks_use = checks_use
-        # The names of units that the log has as kept.
-        self._kept: set[str] = set()
-
-    def identity(self) -> str:
-        return self._units.udid
-
-    def disks(self, lpar_uuid: str | None = None) -> list[storage.PoolDisk]:
-        units = self._units.units(of_all_tiers=True)
-        return list(self.disks_among(units, lpar_uuid))
-
-    def disks_among(
-        self, units: Iterable[pvm_storage.LUEnt], lpar_uuid: str | None
-    ) -> Iterator[storage.PoolDisk]:
-        """Yield the logical units of instances among units."""
-        for unit in units:
-            parsed = storage.parse_unit_name(unit.name)
-            if parsed is not None and lpar_uuid in (None, parsed[0]):
-                yield storage.PoolDisk(
-                    lpar_uuid=parsed[0],
-                    disk=storage.Disk(parsed[1], unit.capacity),
-                    in_use=self._checks_use and bool(unit.in_use),
-                    stored=self.stored(unit),
-                )
-
-    def of_roles(
-        self, lpar_uuid: str, roles: Container[str]
-    ) -> list[storage.PoolDisk]:
-        """Find the disks of an LPAR with certain roles."""
-        return [
-            known
-            for known in self.disks(lpar_uuid)
-            if known.disk.role in roles
-        ]
-
-    def root(self, lpar_uuid: str) -> storage.PoolDisk:
-        """Find the root disk of an LPAR.
-
-        :raises exception.DiskMissing: There is none.
-        :raises exception.DiskAmbiguous: There are several.
-        """
-        roots = self.of_roles(lpar_uuid, storage.ROOTS)
-        return storage.only(roots, 'root', f'LPAR {lpar_uuid}')
-
-    def sort_swaps(
-        self, lpar_uuid: str, wanted: storage.Disk | None
-    ) -> tuple[storage.Stored | None, list[storage.PoolDisk]]:
-        """Find the swap disks of an LPAR.
-
-        :param wanted: The one that it should have; None for none.
-        :returns: One of this size, if there is one, and all others.
-        """
-        found = self.of_roles(lpar_uuid, storage.SWAP)
-        for known in found:
-            if wanted and storage.is_same_size(
-                known.disk.size_gb, wanted.size_gb
-            ):
-                found.remove(known)
-                return known.stored, found
-        return None, found
-
-    def stored(self, unit: pvm_storage.LUEnt) -> storage.Stored:
-        """Return a logical unit in the form in which it can be attached."""
-        element = pvm_storage.LU.bld_ref(self._adapter, unit.name, unit.udid)
-        return storage.Stored(unit.name, Handle(unit, element))
-
-    def delete(self, disks: Collection[storage.PoolDisk]) -> None:
-        for known in disks:
-            if known.in_use:
-                self._log_kept(known, 'a running LPAR uses it')
-                continue
-            try:
-                self._units.delete(known.stored.handle.unit)
-            except exception.RestUnreachable:
-                raise
-            except exception.RestError as error:
-                if error.retryable:
-                    raise
-                self._log_kept(known, error)
-            else:
-                self._kept.discard(known.stored.name)
-
-    def _log_kept(self, known: storage.PoolDisk, reason: object) -> None:
-        if known.stored.name in self._kept:
-            return
-        self._kept.add(known.stored.name)
-        LOG.warning(
-            'Logical unit %(name)s is kept: %(reason)s. Another host may '
-            'still have it; it is looked for again when Nova cleans the image '
-            'cache.',
-            {'name': known.stored.name, 'reason': reason},
-        )
-
-    def cached_image(self, described: image.Image) -> image.Contents | None:
-        if self._cache.find(described.fingerprint, self._units.units()):
-            size = described.check((image.RAW,))
-            return image.Contents(size, described.disk_format, size)
-        return None
-
-    def cache_image(
-        self,
-        described: image.Image,
-        contents: image.Contents,
-        source: drivers.Source,
-    ) -> bool:
-        return self._cache.provide(described, contents, source)[1]
-
-    def delete_interrupted(self) -> None:
-        self._cache.delete_interrupted()
-
-    def clean_cache(self, min_age: int) -> None:
-        self._cache.clean(min_age)
-
-
-def is_unit(item: storage.Stored) -> bool:
-    """Return whether something stored is a logical unit, not a medium."""
-    return isinstance(item.handle, Handle)
-
-
-def element_of(item: storage.Stored) -> Any:
-    """Return pypowervm's wrapper of a logical unit or medium."""
-    return item.handle.element if is_unit(item) else item.handle
-
-
 #: Digits of a system's uuid in the names of images that it is writing.
 _WRITER_DIGITS = 8
 
@@ -213,7 +58,7 @@ def load(context: disk_drivers.Context) -> drivers.Disks:
 class SharedStoragePool(base.MappedDisks):
     """Logical units of a shared storage pool, and media on a VIOS.
 
-    :param context: What each disk driver gets.
+    :param context: The arguments of the disk driver.
     """
 
     def __init__(self, context: disk_drivers.Context) -> None:
@@ -222,12 +67,10 @@ class SharedStoragePool(base.MappedDisks):
         self._units = pools.StoragePool(
             context.adapter, settings.cluster_name, settings.tier_name
         )
-        super().__init__(
-            context,
-            volume_groups.ServerGroups(
-                context.adapter, lambda: self._units.main_server
-            ),
+        groups = volume_groups.ServerGroups(
+            context.adapter, lambda: self._units.main_server
         )
+        super().__init__(context, groups)
         self._cache = image_cache.ImageCache(
             self._units,
             self.uploads,
@@ -242,7 +85,7 @@ class SharedStoragePool(base.MappedDisks):
 
     @property
     def servers(self) -> Sequence[str]:
-        """Those of this host in the cluster."""
+        """The servers of this host in the cluster."""
         return self._units.servers
 
     @property
@@ -309,23 +152,22 @@ class SharedStoragePool(base.MappedDisks):
         if disk.role == storage.RESCUE:
             # The other disks are those of the server.
             name = storage.unit_name(lpar_uuid, disk.role)
-            leftovers = [k for k in leftovers if k.stored.name == name]
+            leftovers = [
+                each for each in leftovers if each.stored.name == name
+            ]
         self._remove_leftovers(leftovers, name)
         self._check_free([disk])
-        found = self._cache.find(
-            described.fingerprint, self._units.in_tier(units)
-        )
-        if found is None:
-            found, _ = self._cache.provide(described, contents, source)
-        made = self._clone(lpar_uuid, disk, found)
-        return self._pool.stored(made)
+        in_tier = self._units.in_tier(units)
+        origin = self._cache.find(described.fingerprint, in_tier)
+        if origin is None:
+            origin, _ = self._cache.provide(described, contents, source)
+        return self._pool.stored(self._clone(lpar_uuid, disk, origin))
 
     @rest_errors.retried
     def make_blank(self, lpar_uuid: str, disk: storage.Disk) -> storage.Stored:
-        self._remove_leftovers(
-            self._pool.of_roles(lpar_uuid, disk.role),
-            storage.unit_name(lpar_uuid, disk.role),
-        )
+        name = storage.unit_name(lpar_uuid, disk.role)
+        leftovers = self._pool.of_roles(lpar_uuid, disk.role)
+        self._remove_leftovers(leftovers, name)
         self._check_free([disk])
         return self._pool.stored(self._make(lpar_uuid, disk))
 
@@ -333,46 +175,43 @@ class SharedStoragePool(base.MappedDisks):
         """Map storage to an LPAR by each server of this host in the cluster.
 
         The medium is on one server only. A server that does not run is left
-        out, unless none does.
+        out, unless no server runs.
         """
         units = [item for item in stored if is_unit(item)]
-        media_only = [item for item in stored if not is_unit(item)]
+        media = [item for item in stored if not is_unit(item)]
         main = self._units.main_server
-        mapped = False
+        is_mapped = False
         for number, server in enumerate(self.servers):
-            items = [*units, *(media_only if server == main else ())]
-            elements = [element_of(item) for item in items]
+            items = [*units, *media] if server == main else units
+            elements = [*map(element_of, items)]
             is_running = self.mappings.attach(
                 server, lpar_uuid, elements, number
             )
-            mapped |= is_running and (server == main or not media_only)
-        if not mapped:
+            is_mapped |= is_running and (server == main or not media)
+        if not is_mapped:
             raise exception.RestBusy(
                 action=f'mapping storage to LPAR {lpar_uuid}',
                 reason='the Virtual I/O Server does not run',
             )
 
     def disks_of(self, lpar_uuid: str) -> list[pvm_storage.LU]:
-        return [
-            element_of(known.stored) for known in self._pool.disks(lpar_uuid)
-        ]
+        disks = self._pool.disks(lpar_uuid)
+        return [element_of(disk.stored) for disk in disks]
 
     @rest_errors.retried
     def delete_rescue(self, lpar_uuid: str) -> None:
         edit = volume_groups.rescue_removal(lpar_uuid)
         for server in self.servers:
             self.groups.change_all(edit, server)
-        for known in self._pool.of_roles(lpar_uuid, storage.RESCUE):
-            self._units.delete(known.stored.handle.unit)
+        for disk in self._pool.of_roles(lpar_uuid, storage.RESCUE):
+            self._units.delete(disk.stored.handle.unit)
 
     @rest_errors.retried
     def check_growth(self, lpar_uuid: str, size_gb: float) -> None:
         root = self._pool.root(lpar_uuid).disk
         if storage.is_smaller(root.size_gb, size_gb):
-            self._check_free_gb(
-                size_gb - root.size_gb,
-                f'enlarging the {root} to {size_gb:g} GB',
-            )
+            purpose = f'enlarging the {root} to {size_gb:g} GB'
+            self._check_free_gb(size_gb - root.size_gb, purpose)
 
     def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
         root = self._pool.root(lpar_uuid)
@@ -393,17 +232,16 @@ class SharedStoragePool(base.MappedDisks):
         fitting, others = self._pool.sort_swaps(lpar_uuid, swap)
         if others:
             self.mappings.detach(lpar_uuid, others[0].stored.name)
-        for known in others:
-            LOG.info('Deleting the %s of LPAR %s.', known.disk, lpar_uuid)
-            self._units.delete(known.stored.handle.unit)
+        for other in others:
+            LOG.info('Deleting the %s of LPAR %s.', other.disk, lpar_uuid)
+            self._units.delete(other.stored.handle.unit)
         if swap is not None:
-            self.attach(
-                lpar_uuid, [fitting or self.make_blank(lpar_uuid, swap)]
-            )
+            stored = fitting or self.make_blank(lpar_uuid, swap)
+            self.attach(lpar_uuid, [stored])
 
     @rest_errors.retried
     def check_read(self, lpar_uuid: str, *, is_off: bool) -> float:
-        """Refuse to read a root disk; it does not matter if the guest runs."""
+        """Refuse to read a root disk; the guest may run."""
         self.management.check(lpar_uuid)
         if self.management.is_server:
             raise exception.DiskUnreadable(
@@ -422,13 +260,10 @@ class SharedStoragePool(base.MappedDisks):
             self.check_read(lpar_uuid, is_off=False)
             self.mappings.take_back(lpar_uuid)
             root = self._pool.root(lpar_uuid)
-            with self.reader.lent(
-                lpar_uuid,
-                self.servers,
-                element_of(root.stored),
-                root.disk.size_gb,
-            ) as found:
-                yield reading.of(found)
+            element, size_gb = element_of(root.stored), root.disk.size_gb
+            lent = self.reader.lent(lpar_uuid, self.servers, element, size_gb)
+            with lent as disk:
+                yield reading.of(disk)
 
     def end_read(self, lpar_uuid: str) -> bool:
         with self.reader.alone(lpar_uuid):
@@ -446,28 +281,22 @@ class SharedStoragePool(base.MappedDisks):
         The disks in the pool are not this host's own. Virtual disks are from
         before the host was switched to this driver.
         """
-        return frozenset(
-            storage.stem_of(element.name)
+        names = itertools.chain.from_iterable(
+            volume_groups.names(group)
             for server in self.servers
             for group in self.groups.all(server)
-            for elements in (
-                group.virtual_disks,
-                *(found.optical_media for found in group.vmedia_repos),
-            )
-            for element in elements
-            if storage.is_ours(element.name)
         )
+        return frozenset(map(storage.stem_of, filter(storage.is_ours, names)))
 
     def remove(self, lpar_uuid: str, *, delete: bool = True) -> None:
         """Delete the config drive in any case: this host alone has it."""
         self.reader.cancel(lpar_uuid)
         servers = self.mappings.detach(lpar_uuid) | {*self.servers}
-        edit = volume_groups.removal(
+        self.remove_where(
             lambda name: storage.belongs_to(name, lpar_uuid),
+            sorted(servers),
             media_only=not delete,
         )
-        for server in sorted(servers):
-            self.groups.change_all(edit, server)
         if delete:
             self._pool.delete(self._pool.disks(lpar_uuid))
 
@@ -476,8 +305,8 @@ class SharedStoragePool(base.MappedDisks):
     ) -> pvm_storage.LUEnt:
         """Create a linked clone of an image.
 
-        :raises exception.RestBusy: Another host deletes the image, or has
-            done so since it was found.
+        :raises exception.RestBusy: Another host is deleting the image, or has
+            deleted it.
         """
         busy = exception.RestBusy(
             action=f'cloning {origin.name}',
@@ -504,44 +333,189 @@ class SharedStoragePool(base.MappedDisks):
         return self._units.create(name, disk.size_gb, pools.DISK, origin)
 
     def _remove_leftovers(
-        self,
-        found: Iterable[storage.PoolDisk],
-        name: str | None = None,
+        self, leftovers: Sequence[storage.PoolDisk], name: str | None
     ) -> None:
-        """Delete what an interrupted build of an LPAR left.
+        """Delete the disks that an interrupted build of an LPAR left.
 
-        :param name: Name of all of it; None to unmap all that the LPAR has.
-        :raises exception.DiskInUse: A running LPAR uses some of it; nothing
-            was deleted.
+        :param name: Their name; None to unmap all storage of the LPAR.
+        :raises exception.DiskInUse: A running LPAR uses one; nothing was
+            deleted.
         """
-        leftovers = list(found)
         storage.check_unused(leftovers)
-        for known in leftovers:
+        for disk in leftovers:
             LOG.warning(
                 '%s was left by an interrupted build; recreating it.',
-                known.stored.name,
+                disk.stored.name,
             )
-            self.mappings.detach(known.lpar_uuid, name)
-            self._units.delete(known.stored.handle.unit)
+            self.mappings.detach(disk.lpar_uuid, name)
+            self._units.delete(disk.stored.handle.unit)
 
     def _check_free(self, disks: Sequence[storage.Disk]) -> None:
         """Verify that the pool has as much space as disks will need.
 
-        Disks are thin. How much of their size has to be free is what
-        Placement's allocation ratio says.
+        Disks are thin: Placement's allocation ratio tells which part of their
+        size has to be free.
 
-        :raises exception.InsufficientSpace: There is too little.
+        :raises exception.InsufficientSpace: There is too little space.
         """
         size_gb = sum(disk.size_gb for disk in disks)
         self._check_free_gb(size_gb, exception.Listing(disks))
 
-    def _check_free_gb(self, size_gb: float, what: str) -> None:
-        storage.check_free(
-            self._units,
-            round(self._units.usage().free_gb, 2),
-            round(size_gb / self._overcommitment, 2),
-            what,
+    def _check_free_gb(self, size_gb: float, purpose: str) -> None:
+        free_gb = round(self._units.usage().free_gb, 2)
+        needed_gb = round(size_gb / self._overcommitment, 2)
+        storage.check_free(self._units, free_gb, needed_gb, purpose)
+
+
+class PoolDisks(drivers.Pool):
+    """What the disk driver ``ssp`` does with the pool.
+
+    Disks are looked for by their names in all tiers, so that hosts with
+    different tiers see the same disks.
+
+    :param adapter: An adapter with a session that has logged on.
+    :param units: The pool.
+    :param cache: The images in the pool.
+    :param checks_use: Whether to believe the pool that disks are in use.
+    """
+
+    def __init__(
+        self,
+        adapter: pvm_adapter.Adapter,
+        units: pools.StoragePool,
+        cache: image_cache.ImageCache,
+        *,
+        checks_use: bool,
+    ) -> None:
+        self._adapter = adapter
+        self._units = units
+        self._cache = cache
+        self._checks_use = checks_use
+        # The names of the kept units that have been logged.
+        self._kept: set[str] = set()
+
+    def identity(self) -> str:
+        return self._units.udid
+
+    def disks(self, lpar_uuid: str | None = None) -> list[storage.PoolDisk]:
+        units = self._units.units(of_all_tiers=True)
+        return list(self.disks_among(units, lpar_uuid))
+
+    def disks_among(
+        self, units: Iterable[pvm_storage.LUEnt], lpar_uuid: str | None
+    ) -> Iterator[storage.PoolDisk]:
+        """Yield the logical units of instances among units."""
+        for unit in units:
+            parsed = storage.parse_unit_name(unit.name)
+            if parsed is not None and lpar_uuid in (None, parsed[0]):
+                yield storage.PoolDisk(
+                    lpar_uuid=parsed[0],
+                    disk=storage.Disk(parsed[1], unit.capacity),
+                    in_use=self._checks_use and bool(unit.in_use),
+                    stored=self.stored(unit),
+                )
+
+    def of_roles(
+        self, lpar_uuid: str, roles: Container[str]
+    ) -> list[storage.PoolDisk]:
+        """Find the disks of an LPAR with certain roles."""
+        disks = self.disks(lpar_uuid)
+        return [disk for disk in disks if disk.disk.role in roles]
+
+    def root(self, lpar_uuid: str) -> storage.PoolDisk:
+        """Find the root disk of an LPAR.
+
+        :raises exception.DiskMissing: There is none.
+        :raises exception.DiskAmbiguous: There are several.
+        """
+        roots = self.of_roles(lpar_uuid, storage.ROOTS)
+        return storage.only(roots, 'root', f'LPAR {lpar_uuid}')
+
+    def sort_swaps(
+        self, lpar_uuid: str, wanted: storage.Disk | None
+    ) -> tuple[storage.Stored | None, list[storage.PoolDisk]]:
+        """Find the swap disks of an LPAR.
+
+        :param wanted: The swap disk that it should have; None for none.
+        :returns: A disk of this size, if there is one, and all others.
+        """
+        swaps = self.of_roles(lpar_uuid, storage.SWAP)
+        size_gb = wanted.size_gb if wanted else 0
+        for swap in swaps:
+            if wanted and storage.is_same_size(swap.disk.size_gb, size_gb):
+                swaps.remove(swap)
+                return swap.stored, swaps
+        return None, swaps
+
+    def stored(self, unit: pvm_storage.LUEnt) -> storage.Stored:
+        """Return a logical unit in the form in which it can be attached."""
+        element = pvm_storage.LU.bld_ref(self._adapter, unit.name, unit.udid)
+        return storage.Stored(unit.name, Handle(unit, element))
+
+    def delete(self, disks: Collection[storage.PoolDisk]) -> None:
+        for disk in disks:
+            if disk.in_use:
+                self._log_kept(disk, 'a running LPAR uses it')
+                continue
+            try:
+                self._units.delete(disk.stored.handle.unit)
+            except exception.RestUnreachable:
+                raise
+            except exception.RestError as error:
+                if error.retryable:
+                    raise
+                self._log_kept(disk, error)
+            else:
+                self._kept.discard(disk.stored.name)
+
+    def _log_kept(self, disk: storage.PoolDisk, reason: object) -> None:
+        if disk.stored.name in self._kept:
+            return
+        self._kept.add(disk.stored.name)
+        LOG.warning(
+            'Logical unit %(name)s is kept: %(reason)s. Another host may '
+            'still have it; it is looked for again when Nova cleans the image '
+            'cache.',
+            {'name': disk.stored.name, 'reason': reason},
         )
+
+    def cached_image(self, described: image.Image) -> image.Contents | None:
+        if self._cache.find(described.fingerprint, self._units.units()):
+            size = described.check((image.RAW,))
+            return image.Contents(size, described.disk_format, size)
+        return None
+
+    def cache_image(
+        self,
+        described: image.Image,
+        contents: image.Contents,
+        source: drivers.Source,
+    ) -> bool:
+        return self._cache.provide(described, contents, source)[1]
+
+    def delete_interrupted(self) -> None:
+        self._cache.delete_interrupted()
+
+    def clean_cache(self, min_age: int) -> None:
+        self._cache.clean(min_age)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Handle:
+    """A logical unit, to delete it, and a reference, to attach it."""
+
+    unit: pvm_storage.LUEnt
+    element: pvm_storage.LU
+
+
+def is_unit(item: storage.Stored) -> bool:
+    """Return whether something stored is a logical unit, not a medium."""
+    return isinstance(item.handle, Handle)
+
+
+def element_of(item: storage.Stored) -> Any:
+    """Return pypowervm's wrapper of a logical unit or medium."""
+    return item.handle.element if is_unit(item) else item.handle
 
 
 def _is_ours(name: str) -> bool:

@@ -38,8 +38,13 @@ LOG = logging.getLogger(__name__)
 DISK = vios_file.FileType.DISK_IMAGE
 MEDIUM = vios_file.FileType.MEDIA_ISO
 
+#: The size of a medium that nobody reads: one block.
+NOTE_BYTES = 2048
+
 #: More uploads at a time are not faster, and the server limits its files.
 _AT_ONCE = 3
+_CHUNK = 64 * 1024
+_REPOSITORY_NAME = 'vopt'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,12 +54,12 @@ class Upload:
     :param vios: Uuid of the Virtual I/O Server to send it to.
     :param name: Name of the disk or medium.
     :param kind: :data:`DISK` or :data:`MEDIUM`.
-    :param size: Its size in bytes.
+    :param size: The size of the file in bytes.
     :param sha256: Its SHA-256 in hexadecimal, which the server checks; None if
         it is unknown before the upload.
     :param disk: UDID of the virtual disk to write it to.
-    :param is_blank: Whether it has zeros only, and images need not wait for
-        it.
+    :param is_blank: Whether it has zeros only; uploads of images do not wait
+        for it then.
     """
 
     vios: str
@@ -74,7 +79,7 @@ class Uploads:
 
     def __init__(self, adapter: pvm_adapter.Adapter) -> None:
         self._adapter = adapter
-        # Config drives must not wait for large images, nor these for zeros.
+        # Config drives must not wait for large images, nor images for zeros.
         self._turns = {
             queue: threading.BoundedSemaphore(_AT_ONCE)
             for queue in itertools.product((DISK, MEDIUM), (False, True))
@@ -86,7 +91,7 @@ class Uploads:
         """Send a file; the VIOS verifies its size, and its SHA-256 if known.
 
         :param upload: The properties of the file.
-        :param chunks: Its bytes. If the iterator raises an error, it is raised
+        :param chunks: Its bytes. An error that the iterator raises is raised
             here, and the end of the file is not sent.
         :raises exception.RestBusy: The session ended during the upload.
         """
@@ -135,23 +140,21 @@ class Uploads:
 
     def _forget_lost(self, upload: Upload) -> None:
         """Delete the descriptions of a file after a lost answer."""
+        key = upload.name, upload.vios
         self._forget_where(
-            lambda file: (
-                (file.file_name, file.vios_uuid) == (upload.name, upload.vios)
-            )
+            lambda file: (file.file_name, file.vios_uuid) == key
         )
 
     def _forget_where(
         self, is_doomed: Callable[[vios_file.File], bool]
     ) -> None:
+        kind = vios_file.File.schema_type
         try:
-            found = vios_file.File.wrap(
-                self._adapter.read(vios_file.File.schema_type, service='web')
-            )
+            files = self._adapter.read(kind, service='web')
         except pvm.Error as error:
             LOG.warning('Files cannot be listed: %s', error)
             return
-        for file in filter(is_doomed, found):
+        for file in filter(is_doomed, vios_file.File.wrap(files)):
             self._forget(file)
 
     def _transfer(self, file: vios_file.File, stream: '_Stream') -> None:
@@ -187,7 +190,7 @@ class Uploads:
 class _Stream:
     """The chunks of an upload, and the first error of their iterator.
 
-    pypowervm replaces every error of a stream with one of its own.
+    pypowervm replaces every error of a stream with an error of its own.
     """
 
     def __init__(self, upload: Upload, chunks: Iterator[bytes]) -> None:
@@ -209,12 +212,6 @@ class _Stream:
                 image=f'for {self._upload.name}', reason=error
             )
             raise self.error from error
-
-
-_REPOSITORY_NAME = 'vopt'
-_CHUNK = 64 * 1024
-#: The size of a medium that nobody reads: one block.
-NOTE_BYTES = 2048
 
 
 class MediaRepository:
@@ -251,7 +248,7 @@ class MediaRepository:
                 groups = self._groups.all()
                 self._exists = any(group.vmedia_repos for group in groups)
                 if not self._exists:
-                    self._choose(groups)
+                    self._choose_group(groups)
 
     def check_room(
         self, lpar_uuid: str, size: int, *, beside: bool = False
@@ -259,44 +256,49 @@ class MediaRepository:
         """Verify that there is enough space for an LPAR's medium.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
-        :param beside: Whether its current medium stays; otherwise its space
-            counts as free.
         :param size: Size of the medium in bytes.
-        :raises exception.InsufficientSpace: There is too little.
+        :param beside: Whether the current medium of the LPAR stays; otherwise
+            its space counts as free.
+        :raises exception.InsufficientSpace: There is too little space.
         :raises exception.ConfigurationError: There is no repository, and no
             group to create one in.
         """
         groups = self._groups.all()
-        repository = next(
-            (found for group in groups for found in group.vmedia_repos), None
-        )
-        if repository is None:
-            group = self._choose(groups)
+        for repository in volume_groups.repositories(groups):
+            taken = [
+                medium.size
+                for medium in repository.optical_media
+                if beside or not storage.belongs_to(medium.name, lpar_uuid)
+            ]
             storage.check_free(
-                f'volume group {group.name}',
-                group.available_size,
-                self._size_gb,
-                'the media repository',
+                f'the media repository {repository.name}',
+                repository.size - sum(taken),
+                size / storage.GIB,
+                'the config drive',
             )
             return
-        taken = [
-            medium.size
-            for medium in repository.optical_media
-            if beside or not storage.belongs_to(medium.name, lpar_uuid)
-        ]
+        group = self._choose_group(groups)
         storage.check_free(
-            f'the media repository {repository.name}',
-            repository.size - sum(taken),
-            size / storage.GIB,
-            'the config drive',
+            f'volume group {group.name}',
+            group.available_size,
+            self._size_gb,
+            'the media repository',
         )
 
     def find(self, lpar_uuid: str, vios: str) -> list[pvm_storage.VOptMedia]:
-        """Return the media of an LPAR on a Virtual I/O Server."""
+        """Return references to the media of an LPAR on a server."""
         return [
-            pvm_storage.VOptMedia.bld_ref(self._adapter, medium.name)
-            for group in self._groups.all(vios)
-            for repository in group.vmedia_repos
+            pvm_storage.VOptMedia.bld_ref(self._adapter, name)
+            for name in self._names(lpar_uuid, vios)
+        ]
+
+    def _names(self, lpar_uuid: str, vios: str | None = None) -> list[str]:
+        """Return the names of the media of an LPAR on a server."""
+        return [
+            medium.name
+            for repository in volume_groups.repositories(
+                self._groups.all(vios)
+            )
             for medium in repository.optical_media
             if storage.belongs_to(medium.name, lpar_uuid)
         ]
@@ -306,12 +308,12 @@ class MediaRepository:
     ) -> storage.Stored:
         """Create the virtual optical medium of an LPAR.
 
-        A failure can be retried: the repository may have been deleted, or an
-        interrupted build may have left a medium, which is gone then.
+        After a failure, try again: the repository may have been deleted, or an
+        interrupted build may have left a medium, which the failure deletes.
 
         :param lpar_uuid: Upper-case PowerVM uuid.
         :param iso: Contents of the medium.
-        :param rescue: Whether it is that of its rescue system.
+        :param rescue: Whether it is for the rescue system of the LPAR.
         :raises exception.RestBusy: Another try may succeed.
         """
         name = storage.config_drive_name(lpar_uuid, rescue=rescue)
@@ -320,21 +322,18 @@ class MediaRepository:
         return storage.Stored(name, medium)
 
     def make_note(self, name: str) -> None:
-        """Create a medium that says something by its name only.
+        """Create a medium that tells something by its name only.
 
         :raises exception.RestBusy: Another try may succeed.
         """
         self._send(name, bytes(NOTE_BYTES))
 
     def find_notes(self, lpar_uuid: str) -> dict[str, int]:
-        """Return the media that say from which MiB an LPAR's disk grows."""
+        """Return the media that tell from which MiB an LPAR's disk grows."""
         return {
-            medium.name: size
-            for group in self._groups.all()
-            for repository in group.vmedia_repos
-            for medium in repository.optical_media
-            if storage.belongs_to(medium.name, lpar_uuid)
-            and (size := storage.growing_from(medium.name)) is not None
+            name: size
+            for name in self._names(lpar_uuid)
+            if (size := storage.growing_from(name)) is not None
         }
 
     def _send(self, name: str, iso: bytes) -> None:
@@ -371,21 +370,22 @@ class MediaRepository:
                     self._create(groups)
                 self._exists = True
 
-    def _choose(self, groups: Sequence[pvm_storage.VG]) -> pvm_storage.VG:
-        group = next(
-            (group for group in groups if group.name == self._group_name), None
+    def _choose_group(
+        self, groups: Sequence[pvm_storage.VG]
+    ) -> pvm_storage.VG:
+        """Return the group to create a repository in."""
+        for group in groups:
+            if group.name == self._group_name:
+                return group
+        raise exception.ConfigurationError(
+            reason='[powervm]media_volume_group_name = '
+            f"'{self._group_name}': the Virtual I/O Server that has "
+            "the instances' disks has no volume group of this name for a "
+            'media repository'
         )
-        if group is None:
-            raise exception.ConfigurationError(
-                reason='[powervm]media_volume_group_name = '
-                f"'{self._group_name}': the Virtual I/O Server that has "
-                "the instances' disks has no volume group of this name for a "
-                'media repository'
-            )
-        return group
 
     def _create(self, groups: Sequence[pvm_storage.VG]) -> None:
-        group = self._choose(groups)
+        group = self._choose_group(groups)
         LOG.info(
             'Creating a media repository of %(size)d GB in volume group '
             '%(name)s.',
@@ -396,9 +396,8 @@ class MediaRepository:
     def _add_repository(self, group: pvm_storage.VG) -> bool:
         if group.vmedia_repos:
             return False
-        group.vmedia_repos = [
-            pvm_storage.VMediaRepos.bld(
-                self._adapter, _REPOSITORY_NAME, self._size_gb
-            )
-        ]
+        repository = pvm_storage.VMediaRepos.bld(
+            self._adapter, _REPOSITORY_NAME, self._size_gb
+        )
+        group.vmedia_repos = [repository]
         return True

@@ -17,6 +17,10 @@ import copy
 import math
 import threading
 from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -32,6 +36,10 @@ from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import session
 
 LOG = logging.getLogger(__name__)
+
+#: Changes the wrapper of a volume group, and returns whether it did. It is
+#: called again with each new reading.
+Edit = Callable[[pvm_storage.VG], bool]
 
 _VIOS = virtual_io_server.VIOS
 
@@ -61,37 +69,30 @@ class ServerGroups:
         :param vios: Its uuid; None for :attr:`vios`.
         """
         vios = vios or self.vios
-        with rest_errors.translated(
-            f'reading the volume groups of VIOS {vios}'
-        ):
+        action = f'reading the volume groups of VIOS {vios}'
+        with rest_errors.translated(action):
             return self._read_groups(vios)
 
     @rest_errors.retried_on_conflict
-    def change(
-        self, edit: Callable[[pvm_storage.VG], bool], uuid: str | None = None
-    ) -> pvm_storage.VG:
+    def change(self, edit: Edit, uuid: str | None = None) -> pvm_storage.VG:
         """Change a group, and repeat the change if somebody else was faster.
 
-        :param edit: Changes a wrapper and returns whether it did.
         :param uuid: Uuid of the group.
         :returns: The group after the change.
         """
         with self._changing, rest_errors.translated(f'changing group {uuid}'):
-            group = pvm_storage.VG.get(
-                self._adapter,
-                uuid=uuid,
-                parent_type=_VIOS,
-                parent_uuid=self.vios,
-            )
+            group = self._get(uuid)
             return self._update(group) if edit(group) else group
 
+    def _get(self, uuid: str | None) -> pvm_storage.VG:
+        return pvm_storage.VG.get(
+            self._adapter, uuid=uuid, parent_type=_VIOS, parent_uuid=self.vios
+        )
+
     @rest_errors.retried_on_conflict
-    def change_all(
-        self, edit: Callable[[pvm_storage.VG], bool], vios: str | None = None
-    ) -> None:
+    def change_all(self, edit: Edit, vios: str | None = None) -> None:
         """Change all groups of a Virtual I/O Server.
 
-        :param edit: As in :meth:`change`.
         :param vios: As in :meth:`all`.
         """
         with self._changing:
@@ -119,11 +120,7 @@ class VolumeGroups(ServerGroups):
         ``GroupName``) or ``VIOS/GROUP``.
     """
 
-    def __init__(
-        self,
-        adapter: pvm_adapter.Adapter,
-        name: str,
-    ) -> None:
+    def __init__(self, adapter: pvm_adapter.Adapter, name: str) -> None:
         super().__init__(adapter, self._look_up_vios)
         self._name = name
         self._reading = threading.Lock()
@@ -155,13 +152,10 @@ class VolumeGroups(ServerGroups):
     def _fetch(self) -> pvm_storage.VG:
         """Refresh the group, or find it."""
         try:
-            group = (
-                self._group.refresh(use_etag=True)
-                if self._group
-                else self._find()
-            )
+            group = self._group and self._group.refresh(use_etag=True)
         except pvm.HttpNotFound:
-            group = self._find()
+            group = None
+        group = group or self._find()
         if group.capacity is None or group.available_size is None:
             raise exception.RestBusy(
                 action=f'reading {self}', reason='it does not report its size'
@@ -169,38 +163,30 @@ class VolumeGroups(ServerGroups):
         return group
 
     @rest_errors.retried_on_conflict
-    def change(
-        self, edit: Callable[[pvm_storage.VG], bool], uuid: str | None = None
-    ) -> pvm_storage.VG:
+    def change(self, edit: Edit, uuid: str | None = None) -> pvm_storage.VG:
         """Change a group, and repeat the change if somebody else was faster.
 
         The first try is based on the host's answer to the last change, which
         saves a request if its ETag is still current.
 
-        :param edit: Changes a wrapper and returns whether it did. If it
-            changes nothing, or raises an error, it is called again with a
-            fresh reading.
+        :param edit: If it changes nothing, or raises an error, it is called
+            again with a fresh reading.
         :param uuid: Uuid of the group; None for the configured one.
         :returns: The group after the change.
         """
         uuid = uuid or self._uuid
         with self._changing, rest_errors.translated(f'changing {self}'):
-            known = self._answered
-            if known is not None and known.uuid == uuid:
+            group = self._answered
+            if group is not None and group.uuid == uuid:
                 self._answered = None
                 with contextlib.suppress(_OutdatedError, pvm.HttpNotFound):
-                    return self._update(_attempt(known, edit))
+                    return self._update(_attempt(group, edit))
             group = self._get(uuid)
             return self._update(group) if edit(group) else group
 
-    def _get(self, uuid: str) -> pvm_storage.VG:
+    def _get(self, uuid: str | None) -> pvm_storage.VG:
         try:
-            return pvm_storage.VG.get(
-                self._adapter,
-                uuid=uuid,
-                parent_type=_VIOS,
-                parent_uuid=self.vios,
-            )
+            return super()._get(uuid)
         except pvm.HttpNotFound as error:
             self._forget()
             raise exception.RestBusy(
@@ -208,10 +194,10 @@ class VolumeGroups(ServerGroups):
             ) from error
 
     def _update(self, group: pvm_storage.VG) -> pvm_storage.VG:
-        """Send a changed group, with a time limit that pypowervm lacks.
+        """Send a changed group, and keep the answer for the configured one.
 
-        The answer for the configured group is copied and kept: changes that
-        callers make to its disks must not be part of the next update.
+        A copy is kept: changes that callers make to the disks of the answer
+        must not be part of the next update.
         """
         answer = super()._update(group)
         if answer.uuid == self._uuid:
@@ -236,11 +222,11 @@ class VolumeGroups(ServerGroups):
             self._vios = None
 
     def _find(self) -> pvm_storage.VG:
-        server, _, name = self._name.rpartition('/')
-        found = []
-        silent = None
+        vios_name, _, name = self._name.rpartition('/')
+        matches = []
+        problem = None
         for vios in _VIOS.get(self._adapter):
-            if server not in ('', vios.name):
+            if vios_name not in ('', vios.name):
                 continue
             try:
                 groups = self._read_groups(vios.uuid)
@@ -251,29 +237,31 @@ class VolumeGroups(ServerGroups):
                     'volume groups: %(error)s',
                     {'name': vios.name, 'error': error},
                 )
-                silent = error
+                problem = error
             else:
-                found += [(vios, g) for g in groups if g.name == name]
-        if not found and silent is not None:
+                matches += [(vios, g) for g in groups if g.name == name]
+        if not matches and problem is not None:
             # The server may still be booting, like the NovaLink partition.
             raise exception.RestBusy(
-                action=f'looking for {self}', reason=silent
+                action=f'looking for {self}', reason=problem
             )
-        if len(found) != 1:
-            raise exception.ConfigurationError(reason=self._not_found(found))
-        vios, group = found[0]
+        if len(matches) != 1:
+            names = [f'{vios.name}/{group.name}' for vios, group in matches]
+            raise exception.ConfigurationError(reason=self._explain(names))
+        vios, group = matches[0]
         self._vios = vios.uuid
         return group
 
-    def _not_found(
-        self, found: list[tuple[virtual_io_server.VIOS, pvm_storage.VG]]
-    ) -> str:
+    def _explain(self, matches: Sequence[str]) -> str:
+        """Say why there is not exactly one group.
+
+        :param matches: The names of the groups, with those of their servers.
+        """
         option = f"[powervm]volume_group_name = '{self._name}'"
-        if found:
-            names = ', '.join(f'{vios.name}/{vg.name}' for vios, vg in found)
+        if matches:
             return (
                 f'{option}: several Virtual I/O Servers have a volume group '
-                f'of this name. Specify one of: {names}'
+                f'of this name. Specify one of: {", ".join(matches)}'
             )
         return (
             f'{option}: no Virtual I/O Server of the host has a volume group '
@@ -301,14 +289,12 @@ def unit_gb(group: pvm_storage.VG) -> float:
 
 
 def rounded(group: pvm_storage.VG, size_gb: float) -> float:
-    """Return the size in GB that a disk of a wanted size gets."""
+    """Round the size of a disk in GB up, as the host does."""
     unit = unit_gb(group)
     return math.ceil(size_gb / unit) * unit if unit else size_gb
 
 
-def _attempt(
-    group: pvm_storage.VG, edit: Callable[[pvm_storage.VG], bool]
-) -> pvm_storage.VG:
+def _attempt(group: pvm_storage.VG, edit: Edit) -> pvm_storage.VG:
     """Apply an edit to a wrapper that may be outdated.
 
     :raises _OutdatedError: The edit changed nothing or failed.
@@ -350,43 +336,44 @@ def capacity(group: pvm_storage.VG) -> host_values.DiskCapacity:
 
 
 def find(group: pvm_storage.VG, name: str) -> pvm_storage.VDisk | None:
-    """Return the virtual disk with a name in a group, or None."""
-    return next(
-        (
-            disk
-            for disk in group.virtual_disks
-            if storage.base_name(disk.name) == name
-        ),
-        None,
-    )
+    """Return the virtual disk of a group with a name, or None."""
+    for disk in group.virtual_disks:
+        if storage.base_name(disk.name) == name:
+            return disk
+    return None
+
+
+def repositories(
+    groups: Iterable[pvm_storage.VG],
+) -> Iterator[pvm_storage.VMediaRepos]:
+    """Yield the media repositories of groups; a server has at most one."""
+    for group in groups:
+        yield from group.vmedia_repos
 
 
 class LeftoverError(Exception):
     """A disk exists before its creation was requested."""
 
 
-def addition(
-    name: str, build: Callable[[], pvm_storage.VDisk]
-) -> Callable[[pvm_storage.VG], bool]:
+def addition(name: str, build: Callable[[], pvm_storage.VDisk]) -> Edit:
     """Return an edit that adds a virtual disk to a group.
 
     The edit raises :class:`LeftoverError` if the disk exists when it is called
-    for the first time. If it exists later, the answer to the request that
-    created it was lost.
+    for the first time. If the disk exists later, the answer to the request
+    that created it was lost.
 
     :param name: Name of the disk.
     :param build: Builds its wrapper.
-    :returns: An edit for :meth:`.volume_groups.VolumeGroups.change`.
     """
-    asked = False
+    is_requested = False
 
     def edit(group: pvm_storage.VG) -> bool:
-        nonlocal asked
+        nonlocal is_requested
         if find(group, name) is not None:
-            if not asked:
+            if not is_requested:
                 raise LeftoverError
             return False
-        asked = True
+        is_requested = True
         group.virtual_disks.append(build())
         return True
 
@@ -409,11 +396,10 @@ def find_root(group: pvm_storage.VG, lpar_uuid: str) -> pvm_storage.VDisk:
     )
 
 
-def growth(lpar_uuid: str, size_gb: float) -> Callable[[pvm_storage.VG], bool]:
+def growth(lpar_uuid: str, size_gb: float) -> Edit:
     """Return an edit that enlarges an LPAR's root disk if it is smaller.
 
-    :param size_gb: Its size in GiB.
-    :returns: An edit for :meth:`.volume_groups.VolumeGroups.change`.
+    :param size_gb: The new size in GiB.
     """
 
     def edit(group: pvm_storage.VG) -> bool:
@@ -428,37 +414,48 @@ def growth(lpar_uuid: str, size_gb: float) -> Callable[[pvm_storage.VG], bool]:
 
 def removal(
     is_doomed: Callable[[str], bool], *, media_only: bool = False
-) -> Callable[[pvm_storage.VG], bool]:
+) -> Edit:
     """Return an edit that removes disks and media from a group.
 
     :param is_doomed: Whether to remove the disk or medium with a name.
     :param media_only: Whether to remove no disk.
-    :returns: An edit for :meth:`.volume_groups.VolumeGroups.change`.
     """
 
     def edit(group: pvm_storage.VG) -> bool:
-        kept: list[Any] = [] if media_only else [group.virtual_disks]
-        kept += [repository.optical_media for repository in group.vmedia_repos]
-        found = [
+        doomed = [
             (elements, element)
-            for elements in kept
+            for elements in _lists(group, media_only=media_only)
             for element in elements
             if is_doomed(storage.base_name(element.name))
         ]
-        for elements, element in found:
+        for elements, element in doomed:
             elements.remove(element)
-        return bool(found)
+        return bool(doomed)
 
     return edit
 
 
-def rescue_removal(
-    lpar_uuid: str, *, media_only: bool = False
-) -> Callable[[pvm_storage.VG], bool]:
+def _lists(group: pvm_storage.VG, *, media_only: bool = False) -> list[Any]:
+    """Return the lists of disks and of media in the document of a group."""
+    disks = [] if media_only else [group.virtual_disks]
+    media = [media.optical_media for media in group.vmedia_repos]
+    return [*disks, *media]
+
+
+def names(group: pvm_storage.VG) -> list[str]:
+    """Return the names of all disks and media in a group."""
+    return [element.name for each in _lists(group) for element in each]
+
+
+def removal_of(names: Collection[str]) -> Edit:
+    """Return an edit that removes the disks and media with some names."""
+    return removal(lambda name: name in names)
+
+
+def rescue_removal(lpar_uuid: str, *, media_only: bool = False) -> Edit:
     """Return an edit that removes what the rescue system of an LPAR has.
 
     :param media_only: Whether to remove its medium only.
-    :returns: An edit for :meth:`.volume_groups.VolumeGroups.change`.
     """
     return removal(
         lambda name: (
@@ -469,20 +466,18 @@ def rescue_removal(
 
 
 def discard(
-    groups: ServerGroups,
-    name: str,
-    cause: exception.PowerVMError,
+    groups: ServerGroups, name: str, cause: exception.PowerVMError
 ) -> None:
     """Delete a disk or medium after a failed upload.
 
     A failure to delete is only logged: the upload's error is reported.
 
-    :param groups: The groups of the server that has it.
+    :param groups: The groups of the server that has the disk or medium.
     :param cause: Why the upload failed.
     """
     LOG.warning('Removing %s after a failed upload: %s', name, cause)
     try:
-        groups.change_all(removal(lambda found: found == name))
+        groups.change_all(removal_of([name]))
     except exception.PowerVMError as error:
         LOG.error(
             '%(name)s could not be removed: %(error)s',
