@@ -39,7 +39,7 @@ def option(
     parse: Callable[[Any], Any] = lambda value: value,
     **about: Any,
 ) -> Any:
-    """Make the field of an option. A secret one is not shown.
+    """Make the field of an option, whose value is not shown if it is secret.
 
     :param kind: The class of the option.
     :param name: The option's name, if it is not that of the field.

@@ -36,6 +36,10 @@ _MAPPING = re.compile(
 )
 #: VLAN ids that a PVID can have.
 _VLANS = range(1, 4095)
+_PROVIDER_NAMES = {
+    'node': '``PowerVM IOSlot <node> <DRC index>``, unique in the cloud',
+    'spec': '``PowerVM IOSlot <DRC index>``, for clouds of one host only',
+}
 
 GROUP = cfg.OptGroup(
     'powervm',
@@ -57,15 +61,14 @@ def parse_mappings(
     """
     mappings: dict[str, shared_ethernet.BridgeName] = {}
     for item in items:
-        found = _MAPPING.match(item)
-        pvid = int(found['pvid']) if found and found['pvid'] else None
-        if found is None or (pvid is not None and pvid not in _VLANS):
+        match = _MAPPING.match(item)
+        pvid = int(match['pvid']) if match and match['pvid'] else None
+        if match is None or (pvid is not None and pvid not in _VLANS):
             raise _mapping_error(item, 'is malformed')
-        if found['network'] in mappings:
+        network, switch = match['network'], match['switch']
+        if network in mappings:
             raise _mapping_error(item, 'maps a physical network twice')
-        mappings[found['network']] = shared_ethernet.BridgeName(
-            found['switch'], pvid
-        )
+        mappings[network] = shared_ethernet.BridgeName(switch, pvid)
     return mappings
 
 
@@ -80,7 +83,7 @@ def _mapping_error(item: str, problem: str) -> exception.ConfigurationError:
 def parse_networks(items: Iterable[str]) -> Sequence[Network]:
     """Parse the items of the option ``vnc_allowed_clients``.
 
-    :raises exception.ConfigurationError: One is no address or network.
+    :raises exception.ConfigurationError: An item is no address or network.
     """
     networks = []
     for item in items:
@@ -186,10 +189,9 @@ Increase the value if the log reports reads that timed out on a slow host.
 
     @property
     def may_be_local(self) -> bool:
-        """Whether the API is on this machine, so that a file can prove us."""
-        return self.parts.scheme == 'http' and _is_loopback(
-            self.parts.hostname or ''
-        )
+        """Whether the API is on this machine, so that it can share a token."""
+        host = self.parts.hostname or ''
+        return self.parts.scheme == 'http' and _is_loopback(host)
 
     def __str__(self) -> str:
         return self.url or 'the local NovaLink session'
@@ -243,16 +245,7 @@ when it starts.
     provider_names: str = fields.option(
         cfg.StrOpt,
         default='node',
-        choices=[
-            (
-                'node',
-                '``PowerVM IOSlot <node> <DRC index>``, unique in the cloud',
-            ),
-            (
-                'spec',
-                '``PowerVM IOSlot <DRC index>``, for clouds of one host only',
-            ),
-        ],
+        choices=[*_PROVIDER_NAMES.items()],
         help="""
 Format of the names of new slot providers.
 

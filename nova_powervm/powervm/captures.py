@@ -63,12 +63,12 @@ class Capture:
 def read(paths: Sequence[str], system_name: str | None = None) -> Capture:
     """Read the files of one host.
 
-    Each has a response of the REST server for ManagedSystem, LogicalPartition
-    or VirtualIOServer: the Atom feed or entry itself, or a file of pypowervm's
-    own tool for captures.
+    Each file has a response of the REST server for ManagedSystem,
+    LogicalPartition or VirtualIOServer: the Atom feed or entry itself, or the
+    format of pypowervm's own tool for captures.
 
     :param paths: Paths of the files.
-    :param system_name: Name of the system; needed if there are several.
+    :param system_name: Name of the system; None for the only system.
     :raises exception.ConfigurationError: A file cannot be read, or has the
         wrong content.
     """
@@ -83,22 +83,21 @@ def read(paths: Sequence[str], system_name: str | None = None) -> Capture:
 
 
 def _read(paths: Sequence[str], system_name: str | None) -> Capture:
-    found: dict[str, list[Any]] = {kind: [] for kind in _WRAPPERS}
+    resources: dict[str, list[Any]] = {kind: [] for kind in _WRAPPERS}
     for path in paths:
         for kind, wrapper in _wrappers(path):
-            found[kind].append(wrapper)
+            resources[kind].append(wrapper)
     where = ', '.join(paths)
-    system = _choose(found['ManagedSystem'], system_name, where)
+    system = _choose(resources['ManagedSystem'], system_name, where)
     reported = powervm_system.reports_owners(system)
     own = [
-        _partitions_of(found[kind], system.uuid)
+        _partitions_of(resources[kind], system.uuid)
         for kind in ('VirtualIOServer', 'LogicalPartition')
     ]
-    owners = (
-        None
-        if reported
-        else powervm_system.profile_owners(itertools.chain.from_iterable(own))
-    )
+    owners = None
+    if not reported:
+        partitions = itertools.chain.from_iterable(own)
+        owners = powervm_system.profile_owners(partitions)
     try:
         managed = powervm_system.managed_system_of(system, owners)
     except exception.RestBusy as error:

@@ -36,16 +36,14 @@ LOG = logging.getLogger(__name__)
 _EventType = event.EventType
 
 #: Types whose EventData is the URI of a resource that changed.
-_RESOURCE_EVENTS = frozenset((_EventType.MODIFY_URI, _EventType.INVALID_URI))
+_RESOURCE_EVENTS = (_EventType.MODIFY_URI, _EventType.INVALID_URI)
 #: Types that stop no LPAR.
-_IRRELEVANT = frozenset(
-    (
-        _EventType.ADD_URI,
-        _EventType.CUSTOM_CLIENT_EVENT,
-        _EventType.DELETE_URI,
-        _EventType.HIDDEN_URI,
-        _EventType.VISIBLE_URI,
-    )
+_IRRELEVANT = (
+    _EventType.ADD_URI,
+    _EventType.CUSTOM_CLIENT_EVENT,
+    _EventType.DELETE_URI,
+    _EventType.HIDDEN_URI,
+    _EventType.VISIBLE_URI,
 )
 _LPAR = 'LogicalPartition'
 _STATE = 'PartitionState'
@@ -84,10 +82,10 @@ def changed_lpars(events: Sequence[event.Event]) -> frozenset[str] | None:
 
     :param events: The answer to one poll (REST element ``Event``).
     :returns: Upper-case uuids; None for all LPARs: the server has started a
-        new queue, lost events or cleared its cache, or has sent an unknown
-        event.
+        new queue, has lost events or cleared its cache, or has sent an
+        unknown event.
     """
-    found = set()
+    lpar_uuids = set()
     for item in events:
         if item.etype in _IRRELEVANT:
             continue
@@ -96,8 +94,8 @@ def changed_lpars(events: Sequence[event.Event]) -> frozenset[str] | None:
         # Nouns and uuids alternate in a path.
         *_, noun, identifier = ['', '', *_path(item.data).split('/')]
         if noun == _LPAR and _STATE in (item.detail or _STATE):
-            found.add(identifier.upper())
-    return frozenset(found)
+            lpar_uuids.add(identifier.upper())
+    return frozenset(lpar_uuids)
 
 
 def _path(uri: str | None) -> str:
@@ -142,9 +140,8 @@ class Listener:
     def _wake(self) -> None:
         """Send a custom event, which makes the server answer the poll."""
         try:
-            event.Event.bld(
-                self._adapter, 'nova-powervm', self._client
-            ).create(timeout=session.PARTING_SECONDS)
+            new = event.Event.bld(self._adapter, 'nova-powervm', self._client)
+            new.create(timeout=session.PARTING_SECONDS)
         except pvm.Error as error:
             LOG.debug('The last poll for events ends: %s', error)
 

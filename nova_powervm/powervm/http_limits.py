@@ -48,7 +48,7 @@ class AnswerTooLong(requests.exceptions.Timeout):
 
 
 class _Overrun(Exception):
-    """Says the same to the library urllib3, which replaces OSErrors."""
+    """The same for the library urllib3, which would replace an OSError."""
 
 
 def shortened(text: object) -> str:
@@ -103,11 +103,11 @@ class Client(requests.Session):
             requests.exceptions.ChunkedEncodingError,
             requests.exceptions.ContentDecodingError,
         ) as error:
-            # They are the same to the caller, but not to pypowervm.
+            # The caller treats them alike, but pypowervm does not.
             raise requests.exceptions.ConnectionError(error) from error
 
     def get_redirect_target(self, resp: requests.Response) -> None:
-        """Follow no redirect, which would take the token anywhere."""
+        """Follow no redirect, which could take the token to any server."""
 
 
 class _Limit:
@@ -173,7 +173,7 @@ class _Transport(requests.adapters.HTTPAdapter):
         """Make the response of the library requests."""
         response = super().build_response(req, resp)
         response.raw = _Unpacking(resp)
-        # To guess it takes minutes if the answer is long.
+        # Guessing the encoding of a long answer takes minutes.
         response.encoding = response.encoding or 'utf-8'
         if response.is_redirect:
             target = shortened(response.headers['location'])

@@ -10,17 +10,18 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who a local session is with, and the token that it shares with them.
+"""Verifies the server of a local session, and reads the session's token.
 
-Without a password, the REST server of a NovaLink partition proves who asks:
-it names a file with the token, and who can read that file is in the group
-``pvm_admin``. Nothing proves the server: anybody on the partition can listen
-on its port while it is stopped, name any file, and is sent the content.
+Without a password, a client proves to the REST server of a NovaLink partition
+that it belongs to the group ``pvm_admin``: the server names a file with the
+token, which only this group can read. Nothing proves the server: while it is
+stopped, any user of the partition can listen on its port, name any file, and
+is sent the content.
 
-So the port must belong to the system or to our own user, and the file to
-whoever listens: then a server gets nothing from it that it does not have.
-Where NovaLink has its files, and which group they have, is not known, so the
-directory and the mode prove nothing here.
+So the port must belong to the system or to nova-compute's own user, and the
+file to the user who listens: then the server gets nothing that it could not
+read. Where NovaLink has its files, and which group they have, is not known, so
+the directory and the mode prove nothing here.
 """
 
 import contextlib
@@ -36,8 +37,8 @@ from pypowervm import exceptions as pvm
 from nova_powervm.powervm import http_limits
 from nova_powervm.powervm import port_owners
 
-#: The first uid of people; those below are of the system's services. The REST
-#: server is one of these.
+#: The first uid of people; the lower ones are those of the system's services,
+#: such as the REST server.
 _FIRST_PERSON = 1000
 #: Real tokens have about two hundred characters.
 _TOKEN = re.compile(rb'\s*([\x21-\x7e]{1,1024})\s*')
@@ -50,22 +51,22 @@ class TokenFileRefused(pvm.AuthFileAccessError):
 
 
 def find_owner(host: str, port: int) -> int:
-    """Return the uid of whoever gets the connections of a local session.
+    """Return the uid of the user who gets the connections of a local session.
 
-    Who listens on the same port of other addresses does not matter.
+    Other users may listen on the same port of other addresses.
 
     :param host: The name or address that the session connects with.
     :param port: Its TCP port.
     :raises pypowervm.exceptions.ConnectionError: Nobody listens, or a person,
-        or several users; or there is no way to know.
+        or several users; or the kernel does not tell.
     """
     try:
         uids = port_owners.find(_resolve(host, port), port)
     except OSError as error:
-        what = f'{error.filename}: ' if error.filename else ''
+        prefix = f'{error.filename}: ' if error.filename else ''
         raise pvm.ConnectionError(
             f'it is not known who listens on port {port} of {host}, so '
-            f'nothing was sent to it ({what}{error.strerror})'
+            f'nothing was sent to it ({prefix}{error.strerror})'
         ) from error
     if not uids:
         raise pvm.ConnectionError(f'nobody listens on port {port} of {host}')
@@ -80,9 +81,9 @@ def find_owner(host: str, port: int) -> int:
 
 
 def _resolve(host: str, port: int) -> set[str]:
-    """Return the addresses of the host, as the connection finds them."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return {str(address[0]) for *_, address in found}
+    """Return the addresses of the host, as the connection resolves them."""
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return {str(address[0]) for *_, address in infos}
 
 
 def _is_trusted(uid: int) -> bool:
@@ -102,7 +103,8 @@ def read_token(path: str, owner: int) -> str:
     :param path: The file.
     :param owner: The uid that the server runs as.
     :raises TokenFileRefused: The file is not the server's, or has no token.
-    :raises pypowervm.exceptions.AuthFileReadError: We may not read it.
+    :raises pypowervm.exceptions.AuthFileReadError: nova-compute may not read
+        it.
     """
     try:
         content = _read(path, owner)
@@ -117,22 +119,22 @@ def read_token(path: str, owner: int) -> str:
 
 
 def _read(path: str, owner: int) -> bytes:
-    """Read the file if it is a regular one of a user's, or root is asking.
+    """Read a regular file of a user; any regular file if that is root.
 
-    This looks at the very file that it reads, and does not follow a link.
+    The checks are of the very file that is read, and no link is followed.
     """
-    with _opened(path, os.O_PATH | os.O_NOFOLLOW) as found:
-        about = os.fstat(found)
-        if not stat.S_ISREG(about.st_mode):
+    with _opened(path, os.O_PATH | os.O_NOFOLLOW) as descriptor:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise _refused(path, 'it is no regular file')
-        # Whatever root names, root can read as well.
-        if owner not in (0, about.st_uid):
+        # Root can read any file that it names.
+        if owner not in (0, status.st_uid):
             raise _refused(
                 path,
-                f'it belongs to {_name(about.st_uid)}, and the REST server '
+                f'it belongs to {_name(status.st_uid)}, and the REST server '
                 f'runs as {_name(owner)}',
             )
-        with _opened(f'/proc/self/fd/{found}', os.O_RDONLY) as readable:
+        with _opened(f'/proc/self/fd/{descriptor}', os.O_RDONLY) as readable:
             return os.read(readable, 2048)
 
 

@@ -13,14 +13,14 @@
 """The devices of the management partition, on which nova-compute runs.
 
 There is no REST call for the bytes of a disk. Only a program on the management
-partition can read or write a disk: one that is mapped to the partition, or one
-that the partition has itself.
+partition can read or write a disk, which is mapped to the partition or belongs
+to it.
 
 The guests write the disks, and Linux makes links and devices from what it
 finds there: the names of arrays (``md-name-``), of volumes (``dm-name-``) and
-of what they consist of. Nobody may get another one's disk by such a name. So
-only links count that are made from what a disk says of itself, and a mapped
-disk is nowhere but below the adapter that it is mapped to.
+of what they consist of. No such name may lead to the disk of another guest. So
+only links count that are made from the identity of a SCSI disk, and a mapped
+disk is looked for only below the adapter that it is mapped to.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ from nova_powervm.powervm import rest_errors
 
 LOG = logging.getLogger(__name__)
 
-_Found = TypeVar('_Found')
+_Result = TypeVar('_Result')
 
 #: Seconds within which a mapped disk must appear, and a deleted one vanish.
 APPEAR_SECONDS = 60
@@ -60,7 +60,7 @@ _VANISH_SECONDS = 10
 BYTES_PER_GB = storage.GIB
 #: Linux gives a virtual I/O adapter this address, plus the slot.
 _VIO = 0x30000000
-#: By as many characters of its UDID Linux names a disk.
+#: How many characters of its UDID are in the names of links to a disk.
 _ID_CHARACTERS = 32
 #: How links begin that are made from the identity of a SCSI disk. All others
 #: may be made from what a guest has written to a disk.
@@ -73,10 +73,13 @@ _CURE = (
 
 
 class DirectFiles:
-    """Files that nova-compute's user owns, as of an emulated host."""
+    """Files that nova-compute's user owns, such as those of an emulated host.
+
+    It implements :class:`nova_powervm.ops.drivers.LocalFiles`.
+    """
 
     def write(self, path: str, text: str) -> None:
-        """Write to a file, and do not wait for somebody who reads it."""
+        """Write to a file, and do not wait for a reader of it."""
         file = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
         try:
             os.write(file, text.encode())
@@ -84,14 +87,14 @@ class DirectFiles:
             os.close(file)
 
     def open(self, path: str, *, write: bool = False) -> BinaryIO:
-        """Open a disk, or a file in the place of one."""
+        """Open a disk, or a file in the place of a disk."""
         return open_disk(path, write=write)
 
 
 def is_block_device(path: str) -> bool:
     """Return whether a block device is at a path, and no regular file.
 
-    :raises OSError: It is something else, or nothing.
+    :raises OSError: Something else is there, or nothing.
     """
     mode = os.lstat(path).st_mode
     if not (stat.S_ISBLK(mode) or stat.S_ISREG(mode)):
@@ -103,12 +106,12 @@ def open_disk(path: str, *, write: bool = False) -> BinaryIO:
     """Open a block device or a regular file, unbuffered.
 
     :param path: Its path, which is no link.
-    :param write: Whether to write it from its beginning, and not to read it.
+    :param write: Whether to open it for writing, and not for reading.
     :raises OSError: It cannot be opened, or is something else.
     """
     flags = os.O_NOFOLLOW | (os.O_WRONLY if write else os.O_RDONLY)
     if is_block_device(path) and write:
-        # Linux refuses it if it is mounted, or a part of an array, say.
+        # Linux refuses a device that is in use, by a mount or an array.
         flags |= os.O_EXCL
     return open(os.open(path, flags), 'wb' if write else 'rb', buffering=0)
 
@@ -165,7 +168,7 @@ class ManagementPartition:
         self._sleep = sleep
         self._lock = threading.Lock()
         # Its uuid, and whether it is a Virtual I/O Server.
-        self._found: tuple[str, bool] | None = None
+        self._identity: tuple[str, bool] | None = None
 
     @property
     def uuid(self) -> str:
@@ -181,26 +184,24 @@ class ManagementPartition:
     def _find(self) -> tuple[str, bool]:
         """Look for the partition until it is found once."""
         with self._lock:
-            if self._found is None:
-                with rest_errors.translated(
-                    'finding the management partition'
-                ):
+            if self._identity is None:
+                find = partition_tasks.get_mgmt_partition
+                action = 'finding the management partition'
+                with rest_errors.translated(action):
                     try:
-                        found = partition_tasks.get_mgmt_partition(
-                            self._adapter
-                        )
+                        management = find(self._adapter)
                     except pvm.ManagementPartitionNotFoundException:
                         return '', False
-                is_server = isinstance(found, virtual_io_server.VIOS)
-                self._found = found.uuid, is_server
-            return self._found
+                is_server = isinstance(management, virtual_io_server.VIOS)
+                self._identity = management.uuid, is_server
+            return self._identity
 
     def check(self, lpar_uuid: str) -> None:
         """Refuse to read a disk where nova-compute cannot.
 
         :param lpar_uuid: The LPAR whose disk it is, for messages.
-        :raises exception.DiskUnreadable: It does not run on the management
-            partition of the host.
+        :raises exception.DiskUnreadable: nova-compute does not run on the
+            management partition of the host.
         """
         if not self._adapter.traits.local_api:
             raise exception.DiskUnreadable(
@@ -239,19 +240,17 @@ class ManagementPartition:
         :raises exception.DiskUnwritable: The same for writing, or it is in
             use.
         """
+        look = functools.partial(self._appear, slot, udid)
         with _translated(udid, write=write):
-            device = self._wait(
-                functools.partial(self._appear, slot, udid), APPEAR_SECONDS
-            )
+            device = self._wait(look, APPEAR_SECONDS)
         if device is None:
-            reason = self._missing(slot, udid)
-            raise _refusal(f'disk {udid}', reason, write=write)
+            raise _refusal(udid, self._missing(slot, udid), write=write)
         path = self._path(f'dev/{device.name}')
         with self._opened(path, size_gb, write=write) as disk:
             # A device that is open keeps its name.
             if self._device(slot, udid) != device:
                 raise _refusal(
-                    f'disk {udid}',
+                    udid,
                     f'{path} became another one while it was opened. Try '
                     'again',
                     write=write,
@@ -265,10 +264,10 @@ class ManagementPartition:
         """Open a disk of the partition itself.
 
         :param path: Its path there, as the host reports it.
-        :param size_gb: As for :meth:`scanned`, like the rest.
+        :param size_gb: As for :meth:`scanned`, like the errors.
         """
-        found = os.path.realpath(self._path(path.lstrip('/')))
-        with self._opened(found, size_gb, write=write) as disk:
+        real_path = os.path.realpath(self._path(path.lstrip('/')))
+        with self._opened(real_path, size_gb, write=write) as disk:
             yield disk
 
     @contextlib.contextmanager
@@ -284,7 +283,7 @@ class ManagementPartition:
                 file.seek(0)
             if not storage.is_same_size(size / BYTES_PER_GB, size_gb):
                 raise _refusal(
-                    f'disk {path}',
+                    path,
                     f'it has {size} bytes, and the host reports {size_gb:g} '
                     f'GB: it may be another one. {_CURE}',
                     write=write,
@@ -294,8 +293,8 @@ class ManagementPartition:
     def drop(self, udid: str, slot: int | None = None) -> None:
         """Remove the device of a disk that is not mapped any more, if any.
 
-        A scan would not replace it, and reading it fails. One that stays is
-        only logged.
+        A scan would not replace the device, and reading it fails. Only log a
+        device that cannot be removed.
 
         :param slot: The slot of the client adapter that it was on; None for
             any of the partition.
@@ -320,17 +319,17 @@ class ManagementPartition:
 
     def _appear(self, slot: int, udid: str) -> _Device | None:
         """Return the device of a disk; scan its adapter if there is none."""
-        found = self._device(slot, udid)
-        if found is None:
+        device = self._device(slot, udid)
+        if device is None:
             pattern = f'{_address(slot)}/host*/scsi_host/host*/scan'
             for path in self._glob(pattern):
                 self._files.write(path, '- - -')
-            found = self._device(slot, udid)
-        return found
+            device = self._device(slot, udid)
+        return device
 
     def _device(self, slot: int, udid: str) -> _Device | None:
         """Return the device of a disk; None if it is not the only one."""
-        # Read once: a link that appears meanwhile must not count for one only.
+        # Read the links once: both comparisons must be with the same names.
         names = {*self._links(udid).values()}
         devices = self._disks_at(slot, names)
         return devices[0] if len(devices) == len(names) == 1 else None
@@ -338,35 +337,34 @@ class ManagementPartition:
     def _disks_at(
         self, slot: int | None, names: set[str] | None = None
     ) -> list[_Device]:
-        """Return the disks below an adapter, or below all of them.
+        """Return the disks below an adapter, or below all adapters.
 
-        :param names: Those that are asked for; None for all.
+        :param slot: The slot of the adapter; None for all.
+        :param names: The names of the disks; None for all.
         """
-        disks = [
-            _Device(
-                os.path.basename(path), os.path.dirname(os.path.dirname(path))
-            )
-            for path in self._glob(
-                f'{_address(slot)}/host*/target*/*:*/block/*'
-            )
-        ]
-        return [disk for disk in disks if names is None or disk.name in names]
+        disks = []
+        for path in self._glob(f'{_address(slot)}/host*/target*/*:*/block/*'):
+            directory, _, name = path.rpartition('/block/')
+            if names is None or name in names:
+                disks.append(_Device(name, directory))
+        return disks
 
     def _links(self, udid: str) -> dict[str, str]:
-        """Return what says that it is a disk, by links from its identity.
+        """Return the links that are made from the identity of a disk.
 
-        :returns: The names below ``dev``; another path for what is not there.
+        :returns: Name of the link -> name of the device below ``dev``, or a
+            relative path if it is not there.
         """
         end = glob.escape(udid[-_ID_CHARACTERS:])
         dev = os.path.realpath(self._path('dev'))
-        found = {}
+        devices = {}
         for kind in _IDENTITIES:
             for link in self._glob(f'dev/disk/by-id/{kind}-*{end}'):
-                # Linux may be removing it.
+                # Linux may be removing the link.
                 with contextlib.suppress(FileNotFoundError):
                     device = os.path.relpath(os.path.realpath(link), dev)
-                    found[os.path.basename(link)] = device
-        return found
+                    devices[os.path.basename(link)] = device
+        return devices
 
     def _missing(self, slot: int, udid: str) -> str:
         """Tell why the device of a mapped disk is not used."""
@@ -383,19 +381,18 @@ class ManagementPartition:
         )
 
     def _glob(self, pattern: str) -> list[str]:
-        return sorted(
-            glob.glob(os.path.join(glob.escape(self._root), pattern))
-        )
+        root = glob.escape(self._root)
+        return sorted(glob.glob(os.path.join(root, pattern)))
 
     def _path(self, path: str) -> str:
         return os.path.join(self._root, path)
 
     def _wait(
-        self, look: Callable[[], _Found | None], seconds: float
-    ) -> _Found | None:
-        """Look again until there is something; return None without."""
+        self, look: Callable[[], _Result | None], seconds: float
+    ) -> _Result | None:
+        """Look again until there is a result; return None after the time."""
         return tenacity.Retrying(
-            retry=tenacity.retry_if_result(lambda found: found is None),
+            retry=tenacity.retry_if_result(lambda result: result is None),
             stop=tenacity.stop_after_delay(seconds),
             wait=tenacity.wait_exponential(multiplier=0.01, max=1),
             retry_error_callback=lambda state: None,
@@ -420,7 +417,7 @@ class _Stream:
             data = self._disk.file.read(wanted)
         if wanted and not data:
             raise _refusal(
-                f'disk {self._disk.path}',
+                self._disk.path,
                 f'it ends after {self._disk.size - self._left} of '
                 f'{self._disk.size} bytes',
                 write=False,
@@ -436,12 +433,15 @@ def _address(slot: int | None) -> str:
 
 
 def _refusal(
-    what: str, reason: object, *, write: bool
+    disk: str, reason: object, *, write: bool
 ) -> exception.PowerVMError:
-    """Return an error; its users need not know where the disk is."""
+    """Return an error; users need not know where the disk is.
+
+    :param disk: The path or the UDID of the disk.
+    """
     error = exception.DiskUnwritable if write else exception.DiskUnreadable
     return error(
-        what=exception.PrivateText(what, 'disk'),
+        what=exception.PrivateText(f'disk {disk}', 'disk'),
         reason=exception.PrivateText(
             reason, 'the management partition does not have it as expected'
         ),
@@ -449,11 +449,11 @@ def _refusal(
 
 
 @contextlib.contextmanager
-def _translated(what: str, *, write: bool = False) -> Iterator[None]:
+def _translated(disk: str, *, write: bool = False) -> Iterator[None]:
     """Translate errors of files."""
     try:
         yield
     except OSError as error:
         is_busy = error.errno == errno.EBUSY
         reason = f'{error}. {_CURE}' if is_busy else error
-        raise _refusal(f'disk {what}', reason, write=write) from error
+        raise _refusal(disk, reason, write=write) from error

@@ -34,7 +34,6 @@ from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import settings
-from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.ops import interfaces
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import system
@@ -53,7 +52,7 @@ _SHARED = {
     'shared_weight': 'uncapped_weight',
 }
 _WEIGHT = 'UncappedWeight'
-# Those with an attribute of the LPAR itself, to read and to write.
+# Setting -> the attributes of the LPAR itself, to read it and to write it.
 _OTHERS = {
     'processor_compatibility': (
         'pending_proc_compat_mode',
@@ -63,13 +62,21 @@ _OTHERS = {
     'secure_boot': ('pending_secure_boot', 'pending_secure_boot'),
 }
 
+_LPAR = logical_partition.LPAR
+_State = base_partition.LPARState
+_STARTED = frozenset((_State.RUNNING, _State.OPEN_FIRMWARE))
+_STOPPED = frozenset((_State.NOT_ACTIVATED,))
+
 
 def read(lpar: Any) -> settings.Settings:
     """Return the settings of an LPAR.
 
     :param lpar: pypowervm's wrapper.
     """
-    others = {name: getattr(lpar, how[0]) for name, how in _OTHERS.items()}
+    others = {
+        name: getattr(lpar, attribute)
+        for name, (attribute, _) in _OTHERS.items()
+    }
     return settings.Settings(
         **_attributes(lpar.mem_config, _MEMORY),
         **_read_processors(lpar.proc_config),
@@ -86,13 +93,13 @@ def _read_processors(config: Any) -> dict[str, Any]:
             'dedicated_sharing_mode': config.sharing_mode
             or settings.DEFAULT_SHARING,
         }
-    found = _attributes(config.shared_proc_cfg, _SHARED)
-    found['uncapped'] = (
+    values = _attributes(config.shared_proc_cfg, _SHARED)
+    values['uncapped'] = (
         config.sharing_mode == base_partition.SharingMode.UNCAPPED
     )
-    if not found['uncapped']:
-        found['shared_weight'] = None
-    return found
+    if not values['uncapped']:
+        values['shared_weight'] = None
+    return values
 
 
 def write(
@@ -101,7 +108,7 @@ def write(
     """Write some settings into the document of an LPAR.
 
     :param lpar: pypowervm's wrapper.
-    :param wanted: All settings that it is to have.
+    :param wanted: All settings that the LPAR is to have.
     :param names: The names of those to write; the others stay.
     """
     _write(lpar.mem_config, _MEMORY, wanted, names)
@@ -132,7 +139,7 @@ def _write_processors(
 
 
 def _remove_weight(shared: Any) -> None:
-    """Remove what capped processors have not."""
+    """Remove the weight, which capped processors do not have."""
     weight = shared.find(_WEIGHT)
     if weight is not None:
         shared.remove(weight)
@@ -186,18 +193,10 @@ def _write(
             setattr(wrapper, attribute, value)
 
 
-_LPAR = logical_partition.LPAR
-
-_STARTED = frozenset(
-    (base_partition.LPARState.RUNNING, base_partition.LPARState.OPEN_FIRMWARE)
-)
-_STOPPED = frozenset((base_partition.LPARState.NOT_ACTIVATED,))
-
-
 class RestPartitions(interfaces.Partitions):
     """The LPARs of one managed system.
 
-    :param adapter: A logged-on adapter.
+    :param adapter: An adapter with a session that has logged on.
     :param managed: The managed system; new LPARs are checked against its
         rules.
     :param virtual_slots: ``[powervm]virtual_slots``, for new LPARs.
@@ -260,7 +259,7 @@ class RestPartitions(interfaces.Partitions):
 
     @rest_errors.retried
     def obstacle(self, uuid: str) -> str | None:
-        """Read an LPAR; one that runs needs an active RMC connection."""
+        """Read an LPAR; if it runs, it needs an active RMC connection."""
         with rest_errors.translated(f'reading LPAR {uuid}'):
             try:
                 _, reason = _LPAR.get(self._adapter, uuid=uuid).can_modify_io()
@@ -335,29 +334,24 @@ class RestPartitions(interfaces.Partitions):
             lpar_builder.MAX_IO_SLOTS: self.virtual_slots,
             lpar_builder.PHYS_IO_SLOTS: self._required(spec.slots),
         }
-        lpar = lpar_builder.LPARBuilder(
-            self._adapter,
-            attributes,
-            lpar_builder.DefaultStandardize(managed),
-        ).build()
-        write(
-            lpar,
-            spec.settings,
-            read(lpar).changes(spec.settings),
-        )
+        defaults = lpar_builder.DefaultStandardize(managed)
+        builder = lpar_builder.LPARBuilder(self._adapter, attributes, defaults)
+        lpar = builder.build()
+        write(lpar, spec.settings, read(lpar).changes(spec.settings))
         return lpar
 
     def _required(
-        self, slots: Iterable[partition.SlotAssignment]
+        self, assignments: Iterable[partition.SlotAssignment]
     ) -> list[base_partition.IOSlot]:
+        build = base_partition.IOSlot.bld
         return [
-            base_partition.IOSlot.bld(
+            build(
                 self._adapter,
                 slot.bus_group_required,
                 slot.drc_index,
                 required=True,
             )
-            for slot in slots
+            for slot in assignments
         ]
 
     def _set_slots(self, lpar: Any, spec: partition.PartitionSpec) -> None:
@@ -379,15 +373,15 @@ class RestPartitions(interfaces.Partitions):
     def _refuse_others(self, lpar: Any, spec: partition.PartitionSpec) -> None:
         """Refuse an LPAR that has got a slot since the change was planned.
 
-        Somebody assigned it deliberately, and would lose it.
+        Somebody has assigned the slot deliberately, and would lose it.
         """
-        found = {slot.drc_index for slot in lpar.io_config.io_slots}
-        others = found - spec.drc_indexes - spec.freed
+        owned = {slot.drc_index for slot in lpar.io_config.io_slots}
+        others = owned - spec.drc_indexes - spec.freed
         if others:
             raise exception.DocumentDiffers(
                 name=lpar.name,
                 wanted=slots.format_drc_indexes(spec.drc_indexes),
-                found=slots.format_drc_indexes(found),
+                found=slots.format_drc_indexes(owned),
                 reason='somebody has assigned it '
                 f'{slots.format_drc_indexes(others)} meanwhile, so nothing '
                 'was changed',
@@ -463,8 +457,8 @@ def _off_options(lpar: Any, hard: bool) -> power_opts.PowerOffOpts:
     return options.vsp_hard() if hard else options.soft_detect(lpar)
 
 
-def _sharing(wanted: lpar_settings.Settings) -> dict[str, str]:
-    """Return pypowervm's attribute of capped processors, if they are."""
+def _sharing(wanted: settings.Settings) -> dict[str, str]:
+    """Return pypowervm's attribute for capped processors, if they are."""
     if wanted.uncapped is not False:
         return {}
     return {lpar_builder.SHARING_MODE: base_partition.SharingMode.CAPPED}
@@ -488,6 +482,6 @@ def _partition(lpar: Any) -> partition.Partition:
 
 
 def _reference_code(lpar: Any) -> str:
-    """Return an LPAR's reference code; only zeros stand for none."""
+    """Return an LPAR's reference code; zeros alone stand for none."""
     code = str(lpar.ref_code or '').strip()
     return code if code.strip('0') else ''

@@ -24,11 +24,11 @@ from nova_powervm.powervm import disk
 from nova_powervm.powervm import vif
 from nova_powervm.powervm import volume
 
-#: ``[powervm]disk_driver`` names one of these.
+#: ``[powervm]disk_driver`` names an entry point of this group.
 DISK_DRIVERS = 'nova_powervm.disk_drivers'
-#: All of these are loaded; each is named as a ``binding:vif_type``.
+#: Each entry point of this group is loaded; ``binding:vif_type`` names it.
 VIF_DRIVERS = 'nova_powervm.vif_drivers'
-#: All of these are loaded; each is named as a ``driver_volume_type``.
+#: Each entry point of this group is loaded; ``driver_volume_type`` names it.
 VOLUME_DRIVERS = 'nova_powervm.volume_drivers'
 
 
@@ -44,15 +44,15 @@ def load_disk_driver(context: disk.Context) -> drivers.Disks:
             DISK_DRIVERS, name, on_load_failure_callback=_fail
         ).driver
     except stevedore.exception.NoMatches as error:
-        known = stevedore.ExtensionManager(DISK_DRIVERS).entry_points_names()
+        names = stevedore.ExtensionManager(DISK_DRIVERS).entry_points_names()
         raise exception.ConfigurationError(
             reason=f"[powervm]disk_driver = '{name}' is not installed; there "
-            f'are: {", ".join(sorted(known))}'
+            f'are: {", ".join(sorted(names))}'
         ) from error
     try:
         return cast(drivers.Disks, driver(context))
     except TypeError as error:
-        # A method is missing that each driver has to have.
+        # The driver lacks a method that each driver must have.
         raise exception.ConfigurationError(
             reason=f"the disk driver '{name}' cannot be loaded: {error}"
         ) from error
@@ -82,7 +82,7 @@ def load_volume_drivers(
 
 def _load_all(group: str, context: Any) -> dict[str, Any]:
     manager = stevedore.ExtensionManager(group, on_load_failure_callback=_fail)
-    return {found.name: found.plugin(context) for found in manager}
+    return {extension.name: extension.plugin(context) for extension in manager}
 
 
 def _fail(manager: Any, entry_point: Any, error: BaseException) -> None:

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Whose process on this machine would get a connection.
+"""Finds out whose process on this machine would get a connection.
 
-The kernel is asked by netlink, which finds the one socket in microseconds. In
-its tables below /proc there are all sockets, of all addresses, and to read
-them takes milliseconds: they are for a kernel that does not answer, and for a
-container or a security module that does not allow the question.
+The kernel is asked by netlink, which finds the socket in microseconds. Its
+tables below /proc list all sockets of all addresses, and take milliseconds to
+read: they are for a kernel that does not answer, and for a container or a
+security module that does not allow the question.
 """
 
 import errno
@@ -36,12 +36,12 @@ _IS_REQUEST = 1
 _HEAD = struct.Struct('=IHHII')
 #: The head of a message, and struct inet_diag_req_v2.
 _QUESTION = struct.Struct('=IHHII BBBxI HH16s16sI8s')
-#: What of struct inet_diag_msg, and of struct nlmsgerr, is of use.
+#: The parts of struct inet_diag_msg, and of struct nlmsgerr, that are read.
 _UID = struct.Struct('=4x48x12xI')
 _CODE = struct.Struct('=i')
 _ALL_STATES = 0xFFFFFFFF
 _NO_COOKIE = b'\xff' * 8
-#: The index of lo, by which connections to all of our own addresses come.
+#: The index of lo, by which connections to the machine's own addresses come.
 _LOOPBACK = 1
 
 #: The listening sockets come first in these files of the kernel.
@@ -50,18 +50,18 @@ _LISTENING = '0A'
 
 
 def find(addresses: Collection[str], port: int) -> set[int]:
-    """Return the uids of those who would get a connection.
+    """Return the uids of the users whose processes would get a connection.
 
     :param addresses: IP addresses of this machine, each of which is tried.
     :param port: The TCP port.
-    :raises OSError: There is no way to know.
+    :raises OSError: Neither the kernel nor its tables can be read.
     """
     try:
-        found = set(_ask(addresses, port))
+        uids = set(_ask(addresses, port))
     except OSError:
-        found = set()
-    # Without its module for the question, the kernel knows of no socket.
-    return found or _look_up(addresses, port)
+        uids = set()
+    # A kernel without the module that answers reports no socket.
+    return uids or _look_up(addresses, port)
 
 
 def _ask(addresses: Collection[str], port: int) -> Iterator[int]:
@@ -96,12 +96,11 @@ def _question(address: str, port: int) -> bytes:
 
 
 def _look_up(addresses: Collection[str], port: int) -> set[int]:
-    """Find them in the tables; any address of a wildcard is one of ours."""
+    """Find the uids in the tables; a wildcard stands for each address."""
     tables = [table for table in _TABLES if os.path.exists(table)]
     if not tables:
-        raise FileNotFoundError(
-            errno.ENOENT, os.strerror(errno.ENOENT), _TABLES[0]
-        )
+        text = os.strerror(errno.ENOENT)
+        raise FileNotFoundError(errno.ENOENT, text, _TABLES[0])
     ours = {_plain(ipaddress.ip_address(address)) for address in addresses}
     return {
         uid
@@ -118,13 +117,13 @@ def _listeners(table: str, port: int) -> Iterator[tuple[_Address, int]]:
             _, local, _, state, _, _, _, uid, *_ = row.split()
             if state != _LISTENING:
                 break
-            words, _, found = local.partition(':')
-            if int(found, 16) == port:
+            words, _, number = local.partition(':')
+            if int(number, 16) == port:
                 yield _parse(words), int(uid)
 
 
 def _parse(words: str) -> _Address:
-    """Return the address that the kernel writes as numbers of its own."""
+    """Return the address that the kernel writes as native-endian numbers."""
     packed = bytes.fromhex(words)
     count = len(packed) // 4
     numbers = struct.unpack(f'>{count}I', packed)
@@ -132,5 +131,5 @@ def _parse(words: str) -> _Address:
 
 
 def _plain(address: _Address) -> _Address:
-    """Return the IPv4 address that an IPv6 one may stand for."""
+    """Return an address; the IPv4 one if an IPv6 address stands for it."""
     return getattr(address, 'ipv4_mapped', None) or address

@@ -37,7 +37,7 @@ _TRIES = 3
 BUSY_SECONDS = 5.0
 #: Tries of a change while others are faster; one of them succeeds each time.
 _CONFLICTS = 60
-#: Codes of what a host refuses; the status that goes with them is often 500.
+#: Codes of refusals in the words of a host; their status is often 500.
 _REFUSAL = re.compile(r'\b(REST[0-9A-F]{4}|HSC[A-Z0-9]{5})\b')
 #: The server is busy or restarting.
 _PASSING = (408, 429, 502, 503, 504)
@@ -95,8 +95,8 @@ def _printable_errors() -> Iterator[None]:
 def class_of_unanswered(error: pvm.Error) -> type[exception.RestUnreachable]:
     """Return the error class for a request without an answer.
 
-    :param error: The pypowervm exception. pypowervm reports a broken
-        connection even if it timed out; the cause of the exception tells.
+    :param error: The pypowervm exception. pypowervm reports a connection that
+        timed out as broken; only the cause of the exception tells.
     """
     below: BaseException | None = error
     while below is not None:
@@ -109,7 +109,8 @@ def class_of_unanswered(error: pvm.Error) -> type[exception.RestUnreachable]:
 def class_of_status(error: pvm.HttpError) -> type[exception.RestError]:
     """Return the error class for the answer to a request.
 
-    A host answers 500 also to what it refuses, with a code in its words.
+    A host answers 500 also to a request that it refuses, with a code in its
+    words.
     """
     status = error.response.status
     if status == _PRECONDITION_FAILED:
@@ -147,8 +148,9 @@ def _can_retry_now(error: BaseException) -> bool:
 def retried(method: Callable[_P, _R]) -> Callable[_P, _R]:
     """Call a method up to three times while its errors are temporary.
 
-    Use this only for what is safe to repeat: reading, deleting, starting and
-    stopping. A server that did not answer in time is not asked again.
+    Use this only for methods that are safe to repeat: reading, deleting,
+    starting and stopping. A server that did not answer in time is not asked
+    again.
     """
 
     @functools.wraps(method)
@@ -204,7 +206,7 @@ class _Wait:
 
 
 class _StopAfterFailures:
-    """Ends the attempts of one call of a method that retries on conflicts."""
+    """Ends the tries of one call of a method that is retried on conflicts."""
 
     def __init__(self) -> None:
         self._failures = 0

@@ -60,12 +60,12 @@ class Adapter(pvm_adapter.Adapter):
         if kwargs.get('suffix_type') != const.SUFFIX_TYPE_DO:
             return super().read(root_type, *args, **kwargs)
         key = root_type, str(kwargs.get('suffix_parm'))
-        known = self._templates.get(key)
-        if known is None:
-            known = super().read(root_type, *args, **kwargs)
-            self._templates[key] = known
+        template = self._templates.get(key)
+        if template is None:
+            template = super().read(root_type, *args, **kwargs)
+            self._templates[key] = template
         # The caller fills in the template.
-        return copy.deepcopy(known)
+        return copy.deepcopy(template)
 
     def create_job(self, *args: Any, **kwargs: Any) -> Any:
         """Start a job."""
@@ -80,10 +80,11 @@ LOG = logging.getLogger(__name__)
 
 _R = TypeVar('_R')
 
-# pypowervm makes one of these for each request, and has no other place for it.
+# pypowervm makes such a session for each request, and nothing else sets it.
 pvm_adapter.requests = types.SimpleNamespace(Session=http_limits.Client)
 
-#: They take precedence over the CA file of the options, as in other programs.
+#: Variables that take precedence over the CA file of the options, as in other
+#: programs.
 CA_VARIABLES = ('REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE')
 
 _PROBE_TIMEOUT = 5
@@ -142,10 +143,7 @@ class Session(pvm_adapter.Session):
     _relogin_unsafe: bool
 
     def __init__(
-        self,
-        verify: str | bool,
-        read_timeout: float,
-        **kwargs: Any,
+        self, verify: str | bool, read_timeout: float, **kwargs: Any
     ) -> None:
         self._verify = verify
         self._read_timeout = read_timeout
@@ -172,7 +170,7 @@ class Session(pvm_adapter.Session):
         All requests have time limits: see :meth:`_limits`.
 
         :raises pypowervm.exceptions.ConnectionError: In a local session, the
-            port belongs to somebody else.
+            port belongs to another user.
         """
         if self.use_file_auth:
             local_server.find_owner(self.host, self.port)
@@ -209,9 +207,9 @@ class Session(pvm_adapter.Session):
         self._settle_kind()
 
     def _settle_kind(self) -> None:
-        """Leave an HMC, and tell pypowervm what it is talking to.
+        """Log off from an HMC, or tell pypowervm that the server is NovaLink.
 
-        :raises exception.ServerIsHmc: It is one.
+        :raises exception.ServerIsHmc: The server is an HMC.
         """
         if self._kind == _HMC:
             self.close()
@@ -221,7 +219,7 @@ class Session(pvm_adapter.Session):
             self.traits = traits.APITraits(self)
 
     def _logon(self, *args: Any, **kwargs: Any) -> None:
-        """Log on; an answer that has no session is an error of pypowervm's."""
+        """Log on; raise pypowervm's error if the answer has no session."""
         try:
             super()._logon(*args, **kwargs)
         except pvm.Error:
@@ -249,10 +247,10 @@ class Session(pvm_adapter.Session):
         jobs, may take as long as the host works on them. The caller's own
         limit is used if it is shorter.
         """
-        given = kwargs.get('timeout', -1)
-        if isinstance(given, tuple):
+        timeout = kwargs.get('timeout', -1)
+        if isinstance(timeout, tuple):
             # pypowervm sends a request again after a logon.
-            return given
+            return timeout
         quick = method == 'GET' and not path.startswith((_JOBS, _EVENTS))
         if path.startswith(const.LOGON_PATH):
             leaving = method == 'DELETE'
@@ -261,8 +259,8 @@ class Session(pvm_adapter.Session):
             limit = self._read_timeout
         else:
             limit = ANSWER_SECONDS
-        if given is not None and given != -1:
-            limit = min(limit, given)
+        if timeout is not None and timeout != -1:
+            limit = min(limit, timeout)
         return min(_CONNECT_SECONDS, limit), limit
 
     def _forgive(self) -> None:
@@ -429,7 +427,7 @@ def _open(server: options.Server) -> Session:
         host=parts.hostname,
         port=_port(server),
         protocol=parts.scheme,
-        # pypowervm takes an empty password for one.
+        # pypowervm would use an empty password.
         username=server.username or None,
         password=server.password or None,
     )

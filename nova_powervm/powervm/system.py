@@ -12,6 +12,7 @@
 """The managed system and its I/O slots, read from the REST server."""
 
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -39,6 +40,10 @@ from nova_powervm.ops import interfaces
 from nova_powervm.powervm import rest_errors
 
 LOG = logging.getLogger(__name__)
+
+#: For how long a report without any slots is doubted: some cycles, each with a
+#: full reading.
+DOUBT_SECONDS = 180.0
 
 #: DRC index to the partition that has the slot in its profile.
 Owners = Mapping[int, slots.Owner]
@@ -95,7 +100,7 @@ def _slots(
     system: managed_system.System, owners: Owners | None
 ) -> Iterator[slots.Slot]:
     if system.element.find(_IO_CONFIGURATION) is None:
-        # A recovering host answers like this; it does not mean "no slots".
+        # A recovering host answers like this, although it has slots.
         raise exception.RestBusy(
             action='reading the managed system',
             reason='it does not report its I/O configuration',
@@ -108,9 +113,8 @@ def _slots(
             LOG.debug('No DRC index: %s', wrapper.description)
             continue
         # A reported owner counts even without the capability.
-        owner = _reported_owner(wrapper) or (owners or {}).get(
-            wrapper.drc_index
-        )
+        by_profile = (owners or {}).get(wrapper.drc_index)
+        owner = _reported_owner(wrapper) or by_profile
         yield _slot(wrapper, owner, wrapper.drc_index in sriov)
 
 
@@ -146,24 +150,19 @@ def _reported_owner(wrapper: Any) -> slots.Owner | None:
 
 
 def _assignable(slot: Any) -> bool:
-    """Return whether a partition can own a slot, unless unknown.
+    """Return whether a partition can own a slot; True if that is unknown.
 
     Most hosts do not report this, and pypowervm does not read it.
     """
     return all(
-        (said.text or '').strip().lower() == 'true'
-        for said in slot.findall(f'{_ADAPTER}/*/{_ASSIGNABLE}')
+        (element.text or '').strip().lower() == 'true'
+        for element in slot.findall(f'{_ADAPTER}/*/{_ASSIGNABLE}')
     )
 
 
 def profile_owners(partitions: Iterable[Any]) -> Owners:
     """Find the owners of slots in the profiles of all partitions."""
-    return dict(_profile_owners(partitions))
-
-
-def _profile_owners(
-    partitions: Iterable[Any],
-) -> Iterator[tuple[int, slots.Owner]]:
+    owners = {}
     for partition in partitions:
         kind = (
             slots.PartitionKind.MANAGEMENT
@@ -174,7 +173,8 @@ def _profile_owners(
             kind, partition.id, _upper(partition.uuid), partition.name
         )
         for slot in partition.io_config.io_slots:
-            yield slot.drc_index, owner
+            owners[slot.drc_index] = owner
+    return owners
 
 
 def _kind(env: str | None) -> slots.PartitionKind:
@@ -202,11 +202,6 @@ def _sriov_indexes(config: managed_system.ASIOConfig) -> Iterator[int]:
             yield int(adapter.id)
 
 
-#: For how long a report without any slots is doubted: some cycles, each with a
-#: full reading.
-DOUBT_SECONDS = 180.0
-
-
 class RestSystem(interfaces.System):
     """The one system that the REST server manages.
 
@@ -225,7 +220,7 @@ class RestSystem(interfaces.System):
         self._server = server
         self._clock = clock
         self._lock = threading.Lock()
-        # When a reading got no answer, and the fields of its error.
+        # When a reading got no answer, and the fields of the error.
         self._silence: tuple[float, dict[str, Any]] | None = None
         self._doubted_at: float | None = None
         self._feeds = {
@@ -234,7 +229,7 @@ class RestSystem(interfaces.System):
         }
         self._wrapper: Any = None
         self._managed: host_values.ManagedSystem | None = None
-        # The wrappers that the managed was made from.
+        # The wrappers that the managed system was translated from.
         self._sources: list[Any] = []
 
     @property
@@ -254,7 +249,7 @@ class RestSystem(interfaces.System):
         """
         with self._exclusively():
             self._fetch()
-            if not self._reports_owners:
+            if not reports_owners(self._wrapper):
                 self._fetch_partitions()
             sources = [
                 self._wrapper,
@@ -270,8 +265,8 @@ class RestSystem(interfaces.System):
     def _exclusively(self) -> Iterator[None]:
         """Prevent other threads from reading at the same time.
 
-        A thread that waited for a reading without an answer gets the same
-        error: otherwise many threads would wait in turn.
+        A thread that has waited for a reading that got no answer raises the
+        same error: otherwise many threads would wait one after the other.
         """
         came_at = self._clock()
         with self._lock:
@@ -383,21 +378,12 @@ class RestSystem(interfaces.System):
         """
         return reports_owners(self.wrapper)
 
-    @property
-    def _reports_owners(self) -> bool:
-        return reports_owners(self._wrapper)
-
     def _translate(self) -> host_values.ManagedSystem:
-        owners = None if self._reports_owners else self._owners_by_profile()
+        owners = None
+        if not reports_owners(self._wrapper):
+            feeds = (feed.wrappers for feed in self._feeds.values())
+            owners = profile_owners(itertools.chain.from_iterable(feeds))
         return managed_system_of(self._wrapper, owners)
-
-    def _owners_by_profile(self) -> Owners:
-        """Derive the owners from the partitions that were read."""
-        return profile_owners(
-            partition
-            for feed in self._feeds.values()
-            for partition in feed.wrappers
-        )
 
     def _translated(
         self, action: str

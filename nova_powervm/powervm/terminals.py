@@ -12,9 +12,9 @@
 
 """The terminals of LPARs, which only the management partition can open.
 
-pypowervm can also listen for clients from outside, but a single one that says
-nothing ends its thread for good. Therefore only what concerns the terminal
-itself is used here; :mod:`nova_powervm.ops.console_listener` does the rest.
+pypowervm can also listen for clients from outside, but a single silent client
+ends its thread for good. Therefore only pypowervm's calls for the terminal
+itself are used here; :mod:`nova_powervm.ops.console_listener` does the rest.
 """
 
 import contextlib
@@ -55,17 +55,17 @@ class LocalTerminals(consoles.Terminals):
         return port
 
     def close(self, lpar_uuid: str) -> None:
-        """Close the terminal of an LPAR, but not one of somebody else.
+        """Close the terminal of an LPAR, but not one opened in a shell.
 
-        mkvterm alone tells whose it is: it has no port for a terminal that
-        was opened in a shell. If none is open, it opens one.
+        Only mkvterm tells them apart: it reports no port for a terminal that
+        was opened in a shell. If no terminal is open, it opens one.
         """
         try:
             if self._make(lpar_uuid, closes_others=False) is not None:
                 with _translated(lpar_uuid):
                     vterm.close_vterm(self._adapter, lpar_uuid)
         except exception.PartitionNotFound:
-            # It has gone with its LPAR.
+            # The terminal has gone with its LPAR.
             return
 
     def _make(self, lpar_uuid: str, *, closes_others: bool) -> int | None:
@@ -86,7 +86,7 @@ class LocalTerminals(consoles.Terminals):
 
 @contextlib.contextmanager
 def _translated(lpar_uuid: str) -> Iterator[None]:
-    """Translate the errors of the commands, and of the questions for them."""
+    """Translate the errors of the commands, and of requests for them."""
     try:
         with rest_errors.translated(f'using the terminal of LPAR {lpar_uuid}'):
             yield

@@ -13,13 +13,14 @@
 """Reads Virtual I/O Servers, and is the only writer of their mappings.
 
 A host answers 500 to the feed if one server cannot deliver its data, for
-example because its file system is full. The others are usable then, and the
-sick one is taken for one that is off.
+example because its file system is full. The other servers are usable then, and
+the sick server is treated as if it were off.
 
 All virtual SCSI mappings of a server are in one document, those of disks and
-media as well as those of volumes. So whoever changes some writes all of them,
-with the document's ETag, and starts again if this is outdated. A lock for each
-server keeps the threads of this service from being faster than each other.
+media as well as those of volumes. So a change of some mappings writes all of
+them, with the document's ETag, and starts again if this is outdated. A lock
+for each server keeps the threads of this service from outdating each other's
+readings.
 """
 
 import collections
@@ -49,7 +50,7 @@ Change = Callable[[virtual_io_server.VIOS], bool]
 _VIOS = virtual_io_server.VIOS
 _MAPPINGS = (const.XAG.VIO_SMAP,)
 _INTERNAL_ERROR = 500
-# One error may pass, and would cost a guest a path.
+# A single error may be gone at once, and would cost a guest a path.
 _TRIES = 2
 #: How often this service has written the mappings of each server, by uuid.
 _writes: collections.Counter[str] = collections.Counter()
@@ -63,7 +64,7 @@ def read_all(
     :param groups: Extended groups, with the storage.
     :returns: pypowervm's wrappers. A sick server has the state ``not
         available`` and shows no storage.
-    :raises pypowervm.exceptions.HttpError: None can be read.
+    :raises pypowervm.exceptions.HttpError: No server can be read.
     """
     try:
         return list(_VIOS.get(adapter, xag=groups))
@@ -123,10 +124,10 @@ def change_mappings(
     :param uuid: The server's uuid.
     :param action: What this does, for errors.
     :param change: Changes the mappings. A write whose answer was lost is
-        repeated, so this recognizes what has been done.
-    :param changed: The server, read and changed already, with the number of
-        writes before that: it is read again only if there was one since.
-    :returns: pypowervm's wrapper of the server as it is then.
+        repeated, so this has to recognize a change that was made.
+    :param changed: A server that has been read and changed, with the number of
+        writes before it was read: it is read again only after another write.
+    :returns: pypowervm's wrapper of the server after the change.
     :raises exception.RestError: The host refused.
     """
     key = uuid.upper()
@@ -150,15 +151,13 @@ def change_all_mappings(
 ) -> None:
     """Change the mappings of all servers; see :func:`change_mappings`.
 
-    One that needs no change is not written.
+    Servers without a change are not written.
     """
     writes = _writes.copy()
     for server in _read_mappings(adapter, action):
         if change(server):
-            number = writes[server.uuid.upper()]
-            change_mappings(
-                adapter, server.uuid, action, change, (server, number)
-            )
+            changed = server, writes[server.uuid.upper()]
+            change_mappings(adapter, server.uuid, action, change, changed)
 
 
 @rest_errors.retried
@@ -168,6 +167,6 @@ def _read_mappings(adapter: pvm_adapter.Adapter, action: str) -> list[Any]:
 
 
 def _may_be_sick(error: pvm.HttpError) -> bool:
-    """Return whether the host tried, but has not got the data."""
+    """Return whether the host tried, but could not get the data."""
     is_busy = rest_errors.class_of_status(error) is exception.ViosBusy
     return error.response.status == _INTERNAL_ERROR and not is_busy

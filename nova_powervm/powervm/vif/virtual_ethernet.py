@@ -14,6 +14,7 @@
 
 from collections.abc import Collection
 from collections.abc import Sequence
+from typing import Any
 
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
@@ -66,11 +67,8 @@ class VirtualEthernet:
     def bridges(self) -> Sequence[shared_ethernet.Bridge]:
         """Read the Shared Ethernet bridges (REST ``NetworkBridge``)."""
         with rest_errors.translated('reading the Shared Ethernet bridges'):
-            found = pvm_network.NetBridge.get(
-                self._adapter, **self._under_system()
-            )
-            described = (self._describe(bridge) for bridge in found)
-            return [bridge for bridge in described if bridge is not None]
+            wrappers = self._read_all(pvm_network.NetBridge)
+            return [*filter(None, map(self._describe, wrappers))]
 
     def _describe(
         self, bridge: pvm_network.NetBridge
@@ -94,6 +92,7 @@ class VirtualEthernet:
             )
             return None
 
+    @rest_errors.retried_on_conflict
     def provision(
         self, bridge: shared_ethernet.Bridge, vlans: Collection[int]
     ) -> None:
@@ -102,35 +101,30 @@ class VirtualEthernet:
         This would move a VLAN that another bridge of the virtual switch
         carries tagged: the caller must exclude this.
 
-        :raises exception.RestError: A VLAN is the untagged one of another
+        :raises exception.RestError: A VLAN is the untagged VLAN of another
             bridge, or belongs to a trunk adapter without a bridge.
         """
-        self._provision(bridge, sorted(vlans))
-
-    @rest_errors.retried_on_conflict
-    def _provision(
-        self, bridge: shared_ethernet.Bridge, vlans: Sequence[int]
-    ) -> None:
+        numbers = sorted(vlans)
         with rest_errors.translated(
-            f'adding VLANs {vlans} to bridge {bridge}'
+            f'adding VLANs {numbers} to bridge {bridge}'
         ):
             network_bridger.ensure_vlans_on_nb(
-                self._adapter, self._managed.wrapper.uuid, bridge.uuid, vlans
+                self._adapter, self._managed.wrapper.uuid, bridge.uuid, numbers
             )
 
     @rest_errors.retried_on_conflict
     def withdraw(self, bridge: shared_ethernet.Bridge, vlan: int) -> None:
-        """Remove a VLAN from a bridge, if it carries it.
+        """Remove a VLAN from a bridge, if the bridge carries it.
 
         A VLAN on the first trunk adapter stays, because the driver never adds
         VLANs there.
         """
-        with rest_errors.translated(
-            f'removing VLAN {vlan} from bridge {bridge}'
-        ):
+        action = f'removing VLAN {vlan} from bridge {bridge}'
+        with rest_errors.translated(action):
+            system_uuid = self._managed.wrapper.uuid
             network_bridger.remove_vlan_from_nb(
                 self._adapter,
-                self._managed.wrapper.uuid,
+                system_uuid,
                 bridge.uuid,
                 vlan,
                 fail_if_pvid=True,
@@ -145,17 +139,17 @@ class VirtualEthernet:
 
         :returns: Pairs of the name of a virtual switch and a VLAN ID.
         """
-        found: set[tuple[str, int]] = set()
+        vlans: set[tuple[str, int]] = set()
         with rest_errors.translated('reading the adapters of all partitions'):
             for kind in (_LPAR, _VIOS):
-                for each in kind.get(self._adapter):
-                    for adapter in self._clients(kind, each.uuid):
+                for owner in kind.get(self._adapter):
+                    for adapter in self._clients(kind, owner.uuid):
                         switch = self._switch(adapter.vswitch_id).name
-                        found.add((switch, adapter.pvid))
-                        found.update(
+                        vlans.add((switch, adapter.pvid))
+                        vlans.update(
                             (switch, vlan) for vlan in adapter.tagged_vlans
                         )
-        return found
+        return vlans
 
     def _clients(
         self,
@@ -164,12 +158,12 @@ class VirtualEthernet:
     ) -> list[pvm_network.CNA]:
         """Read the client adapters of a partition, if it exists."""
         try:
-            found = pvm_network.CNA.get(
+            adapters = pvm_network.CNA.get(
                 self._adapter, parent_type=kind, parent_uuid=uuid
             )
         except pvm.HttpNotFound:
             return []
-        return [adapter for adapter in found if not adapter.is_trunk]
+        return [adapter for adapter in adapters if not adapter.is_trunk]
 
     @rest_errors.retried
     def adapters(self, lpar_uuid: str) -> Sequence[shared_ethernet.Adapter]:
@@ -177,12 +171,9 @@ class VirtualEthernet:
 
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
-        with rest_errors.translated(
-            f'reading the adapters of LPAR {lpar_uuid}'
-        ):
-            return [
-                self._to_adapter(adapter) for adapter in self._read(lpar_uuid)
-            ]
+        action = f'reading the adapters of LPAR {lpar_uuid}'
+        with rest_errors.translated(action):
+            return [*map(self._to_adapter, self._read(lpar_uuid))]
 
     def _to_adapter(self, adapter: pvm_network.CNA) -> shared_ethernet.Adapter:
         return shared_ethernet.Adapter(
@@ -195,7 +186,7 @@ class VirtualEthernet:
     def plug(
         self, lpar: partition.Partition, adapter: shared_ethernet.Adapter
     ) -> int | None:
-        """Create an adapter of an LPAR, once even if the answer is lost.
+        """Create an adapter of an LPAR, only once even if an answer is lost.
 
         :returns: Its virtual slot; None if the host does not say.
         """
@@ -203,9 +194,9 @@ class VirtualEthernet:
             return self._create(lpar, adapter)
         except exception.RestUnreachable as error:
             # It may exist although the answer was lost.
-            for found in self.adapters(lpar.uuid):
-                if found == adapter:
-                    return found.slot
+            for present in self.adapters(lpar.uuid):
+                if present == adapter:
+                    return present.slot
             if isinstance(error, exception.RestSilent):
                 # The host may still be creating it.
                 raise
@@ -238,12 +229,11 @@ class VirtualEthernet:
     ) -> None:
         """Delete the adapter with a MAC address, if it exists.
 
-        :param only: Delete it only if it has the VLAN and virtual switch of
-            this one.
+        :param only: The only adapter with this address that may be deleted;
+            None for any.
         """
-        with rest_errors.translated(
-            f'deleting the adapter {mac} of LPAR {lpar_uuid}'
-        ):
+        action = f'deleting the adapter {mac} of LPAR {lpar_uuid}'
+        with rest_errors.translated(action):
             try:
                 for adapter in self._read(lpar_uuid):
                     if _with_colons(adapter.mac) == mac.lower() and (
@@ -255,12 +245,12 @@ class VirtualEthernet:
 
     def _read(self, lpar_uuid: str) -> list[pvm_network.CNA]:
         try:
-            found = pvm_network.CNA.get(
+            adapters = pvm_network.CNA.get(
                 self._adapter, parent_type=_LPAR, parent_uuid=lpar_uuid
             )
         except pvm.HttpNotFound as error:
             raise exception.PartitionNotFound(uuid=lpar_uuid) from error
-        return list(found)
+        return list(adapters)
 
     def _switch(self, number: int) -> pvm_network.VSwitch:
         """Return a virtual switch; read all if its number is unknown."""
@@ -285,14 +275,15 @@ class VirtualEthernet:
         )
 
     def _read_switches(self) -> None:
-        found = pvm_network.VSwitch.get(self._adapter, **self._under_system())
-        self._switches = {switch.switch_id: switch for switch in found}
+        switches = self._read_all(pvm_network.VSwitch)
+        self._switches = {switch.switch_id: switch for switch in switches}
 
-    def _under_system(self) -> dict[str, object]:
-        return {
-            'parent_type': _SYSTEM,
-            'parent_uuid': self._managed.wrapper.uuid,
-        }
+    def _read_all(self, kind: Any) -> Any:
+        """Read all resources of a kind of the managed system."""
+        system_uuid = self._managed.wrapper.uuid
+        return kind.get(
+            self._adapter, parent_type=_SYSTEM, parent_uuid=system_uuid
+        )
 
 
 def _with_colons(mac: str) -> str:

@@ -79,9 +79,9 @@ class ProvisionedVlans:
     def using(self, ports: Sequence[network_ports.Port]) -> Iterator[None]:
         """Prevent the removal of the VLANs of ports in a block.
 
-        In the block, a bridge is found to carry a VLAN, and an adapter is
-        created on it, so the VLAN must not be removed in between. If its
-        removal has started, this waits until it is done.
+        Within the block, the driver sees that a bridge carries a VLAN, and
+        creates an adapter on it; the VLAN must not be removed in between. If
+        its removal has started, wait until it is done.
         """
         numbers = [port.vlan for port in ports if port.vlan is not None]
         with self._changed:
@@ -116,19 +116,18 @@ class ProvisionedVlans:
         with self._adding:
             if missing:
                 self._add(missing, metadata.instance_uuid)
-            ours = {
-                each.on_bridge for each in connections
-            } & self._added_vlans()
+            vlans = {connection.on_bridge for connection in connections}
+            ours = vlans & self._added_vlans()
         if ours:
             metadata.add([_key(vlan) for vlan in ours])
 
     def adopt(self, keys: Collection[str]) -> None:
-        """Add the VLANs of an instance's metadata to the known ones."""
+        """Note the VLANs of an instance's metadata as added by the driver."""
         with self._changed:
             self._added.update(_vlans(keys))
 
     def released(self) -> None:
-        """Note that an adapter was removed, so its VLAN may be unused."""
+        """Note that an adapter was removed, whose VLAN may be unused now."""
         self._rounds = _ROUNDS
 
     def tidy(self) -> None:
@@ -140,7 +139,8 @@ class ProvisionedVlans:
         rounds = self._rounds
         if not rounds:
             return
-        # First, as an adapter that is removed meanwhile needs all of them.
+        # Before the removal: an adapter that is removed meanwhile needs all
+        # rounds.
         self._rounds = rounds - 1
         if not self.remove_idle():
             self._rounds = max(self._rounds, rounds)
@@ -149,8 +149,8 @@ class ProvisionedVlans:
         """Remove the unused VLANs that the driver added; never raise an error.
 
         :returns: Whether all were removed; False if another thread is doing
-            this, or if one may be about to be used: whoever uses it may be
-            late, for an instance that was deleted meanwhile.
+            this, or if a thread may be about to use one, even for an instance
+            that was deleted meanwhile.
         """
         if not self._tidying.acquire(blocking=False):
             return False
@@ -158,8 +158,7 @@ class ProvisionedVlans:
             return self._remove_idle()
         except exception.PowerVMError as error:
             LOG.warning(
-                'Unused VLANs remain on their bridges for now: %s',
-                error,
+                'Unused VLANs remain on their bridges for now: %s', error
             )
             return False
         except Exception:
@@ -175,17 +174,15 @@ class ProvisionedVlans:
         instance_uuid: str,
     ) -> None:
         # A VLAN that somebody else has just added is not the driver's.
-        present = {each.uuid: each for each in self._ethernet.bridges()}
+        bridges = {bridge.uuid: bridge for bridge in self._ethernet.bridges()}
         for bridge, vlans in missing.items():
-            now = present.get(bridge.uuid, bridge)
+            now = bridges.get(bridge.uuid, bridge)
             new = set(vlans) - now.vlans
+            text = ', '.join(map(str, sorted(vlans)))
             LOG.info(
                 'Adding VLAN(s) %(vlans)s to the Shared Ethernet bridge '
                 '%(bridge)s.',
-                {
-                    'vlans': ', '.join(map(str, sorted(vlans))),
-                    'bridge': bridge,
-                },
+                {'vlans': text, 'bridge': bridge},
                 instance_uuid=instance_uuid,
             )
             self._ethernet.provision(bridge, vlans)
@@ -207,28 +204,19 @@ class ProvisionedVlans:
             return frozenset(self._added)
 
     def _remove_idle(self) -> bool:
-        """Return whether no VLAN was left out because of a running step."""
+        """Return whether no VLAN was left out because a thread may use it."""
         ours = self._added_vlans()
         if not ours or self._records is None:
             return True
+        numbers = {vlan.number for vlan in ours}
         try:
             with self._changed:
                 self._removing = frozenset(
-                    vlan.number
-                    for vlan in ours
-                    if self._in_use[vlan.number] <= 0
+                    number for number in numbers if self._in_use[number] <= 0
                 )
-                is_complete = len(self._removing) == len(
-                    {vlan.number for vlan in ours}
-                )
-            # From here on, no build starts to use one of them.
-            self._keep(
-                {
-                    port.vlan
-                    for port in self._records.ports()
-                    if port.vlan is not None
-                }
-            )
+                is_complete = len(self._removing) == len(numbers)
+            # From here on, no build starts to use a VLAN in _removing.
+            self._keep({port.vlan for port in self._records.ports()})
             idle = [vlan for vlan in ours if vlan.number in self._removing]
             if idle:
                 # A VLAN that cannot be removed must not block the others.
@@ -238,7 +226,8 @@ class ProvisionedVlans:
             self._keep(self._removing)
         return is_complete
 
-    def _keep(self, numbers: Collection[int]) -> None:
+    def _keep(self, numbers: Collection[int | None]) -> None:
+        """Remove no VLAN with one of the numbers, and let builds use it."""
         with self._changed:
             self._removing -= frozenset(numbers)
             self._changed.notify_all()
@@ -287,7 +276,7 @@ def _key(vlan: shared_ethernet.Vlan) -> str:
 
 
 def _vlans(keys: Collection[str]) -> Iterator[shared_ethernet.Vlan]:
-    """Yield the VLANs of keys; other keys are ignored."""
+    """Yield the VLANs of keys, without the keys of other drivers."""
     for key in keys:
         prefix, _, rest = key.partition(':')
         bridge, _, number = rest.rpartition(':')
