@@ -447,7 +447,7 @@ class LocalDisk(base.MappedDisks):
         killed meanwhile. After a killed reading, no LPAR has the disk; it is
         connected again before this.
         """
-        server = connection.server
+        server = connection.server_name
         if self.management.is_server:
             return exception.PrivateText(
                 'the management partition is a Virtual I/O Server, to which '
@@ -557,7 +557,7 @@ class LocalDisk(base.MappedDisks):
         if not connection.is_running:
             raise exception.RestBusy(
                 action=f'connecting the root disk of LPAR {lpar_uuid}',
-                reason=f'Virtual I/O Server {connection.server} is not '
+                reason=f'Virtual I/O Server {connection.server_name} is not '
                 'running',
             )
         self.mappings.take_back(lpar_uuid)

@@ -57,14 +57,14 @@ Elements = Mapping[str, Sequence[Any]]
 class Connection:
     """How a Virtual I/O Server connects a disk to an LPAR.
 
-    :param server: The name of the server.
+    :param server_name: The name of the server.
     :param is_running: Whether the server runs.
     :param slots: The slots of the client adapters that have the disk.
     :param has_others: Whether one of these adapters has other storage, too.
     :param path: The path of the disk on the server; empty if it has none.
     """
 
-    server: str
+    server_name: str
     is_running: bool
     slots: frozenset[int]
     has_others: bool
@@ -321,7 +321,7 @@ class ScsiMappings:
         ]
         path = of_disk[0].server_adapter.backing_dev_name if of_disk else None
         return Connection(
-            server=server.name,
+            server_name=server.name,
             is_running=server.state == _RUNNING,
             slots=slots,
             has_others=len(sharing) > len(of_disk),

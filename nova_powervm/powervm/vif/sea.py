@@ -77,7 +77,6 @@ class SeaVifDriver(
     def using(
         self, ports: Sequence[network_ports.Port]
     ) -> contextlib.AbstractContextManager[None]:
-        """Prevent the removal of the VLANs of ports from their bridges."""
         return self._vlans.using(ports)
 
     def connect(
@@ -103,7 +102,6 @@ class SeaVifDriver(
         connections: Sequence[shared_ethernet.Connection],
         metadata: drivers.InstanceMetadata,
     ) -> None:
-        """Add the VLANs of connections to their bridges."""
         self._vlans.provide(connections, metadata)
 
     def adapters(self, lpar_uuid: str) -> Sequence[shared_ethernet.Adapter]:
