@@ -120,11 +120,3 @@ def write_zeros(
         'Cleared %(path)s in %(seconds).1f seconds.',
         {'path': disk.path, 'seconds': watch.elapsed()},
     )
-
-
-def refuse_growth(name: str) -> exception.DiskNotCleared:
-    """Return the error for a larger root disk where only uploads clear."""
-    return exception.DiskNotCleared(
-        what=f'new end of root disk {name}',
-        reason='nova-compute can only upload to it. See [powervm]disk_clear',
-    )

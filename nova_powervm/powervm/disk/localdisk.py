@@ -273,13 +273,24 @@ class LocalDisk(base.MappedDisks):
 
     def _check_clearing(self, lpar_uuid: str, root: pvm_storage.VDisk) -> None:
         """Refuse a larger root disk whose end could not be cleared."""
-        way = self._way
-        if way is clearing.Way.UPLOAD:
-            raise clearing.refuse_growth(storage.base_name(root.name))
-        if way is clearing.Way.DEVICE:
+        if self._way_for_end(root) is clearing.Way.DEVICE:
             self.media.check()
             self.media.check_room(lpar_uuid, uploads.NOTE_BYTES, beside=True)
             self._find_readable(lpar_uuid, is_off=True)
+
+    def _way_for_end(self, root: pvm_storage.VDisk) -> clearing.Way:
+        """Return how the new end of a root disk is cleared.
+
+        :raises exception.DiskNotCleared: nova-compute can only upload to it.
+        """
+        way = self._way
+        if way is clearing.Way.UPLOAD:
+            raise exception.DiskNotCleared(
+                what=f'new end of root disk {storage.base_name(root.name)}',
+                reason='nova-compute can only upload to it. See '
+                '[powervm]disk_clear',
+            )
+        return way
 
     def grow_root(self, lpar_uuid: str, size_gb: float) -> bool:
         """Enlarge the virtual disk of an LPAR's root disk if it is smaller.
@@ -290,13 +301,10 @@ class LocalDisk(base.MappedDisks):
 
         :raises exception.DiskNotCleared: Its end cannot be cleared.
         """
-        root = volume_groups.find_root(self.groups.read(), lpar_uuid)
+        root = self._find_root(lpar_uuid)
         if not storage.is_smaller(root.capacity, size_gb):
             return False
-        way = self._way
-        if way is clearing.Way.UPLOAD:
-            raise clearing.refuse_growth(storage.base_name(root.name))
-        if way is clearing.Way.NONE:
+        if self._way_for_end(root) is clearing.Way.NONE:
             self._enlarge_root(lpar_uuid, size_gb)
             return True
         with self.reader.alone(lpar_uuid) as reading:
@@ -304,12 +312,14 @@ class LocalDisk(base.MappedDisks):
                 raise exception.GrowthPutOff(name=storage.base_name(root.name))
             self._return_root(reading, lpar_uuid)
             self._find_readable(lpar_uuid, is_off=True)
+            note = storage.growth_name(lpar_uuid, self._size_in_mib(root))
             with self._returned(reading, lpar_uuid, root):
-                self.media.make_note(
-                    storage.growth_name(lpar_uuid, self._size_in_mib(root))
-                )
+                self.media.make_note(note)
                 self._enlarge_root(lpar_uuid, size_gb)
         return True
+
+    def _find_root(self, lpar_uuid: str) -> pvm_storage.VDisk:
+        return volume_groups.find_root(self.groups.read(), lpar_uuid)
 
     def _enlarge_root(self, lpar_uuid: str, size_gb: float) -> None:
         group = self.groups.change(volume_groups.growth(lpar_uuid, size_gb))
@@ -326,11 +336,8 @@ class LocalDisk(base.MappedDisks):
         notes = self.media.find_notes(lpar_uuid)
         if not notes:
             return
-        root = volume_groups.find_root(self.groups.read(), lpar_uuid)
-        way = self._way
-        if way is clearing.Way.UPLOAD:
-            raise clearing.refuse_growth(storage.base_name(root.name))
-        if way is clearing.Way.DEVICE:
+        root = self._find_root(lpar_uuid)
+        if self._way_for_end(root) is clearing.Way.DEVICE:
             start = min(notes.values())
             self._write_zeros(reading, lpar_uuid, root, start * clearing.MIB)
         self._remove_notes(notes)
@@ -417,7 +424,7 @@ class LocalDisk(base.MappedDisks):
     ) -> tuple[pvm_storage.VDisk, scsi_mappings.Connection]:
         """Find a root disk that can be read; see :meth:`check_read`."""
         self.management.check(lpar_uuid)
-        root = volume_groups.find_root(self.groups.read(), lpar_uuid)
+        root = self._find_root(lpar_uuid)
         name = storage.base_name(root.name)
         vios = self.groups.vios
         connection = self.mappings.connection(vios, lpar_uuid, name)
@@ -562,7 +569,7 @@ class LocalDisk(base.MappedDisks):
             )
         self.mappings.take_back(lpar_uuid)
         self._finish_growth(reading, lpar_uuid)
-        root = volume_groups.find_root(self.groups.read(), lpar_uuid)
+        root = self._find_root(lpar_uuid)
         self.mappings.attach(self.groups.vios, lpar_uuid, [root])
         return True
 

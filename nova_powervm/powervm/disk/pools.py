@@ -328,7 +328,7 @@ class StoragePool:
             parent_uuid=pool.uuid,
         )
         place = _Place(cluster, pool, tiers, self._choose_tier(pool, tiers))
-        # This raises an error if there are none.
+        # Without nodes, this raises an error now.
         _ = place.nodes
         return place
 

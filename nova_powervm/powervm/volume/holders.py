@@ -59,7 +59,7 @@ def is_of_any(wanted: Collection[Volume], lpar_uuid: str) -> Predicate:
     """Return a predicate for the mappings of an LPAR.
 
     It leaves out those of other volume drivers. Of the mappings that a deleted
-    LPAR has left, it knows those of the wanted volumes.
+    LPAR has left, it accepts those of the wanted volumes.
     """
     are_wanted = [is_of(volume, lpar_uuid) for volume in wanted]
     return lambda mapping: (
