@@ -13,6 +13,7 @@
 """Disks in a pool that an instance keeps: arrivals, and what was lost."""
 
 import base64
+import contextlib
 import dataclasses
 import hashlib
 import unittest.mock
@@ -195,6 +196,22 @@ class ArrivalTest(KeptTestCase):
 
         self.assertNotIn('PUT LogicalPartition.create', self.trail())
         self.assertNotIn('burn 21010020', self.trail())
+
+    def test_disk_that_comes_into_use_before_the_start_is_refused(self):
+        @contextlib.contextmanager
+        def plugging():
+            yield
+            self.disks.remove(self.wanted.lpar_uuid, delete=False)
+            self.use_disk('r')
+            self._others = self._state_of_others()
+
+        self.failed(
+            exception.DiskInUse, ARRIVAL, self.wanted, plugging=plugging
+        )
+
+        self.assertEqual([], self.jobs)
+        self.assertIsNone(self.lpar())
+        self.assertEqual(self.before, self.stored()['r']['sha256'])
 
     def test_failed_start_removes_lpar_and_keeps_disks(self):
         self.control.plan_job('PowerOn', 'no power')

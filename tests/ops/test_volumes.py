@@ -451,19 +451,20 @@ class OthersTest(volumes.VolumesTestCase):
 
     def map_by_hand(self, name='database', vios='vios1', tag=None):
         """Map volume v1 to a partition, as an administrator does."""
-        place = ('vios1', 'vios2').index(vios)
-        servers = sorted(
-            virtual_io_server.VIOS.get(self.adapter, xag=[const.XAG.VIO_SMAP]),
-            key=lambda server: server.name,
-        )
+        server = self.server(vios, const.XAG.VIO_SMAP)
         self.found = self.volumes.find(V1, self.describe().lpar_uuid)
         disk = pvm_storage.PV.bld(
             self.adapter, self.hdisks()[vios][0], tag=tag
         )
         self.control.set_partition(name, rmc_state='active')
         scsi_mapper.add_vscsi_mapping(
-            None, servers[place].uuid, self.lpar(name)['uuid'], disk
+            None, server.uuid, self.lpar(name)['uuid'], disk
         )
+
+    def server(self, vios, *groups):
+        """Return a Virtual I/O Server as pypowervm reads it."""
+        found = virtual_io_server.VIOS.get(self.adapter, xag=[*groups])
+        return next(one for one in found if one.name == vios)
 
     @proofs.proves('operation.attach-volume')
     def test_disk_of_another_lpar_is_refused(self):
@@ -482,6 +483,27 @@ class OthersTest(volumes.VolumesTestCase):
                 # The disks stay that were there, and nothing of ours.
                 self.assertEqual([], [*self.connected()['vios1']])
                 self.assertEqual([1, 1], [*map(len, self.hdisks().values())])
+
+    def test_disk_of_a_volume_group_is_refused(self):
+        for vios in ('vios1', 'vios2'):
+            with self.subTest(vios):
+                self.begin()
+                self.spawn()
+                self.volumes.find(V1, self.describe().lpar_uuid)
+                (name,) = self.hdisks()[vios]
+                disk = pvm_storage.PV.bld(self.adapter, name)
+                pvm_storage.VG.bld(self.adapter, 'data', [disk]).create(
+                    parent=self.server(vios)
+                )
+                self.failed(
+                    exception.VolumeInUse,
+                    operations.ATTACH_VOLUME,
+                    self.describe(volumes=(V1,)),
+                    f'Volume {V1.id} is {name} of {vios}, which is in use',
+                    'a volume group or a pool has it',
+                )
+                self.assertEqual({'vios1': {}, 'vios2': {}}, self.connected())
+                self.assertEqual([name], self.hdisks()[vios])
 
     def test_only_new_disks_of_one_in_use_are_forgotten(self):
         self.map_by_hand()

@@ -299,6 +299,8 @@ class RepairTest(unittest.TestCase):
         for found, slot in (
             (provider(classes=['CUSTOM_OLD'], consumers=[SERVER]), owned),
             (provider(classes=['CUSTOM_OLD'], reserved=1), None),
+            # Somebody has deleted the allocations of its server.
+            (provider(classes=['CUSTOM_OLD']), owned),
         ):
             with self.subTest(found=found):
                 self.assertEqual(

@@ -15,6 +15,7 @@
 import dataclasses
 import unittest
 
+from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.devices import host_values
@@ -85,6 +86,47 @@ class OneTimeUseTest(unittest.TestCase):
         ops = claim_ops()
         ops.check_inventory_conflicts(self.reading())
         self.assertEqual([], self.burned(ops, CLAIM))
+
+
+class ClaimTest(unittest.TestCase):
+    """A build gets the slots that Placement has allocated on this host."""
+
+    def setUp(self):
+        super().setUp()
+        self.ops = claim_ops()
+        self.here, self.there = (
+            claims.SlotProvider(name, index, frozenset({'CUSTOM_GPU'}))
+            for name, index in (
+                ('here', OTHER_INDEX),
+                ('there', values.INDEX),
+            )
+        )
+
+    def claim(self, providers, *allocated, requests=(), amount=1):
+        self.ops.published = providers
+        return self.ops.claim(
+            'instance',
+            {name: {'resources': {'CUSTOM_GPU': 1}} for name in allocated},
+            {'resources1:CUSTOM_GPU': str(amount)} if amount else {},
+            # What Nova has stored with the instance on its old host.
+            {'there': self.there},
+            requests,
+        )
+
+    def test_evacuated_instance_gets_slots_of_its_new_host(self):
+        published = claiming.PublishedSlots({'here': self.here})
+        claimed = self.claim(published, 'here', 'there')
+        self.assertEqual((self.here.claim,), claimed)
+
+    def test_record_decides_before_first_update(self):
+        published = claiming.PublishedSlots(is_complete=False)
+        self.assertEqual((self.there.claim,), self.claim(published, 'there'))
+
+    def test_request_for_device_of_nova_is_refused(self):
+        published = claiming.PublishedSlots({'here': self.here})
+        request = accelerators.Request('request', 'theirs', OTHER_INDEX)
+        with self.assertRaises(exception.AcceleratorRefused):
+            self.claim(published, 'theirs', requests=[request], amount=0)
 
 
 class RefusalTest(unittest.TestCase):

@@ -175,6 +175,16 @@ class OpenTest(unittest.TestCase):
             came.extend(reading())
         self.assertLess(len(b''.join(came)), len(DATA))
 
+    def test_damaged_image_is_delivered_but_for_its_last_chunk(self):
+        came = []
+        damaged = DATA[:-1] + b'!'
+        reading = self.open(described(), Source(damaged))
+        with self.assertRaises(exception.ImageDamaged):
+            came.extend(reading())
+        *chunks, _ = Source(damaged)()
+        self.assertEqual(chunks, came)
+        self.assertFalse(reading.is_verified)
+
 
 class VerifyTest(unittest.TestCase):
     """An image is read to its end, by one service once."""

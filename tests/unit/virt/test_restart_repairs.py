@@ -10,12 +10,22 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How often a host that hangs is waited for."""
+"""What a service does when it starts for servers that a killed one has left.
 
+Also how often it waits for a host that hangs.
+"""
+
+import types
 import unittest
+from unittest import mock
+
+import ddt
+from nova import objects
+from oslo_utils import uuidutils
 
 from nova_powervm import exception
 from nova_powervm.virt import restart_repairs
+from tests.unit.virt import test_instance_records
 
 READ = 30
 
@@ -71,3 +81,130 @@ class StartupTest(unittest.TestCase):
         self.ask(5)
         self.assertEqual(5, self.asked)
         self.assertFalse(self.startup.end())
+
+
+@ddt.ddt
+class InterruptedEvacuationsTest(test_instance_records.RecordsTestCase):
+    """A server of host1 was being evacuated to host2."""
+
+    def give_up(self, status='pre-migrating', task='rebuild_spawning', **at):
+        """Start host2; return the LPARs to remove, server and status."""
+        self.move(
+            status,
+            task=task,
+            source_compute='host1',
+            dest_compute='host2',
+            migration_type='evacuation',
+        )
+        record = self.record()
+        for name, value in at.items():
+            setattr(record, name, value)
+        record.save()
+        leftovers = []
+        client = mock.Mock()
+        restart_repairs.give_up_evacuations(
+            types.SimpleNamespace(name='host2', uuid='node2'),
+            client,
+            leftovers.append,
+        )
+        removal = client.remove_provider_tree_from_instance_allocation
+        self.assertEqual(len(leftovers), removal.call_count)
+        return leftovers, self.record(), self.status()
+
+    def status(self):
+        (migration,) = objects.MigrationList.get_by_filters(
+            self.context, {'instance_uuid': self.uuid}
+        )
+        return migration.status
+
+    def record(self):
+        return objects.Instance.get_by_uuid(self.context, self.uuid)
+
+    # Nova calls it completed when the old host starts meanwhile.
+    @ddt.data('pre-migrating', 'completed')
+    def test_interrupted_evacuation_is_given_up(self, status):
+        leftovers, instance, found = self.give_up(status)
+        self.assertEqual([self.lpar], leftovers)
+        self.assertEqual(
+            ('host1', 'error', None),
+            (instance.host, instance.vm_state, instance.task_state),
+        )
+        self.assertEqual('failed', found)
+
+    @ddt.data(
+        {'host': 'host2'},
+        {'status': 'completed', 'task': None},
+        {'status': 'done'},
+        {'status': 'failed'},
+    )
+    def test_lpar_of_other_evacuation_stays(self, changes):
+        leftovers, instance, _ = self.give_up(**changes)
+        self.assertEqual([], leftovers)
+        self.assertNotEqual('error', instance.vm_state)
+
+    def test_evacuation_of_server_that_came_back_is_completed(self):
+        for host, expected in (('host1', 'completed'), ('host3', 'done')):
+            self.give_up('done', host=host)
+            restart_repairs.complete_returned('host1')
+            self.assertEqual(expected, self.status())
+
+
+class TakeHomeTest(test_instance_records.RecordsTestCase):
+    """A migration from host1 to host2 has failed before it began there."""
+
+    def setUp(self):
+        super().setUp()
+        self.nodes = {}
+        for host in ('host1', 'host2'):
+            node = objects.ComputeNode(
+                self.context,
+                host=host,
+                hypervisor_hostname=host,
+                uuid=uuidutils.generate_uuid(),
+                service_id=1,
+                vcpus=1,
+                memory_mb=1,
+                local_gb=1,
+                vcpus_used=0,
+                memory_mb_used=0,
+                local_gb_used=0,
+                hypervisor_type='powervm',
+                hypervisor_version=1,
+                cpu_info='',
+            )
+            node.create()
+            self.nodes[host] = node
+
+    def host_after_start(self, *allocated, **changes):
+        """Start host1; return the host on record."""
+        self.move(
+            'error',
+            source_compute='host1',
+            source_node='host1',
+            dest_compute='host2',
+        )
+        record = self.record()
+        record.vm_state = 'error'
+        record.host, record.compute_id = 'host2', self.nodes['host2'].id
+        for name, value in changes.items():
+            setattr(record, name, value)
+        record.save()
+        held = {self.nodes[host].uuid: {} for host in allocated}
+        restart_repairs.take_home(
+            types.SimpleNamespace(name='host1', uuid=self.nodes['host1'].uuid),
+            mock.Mock(allocated_to=lambda _: held),
+        )
+        return self.record().host
+
+    def record(self):
+        return objects.Instance.get_by_uuid(self.context, self.uuid)
+
+    def test_server_is_where_its_allocations_are(self):
+        self.assertEqual('host1', self.host_after_start('host1'))
+        for allocated in ((), ('host2',), ('host1', 'host2')):
+            self.assertEqual('host2', self.host_after_start(*allocated))
+
+    def test_server_that_may_have_arrived_is_left_there(self):
+        for changes in ({'vm_state': 'active'}, {'task_state': 'rebooting'}):
+            found = self.host_after_start('host1', **changes)
+            self.assertEqual('host2', found)

@@ -108,6 +108,21 @@ class GenerateFileTest(base.ToolTestCase):
         self.assertEqual({1, 2, 3}, set(self.offered(text, *slots)))
         self.assertIn('# 2 x GPU (10DE:1EB8): P1-C1, P1-C2\n', text)
 
+    def test_card_without_ids_shares_no_paragraph_with_its_class(self):
+        known = values.slot(drc_index=1)
+        for unreported in (
+            ('vendor_id', 'device_id'),
+            ('vendor_id',),
+            ('device_id',),
+            ('pci_class',),
+        ):
+            silent = values.slot(drc_index=2, **dict.fromkeys(unreported))
+            text = uncommented(generate(known, silent))
+            offered = self.offered(text, known, silent)
+            self.assertEqual({1, 2}, set(offered))
+            self.assertNotEqual(offered[1], offered[2])
+            self.assertIn('drc_index: "00000002"', text)
+
     @proofs.proves('D4')
     def test_wired_adapters_are_commented_out_with_the_reason(self):
         slot = values.slot(pci_class=0x0200)

@@ -214,6 +214,15 @@ class DifferencesTest(unittest.TestCase):
         found = compare(allocated)
         self.assert_one('leaked', 'but the slot is free', found)
 
+    def test_allocated_slot_that_another_partition_owns_is_leaked(self):
+        owner = values.client(values.OTHER_LPAR, name='db')
+        found = compare(
+            [offered(consumers=held())], [values.slot(owner=owner)]
+        )
+        self.assertEqual(['stale', 'leaked'], [str(d.kind) for d in found])
+        words = f'allocated to {INSTANCE}, but the slot is owned by'
+        self.assert_one('leaked', f'{words} partition db', found[1:])
+
     def test_move_tells_whether_its_slots_are_leaked(self):
         for steps, cures in (
             # The user of a resize in place has to decide.

@@ -1,0 +1,103 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A rebuild that is refused leaves the server as it was."""
+
+from unittest import mock
+
+from nova import exception as nova_exception
+from nova import objects
+
+from nova_powervm import exception
+from nova_powervm.virt import builds
+from nova_powervm.virt import system_metadata
+from tests.unit.virt import test_instance_records
+
+REFUSAL = exception.ImageRefused(image='new', reason='it is not safe')
+
+
+class Glance:
+    def get(self, context, image_id, **options):
+        return {'id': image_id, 'properties': {'hw_machine': 'old'}}
+
+
+class RefusedRebuildTest(test_instance_records.RecordsTestCase):
+    def setUp(self):
+        super().setUp()
+        self.stub_out('nova.image.glance.API', Glance)
+        instance = self.instance()
+        # As the API leaves it.
+        instance.vm_state, instance.task_state = 'active', 'rebuilding'
+        instance.image_ref = 'new'
+        instance.system_metadata = {'image_hw_machine': 'new'}
+        system_metadata.IMAGE.write(instance.system_metadata, 'old')
+        instance.save()
+        instance.flavor = objects.Flavor(memory_mb=1024, root_gb=1)
+        instance.old_flavor = instance.new_flavor = None
+        instance.obj_reset_changes()
+        self.handed = instance
+
+    def check(self, kind, nodename='host1'):
+        """Have the check of a rebuild refused on some host."""
+        self.stub_out(
+            'nova_powervm.virt.refusals.check_build',
+            mock.Mock(side_effect=REFUSAL),
+        )
+        build = builds.BuildRequest(
+            self.context, self.handed, None, None, [], None
+        )
+        return self.assertRaises(
+            kind,
+            builds.Builds(mock.Mock(nodename=nodename)).check_rebuild,
+            build,
+            evacuate=nodename != 'host1',
+            preserve_ephemeral=False,
+        )
+
+    def stop(self, kind):
+        """Have the stop before a rebuild fail."""
+        with (
+            self.assertRaises(kind) as caught,
+            builds.refused_if_stop_fails(self.handed),
+        ):
+            raise REFUSAL
+        return caught.exception
+
+    def assert_as_it_was(self, refused):
+        # After this kind alone, Nova deletes no allocations.
+        self.assertIsInstance(refused, nova_exception.InstanceNotFound)
+        record = objects.Instance.get_by_uuid(
+            self.context, self.uuid, expected_attrs=['system_metadata']
+        )
+        self.assertEqual(
+            ('active', None, 'old', 'old'),
+            (
+                record.vm_state,
+                record.task_state,
+                record.image_ref,
+                record.system_metadata['image_hw_machine'],
+            ),
+        )
+
+    def test_refused_rebuild_changes_nothing(self):
+        self.assert_as_it_was(self.check(builds.RebuildRefused))
+
+    def test_rebuild_whose_guest_is_not_stopped_changes_nothing(self):
+        self.assert_as_it_was(self.stop(builds.RebuildRefused))
+
+    def test_stop_without_rebuild_raises_its_error(self):
+        self.handed.task_state = 'powering-off'
+        self.stop(exception.ImageRefused)
+
+    def test_refused_evacuation_gives_its_allocations_up(self):
+        self.check(nova_exception.InstanceDeployFailure, 'host2')
+        self.assertEqual('new', self.handed.image_ref)
