@@ -26,8 +26,8 @@ from tests.unit.devices.values import settings_of
 SPAWN = operations.SPAWN
 
 
-class LeftoverTest(base.HostTestCase):
-    """Each cycle tries again, where Nova has taken the instance away."""
+class LeftoverTestCase(base.HostTestCase):
+    """Has LPARs that failed builds have left."""
 
     def fail_to_build(self, error=exception.RestError, **fault):
         """Have a build fail at a request."""
@@ -46,6 +46,10 @@ class LeftoverTest(base.HostTestCase):
         """Do what each cycle does."""
         self.forget()
         self.removals.remove_leftovers(lambda: instances)
+
+
+class LeftoverTest(LeftoverTestCase):
+    """Each cycle tries again, where Nova has taken the instance away."""
 
     def make_late(self):
         """Complete a creation that was not answered."""
@@ -139,6 +143,20 @@ class LeftoverTest(base.HostTestCase):
         self.removals.remove_leftovers(self.fail)
 
         self.assert_lpar()
+
+
+class PoolLeftoverTest(LeftoverTestCase):
+    disk_driver = 'ssp'
+
+    def test_disks_in_a_pool_outlive_a_leftover_lpar(self):
+        self.leave()
+        # The instance has been built on another host.
+        self.disks.make_blank(self.describe().lpar_uuid, base.EPHEMERAL)
+        disks = self.stored()
+        self.tidy()
+        self.assertIsNone(self.lpar())
+        self.assertEqual(disks, self.stored())
+        self.assertIn('0', disks)
 
 
 class LeftoverLockTest(unittest.TestCase):

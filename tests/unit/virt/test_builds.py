@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A rebuild that is refused leaves the server as it was."""
+"""Builds and rebuilds that are refused, and what is left then."""
 
 from unittest import mock
 
@@ -18,7 +18,9 @@ from nova import exception as nova_exception
 from nova import objects
 
 from nova_powervm import exception
+from nova_powervm.lpar import spec
 from nova_powervm.virt import builds
+from nova_powervm.virt import errors
 from nova_powervm.virt import system_metadata
 from tests.unit.virt import test_instance_records
 
@@ -101,3 +103,38 @@ class RefusedRebuildTest(test_instance_records.RecordsTestCase):
     def test_refused_evacuation_gives_its_allocations_up(self):
         self.check(nova_exception.InstanceDeployFailure, 'host2')
         self.assertEqual('new', self.handed.image_ref)
+
+
+class SpawnTest(test_instance_records.RecordsTestCase):
+    """What must hold before a build plans anything."""
+
+    def setUp(self):
+        super().setUp()
+        for name in (
+            'refusals.check_build',
+            'instance_ports.await_allocation',
+            'device_tags.describe_tagged',
+            'accelerator_requests.parse_requests',
+        ):
+            self.stub_out(f'nova_powervm.virt.{name}', lambda *_, **__: None)
+        self.host = mock.MagicMock(nodename='host1')
+        self.host.descriptions.allocated.return_value = spec.Wanted(self.uuid)
+
+    def refused(self, kind, instance):
+        build = builds.BuildRequest(self.context, instance, None, {}, [], {})
+        self.assertRaises(kind, builds.Builds(self.host).spawn, build, None)
+        self.host.lpars.plan.assert_not_called()
+
+    def test_build_needs_leave_to_burn_devices(self):
+        self.host.burn_limit.admit.side_effect = exception.BurnLimitReached(
+            limit=1, asked=1
+        )
+        self.refused(errors.RefusedByPolicy, self.instance())
+
+    def test_rebuild_makes_nothing_for_a_server_that_is_deleted(self):
+        instance = self.instance()
+        instance.task_state = 'deleting'
+        instance.save()
+        # What Nova has handed over for the rebuild.
+        instance.task_state = 'rebuild_spawning'
+        self.refused(nova_exception.InstanceNotFound, instance)

@@ -92,16 +92,29 @@ class RefusedTest(test_instance_records.RecordsTestCase):
 
     def test_move_is_checked_before_the_guest_stops(self):
         self.handed.flavor = objects.Flavor(root_gb=2, ephemeral_gb=0, swap=0)
-        smaller = objects.Flavor(
-            root_gb=1, ephemeral_gb=0, swap=0, extra_specs={}
-        )
         self.host.descriptions.recorded.return_value = spec.Wanted(self.uuid)
+        self.host.burn_limit.check_move.side_effect = (
+            exception.BurnLimitReached(limit=1, asked=1)
+        )
         plan = self.host.lpars.plan = mock.MagicMock()
-        self.refused(smaller)
-        (row, _), _ = plan.call_args
-        self.assertIs(operations.DEPARTURE, row)
-        planned = plan.return_value.__enter__.return_value
-        planned.carry_out.assert_not_called()
+        for root_gb, words in ((1, 'cannot shrink'), (2, 'in an hour')):
+            flavor = objects.Flavor(
+                root_gb=root_gb, ephemeral_gb=0, swap=0, extra_specs={}
+            )
+            error = self.refused(flavor)
+            self.assertIn(words, str(error.inner_exception))
+            (row, _), _ = plan.call_args
+            self.assertIs(operations.DEPARTURE, row)
+            planned = plan.return_value.__enter__.return_value
+            planned.carry_out.assert_not_called()
+            # The next one has a context again.
+            self.move(
+                'migrating', source_compute='host1', dest_compute='host1'
+            )
+            self.handed = self.record()
+            self.handed.flavor = objects.Flavor(
+                root_gb=2, ephemeral_gb=0, swap=0
+            )
 
     def test_refused_move_leaves_context_of_another_one(self):
         record = self.record()
