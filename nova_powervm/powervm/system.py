@@ -36,7 +36,6 @@ from pypowervm.wrappers import virtual_io_server
 from nova_powervm import exception
 from nova_powervm.devices import host_values
 from nova_powervm.devices import slots
-from nova_powervm.ops import interfaces
 from nova_powervm.powervm import rest_errors
 
 LOG = logging.getLogger(__name__)
@@ -202,8 +201,11 @@ def _sriov_indexes(config: managed_system.ASIOConfig) -> Iterator[int]:
             yield int(adapter.id)
 
 
-class RestSystem(interfaces.System):
+class RestSystem:
     """The one system that the REST server manages.
+
+    It implements :class:`nova_powervm.ops.interfaces.System` without importing
+    it: the wheel for cyborg-agent has no ``ops``.
 
     :param adapter: An adapter with a session that has logged on.
     :param server: The name of the server in messages.
