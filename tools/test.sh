@@ -50,8 +50,8 @@ elif [ -f "$part" ]; then
     set -- --test-path "$(dirname "$part")" "${module//\//[.]}[.]" "$@"
 fi
 # Services under test wait a third of the time: twice as many processes as
-# processors. What starts none takes a third of the time of all.
-others=$(nproc)
+# processors. What starts none takes half of the time of all processors.
+others=$(($(nproc) * 3 / 2))
 workers=$(mktemp)
 trap 'rm -f "$workers"' EXIT
 cat > "$workers" << END
