@@ -158,9 +158,12 @@ class ShelveTest(
         self.assertNotEqual(recorded, self.slots_recorded(server))
 
     def slots_recorded(self, server):
-        """Return the identifiers of the slots that Nova records."""
+        """Return the providers of the slots that Nova records.
+
+        The other host has slots with the same identifiers.
+        """
         record = self.instance(server)
-        return {found.identifier for found in record.resources}
+        return {resource.provider_uuid for resource in record.resources}
 
     @proofs.proves('device.shelve')
     def story_shelved_server_keeps_slots_until_it_is_offloaded(self):
