@@ -626,6 +626,27 @@ class PoolReadingTest(LentMixin, SweepMixin, ReadingTestCase):
             self.uuid, servers, element, found.disk.size_gb, write=write
         )
 
+    def test_device_goes_whichever_mapping_of_disk_comes_first(self):
+        self.set_state(base.OFF)
+        mappings, (server, *_) = self.disks.mappings, self.disks._units.servers
+        element = ssp.element_of(self.disks._pool.root(self.uuid).stored)
+        for is_lent_first in (False, True):
+            if is_lent_first:
+                mappings.lend(server, element)
+                mappings.attach(server, self.uuid, [element])
+            else:
+                mappings.attach(server, self.uuid, [element])
+                mappings.lend(server, element)
+            management = self.disks.management
+            with (
+                self.subTest(is_lent_first=is_lent_first),
+                unittest.mock.patch.object(
+                    management, 'drop', wraps=management.drop
+                ) as dropped,
+            ):
+                mappings.detach(self.uuid)
+                self.assertEqual(1, dropped.call_count)
+
     def test_read_returns_all_bytes_of_large_disk_in_constant_memory(self):
         last = b'written by the guest'
         size = self.expected[0]

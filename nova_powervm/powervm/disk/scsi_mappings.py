@@ -392,7 +392,7 @@ class ScsiMappings:
         :returns: The servers with the mappings, including those of a try
             whose answer was lost.
         """
-        removed: dict[tuple[str, str | None], tuple[_Server, _Mapping]] = {}
+        removed: dict[tuple[str | None, ...], tuple[_Server, _Mapping]] = {}
 
         def remove(server: _Server) -> bool:
             doomed = list(filter(is_doomed, server.scsi_mappings))
@@ -400,16 +400,17 @@ class ScsiMappings:
                 server.scsi_mappings.remove(mapping)
                 element = mapping.backing_storage
                 name = None if element is None else element.name
+                client = virtual_io_servers.client_of(mapping)
                 # Before the write, whose answer may be lost.
-                removed[server.uuid, name] = server, mapping
+                removed[server.uuid, client, name] = server, mapping
             return bool(doomed)
 
         virtual_io_servers.change_all_mappings(self._adapter, action, remove)
         for _, mapping in removed.values():
             if self._is_lent(mapping):
                 # Not before the write: a scan would bring the device back.
-                client = mapping.client_adapter
-                slot = client and client.lpar_slot_num
+                adapter = mapping.client_adapter
+                slot = adapter and adapter.lpar_slot_num
                 self._management.drop(mapping.backing_storage.udid, slot)
         return list(removed.values())
 
