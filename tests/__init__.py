@@ -14,6 +14,7 @@
 
 import gc
 import os
+import pathlib
 
 # One process runs tests with and without nova, and nova wants to choose its
 # concurrency mode before any library brings in eventlet.
@@ -47,3 +48,11 @@ if not _SEED:
     # else a process has loaded, and a new clone look for them for 20 seconds.
     providers._get_local_constants = constants_ast.Constants
 core.global_force_seed = _SEED and int(_SEED)
+
+
+def load_tests(loader, standard_tests, pattern):
+    """Find the tests below this folder, and those of the emulator."""
+    root = pathlib.Path(__file__).parents[1]
+    for folder in (root / 'tests', root / 'emulator' / 'tests'):
+        standard_tests.addTests(loader.discover(folder, pattern, root))
+    return standard_tests

@@ -16,6 +16,7 @@
 #
 #   tools/test.sh                      all tests
 #   tools/test.sh unit                 those below tests/unit
+#   tools/test.sh emulator             those of the emulator, in emulator/tests
 #   tools/test.sh tests/ops/test_vlans.py
 #   tools/test.sh 'test_confirm.*'     those that a regular expression matches
 #
@@ -40,6 +41,8 @@ part=${1:-}
 part=${part%/}
 if [ -n "$part" ] && [ -d "tests/$part" ]; then
     part=tests/$part
+elif [ -n "$part" ] && [ -d "$part/tests" ]; then
+    part=$part/tests
 fi
 if [ -d "$part" ]; then
     shift
@@ -57,7 +60,7 @@ trap 'rm -f "$workers"' EXIT
 cat > "$workers" << END
 - worker: ['^tests[.]functional[.]']
   concurrency: $(($(nproc) * 2))
-- worker: ['^tests[.](?!functional[.])']
+- worker: ['^(?!tests[.]functional[.])']
   concurrency: $others
 END
 "$VENV/bin/stestr" run --worker-file "$workers" "$@" || result=$?

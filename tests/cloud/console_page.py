@@ -22,7 +22,7 @@ from demo import cloud as cloud_lib
 from demo import console
 from demo import console_steps
 from demo import stack as stack_lib
-from tests import rfb_viewer
+from emulator.tests import rfb_viewer
 from tests.cloud import demonstration
 
 try:

@@ -26,9 +26,9 @@ from nova.cmd import manage
 from oslo_utils import timeutils
 from pypowervm.wrappers import logical_partition
 
+from emulator.tests import base as rest_clients
 from nova_powervm.lpar import storage
 from powervm_emulator.nouns.partition import ownership
-from tests.emulator import base as rest_clients
 from tests.functional import base
 from tests.functional import killed_threads
 from tests.functional import moving

@@ -24,8 +24,8 @@ from pypowervm.wrappers import network
 from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server
 
+from emulator.tests import base
 from powervm_emulator import worlds
-from tests.emulator import base
 
 MAC = '0a:00:00:00:00:01'
 VLAN = 55

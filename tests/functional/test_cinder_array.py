@@ -22,7 +22,7 @@ from pypowervm.tasks import hdisk
 from pypowervm.wrappers import virtual_io_server
 
 from demo import volume_world
-from tests.emulator import base
+from emulator.tests import base
 from tests.functional import real_cinder
 
 DATA = b'what a guest has written'

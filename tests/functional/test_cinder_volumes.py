@@ -30,11 +30,11 @@ from pypowervm.wrappers import storage as pvm_storage
 from pypowervm.wrappers import virtual_io_server
 
 from demo import volume_world
+from emulator.tests import base as emulator_base
 from nova_powervm.lpar import supported_features
 from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.powervm.volume import volume_mappings
 from tests import proofs
-from tests.emulator import base as emulator_base
 from tests.functional import base
 from tests.functional import killed_threads
 from tests.functional import real_cinder

@@ -25,12 +25,12 @@ from nova.compute import rpcapi
 from nova.tests.functional.api import client
 from oslo_utils import uuidutils
 
+from emulator.tests import base as rest_clients
+from emulator.tests import rfb_viewer
 from nova_powervm.ops import consoles
 from nova_powervm.virt import record_changes
 from powervm_emulator import fixture
 from tests import proofs
-from tests import rfb_viewer
-from tests.emulator import base as rest_clients
 from tests.functional import base
 from tests.functional import pool_sites
 

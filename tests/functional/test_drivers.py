@@ -14,9 +14,9 @@
 
 from oslo_utils import uuidutils
 
+from emulator.tests import san
 from powervm_emulator import worlds
 from tests import example_drivers
-from tests.emulator import san
 from tests.functional import moving
 from tests.functional import networks
 from tests.functional import volumes

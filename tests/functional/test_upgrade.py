@@ -21,9 +21,9 @@ import pathlib
 from nova.db.main import api as main_db
 from oslo_utils import uuidutils
 
+from emulator.tests import rfb_viewer
 from nova_powervm.devices import names
 from nova_powervm.virt import system_metadata
-from tests import rfb_viewer
 from tests import upgrade
 from tests.functional import base
 from tests.functional import images

@@ -25,10 +25,10 @@ from nova import objects
 from nova import utils
 from oslo_utils import uuidutils
 
+from emulator.tests import san
 from nova_powervm.lpar import volumes as lpar_volumes
 from powervm_emulator import worlds
 from tests import proofs
-from tests.emulator import san
 from tests.functional import volumes
 
 

@@ -18,8 +18,8 @@ import copy
 from nova.tests import fixtures as nova_fixtures
 from oslo_utils import units
 
+from emulator.tests import san
 from nova_powervm.virt import instance_volumes
-from tests.emulator import san
 from tests.functional import base
 
 #: A volume with an image, which Nova's fixture can write anew.

@@ -28,6 +28,7 @@ import unittest.mock
 import tenacity.nap
 from pypowervm.wrappers import job
 
+from emulator.tests import base as emulator_base
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import claims
@@ -58,7 +59,6 @@ from nova_powervm.powervm.vif import sea
 from nova_powervm.powervm.volume import vscsi
 from powervm_emulator import fixture
 from powervm_emulator import worlds
-from tests.emulator import base as emulator_base
 
 # Slots of the default world.
 GPU, GPU2, GPU3, GPU4 = emulator_base.GPUS

@@ -15,13 +15,13 @@
 import dataclasses
 import unittest
 
+from emulator.tests import base as emulator_base
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.ops import claiming
 from tests import proofs
-from tests.emulator import base as emulator_base
 from tests.ops import base
 
 SPAWN = operations.SPAWN

@@ -27,10 +27,10 @@ import unittest.mock
 import ddt
 from oslo_log import log as logging
 
+from emulator.tests import base as emulator_base
+from emulator.tests import rfb_viewer
 from nova_powervm.ops import console_listener
 from nova_powervm.ops import consoles
-from tests import rfb_viewer
-from tests.emulator import base as emulator_base
 from tests.ops import console_process
 from tests.ops import test_consoles
 

@@ -29,10 +29,10 @@ import ddt
 from oslo_log import log as logging
 from pypowervm.tasks import vterm
 
+from emulator.tests import rfb_viewer
 from nova_powervm import exception
 from nova_powervm.ops import consoles
 from nova_powervm.powervm import terminals
-from tests import rfb_viewer
 from tests.ops import base
 
 #: A partition of the default world.

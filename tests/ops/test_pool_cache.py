@@ -18,6 +18,7 @@ import time
 import unittest.mock
 import uuid
 
+from emulator.tests import base as emulator_base
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.lpar import image
@@ -29,7 +30,6 @@ from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import ssp
 from powervm_emulator import fixture
 from powervm_emulator import worlds
-from tests.emulator import base as emulator_base
 from tests.ops import base
 
 _LIMIT = 120

@@ -26,12 +26,12 @@ from pypowervm.wrappers import base_partition
 from pypowervm.wrappers import storage as pvm_storage
 from pypowervm.wrappers import virtual_io_server
 
+from emulator.tests import san
 from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.powervm.volume import volume_mappings
-from tests.emulator import san
 from tests.ops import base
 from tests.ops import volumes
 

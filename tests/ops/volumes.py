@@ -15,10 +15,10 @@
 import copy
 import uuid
 
+from emulator.tests import san
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import volumes
 from powervm_emulator.core import san as san_module
-from tests.emulator import san
 from tests.ops import base
 
 GB = san.GB

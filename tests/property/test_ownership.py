@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from emulator.tests import base
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import names
 from nova_powervm.devices import plan
@@ -29,7 +30,6 @@ from nova_powervm.devices.plan import Action
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from powervm_emulator import worlds
-from tests.emulator import base
 from tests.property import strategies
 
 NEIGHBOUR = 'card of Cyborg'

@@ -32,7 +32,7 @@ from nova import objects
 from oslo_log import log as logging
 from pypowervm.tasks import hdisk
 
-from tests.emulator import base as emulator_base
+from emulator.tests import base as emulator_base
 from tests.functional import base
 from tests.functional import killed_threads
 from tests.functional import test_cinder_volumes

@@ -29,8 +29,8 @@ from nova.tests.functional.api import client
 from pypowervm.tasks import hdisk
 
 from demo import volume_world
+from emulator.tests import base as emulator_base
 from nova_powervm.lpar import volumes as lpar_volumes
-from tests.emulator import base as emulator_base
 from tests.functional import one_time_use
 from tests.functional import real_cinder
 from tests.soak import host_walk

@@ -17,7 +17,7 @@ import tempfile
 import unittest
 
 from demo import array_evidence
-from tests.emulator import san
+from emulator.tests import san
 from tests.unit.demo import samples
 
 DESCRIBED = {

@@ -15,9 +15,9 @@ import tempfile
 import unittest
 
 from demo import volume_world
+from emulator.tests import base
 from powervm_emulator import fixture
 from powervm_emulator import worlds
-from tests.emulator import base
 
 
 class VolumeWorldTest(unittest.TestCase):

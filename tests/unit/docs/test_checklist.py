@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The checklist for a real host, run against the emulated one."""
+"""Python of pages for a real host, run against the emulated one."""
 
 import doctest
 import gc
@@ -18,9 +18,10 @@ import re
 import unittest
 
 from pypowervm import adapter
+from pypowervm.wrappers import logical_partition as lpar
 
+from emulator.tests import base
 from powervm_emulator import worlds
-from tests.emulator import base
 from tests.unit.docs import pages
 
 PAGE = 'contributor/novalink-checklist'
@@ -53,3 +54,29 @@ class ChecklistTest(unittest.TestCase):
         text = (pages.SOURCE / f'{PAGE}.rst').read_text()
         numbers = [int(n) for n in re.findall(r'(?m)^(\d+)[.] [*]{2}', text)]
         self.assertEqual(list(range(1, len(numbers) + 1)), numbers)
+
+
+class DeletionByHandTest(base.EmulatorTestCase):
+    """What the page about the demonstration does in place of pvmctl."""
+
+    def test_program_of_page_deletes_lpar(self):
+        self.create('other')
+        self.create('vm1')
+        (program,) = (
+            text
+            for name, text in pages.blocks('python')
+            if name == 'contributor/demo'
+        )
+        for placeholder, value in (
+            ("'nova'", repr(self.emulator.username)),
+            ('<password>', self.emulator.password),
+            ('<port>', str(self.emulator.port)),
+            ('<name>', 'vm1'),
+        ):
+            program = program.replace(placeholder, value)
+
+        exec(program, {})  # noqa: S102
+
+        left = lpar.LPAR.get(self.adapter, parent=self.system())
+        self.assertIn('other', [each.name for each in left])
+        self.assertNotIn('vm1', [each.name for each in left])

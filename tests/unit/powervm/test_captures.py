@@ -17,12 +17,12 @@ import re
 import tempfile
 import unittest
 
+from emulator.tests import base
 from nova_powervm import exception
 from nova_powervm.powervm import captures
 from nova_powervm.powervm import system
 from powervm_emulator import worlds
 from powervm_emulator.core import captures as emulated
-from tests.emulator import base
 from tests.unit.powervm import hosts
 
 _ENTRY = (

@@ -28,12 +28,12 @@ import ddt
 import fixtures
 from pypowervm import exceptions as pvm
 
+from emulator.tests import base
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.powervm import http_limits
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import session
-from tests.emulator import base
 from tests.unit.powervm import hostile
 from tests.unit.powervm import test_session
 

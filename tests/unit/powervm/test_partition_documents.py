@@ -15,11 +15,11 @@
 import dataclasses
 import types
 
+from emulator.tests import base
 from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.powervm import partitions
-from tests.emulator import base
 from tests.unit.devices import values
 from tests.unit.devices.values import settings_of
 

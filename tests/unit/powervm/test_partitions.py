@@ -23,9 +23,9 @@ from pypowervm.wrappers import job
 from pypowervm.wrappers import logical_partition
 
 import nova_powervm
+from emulator.tests import base
 from nova_powervm import exception
 from nova_powervm.powervm import partitions
-from tests.emulator import base
 
 
 class StateTest(unittest.TestCase):

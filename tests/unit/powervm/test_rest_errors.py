@@ -13,10 +13,10 @@
 import unittest
 import unittest.mock
 
+from emulator.tests import base
 from nova_powervm import exception
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import rest_errors
-from tests.emulator import base
 
 BUSY = exception.RestBusy(action='it', reason='busy')
 RACE = exception.RestConflict(action='it', reason='HTTP 412')

@@ -31,12 +31,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import oid
 from pypowervm import exceptions as pvm_exceptions
 
+from emulator.tests import base
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import session
 from powervm_emulator import fixture
-from tests.emulator import base
 from tests.unit.powervm import hostile
 
 

@@ -25,6 +25,7 @@ import requests
 from pypowervm import adapter as pvm_adapter
 from pypowervm import exceptions as pvm
 
+from emulator.tests import base
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.lpar import partition
@@ -36,7 +37,6 @@ from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm.vif import virtual_ethernet
 from powervm_emulator import fixture
-from tests.emulator import base
 
 #: The emulator lets a request go when it stops, at the latest.
 FOR_EVER = 600

@@ -12,10 +12,10 @@
 
 """A host whose slots are all gone at once."""
 
+from emulator.tests import base
 from nova_powervm import exception
 from nova_powervm.powervm import system
 from powervm_emulator import worlds
-from tests.emulator import base
 from tests.unit.powervm import hosts
 
 

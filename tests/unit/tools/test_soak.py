@@ -61,6 +61,7 @@ class SoakTest(unittest.TestCase):
             for path in tests.rglob('*.py')
             if path.relative_to(tests).parts[0] not in _NOT_RUN
         ]
+        paths += (_ROOT / 'emulator' / 'tests').rglob('*.py')
         self.assertIn(tests / 'functional' / 'base.py', paths)
         for path in paths:
             with self.subTest(path=path):

@@ -1,0 +1,439 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Which elements of pypowervm's captures the emulator's documents have.
+
+``python3 -m emulator.tests.elements`` writes the tables of the page in the
+contributor guide. With ``--list``, it prints each absent element with its
+place instead.
+"""
+
+import argparse
+import collections
+import dataclasses
+import logging
+import pathlib
+import textwrap
+import warnings
+
+from . import element_documents
+from . import element_paths
+
+COMMAND = 'python3 -m emulator.tests.elements'
+PAGE = (
+    pathlib.Path(__file__).parents[2]
+    / 'doc'
+    / 'source'
+    / 'contributor'
+    / 'emulator-elements.rst'
+)
+NOUNS = (
+    'ManagedSystem',
+    'LogicalPartition',
+    'VirtualIOServer',
+    'VolumeGroup',
+    'Cluster',
+    'SharedStoragePool',
+    'Tier',
+    'LogicalUnit',
+    'NetworkBridge',
+    'VirtualNetwork',
+    'VirtualSwitch',
+    'ClientNetworkAdapter',
+    'SharedProcessorPool',
+    'ManagementConsole',
+    'JobResponse',
+    'Event',
+)
+HMC_ONLY = 'HMC only'
+_FIBRE_CHANNEL = 'The emulated host has no virtual Fibre Channel.'
+_REFUSED = 'The emulator refuses new mappings of this kind.'
+_NOT_OF_SERVERS = (
+    'No capture of NovaLink has an LPAR, and its Virtual I/O Servers do not '
+    'have it.'
+)
+_NO_PROFILES = 'NovaLink has no partition profiles.'
+_NO_OPTICONNECT = 'The emulated host has no OptiConnect.'
+_NO_ADDRESS = 'The servers have no address on their devices.'
+_FREE_DEVICES = (
+    'The emulator does not list free devices: it accepts any name of one.'
+)
+_NO_LIMITS = 'The emulated storage has no limits of speed and no encryption.'
+_ONE_STEP = 'The jobs of the emulator have one step.'
+# Why elements are absent on purpose, by noun and path. A path stands for
+# all below it, too.
+ABSENT = {
+    **{
+        ('LogicalPartition', path): _NOT_OF_SERVERS
+        for path in (
+            'CurrentAllocatedBarrierSynchronizationRegisterArrays',
+            'IsCallHomeEnabled',
+            'IsConnectionMonitoringEnabled',
+            'IsRedundantErrorPathReportingEnabled',
+            'IsTimeReferencePartition',
+            'IsVirtualTrustedPlatformModuleEnabled',
+            'PartitionCapabilities/InternalAndExternalIntrusionDetection'
+            'Capable',
+            'PartitionMemoryConfiguration/MemoryExpansionHardwareAccess'
+            'Enabled',
+            'PartitionMemoryConfiguration/MemoryEncryptionHardwareAccess'
+            'Enabled',
+            'ProcessorPool',
+        )
+    },
+    **{
+        ('LogicalPartition', path): _NO_PROFILES
+        for path in (
+            'AssociatedPartitionProfile',
+            'CurrentProfileSync',
+            'PartitionProfiles',
+        )
+    },
+    **{
+        ('LogicalPartition', path): _NO_OPTICONNECT
+        for path in (
+            'PartitionIOConfiguration/HighSpeedLinkOpticonnectPool',
+            'PartitionIOConfiguration/VirtualOpticonnectPool',
+            'UsesHighSpeedLinkOpticonnect',
+            'UsesVirtualOpticonnect',
+        )
+    },
+    (
+        'LogicalPartition',
+        'PartitionIOConfiguration/EthernetAdapterCapabilities',
+    ): 'One captured LPAR has it, and it is empty.',
+    **{
+        (noun, 'PartitionIOConfiguration/HostChannelAdapters'): (
+            'The emulated host has no InfiniBand adapters.'
+        )
+        for noun in ('LogicalPartition', 'VirtualIOServer')
+    },
+    **{
+        ('LogicalPartition', path): (
+            'The emulated host has no Host Ethernet Adapters.'
+        )
+        for path in (
+            'HostEthernetAdapterLogicalPorts',
+            'HostEthernetAdapterLogicalPort',
+        )
+    },
+    ('LogicalPartition', 'ReferenceCodeFull'): (
+        'The emulator keeps no times of reference codes.'
+    ),
+    ('LogicalPartition', 'AssociatedPersistentMemoryConfiguration'): (
+        'The emulated host has no persistent memory.'
+    ),
+    ('LogicalPartition', 'VirtualSCSIClientAdapters'): (
+        'The adapters are served below their partition, which has no links.'
+    ),
+    ('LogicalPartition', 'PartitionNVRAM'): (
+        'The emulated firmware has no NVRAM.'
+    ),
+    ('LogicalPartition', 'DesignatedIPLSource'): (
+        'The emulated firmware has no sources to boot IBM i from.'
+    ),
+    (
+        'VirtualIOServer',
+        'PartitionIOConfiguration/ProfileVirtualIOAdapters',
+    ): 'It repeats adapters that are elsewhere in the server.',
+    **{
+        ('VirtualIOServer', f'{path}/IOAdapterChoice'): _FREE_DEVICES
+        for path in (
+            'FreeIOAdaptersForLinkAggregation',
+            'FreeEthenetBackingDevicesForSEA',
+        )
+    },
+    **{
+        (noun, f'SharedEthernetAdapters/SharedEthernetAdapter/{path}'): (
+            _NO_ADDRESS
+        )
+        for noun in ('VirtualIOServer', 'NetworkBridge')
+        for device in ('', 'BackingDeviceChoice/EthernetBackingDevice/')
+        for name in ('IPAddress', 'SubnetMask')
+        for path in (f'{device}IPInterface/{name}',)
+    },
+    **{
+        ('VolumeGroup', path): _NO_LIMITS
+        for path in (
+            'PhysicalVolumes/PhysicalVolume/ReadIOPS',
+            'PhysicalVolumes/PhysicalVolume/WriteIOPS',
+            'VirtualDisks/VirtualDisk/ReadIOPS',
+            'VirtualDisks/VirtualDisk/WriteIOPS',
+            'VirtualDisks/VirtualDisk/EncryptionState',
+            'VirtualDisks/VirtualDisk/EncryptionAgent',
+        )
+    },
+    ('VolumeGroup', 'PartitionSize'): (
+        'One captured group has it. pypowervm knows it of disks only.'
+    ),
+    ('VolumeGroup', 'PhysicalVolumes/PhysicalVolume/Usage'): (
+        'Two captured volumes have it. pypowervm does not know it.'
+    ),
+    ('NetworkBridge', 'ControlChannelID'): (
+        'The emulated bridges have no control channel.'
+    ),
+    ('JobResponse', 'Progress/CompletedTasks'): _ONE_STEP,
+    ('JobResponse', 'Progress/DiscreteProgress'): _ONE_STEP,
+    ('LogicalPartition', 'VirtualFibreChannelClientAdapters'): _FIBRE_CHANNEL,
+    ('VirtualIOServer', 'VirtualFibreChannelMappings'): _FIBRE_CHANNEL,
+    **{
+        (
+            'VirtualIOServer',
+            f'VirtualSCSIMappings/VirtualSCSIMapping/{path}',
+        ): _REFUSED
+        for path in (
+            'Storage/PhysicalVolume',
+            'TargetDevice/PhysicalVolumeVirtualTargetDevice',
+        )
+    },
+    ('ManagementConsole', 'AuthorizedKeys/AuthorizedKey'): (
+        'The emulated console has no keys until a client adds them.'
+    ),
+    ('JobResponse', 'ResponseException/StackTrace'): (
+        'The emulator is not written in Java.'
+    ),
+}
+_STRAY = (
+    'One captured resource has it at another place. pypowervm inserts it '
+    'where the emulator has it.'
+)
+# Why siblings are in another order on purpose, by noun, path of the parent
+# and the sibling that is out of place.
+OUT_OF_ORDER = {
+    ('LogicalPartition', '', 'Uptime'): _STRAY,
+    ('VirtualIOServer', '', 'IsManagementPartition'): _STRAY,
+}
+# The line of the page above what is written anew.
+_MARK = '.. The command above makes what follows.\n'
+
+
+@dataclasses.dataclass(frozen=True)
+class Noun:
+    """A noun with its comparison.
+
+    :ivar counts: of captured resources, by whether NovaLink served them.
+    """
+
+    name: str
+    counts: collections.Counter
+    comparison: element_paths.Comparison
+
+    def why_absent(self, path):
+        """Return why an element is absent, or nothing."""
+        for (noun, prefix), reason in ABSENT.items():
+            if noun == self.name and f'{path}/'.startswith(f'{prefix}/'):
+                return reason
+        if self.counts[True] and not self.is_of_novalink(path):
+            return HMC_ONLY
+        return ''
+
+    def why_out_of_order(self, swap):
+        """Return why siblings are out of order, or nothing."""
+        for name in (swap.first, swap.second):
+            reason = OUT_OF_ORDER.get((self.name, swap.parent, name))
+            if reason:
+                return reason
+        return ''
+
+    def is_of_novalink(self, path):
+        """Whether a capture of NovaLink has an element."""
+        return path in self.comparison.preferred.paths
+
+    def below(self, path):
+        """Return the number of captured elements below a path."""
+        return sum(
+            other.startswith(f'{path}/')
+            for other in self.comparison.captured.paths
+        )
+
+
+def nouns():
+    """Return all nouns, each compared with what the emulator serves."""
+    found = collections.defaultdict(list)
+    for capture in element_documents.captured():
+        found[capture.noun].append(capture)
+    served = element_documents.served()
+    return [_noun(name, found[name], served[name]) for name in NOUNS]
+
+
+def _noun(name, captures, served):
+    shapes = [
+        element_paths.Shape(capture.element for capture in chosen)
+        for chosen in (
+            [capture for capture in captures if capture.is_novalink],
+            captures,
+        )
+    ]
+    return Noun(
+        name,
+        collections.Counter(capture.is_novalink for capture in captures),
+        element_paths.Comparison(*shapes, element_paths.Shape(served)),
+    )
+
+
+def page(found):
+    """Return the page as it should be: its introduction, and new tables.
+
+    :raises ValueError: the page has no line that ends the introduction.
+    """
+    introduction, mark, _ = PAGE.read_text().partition(_MARK)
+    if not mark:
+        raise ValueError(f'{PAGE} has no line {_MARK.strip()!r}')
+    lines = [
+        *_table((14, 12, 12, 12, 25, 25), _summary(found)),
+        *(line for noun in found for line in _section(noun)),
+    ]
+    tables = '\n'.join(lines).rstrip()
+    return f'{introduction}{mark}\n{tables}\n'
+
+
+def listing(found):
+    """Return a line for each element that is absent or out of order."""
+    return [line for noun in found for line in _listing(noun)]
+
+
+def _summary(found):
+    yield (
+        'Noun',
+        'Captured from NovaLink',
+        'Captured from others',
+        'Elements present',
+        'Of those captured from NovaLink',
+        'Order',
+    )
+    for noun in found:
+        captured = noun.comparison.expected()
+        novalink = [path for path in captured if noun.is_of_novalink(path)]
+        yield (
+            f'`{noun.name}`_' if _differs(noun) else noun.name,
+            str(noun.counts[True]),
+            str(noun.counts[False]),
+            _present(noun, captured),
+            _present(noun, novalink) if novalink else '',
+            _order(noun),
+        )
+
+
+def _present(noun, paths):
+    here = sum(path in noun.comparison.served.paths for path in paths)
+    return f'{here} of {len(paths)}'
+
+
+def _order(noun):
+    swaps = noun.comparison.swaps()
+    unexplained = [swap for swap in swaps if not noun.why_out_of_order(swap)]
+    if unexplained:
+        return f'pairs out of order: {len(unexplained)}'
+    return 'right, except on purpose' if swaps else 'right'
+
+
+def _differs(noun):
+    return bool(noun.comparison.absent() or noun.comparison.swaps())
+
+
+def _section(noun):
+    if not _differs(noun):
+        return
+    yield from (noun.name, '-' * len(noun.name), '')
+    absent = list(_absent(noun))
+    if absent:
+        head = ('In', 'Absent', 'Why')
+        yield from _table((30, 50, 20), [head, *absent])
+    swaps = list(_swaps(noun))
+    if swaps:
+        head = ('In', 'Out of order', 'Captured before', 'Why')
+        yield from _table((20, 30, 30, 20), [head, *swaps])
+
+
+def _absent(noun):
+    rows = collections.defaultdict(list)
+    for path in noun.comparison.absent_roots():
+        key = element_paths.parent_of(path), noun.why_absent(path)
+        below = noun.below(path)
+        name = _literal(path.rpartition('/')[2])
+        rows[key].append(f'{name} (+{below})' if below else name)
+    for (parent, why), names in rows.items():
+        yield _steps(parent), ', '.join(names), why
+
+
+def _swaps(noun):
+    rows = collections.defaultdict(list)
+    for swap in noun.comparison.swaps():
+        key = swap.parent, swap.first, noun.why_out_of_order(swap)
+        rows[key].append(_literal(swap.second))
+    for (parent, name, why), others in rows.items():
+        yield _steps(parent), _literal(name), ', '.join(others), why
+
+
+def _steps(path):
+    """Return a path that can be broken into lines."""
+    return ' / '.join(map(_literal, path.split('/'))) if path else 'the root'
+
+
+def _literal(name):
+    return f'``{name}``'
+
+
+def _table(widths, rows):
+    yield from ('.. list-table::', '   :header-rows: 1')
+    yield from (f'   :widths: {" ".join(map(str, widths))}', '')
+    for row in rows:
+        for number, cell in enumerate(row):
+            yield from textwrap.wrap(
+                f'{"  " if number else "* "}- {cell}',
+                width=90,
+                initial_indent='   ',
+                subsequent_indent='       ',
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+    yield ''
+
+
+def _listing(noun):
+    last = {}
+    comparison = noun.comparison
+    for path in comparison.expected():
+        parent, _, name = path.rpartition('/')
+        after, last[parent] = last.get(parent, 'nothing'), name
+        if path not in comparison.served.paths:
+            why = noun.why_absent(path)
+            yield f'{noun.name}: {path}: absent, after {after}. {why}'.strip()
+    for swap in comparison.swaps():
+        why = noun.why_out_of_order(swap)
+        yield (
+            f'{noun.name}: {swap.parent or "the root"}: {swap.first} is not '
+            f'before {swap.second}. {why}'
+        ).strip()
+
+
+def main():
+    """Write the tables of the page, or print the list."""
+    parser = argparse.ArgumentParser(description=__doc__, prog=COMMAND)
+    parser.add_argument(
+        '--list',
+        action='store_true',
+        help='print each element that is absent or out of order',
+    )
+    arguments = parser.parse_args()
+    # pypowervm warns of HTTP without TLS.
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter('ignore')
+    found = nouns()
+    if arguments.list:
+        print('\n'.join(listing(found)))
+    else:
+        PAGE.write_text(page(found))
+
+
+if __name__ == '__main__':
+    main()
