@@ -149,18 +149,22 @@ class EmulatedHost(fixtures.Fixture):
 NOVA_FIXTURES = sys.modules['nova.tests.fixtures.nova']
 
 
-class ReadersFirst(NOVA_FIXTURES.ReaderWriterLock):
-    """A lock whose readers don't wait behind a waiting writer.
+_CELLS = NOVA_FIXTURES.CellDatabases
 
-    Nova's fixture of cells has such a lock, and one for writes to SQLite. Who
-    holds the latter asks for the former as a reader. Behind a writer it would
-    wait for readers that wait for it: builds that run at the same time stop
-    for good.
+
+def target_cell(cells, context, cell_mapping):
+    """Have the context of a request choose the cell, and nothing else.
+
+    Nova's fixture gives code that targets no cell, as that of nova-compute,
+    the one that any thread has targeted last: a build did not find its own
+    instance, and never ended, while the conductor put another one into cell0.
     """
+    return cells._real_target_cell(context, cell_mapping)
 
-    @property
-    def has_pending_writers(self):
-        return False
+
+def find_database(cells, context):
+    """Return the database of a context, or of the cell that has hosts."""
+    return getattr(context, 'db_connection', None) or cells._default_ctxt_mgr
 
 
 _ASYNC = model.NetworkInfoAsyncWrapper
@@ -184,14 +188,12 @@ def prepare_nova(case):
     """
     paste = os.path.join(sys.prefix, 'etc', 'nova', 'api-paste.ini')
     case.flags(api_paste_config=paste, group='wsgi')
-    case.useFixture(
-        fixtures.MockPatchObject(
-            NOVA_FIXTURES, 'ReaderWriterLock', ReadersFirst
-        )
-    )
-    case.useFixture(
-        fixtures.MockPatchObject(_ASYNC, '__init__', make_and_wait)
-    )
+    for place, name, substitute in (
+        (_CELLS, '_wrap_target_cell', target_cell),
+        (_CELLS, '_wrap_get_context_manager', find_database),
+        (_ASYNC, '__init__', make_and_wait),
+    ):
+        case.useFixture(fixtures.MockPatchObject(place, name, substitute))
 
 
 _UNSET = object()
