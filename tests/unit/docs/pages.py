@@ -36,7 +36,7 @@ FOLLOWED = (
     'admin/watching',
     'cli/nova-powervm-inventory',
     'contributor/novalink-checklist',
-    'install/quickstart',
+    'install/index',
     'user/devices',
 )
 #: The document whose console examples tests.cloud.life_cycle runs.

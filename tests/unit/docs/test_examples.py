@@ -58,9 +58,7 @@ class SchedulerExampleTest(unittest.TestCase):
                 self.assertEqual(
                     demonstrated, dict(parser['filter_scheduler'])
                 )
-        self.assertEqual(
-            {'install/deployment-tools', 'install/index'}, set(examples)
-        )
+        self.assertEqual({'install/index'}, set(examples))
 
 
 class CandidatesExampleTest(unittest.TestCase):
