@@ -35,7 +35,10 @@ _CLAUSE = re.compile(
 _REMARK = re.compile(r' \(([^()]*)\)$')
 _DIFFERENCE = re.compile(r'\bdifference (\d+)')
 #: What a remark begins with if a clause needs no test.
-_SETTLED = re.compile(r'done by |not in scope|open: |difference \d|:doc:`')
+_SETTLED = re.compile(
+    r'(Nova|Placement|Cyborg|os-traits)(, |$)'
+    r'|out of scope|open: |difference \d|:doc:`'
+)
 
 
 @dataclasses.dataclass(frozen=True)
