@@ -19,7 +19,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / '_ext'))
 
 extensions = [
     'cliff.sphinxext',
-    'diagrams_page',
     'emulator_coverage_page',
     'emulator_reference_page',
     'inventory_reference_page',

@@ -32,7 +32,7 @@ QUERIES = {
     'several versions': 'admin/upgrade',
     'device profile deleted': 'admin/cyborg',
     'evacuated server keeps': 'admin/evacuation',
-    'what the driver removes': 'admin/how-it-works',
+    'what the driver removes': 'admin/hosts',
 }
 
 _TITLE = re.compile(r'^(.+)\n[-=~]{4,}$', re.MULTILINE)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The page on how the driver works shows the table of the sweep."""
+"""The page with tasks on a host shows the table of the sweep."""
 
 import unittest
 
@@ -21,7 +21,7 @@ from tests.unit.docs import pages
 class SweepTableTest(unittest.TestCase):
     def test_page_has_table_and_page_on_logs_leads_to_it(self):
         documents = pages.documents()
-        self.assertIn('\n.. sweep-table::\n', documents['admin/how-it-works'])
+        self.assertIn('\n.. sweep-table::\n', documents['admin/hosts'])
         self.assertIn('what-the-driver-removes', documents['admin/watching'])
 
     def test_cells_have_whole_sentences(self):
