@@ -16,6 +16,7 @@ It has the modules of nova-powervm that cyborg-agent needs, for environments
 without Nova. The distribution nova-powervm has them, too.
 """
 
+import configparser
 import contextlib
 import sys
 
@@ -42,7 +43,11 @@ READING = (
 def version():
     """Find the version, which is that of the driver."""
     with contextlib.chdir(CHECKOUT):
-        return packaging.get_version('nova-powervm')
+        config = configparser.ConfigParser()
+        config.read('setup.cfg')
+        return packaging.get_version(
+            'nova-powervm', pre_version=config['metadata']['version']
+        )
 
 
 class Refuse(sdist.sdist):

@@ -13,6 +13,7 @@
 """The distributions: built, installed, used and removed as by pip."""
 
 import atexit
+import configparser
 import functools
 import hashlib
 import os
@@ -100,13 +101,8 @@ DATA = {
         'etc/nova/nova-powervm.conf.sample',
         'etc/nova/powervm-policy.yaml.sample',
         'etc/prometheus/powervm.rules.yml',
-        'share/man/man1/nova-powervm-clean.1',
-        'share/man/man1/nova-powervm-inventory.1',
-        'share/man/man1/nova-powervm-status.1',
     },
-    'powervm_emulator': {
-        'share/man/man1/powervm-emulator.1',
-    },
+    'powervm_emulator': set(),
 }
 
 
@@ -161,17 +157,27 @@ def git(*command, cwd, given=b''):
     ).stdout
 
 
+def release():
+    """Return the version in setup.cfg, the tag of the next release."""
+    config = configparser.ConfigParser()
+    config.read_string((ROOT / 'setup.cfg').read_text())
+    return config['metadata']['version']
+
+
 @functools.cache
 def checkout():
-    """Return a copy of the checkout, into which builds can write.
+    """Return a copy of the checkout, which has the tag of its release.
 
-    They write its metadata, which other tests read.
+    Builds write their metadata into it, which other tests read.
     """
     copy = pathlib.Path(tempfile.mkdtemp(dir=scratch()))
     git('clone', '-q', ROOT, copy, cwd=ROOT)
     # What is not committed is in it, too.
     changes = git('diff', '--binary', 'HEAD', cwd=ROOT)
     git('apply', '--index', '--allow-empty', cwd=copy, given=changes)
+    who = ('-c', 'user.name=test', '-c', 'user.email=test@example.org')
+    git(*who, 'commit', '-q', '--allow-empty', '-m', 'Release', cwd=copy)
+    git('tag', release(), cwd=copy)
     return copy
 
 
@@ -193,6 +199,11 @@ def build_driver():
 def build_emulator():
     """Build the emulator's wheel from its sdist."""
     return built(unpacked(checkout() / 'emulator'), 'wheel')
+
+
+def build_for_cyborg():
+    """Build the wheel for cyborg-agent from the checkout."""
+    return built(checkout() / 'packages' / 'cyborg', 'wheel')
 
 
 def described(wheel):
@@ -313,17 +324,51 @@ def python_versions(wheel):
     ]
 
 
+class ReleaseTest(unittest.TestCase):
+    """What twine and check-manifest check, before anything is uploaded."""
+
+    def test_twine_accepts_distributions(self):
+        install_for_builds('twine')
+        found = [
+            built(checkout(), 'sdist'),
+            built(checkout() / 'emulator', 'sdist'),
+        ]
+        found += [build_driver(), build_emulator(), build_for_cyborg()]
+        program = pathlib.Path(build_environment().python_executable)
+        subprocess.run(
+            (program.with_name('twine'), 'check', '--strict', *found),
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+
+    def test_sdist_has_all_files_that_git_knows(self):
+        # check-manifest copies the files without git, from which pbr has
+        # the list. pbr itself leaves one out.
+        folder = unpacked(checkout())
+        known = git('ls-files', cwd=checkout()).decode().splitlines()
+        missing = [name for name in known if not (folder / name).exists()]
+        self.assertEqual(['.gitignore'], missing)
+
+    def test_tag_gives_all_distributions_their_version(self):
+        sdists = (
+            built(checkout(), 'sdist'),
+            built(checkout() / 'emulator', 'sdist'),
+        )
+        found = [each.name.removesuffix('.tar.gz') for each in sdists]
+        wheels = build_driver(), build_emulator(), build_for_cyborg()
+        found += [each.name for each in wheels]
+        self.assertEqual({release()}, {name.split('-')[1] for name in found})
+        self.assertTrue(release().startswith('34.'))
+
+
 class WheelTest(DistributionTestCase):
     def test_wheels_name_versions_of_python(self):
-        for wheel in build_driver(), build_emulator():
+        for wheel in build_driver(), build_emulator(), build_for_cyborg():
             self.assertEqual(PYTHONS, python_versions(wheel))
 
     def test_wheels_have_all_files_of_their_packages(self):
         driver, emulator = build_driver(), build_emulator()
 
-        number = driver.name.split('-')[1]
-        self.assertEqual(number, emulator.name.split('-')[1])
-        self.assertTrue(number.startswith('34.'), number)
         self.assertEqual(
             self.tracked(ROOT, 'nova_powervm')
             | {'nova/virt/powervm_ext/__init__.py'}
@@ -451,7 +496,7 @@ class EmulatorTest(DistributionTestCase):
 
 class CyborgTest(DistributionTestCase):
     def test_wheel_for_cyborg_agent_loads_its_driver_without_nova(self):
-        wheel = built(unpacked(checkout()) / 'packages' / 'cyborg', 'wheel')
+        wheel = build_for_cyborg()
         folder = self.directory / 'unpacked'
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)  # noqa: S202
@@ -471,7 +516,6 @@ class CyborgTest(DistributionTestCase):
         needs = {each.name for each in _needs(described(wheel))}
         self.assertIn('openstack-cyborg', needs)
         self.assertNotIn('nova', needs)
-        self.assertEqual(PYTHONS, python_versions(wheel))
 
 
 def names_in(wheel):
