@@ -13,7 +13,7 @@
 """Unsupported requests are refused before anything is created.
 
 What is refused is in ``tests/unit/virt/test_refusals.py``,
-``tests/unit/docs/test_refused_requests.py`` and
+``tests/unit/docs/test_tables.py`` and
 ``tests/unit/lpar/test_supported_features.py``.
 """
 

@@ -18,7 +18,6 @@ import re
 import sys
 import unittest
 
-from tests import proofs
 from tests.unit.docs import pages
 
 sys.path.insert(0, str(pages.SOURCE / '_ext'))
@@ -96,38 +95,6 @@ class PagesTest(unittest.TestCase):
             for file in _TESTS_FILE.findall(text):
                 with self.subTest(name, file=file):
                     self.assertTrue((pages.ROOT / file).exists())
-
-
-class FoundTest(unittest.TestCase):
-    def test_clause_ends_in_remark(self):
-        found = proofs_text.clauses(
-            '   D1: One (or two)\n     more (done by Q)'
-        )
-        self.assertEqual(
-            [proofs_text.Clause('D1', 'One (or two) more', 'done by Q')],
-            list(found),
-        )
-
-    def test_decorated_stories_and_classes_are_found(self):
-        text = """
-@proofs.proves('D1')
-class A:
-    @ddt.data(1)
-    @proofs.proves('D2', 'device.x')
-    def story_b(self): ...
-    def story_c(self): ...
-"""
-        self.assertEqual(
-            [('m.A', ['D1']), ('m.A.story_b', ['D2', 'device.x'])],
-            list(proofs_text.decorated(ast.parse(text), 'm')),
-        )
-
-    def test_decorator_only_sets_attribute(self):
-        def test_nothing():
-            pass
-
-        self.assertIs(test_nothing, proofs.proves('D1', 'D2')(test_nothing))
-        self.assertEqual({'proves': ('D1', 'D2')}, vars(test_nothing))
 
 
 class DiscoveryTest(unittest.TestCase):

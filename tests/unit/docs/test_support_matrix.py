@@ -12,8 +12,8 @@
 
 """The support matrix agrees with the driver, setup.cfg and the options."""
 
+import collections
 import configparser
-import inspect
 import pkgutil
 import re
 import sys
@@ -31,107 +31,62 @@ from tests.unit.docs import pages
 sys.path.insert(0, str(pages.SOURCE / '_ext'))
 
 import proofs_text
+import support_matrix_text
 
 _NOTE = 'driver-notes.powervm'
 #: The program whose commands are entry points of a group.
 _PROGRAM, _COMMANDS = 'nova-powervm-inventory', 'nova_powervm.inventory'
 _OPTION = re.compile(r'(\[(?P<group>\w+)\])?(?P<name>\w+)(?(1)| = )')
 
-#: The sections of the matrix of nova 34.0.0: the rest of their names by group.
-_NOVA = {
-    'console': """
-        rdp serial.interactive serial.log spice vnc
-    """,
-    'guest': """
-        disk.autoconfig disk.rate-limit setup.configdrive setup.inject.file
-        setup.inject.networking
-    """,
-    'operation': """
-        abort-in-progress-live-migration attach-interface
-        attach-tagged-interface attach-tagged-volume attach-volume
-        boot-emulated-tpm boot-encrypted-vm boot-stateless-firmware
-        cache-images detach-interface detach-volume device-tags
-        encrypted-volume evacuate extend-volume file-backed-memory
-        force-live-migration-to-complete get-guest-info get-host-ip
-        get-host-uptime launch live-migrate maintenance-mode
-        multiattach-volume pause port-with-resource-request quiesce reboot
-        rebuild rebuild-volume-backed report-cpu-traits rescue resize resume
-        set-admin-password snapshot suspend swap-volume terminate
-        trigger-crash-dump trusted-certs uefi-boot unpause unquiesce
-    """,
-    'storage': """
-        block block.backend.fibrechannel block.backend.iscsi
-        block.backend.iscsi.auth.chap image
-    """,
-}
-NOVA = frozenset(
-    f'{group}.{name}'
-    for group, names in _NOVA.items()
-    for name in names.split()
-)
+#: How many rows nova 34.0.0 has in each group.
+_ROWS_OF_NOVA = {'console': 5, 'guest': 5, 'operation': 44, 'storage': 5}
 
-#: Capability of the driver that a row stands and falls with.
-CAPABILITIES = {
-    'device.cyborg-arq': 'supports_accelerators',
-    'device.evacuate': 'supports_evacuate',
-    'operation.attach-interface': 'supports_attach_interface',
-    'operation.attach-tagged-interface': 'supports_tagged_attach_interface',
-    'operation.attach-tagged-volume': 'supports_tagged_attach_volume',
-    'operation.boot-emulated-tpm': 'supports_vtpm',
-    'operation.device-tags': 'supports_device_tagging',
-    'operation.evacuate': 'supports_evacuate',
-    'operation.extend-volume': 'supports_extend_volume',
-    'operation.file-backed-memory': 'supports_mem_backing_file',
-    'operation.multiattach-volume': 'supports_multiattach',
-    'operation.trusted-certs': 'supports_trusted_certs',
-    'storage.image': 'supports_image_type_raw',
-}
 
-#: Method that a row can't do without, and that Nova leaves to drivers.
-METHODS = {
-    'operation.cache-images': 'cache_image',
-    'console.serial.interactive': 'get_serial_console',
-    'console.serial.log': 'get_console_output',
-    'console.spice': 'get_spice_console',
-    'console.vnc': 'get_vnc_console',
-    'device.cold-migrate': 'migrate_disk_and_power_off',
-    'device.live-migrate': 'live_migration',
-    'device.passthrough.slot': 'update_provider_tree',
-    'device.rescue': 'rescue',
-    'device.resize': 'finish_migration',
-    'device.shelve': 'snapshot',
-    'operation.abort-in-progress-live-migration': 'live_migration_abort',
-    'operation.attach-interface': 'attach_interface',
-    'operation.attach-volume': 'attach_volume',
-    'operation.detach-interface': 'detach_interface',
-    'operation.detach-volume': 'detach_volume',
-    'operation.extend-volume': 'extend_volume',
-    'operation.force-live-migration-to-complete': (
-        'live_migration_force_complete'
-    ),
-    'operation.get-guest-info': 'get_info',
-    'operation.get-host-ip': 'get_host_ip_addr',
-    'operation.get-host-uptime': 'get_host_uptime',
-    'operation.launch': 'spawn',
-    'operation.live-migrate': 'live_migration',
-    'operation.maintenance-mode': 'host_maintenance_mode',
-    'operation.pause': 'pause',
-    'operation.quiesce': 'quiesce',
-    'operation.reboot': 'reboot',
-    'operation.rescue': 'rescue',
-    'operation.resize': 'finish_migration',
-    'operation.resume': 'resume',
-    'operation.set-admin-password': 'set_admin_password',
-    'operation.snapshot': 'snapshot',
-    'operation.suspend': 'suspend',
-    'operation.swap-volume': 'swap_volume',
-    'operation.terminate': 'destroy',
-    'operation.trigger-crash-dump': 'trigger_crash_dump',
-    'operation.unpause': 'unpause',
-    'operation.unquiesce': 'unquiesce',
-    'storage.block': 'attach_volume',
-}
+def _table(text):
+    """Return the second word of each line by the first one."""
+    return dict(line.split() for line in text.strip().splitlines())
 
+
+#: Capability, after its prefix, that a row stands and falls with, unless it
+#: has the name of the row.
+_CAPABILITIES = _table("""
+    device.cyborg-arq accelerators
+    device.evacuate evacuate
+    operation.attach-tagged-interface tagged_attach_interface
+    operation.attach-tagged-volume tagged_attach_volume
+    operation.boot-emulated-tpm vtpm
+    operation.device-tags device_tagging
+    operation.file-backed-memory mem_backing_file
+    operation.multiattach-volume multiattach
+    storage.image image_type_raw
+""")
+
+#: Method of Nova's driver that a row can't do without, unless it has the name
+#: of the row. Nova's own rebuild deletes and builds.
+_METHODS = _table("""
+    console.serial.interactive get_serial_console
+    console.serial.log get_console_output
+    console.spice get_spice_console
+    console.vnc get_vnc_console
+    device.cold-migrate migrate_disk_and_power_off
+    device.live-migrate live_migration
+    device.passthrough.slot update_provider_tree
+    device.rebuild spawn
+    device.resize finish_migration
+    device.shelve snapshot
+    operation.abort-in-progress-live-migration live_migration_abort
+    operation.cache-images cache_image
+    operation.force-live-migration-to-complete live_migration_force_complete
+    operation.get-guest-info get_info
+    operation.get-host-ip get_host_ip_addr
+    operation.launch spawn
+    operation.live-migrate live_migration
+    operation.maintenance-mode host_maintenance_mode
+    operation.rebuild spawn
+    operation.resize finish_migration
+    operation.terminate destroy
+    storage.block attach_volume
+""")
 
 #: Entry point, in setup.cfg, that a row stands and falls with.
 ENTRY_POINTS = {
@@ -145,34 +100,22 @@ ENTRY_POINTS = {
 }
 
 #: What rows name besides commands, options and entry points.
-WORDS = frozenset(
-    [
-        '*',
-        '?',
-        'CUSTOM_*',
-        'CUSTOM_IOSLOT',
-        'FPGA',
-        'HW_ARCH_PPC64',
-        'HW_ARCH_PPC64LE',
-        'HW_CPU_PPC64LE_POWER8',
-        'HW_CPU_PPC64LE_POWER9',
-        'OWNER_NOVA',
-        'PGPU',
-        'TEST_PCI',
-        'allow',
-        'hw_firmware_type',
-        'mkvterm',
-        'one_time_use',
-        'os_require_quiesce',
-        'provider.yaml',
-        'quota',
-    ]
-)
+_WORDS = """
+    * ? CUSTOM_* CUSTOM_IOSLOT FPGA HW_ARCH_PPC64 HW_ARCH_PPC64LE
+    HW_CPU_PPC64LE_POWER8 HW_CPU_PPC64LE_POWER9 OWNER_NOVA PGPU TEST_PCI allow
+    hw_firmware_type mkvterm one_time_use os_require_quiesce provider.yaml
+    quota
+"""
 
 
 def is_missing(row):
     """Return whether a row says that the driver does not do it."""
     return row['driver.powervm'] == 'missing'
+
+
+def named(key):
+    """Return the name of a row as Nova's code spells it."""
+    return key.rpartition('.')[2].replace('-', '_')
 
 
 def entry_points():
@@ -214,36 +157,32 @@ class SupportMatrixTest(unittest.TestCase):
             name.replace('_', ' ') for name in cls.points[_COMMANDS]
         }
 
-    def test_rows_are_those_of_nova_and_of_devices(self):
-        self.assertEqual(59, len(NOVA))
-        ours = {key for key in self.rows if key.startswith('device.')}
-        self.assertEqual(NOVA | ours, {*self.rows})
-
-    def test_page_shows_support_matrix_file(self):
-        self.assertIn(
-            '.. support_matrix:: /support-matrix.ini\n',
-            pages.documents()['admin/support-matrix'],
-        )
+    def test_page_has_all_rows_of_nova_and_those_of_devices(self):
+        # A row of another group would be left out of the page in silence.
+        for key in self.rows:
+            self.assertTrue(key.startswith((*support_matrix_text.GROUPS,)))
+        groups = collections.Counter(k.partition('.')[0] for k in self.rows)
+        self.assertTrue(groups.pop('device'))
+        self.assertEqual(_ROWS_OF_NOVA, groups)
 
     def test_rows_agree_with_driver_capabilities(self):
         declared = driver.PowerVMDriver.capabilities
-        for key, capability in CAPABILITIES.items():
-            self.assertNotEqual(
-                declared[capability], is_missing(self.rows[key]), key
-            )
+        found = 0
+        for key, row in self.rows.items():
+            name = f'supports_{_CAPABILITIES.get(key, named(key))}'
+            if name in declared:
+                found += 1
+                self.assertNotEqual(declared[name], is_missing(row), key)
+        self.assertGreaterEqual(found, 13)
 
     def test_rows_agree_with_driver_methods(self):
-        for key, name in METHODS.items():
-            self.assertNotEqual(
-                is_supported(name), is_missing(self.rows[key]), key
-            )
-
-    def test_nova_leaves_listed_methods_to_drivers(self):
-        for key, name in METHODS.items():
-            source = inspect.getsource(
-                getattr(nova_driver.ComputeDriver, name)
-            )
-            self.assertIn('raise NotImplementedError', source, key)
+        found = 0
+        for key, row in self.rows.items():
+            name = _METHODS.get(key, named(key))
+            if hasattr(nova_driver.ComputeDriver, name):
+                found += 1
+                self.assertNotEqual(is_supported(name), is_missing(row), key)
+        self.assertGreaterEqual(found, 41)
 
     def test_rows_agree_with_entry_points(self):
         for key, (group, name) in ENTRY_POINTS.items():
@@ -282,7 +221,7 @@ class SupportMatrixTest(unittest.TestCase):
                     self.assertIn(f' {option} ', known)
 
     def test_literals_of_rows_are_understood(self):
-        known = WORDS.union(vars(filters), *self.points.values())
+        known = {*_WORDS.split(), *vars(filters)}.union(*self.points.values())
         for key, row in self.rows.items():
             for text in re.findall('``(.+?)``', row.get(_NOTE, '')):
                 option = _OPTION.match(text)
