@@ -14,6 +14,7 @@
 
 import argparse
 import contextlib
+import datetime
 import json
 import os
 import urllib.parse
@@ -39,6 +40,7 @@ from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import cyborg_slots as records
 from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import left_moves
+from nova_powervm.tool.rules import unconfirmed_moves
 
 #: The lowest that has the flavor of a server, and tells of silent cells.
 NOVA_MICROVERSION = '2.69'
@@ -192,6 +194,21 @@ class NovaClient(_Client):
             migrations[uuid] = left_moves.Migration(uuid)
         return migrations
 
+    def find_finished(
+        self, host: str
+    ) -> tuple[unconfirmed_moves.FinishedMove, ...]:
+        """Find the migrations to a host in status ``finished``."""
+        self._require_all_projects()
+        return tuple(
+            unconfirmed_moves.FinishedMove(
+                record['uuid'],
+                record['instance_uuid'],
+                _time(record['updated_at']),
+            )
+            for record in self._migrations(host=host, status='finished')
+            if record['dest_compute'] == host
+        )
+
     def all_flavors(self) -> Mapping[str, flavors.Flavor]:
         """Read all flavors, by their names.
 
@@ -308,6 +325,11 @@ class NovaClient(_Client):
                 return None
             openstack.exceptions.raise_from_response(answer)
             return answer.json()[key]
+
+
+def _time(text: str) -> datetime.datetime:
+    """Return a time of Nova's, which has no zone."""
+    return datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.UTC)
 
 
 def _server(uuid: str, record: _Record) -> left_moves.Server:

@@ -24,6 +24,7 @@ from nova_powervm import printable
 from nova_powervm.devices import names
 from nova_powervm.devices import plan
 from nova_powervm.devices import slots
+from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import host_reader
@@ -50,6 +51,11 @@ class Show(base.Lister):
     on another host, the command asks Nova whether the server still moves. If
     it does not, a message on standard error says what to do next: "Stuck
     servers" in the documentation explains it. The command removes nothing.
+
+    With --unconfirmed, messages on standard error name the migrations to this
+    host that stay in status "finished" although nobody can confirm or revert
+    them: with which [DEFAULT]resize_confirm_window nova-compute ends each, and
+    which other servers it would confirm by that.
 
     With --servers, the list tells who uses which card, by the UUID of the
     server and the name of its LPAR, and of each other card whether it is free,
@@ -93,6 +99,9 @@ class Show(base.Lister):
         nova-powervm-inventory show --cyborg
         nova-powervm-inventory show --cyborg --slot C7 --long
 
+        # Find migrations that wait in vain, and what ending them confirms
+        nova-powervm-inventory show --unconfirmed
+
         # Apply another file to a stored response of the REST API
         nova-powervm-inventory show new.yaml --system-xml system.xml
     """
@@ -130,6 +139,12 @@ class Show(base.Lister):
             action='store_true',
             help='show the resource providers and their traits as a tree '
             'instead of a list',
+        )
+        parser.add_argument(
+            '--unconfirmed',
+            action='store_true',
+            help='ask Nova which migrations to this host wait for a '
+            'confirmation in vain, and how to end them',
         )
         host_reader.add_host_options(parser)
         placement_client.add_node_option(parser, optional=True)
@@ -187,6 +202,8 @@ class Show(base.Lister):
         survey = surveys.read_survey(
             self.app, parsed_args, policy, reading, tree
         )
+        if parsed_args.unconfirmed:
+            self._note_unconfirmed(survey.node, parsed_args)
         if not parsed_args.cyborg:
             return survey
         try:
@@ -203,6 +220,19 @@ class Show(base.Lister):
                 + cyborg_slots.removal_command(request, facts)
             )
         return dataclasses.replace(survey, cyborg=facts)
+
+    def _note_unconfirmed(
+        self, host: str, parsed_args: argparse.Namespace
+    ) -> None:
+        """Print how to end the migrations that wait in vain."""
+        try:
+            lines = surveys.read_unconfirmed(self.app, parsed_args, host)
+        except errors.ComputeApiError as error:
+            self.complain(f'{error} Which migrations wait is not known.')
+            self.exit_code = self.trouble
+            return
+        for line in lines:
+            self.note(line)
 
     def _ask_cyborg(
         self, parsed_args: argparse.Namespace, tree: placement_tree.Tree | None

@@ -19,6 +19,7 @@ make now, so the words in it are those of its log.
 
 import argparse
 import dataclasses
+import datetime
 from collections.abc import Collection
 from collections.abc import Mapping
 
@@ -39,6 +40,7 @@ from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
+from nova_powervm.tool.rules import unconfirmed_moves
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -232,3 +234,17 @@ def read_slot_moves(
         )
         return left_moves.describe_silence(host, str(error))
     return left_moves.judge_moves(host, migrations, servers)
+
+
+def read_unconfirmed(
+    app: base.App, parsed_args: argparse.Namespace, host: str
+) -> tuple[str, ...]:
+    """Say which migrations to a host wait for a confirmation in vain.
+
+    :raises errors.ComputeApiError: Nova's API does not answer.
+    """
+    nova = clouds.NovaClient(parsed_args.os_cloud, app.config.conf)
+    moves = nova.find_finished(host)
+    servers = nova.read_servers(move.server for move in moves)
+    now = datetime.datetime.now(datetime.UTC)
+    return tuple(unconfirmed_moves.describe_windows(moves, servers, now))

@@ -37,7 +37,8 @@ PAGE = '"Stuck servers" in the documentation'
 #: States in which Nova reboots a server hard.
 _REBOOTABLE = ('ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED', 'ERROR')
 _ERROR = 'ERROR'
-_AWAITS_USER = 'VERIFY_RESIZE'
+#: The status of a server whose user has to confirm or revert its move.
+AWAITS_USER = 'VERIFY_RESIZE'
 _SOFT_DELETED = 'SOFT_DELETED'
 # Migrations whose user has decided.
 _ENDING = ('confirming', 'reverting')
@@ -312,7 +313,7 @@ def _judge_open(move: _Move) -> SlotMove | None:
         return None
     if server.status == _SOFT_DELETED:
         return SlotMove(f'{move.subject}, which is soft-deleted')
-    if not server.task and server.status != _AWAITS_USER:
+    if not server.task and server.status != AWAITS_USER:
         return None
     name = next(
         (

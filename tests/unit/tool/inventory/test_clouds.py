@@ -12,6 +12,7 @@
 
 """The clients of Nova and Cyborg."""
 
+import datetime
 import types
 import unittest
 import urllib.parse
@@ -27,6 +28,7 @@ from keystoneauth1.identity import base as identity_base
 from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.rules import left_moves
+from nova_powervm.tool.rules import unconfirmed_moves
 
 SERVER = 'f0a1c2d3-0000-4000-8000-000000000001'
 SERVERS = '/servers?all_tenants=1&host=host1'
@@ -81,7 +83,14 @@ class Api:
             return 404, None
         return 200, {'server': self.servers[uuid]}
 
-    def _list(self, marker=None, limit=None, host=None, instance_uuid=None):
+    def _list(
+        self,
+        marker=None,
+        limit=None,
+        host=None,
+        instance_uuid=None,
+        status=None,
+    ):
         uuids = [each['uuid'] for each in self.migrations]
         if marker and marker not in uuids:
             return 400, None
@@ -91,6 +100,7 @@ class Api:
             for each in self.migrations[first:]
             if each['instance_uuid']
             and instance_uuid in (None, each['instance_uuid'])
+            and status in (None, each['status'])
             and host in (None, each['source_compute'], each['dest_compute'])
         ]
         return 200, {'migrations': found[:1]}
@@ -133,6 +143,32 @@ class NovaClientTest(unittest.TestCase):
             },
             found,
         )
+
+    def test_finished_migrations_to_host_have_their_time(self):
+        to_host = {
+            'source_compute': 'host2',
+            'dest_compute': 'host1',
+            'updated_at': '2026-11-24T09:30:00.000000',
+        }
+        api = Api(
+            [
+                migration(4, **to_host, status='confirmed'),
+                migration(3, **to_host),
+                migration(2),
+                migration(1, **to_host, instance_uuid='other'),
+            ]
+        )
+        since = datetime.datetime(2026, 11, 24, 9, 30, tzinfo=datetime.UTC)
+        self.assertEqual(
+            (
+                unconfirmed_moves.FinishedMove('migration-3', SERVER, since),
+                unconfirmed_moves.FinishedMove('migration-1', 'other', since),
+            ),
+            self.client(api).find_finished('host1'),
+        )
+        api.fails['/servers'] = 403
+        words = 'servers of all projects'
+        self.assert_error(words, api, 'find_finished', 'host1')
 
     def test_last_migration_is_asked_of_those_in_place(self):
         numbers = (1, 2)

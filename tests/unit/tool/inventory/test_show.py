@@ -26,6 +26,8 @@ from nova_powervm.devices import host_values
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.lpar import partition
+from nova_powervm.tool import errors
+from nova_powervm.tool.inventory import clouds
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.inventory import show
@@ -34,6 +36,7 @@ from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import left_moves
 from nova_powervm.tool.rules import placement_tree
+from nova_powervm.tool.rules import unconfirmed_moves
 from tests import proofs
 from tests.unit.devices import values
 from tests.unit.tool.inventory import base
@@ -448,6 +451,29 @@ class HostTest(base.HostTestCase):
                 show = ('show', '--slot', 'C3', '-f', 'json')
                 (row,) = self.succeed(*show).json
             self.assertEqual(name, row['Device'])
+
+    def test_migrations_that_wait_in_vain_are_named_if_asked(self):
+        at = datetime.datetime(2026, 11, 24, 9, 30, tzinfo=datetime.UTC)
+        with mock.patch.object(clouds, 'NovaClient') as client:
+            nova = client.return_value
+            nova.find_finished.return_value = (
+                unconfirmed_moves.FinishedMove('move', INSTANCE, at),
+            )
+            nova.read_servers.return_value = {
+                INSTANCE: left_moves.Server('ACTIVE', None, 'host1')
+            }
+            self.assertNotIn('window', self.run_tool('show').err)
+            result = self.run_tool('show', '--unconfirmed')
+            nova.find_finished.assert_called_once_with('host1')
+            self.assertEqual(0, result.status)
+            self.assertIn('Migration move of server', result.err)
+            self.assertIn('also confirms: no other server', result.err)
+            nova.find_finished.side_effect = errors.ComputeApiError(
+                reason='no answer'
+            )
+            result = self.run_tool('show', '--unconfirmed')
+            self.assertNotEqual(0, result.status)
+            self.assertIn('The compute API: no answer.', result.err)
 
     def test_unreachable_placement_is_a_warning(self):
         with open(self.conf, 'a') as conf:
