@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The cells of the table of moves: each operation with each kind of device.
+"""Each operation with each kind of device, as the page on moves says.
 
-The table is in the page on moves. Each story stands for a row. Its server has
-a device of each kind. Servers without devices move in ``test_move_costs``.
+Each story stands for an operation. Its server has a device of each kind.
+Servers without devices move in ``test_move_costs``.
 """
 
 from nova.tests.functional.api import client as api_client
