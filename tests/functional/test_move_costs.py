@@ -10,10 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The requests that resizes and cold migrations make.
-
-The tables of the page on load are made of these, with what each is for.
-"""
+"""The requests that resizes and cold migrations make."""
 
 from unittest import mock
 
