@@ -86,8 +86,6 @@ class Network:
     A WSGI application that the array takes for the control plane of a host.
 
     :ivar hosts: The control planes of the hosts, one of each site.
-    :ivar alter: Changes the description of an array that hosts are told, but
-        not the array.
     :ivar told: The descriptions that the array has told last.
     """
 
@@ -98,16 +96,12 @@ class Network:
     def reset(self, *hosts):
         """Let the array be as it is, for these hosts."""
         self.hosts = list(hosts)
-        self.alter = lambda array: None
         self.tell()
 
     def tell(self):
         """Tell the hosts what the array is now."""
-        arrays = json.loads(json.dumps(self.told))
-        for array in arrays:
-            self.alter(array)
         for host in self.hosts:
-            host.set_san(arrays)
+            host.set_san(self.told)
 
     def __call__(self, environ, start_response):
         size = int(environ['CONTENT_LENGTH'])

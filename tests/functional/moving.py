@@ -11,7 +11,6 @@
 # under the License.
 """Servers that are resized or migrated, and what has to hold for them."""
 
-from nova import context as nova_context
 
 from tests.functional import base
 
@@ -79,15 +78,12 @@ class MovingTestCase(base.PowerVMTestCase):
         """Wait until an action has ended; return its event."""
 
         def find_event():
-            for found in self.admin_api.get_instance_actions(server['id']):
-                if found['action'] == action:
-                    events = self.admin_api.get_instance_action_details(
-                        server['id'], found['request_id']
-                    )['events']
-                    return next(
-                        (one for one in events if one['result'] == result),
-                        None,
-                    )
+            events = self.events(server, action)
+            for event in events:
+                if event['action'] != events[0]['action']:
+                    return None
+                if event['result'] == result:
+                    return event
             return None
 
         return self.await_found(
@@ -122,10 +118,4 @@ class MovingTestCase(base.PowerVMTestCase):
         return self._wait_for_server_parameter(
             server,
             {'status': expected, 'OS-EXT-STS:task_state': None},
-        )
-
-    def sync_power_states(self, host='host1'):
-        """Let Nova compare the power states, as its periodic task does."""
-        self.computes[host].manager._sync_power_states(
-            nova_context.get_admin_context()
         )

@@ -12,6 +12,7 @@
 
 """Hosts that share a storage pool."""
 
+import base64
 import hashlib
 import operator
 
@@ -70,15 +71,6 @@ class PoolTestCase(base.PowerVMTestCase):
             options['disk_driver'] = 'ssp'
         super().configure(name, *args, **options)
 
-    def start_pool_host(self, name='host1', described=None, **options):
-        """Start a host that is a node of the cluster.
-
-        :param described: Its world; None for that of :func:`world`.
-        """
-        return self.start_host(
-            name, described or world(), disk_driver='ssp', **options
-        )
-
     def start_site(self, names=('host1', 'host2'), described=None, **options):
         """Start hosts that share a pool.
 
@@ -92,6 +84,20 @@ class PoolTestCase(base.PowerVMTestCase):
             self.start_host(
                 name, emulator=emulator, disk_driver='ssp', **options
             )
+
+    def boot_on_first(self, extra_specs, **options):
+        """Boot a server on the first host, whose guest writes to its disk."""
+        options = {'disk': 1} | options
+        server = self.boot(
+            extra_specs,
+            request={'host': 'host1', **options.pop('request', {})},
+            **options,
+        )
+        self.control().write_disk(
+            self.disks_of(server)['root']['udid'],
+            base64.b64encode(WRITTEN).decode(),
+        )
+        return server
 
     def units(self, host='host1'):
         """Return the logical units of the pool, by name."""

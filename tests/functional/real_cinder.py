@@ -209,8 +209,3 @@ class RealCinder(Array):
         token_users.configure(self._test, 'cinder', url, token)
         self._test.flags(group='cinder', endpoint_template=url)
         token_users.show_service_token(self._test, url, token)
-
-
-def other(wwpn):
-    """Return a worldwide port name that differs in its last digit."""
-    return f'{wwpn[:-1]}{(int(wwpn[-1], 16) + 8) % 16:X}'

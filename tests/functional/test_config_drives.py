@@ -162,15 +162,13 @@ class ConfigDriveTest(ConfigDriveTestCase):
     # The server with everything
 
     @proofs.proves('guest.setup.configdrive')
-    def story_config_drive_is_iso_labelled_config_2(self):
+    def story_config_drive_has_all_that_nova_tells(self):
         self.assertEqual('config-2', self.read.label)
         inspector = format_inspector.ISOInspector()
         inspector.eat_chunk(self.read.data)
         inspector.finish()
         self.assertTrue(inspector.format_match)
 
-    @proofs.proves('guest.setup.configdrive')
-    def story_metadata_identifies_server(self):
         metadata = self.read.metadata
         self.assertEqual(self.server['id'], metadata['uuid'])
         self.assertEqual(self.server['name'], metadata['name'])
@@ -178,12 +176,20 @@ class ConfigDriveTest(ConfigDriveTestCase):
         self.assertEqual('secret', metadata['admin_pass'])
         self.assertEqual({'role': 'wéb'}, metadata['meta'])
 
-    def story_user_data_is_kept_byte_for_byte(self):
         files = self.read.files
         self.assertEqual(USER_DATA, files['/openstack/latest/user_data'])
         self.assertEqual(USER_DATA, files['/ec2/latest/user-data'])
 
-    def story_network_data_lists_ports(self):
+        (file,) = self.read.metadata['files']
+        self.assertEqual('/etc/motd', file['path'])
+        self.assertEqual(
+            b'welcome', self.read.files[f'/openstack{file["content_path"]}']
+        )
+
+        self.assertNotIn('devices', self.read.json('meta_data', '2012-08-10'))
+        self.assertIn('devices', self.read.json('meta_data', '2016-06-30'))
+        self.assertIn('/openstack/latest/vendor_data.json', self.read.files)
+
         found = self.read.json('network_data')
         self.assertEqual(
             [port['mac_address'] for port in self.ports],
@@ -196,18 +202,6 @@ class ConfigDriveTest(ConfigDriveTestCase):
             ],
             [(n['link'], n['network_id']) for n in found['networks']],
         )
-
-    def story_config_drive_holds_injected_files_of_old_microversion(self):
-        (file,) = self.read.metadata['files']
-        self.assertEqual('/etc/motd', file['path'])
-        self.assertEqual(
-            b'welcome', self.read.files[f'/openstack{file["content_path"]}']
-        )
-
-    def story_config_drive_holds_metadata_versions(self):
-        self.assertNotIn('devices', self.read.json('meta_data', '2012-08-10'))
-        self.assertIn('devices', self.read.json('meta_data', '2016-06-30'))
-        self.assertIn('/openstack/latest/vendor_data.json', self.read.files)
 
     def story_metadata_locates_each_gpu(self):
         slots = {slot['drc_index']: slot for slot in self.read.slots}
@@ -225,7 +219,6 @@ class ConfigDriveTest(ConfigDriveTestCase):
                 (slot['vendor_id'], slot['device_id'], slot['class']),
             )
 
-    def story_metadata_omits_unreported_property(self):
         reported = {
             slot['drc_index']: 'subsys_vendor_id' in slot
             for slot in self.read.slots
@@ -233,7 +226,6 @@ class ConfigDriveTest(ConfigDriveTestCase):
         self.assertFalse(reported.pop(PLAIN_SLOT))
         self.assertEqual([True], list(reported.values()))
 
-    def story_metadata_versions_with_devices_list_gpus(self):
         for path, data in self.read.files.items():
             if path.endswith('meta_data.json'):
                 devices = json.loads(data).get('devices')
@@ -243,7 +235,7 @@ class ConfigDriveTest(ConfigDriveTestCase):
         self.assertIn('devices', self.read.metadata)
 
     @proofs.proves('operation.device-tags')
-    def story_metadata_lists_root_disk_by_tag(self):
+    def story_metadata_has_tags_of_root_disk_and_ports(self):
         self.assertIn(
             ('disk', ['system']),
             [
@@ -252,8 +244,6 @@ class ConfigDriveTest(ConfigDriveTestCase):
             ],
         )
 
-    @proofs.proves('operation.device-tags')
-    def story_metadata_lists_tagged_ports_by_mac_address(self):
         self.assertEqual(
             {
                 self.ports[0]['mac_address']: ['outside'],

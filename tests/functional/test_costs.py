@@ -10,45 +10,53 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The requests that a cycle of nova-compute makes."""
+"""The requests that cycles of nova-compute and moves of servers make."""
 
 import pathlib
 import threading
 
 import fixtures
-import os_traits
 from nova import context as nova_context
 
 from nova_powervm.virt.provider_tree import free_provider_reads
 from tests import proofs
 from tests.functional import base
+from tests.functional import moving
+from tests.functional import one_time_use
+from tests.functional import pools
 from tests.functional import requests_seen
 
 ALLOCATIONS = 'GET /resource_providers/{}/allocations'
 ROOM = 'GET /resource_providers?in_tree={}&resources=CUSTOM_GPU:1'
 #: An idle cycle asks the host this.
 UNCHANGED = [('ManagedSystem.read', 304), ('VolumeGroup.read', 304)]
-TREE = 'GET /resource_providers?in_tree={}'
-
-
-#: The boot of a server, the disk of which is in a volume group, asks this.
-BOOT = [
-    'LogicalPartition.read',
-    'VolumeGroup.update',
-    'File.create',
-    'File.upload',
-    'File.delete',
-    'LogicalPartition.create',
-    'VirtualIOServer.read',
-    'VirtualIOServer.update',
-    'LogicalPartition.job',
-    'Job.delete',
-    # Nova reads it once more.
-    'LogicalPartition.quick',
-    'LogicalPartition.quick',
-]
-#: What the events of servers that were booted before may lead to.
-_LISTENING = ('Event.feed', 'LogicalPartition.feed')
+#: Requests of a step of a move to each host and to Placement. The page on
+#: load has them, with what each is for.
+MOVES = {
+    'without a device': {
+        'resize': (0, 0, 0),
+        'confirm the resize': (0, 0, 0),
+        'revert the resize': (0, 0, 0),
+        'migrate': (0, 0, 0),
+        'confirm the migration': (0, 0, 0),
+        'revert the migration': (0, 0, 0),
+    },
+    'with a one-time-use device': {
+        'resize': (0, 0, 0),
+        'confirm the resize': (0, 0, 0),
+        'revert the resize': (0, 0, 0),
+        'migrate': (0, 0, 0),
+        'confirm the migration': (0, 0, 0),
+        'revert the migration': (0, 0, 0),
+    },
+}
+#: Polls, what the event of an earlier step may lead to, and what a process
+#: reads once.
+_NOT_COUNTED = (
+    'Event.feed',
+    'LogicalPartition.feed',
+    'LogicalPartition.job_template',
+)
 
 
 class CostTestCase(base.PowerVMTestCase):
@@ -139,45 +147,6 @@ class CycleCostTest(CostTestCase):
             free.count(ALLOCATIONS) + 1, sent.count(ALLOCATIONS), sent
         )
 
-    def story_boot_makes_twelve_requests(self):
-        self.boot({}, disk=1)
-        self.control().clear_journal()
-
-        self.boot({}, disk=1)
-
-        # From an image in a pool: tests.ops.test_build_disks.
-        asked = [record['label'] for record in self.control().journal()]
-        self.assertEqual(
-            BOOT, [label for label in asked if label not in _LISTENING]
-        )
-
-    def story_change_is_published_in_next_cycle(self):
-        self.plug_gpu('21010040')
-
-        self.cycle()
-
-        self.assertIn(0x21010040, self.slot_providers())
-        self.control().set_owner('21010040', 'archive')
-        self.cycle()
-        self.assertNotIn(0x21010040, self.slot_providers())
-        self.assertEqual(UNCHANGED, self.cycle()[0])
-        self.control().set_owner('21010040', None)
-        self.control().pull('21010040')
-
-    def story_traits_changed_in_placement_are_restored(self):
-        provider = self.slot_providers()[0x21010020]['uuid']
-        traits = set(self._get_provider_traits(provider))
-        self._create_trait('CUSTOM_BY_HAND')
-        self._set_provider_traits(
-            provider, ['CUSTOM_BY_HAND', os_traits.OWNER_NOVA]
-        )
-        self.flags(resource_provider_association_refresh=1, group='compute')
-        base.time.sleep(1.1)
-
-        self.cycle()
-
-        self.assertEqual(traits, set(self._get_provider_traits(provider)))
-
     def story_restart_creates_no_traits_or_classes(self):
         self.recorder.take()
 
@@ -209,20 +178,6 @@ class CycleCostTest(CostTestCase):
             for thread in threading.enumerate()
             if thread.name == 'powervm-events'
         }
-
-    @proofs.proves('C19')
-    def story_deleted_provider_is_recreated_after_a_failed_cycle(self):
-        uuid = self.slot_providers()[0x21010020]['uuid']
-        self.placement.delete(f'/resource_providers/{uuid}')
-
-        self.cycle()
-        # Nova itself fails in the first cycle.
-        self.assertNotIn(0x21010020, self.slot_providers())
-        _, sent = self.cycle()
-
-        self.assertIn(TREE, sent)
-        self.assertIn(0x21010020, self.slot_providers())
-        self.assertNotIn(TREE, self.cycle()[1])
 
 
 class SkipFreeReadsTest(CostTestCase):
@@ -259,18 +214,8 @@ class SkipFreeReadsTest(CostTestCase):
         self.assertEqual(UNCHANGED, asked)
         self.assertEqual([ALLOCATIONS, ROOM, ALLOCATIONS], sent)
 
-    def story_allocations_equal_those_nova_reads(self):
-        requested = self.start_boot(base.gpu_groups(1)), self.start_boot({})
-        for server in requested:
-            self._wait_until_built(server['id'])
-        self.cycle()
-
-        theirs, ours = self.original_and_replacement()
-
-        self.assertEqual(2, len(theirs))
-        self.assertEqual(theirs, ours)
-
-    def story_withdrawn_and_reserved_providers_are_read(self):
+    def story_free_providers_alone_are_not_read(self):
+        self.boot({})
         server = self.boot(base.gpu_groups(1))
         (used,) = (
             int(provider['name'][-8:], 16)
@@ -278,11 +223,15 @@ class SkipFreeReadsTest(CostTestCase):
             if provider['uuid']
             in self._get_allocations_by_server_uuid(server['id'])
         )
+        theirs, ours = self.original_and_replacement()
+        self.assertEqual(2, len(theirs))
+        self.assertEqual(theirs, ours)
+
+        # One that is withdrawn and reserved.
         self.control().pull(f'{used:08X}')
         self.cycle()
 
         theirs, ours = self.original_and_replacement()
-
         self.assertIn(server['id'], ours)
         self.assertEqual(theirs, ours)
         self._delete_server(server)
@@ -322,31 +271,28 @@ class SkipFreeReadsTest(CostTestCase):
         self.placement.delete(f'/allocations/{consumer}')
         self.client().clear_provider_cache()
 
-    def story_option_is_ignored_with_pci_in_placement(self):
+    def story_option_is_ignored_with_pci_in_placement_and_untested_nova(self):
         self.flags(report_in_placement=True, group='pci')
         self.restart_host(skip_free_provider_reads=True)
-
-        self.assertNotIn(
-            'get_allocations_for_provider_tree', vars(self.client())
-        )
-        self.assertIn(
-            'skip_free_provider_reads is off: [pci]report_in_placement',
-            self.logged(),
-        )
+        self.assert_ignored('is off: [pci]report_in_placement')
         self.flags(report_in_placement=False, group='pci')
-        self.restart_host(skip_free_provider_reads=True)
 
-    def story_option_is_ignored_with_untested_nova(self):
-        with base.fixtures.MockPatchObject(
+        with fixtures.MockPatchObject(
             free_provider_reads, 'TESTED', ('33.0',)
         ):
             self.restart_host(skip_free_provider_reads=True)
+        self.assert_ignored('this is nova 34.')
+        self.restart_host(skip_free_provider_reads=True)
 
+    def assert_ignored(self, words):
+        """Assert that the option replaces nothing, and that a warning says so.
+
+        :param words: Its reason.
+        """
         self.assertNotIn(
             'get_allocations_for_provider_tree', vars(self.client())
         )
-        self.assertIn('this is nova 34.', self.logged())
-        self.restart_host(skip_free_provider_reads=True)
+        self.assertIn(words, self.logged())
 
     def story_stop_restores_report_client(self):
         self.assertIn('get_allocations_for_provider_tree', vars(self.client()))
@@ -376,3 +322,68 @@ class SkipFreeReadsTest(CostTestCase):
         self.cycle()
 
         self.assertEqual(4, len(self.slot_providers()))
+
+
+class MoveCostTest(
+    one_time_use.OneTimeUseTestCase,
+    moving.MovingTestCase,
+    pools.PoolTestCase,
+    CostTestCase,
+):
+    """Two hosts with a pool and four one-time-use devices each."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_site()
+
+    def test_moves_make_as_many_requests_as_the_page_says(self):
+        found = {}
+        for kind, groups in zip(MOVES, ({}, base.gpu_groups(1)), strict=True):
+            for host in self.hosts:
+                self.release_all(host)
+            self._run_periodics()
+            self.server = self.boot(groups, disk=1, request={'host': 'host1'})
+            found[kind] = {}
+            for step, number in (*self.resizes(groups), *self.migrations()):
+                found[kind].setdefault(step, number)
+            self._delete_server(self.server)
+        self.assertEqual(MOVES, found)
+
+    def resizes(self, groups):
+        """Resize the server on its host; yield each step and its requests."""
+        self.enable_second('disabled')
+        for memory_mb, end in ((1024, 'confirm'), (2048, 'revert')):
+            yield (
+                'resize',
+                self.requests_of(self.resize, groups, memory_mb=memory_mb),
+            )
+            yield f'{end} the resize', self.requests_of(getattr(self, end))
+        self.enable_second('enabled')
+
+    def enable_second(self, status):
+        """Let the second host be one that Nova builds on, or not."""
+        (service,) = self.admin_api.get_services(
+            binary='nova-compute', host='host2'
+        )
+        self.admin_api.put_service(service['id'], {'status': status})
+
+    def migrations(self):
+        """Migrate the server; yield each step and its requests."""
+        for end in ('revert', 'confirm'):
+            yield 'migrate', self.requests_of(self.migrate)
+            yield f'{end} the migration', self.requests_of(getattr(self, end))
+
+    def requests_of(self, work, *arguments, **options):
+        """Do something with the server; return the number of its requests."""
+        self.recorder.take()
+        for host in self.hosts:
+            self.control(host).clear_journal()
+        self.server = work(self.server, *arguments, **options)
+        asked = (
+            sum(
+                record['label'] not in _NOT_COUNTED
+                for record in self.control(host).journal()
+            )
+            for host in self.hosts
+        )
+        return *asked, len(self.recorder.take())

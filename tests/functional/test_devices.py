@@ -144,29 +144,3 @@ class DevicesTest(base.PowerVMTestCase):
         server = self.boot(base.gpu_groups(1), expected='ERROR')
         self.assertIn('No valid host', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
-
-    def story_multi_create_fails_without_filter_of_candidates(self):
-        # Nova claims a host's first candidate only, so the same device.
-        # With the filter: test_servers_at_once.
-        group = base.gpu_groups(1)
-        server = self.boot(group, expected='ERROR', request={'min_count': 2})
-
-        self.assertIn('No valid host', server['fault']['message'])
-        for other in self.api.get_servers():
-            self.assertEqual(
-                'ERROR', self._wait_until_built(other['id'])['status']
-            )
-            self._delete_server(other)
-        for _ in range(2):
-            self.boot(group)
-
-    def story_boot_fails_for_slot_of_vios(self):
-        server = self.boot(
-            {
-                'resources1:CUSTOM_IOSLOT': '1',
-                'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010011': 'required',
-            },
-            expected='ERROR',
-        )
-
-        self.assertIn('No valid host', server['fault']['message'])

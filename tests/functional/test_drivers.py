@@ -40,14 +40,10 @@ class InstalledDriversTest(moving.MovingTestCase, networks.NetworkTestCase):
     def test_installed_drivers_serve_servers(self):
         self.tell_stories()
 
-    def story_capacity_is_published_without_volume_group(self):
-        root = self._get_provider_uuid_by_host('host1')
-
-        inventory = self._get_provider_inventory(root)
-
-        self.assertEqual(100, inventory['DISK_GB']['total'])
-
     def story_server_has_its_disk_and_ports_of_both_types(self):
+        root = self._get_provider_uuid_by_host('host1')
+        inventory = self._get_provider_inventory(root)
+        self.assertEqual(100, inventory['DISK_GB']['total'])
         own, shared = self.make_port(**EXAMPLE), self.make_port(vlan=100)
 
         server = self.boot_with(own, shared, disk=1)
@@ -91,6 +87,10 @@ class InstalledDriversTest(moving.MovingTestCase, networks.NetworkTestCase):
         )
 
     def story_disk_driver_refuses_what_it_cannot_do(self):
+        failed = self.boot({}, 'ERROR', disk=1, request={'config_drive': True})
+        self.assertIn('does not support config drives', self.fault(failed))
+        self.assertEqual({}, self.disk_driver.made)
+
         server = self.boot({}, disk=1)
         before = self.lpar(server), dict(self.disk_driver.made)
 
@@ -133,12 +133,6 @@ class InstalledDriversTest(moving.MovingTestCase, networks.NetworkTestCase):
         self._wait_for_server_parameter(server, {'status': 'ERROR'})
         return self.fault(server)
 
-    def story_config_drive_is_refused_before_anything_is_made(self):
-        server = self.boot({}, 'ERROR', disk=1, request={'config_drive': True})
-
-        self.assertIn('does not support config drives', self.fault(server))
-        self.assertEqual({}, self.disk_driver.made)
-
     def story_port_of_unknown_type_is_refused_with_known_types(self):
         port = self.make_port(**{'binding:vif_type': 'ovs'})
 
@@ -170,9 +164,6 @@ class InstalledVolumeDriverTest(volumes.VolumesTestCase):
             'data': {'udid': UDID},
         }
 
-    def test_installed_volume_driver_serves_servers(self):
-        self.tell_stories()
-
     def has(self, server):
         """Return which volumes a server has: the array's, the example's."""
         found = self.connected(server)
@@ -182,7 +173,7 @@ class InstalledVolumeDriverTest(volumes.VolumesTestCase):
             any(UDID in udids_of for udids_of in udids),
         )
 
-    def story_volumes_of_two_types_come_and_go_by_themselves(self):
+    def test_volumes_of_two_types_come_and_go_by_themselves(self):
         server = self.boot({})
         self.attach(server, self.array_volume)
         self.attach(server, self.volume)
@@ -201,16 +192,3 @@ class InstalledVolumeDriverTest(volumes.VolumesTestCase):
         self._delete_server(server)
         self.assertEqual((False, False), self.has(server))
         self.assert_no_volumes()
-
-    def story_silence_about_one_type_holds_up_no_volume_of_the_other(self):
-        server = self.boot({})
-        self.driver.is_silent = True
-        self.attach(server, self.array_volume)
-        self.assertEqual((True, False), self.has(server))
-        self.detach(server, self.array_volume)
-        self.assertEqual((False, False), self.has(server))
-
-        self.attach(server, self.volume, 'error')
-        self.driver.is_silent = False
-        self.attach(server, self.volume)
-        self.assertEqual((False, True), self.has(server))

@@ -97,6 +97,7 @@ class EarlierMoveTest(test_pool_moves.PoolMoveTestCase):
         """
         port = self.make_port()
         server = self.boot_on_first(
+            base.gpu_groups(1),
             swap=512,
             networks=[{'port': port['id']}],
             request={'config_drive': True},

@@ -20,7 +20,6 @@ from nova.compute import task_states
 from nova.compute import vm_states
 
 from nova_powervm.ops import watch
-from tests import proofs
 from tests.functional import base
 from tests.functional import complete_servers
 
@@ -65,40 +64,6 @@ class FailureTest(complete_servers.CompleteServerTestCase):
             if 'Users read' in line and fault[-42:] in line
         ]
         self.assertIn(words, line)
-        self.assert_no_trace(server)
-
-    @proofs.proves('D76')
-    def story_build_without_allocations_fails(self):
-        client = self.computes['host1'].manager.reportclient
-        get = client.get_allocations_for_consumer
-        # Nova passes this to the driver when Placement does not answer.
-        client.get_allocations_for_consumer = lambda *args, **kwargs: {}
-
-        server = self.boot(base.gpu_groups(1), expected='ERROR')
-
-        client.get_allocations_for_consumer = get
-        self.assertIn('no allocations', server['fault']['message'])
-        self.assert_no_trace(server)
-
-    @proofs.proves('operation.terminate')
-    def story_delete_succeeds_after_failed_delete(self):
-        server, _ = self.boot_complete_server()
-        self.control().add_fault(match='LogicalPartition.delete', status=500)
-        self.api.delete_server(server['id'])
-        server = self._wait_for_state_change(server, 'ERROR')
-        self.control().clear_faults()
-
-        self._delete_server(server)
-
-        self.assert_no_trace(server)
-
-    @proofs.proves('D79')
-    def story_delete_succeeds_without_lpar(self):
-        server, _ = self.boot_complete_server()
-        self.destroy(server)
-
-        self._delete_server(server)
-
         self.assert_no_trace(server)
 
     def story_killed_build_ends_in_error_after_restart(self):

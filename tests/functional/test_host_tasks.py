@@ -14,14 +14,11 @@
 
 import textwrap
 
-import fixtures
 from nova import context as nova_context
 
 from nova_powervm.devices import names
 from tests.functional import base
-from tests.functional import pools
 from tests.functional import test_commands
-from tests.functional import test_pool_moves
 from tests.unit.docs import pages
 
 _NVME = {
@@ -145,28 +142,3 @@ class HostTaskTest(test_commands.CommandTestCase):
         self._wait_for_state_change(self.server, 'SHUTOFF')
         self._start_server(self.server)
         self.assert_runs_with_slot()
-
-
-class TwoVersionsTest(test_pool_moves.PoolMoveTestCase):
-    """Hosts whose drivers are not of the same version."""
-
-    def test_move_to_driver_that_cannot_receive_it_is_refused(self):
-        super().prepare()
-        server = self.boot_on_first()
-        # So answered the versions that could not move instances.
-        self.useFixture(
-            fixtures.MockPatchObject(
-                self.computes['host2'].manager.driver,
-                'check_instance_shared_storage_remote',
-                lambda *_: True,
-            )
-        )
-
-        self.api.post_server_action(server['id'], {'migrate': None})
-
-        event = self._wait_for_action_fail_completion(
-            server, 'migrate', 'compute_resize_instance'
-        )
-        self.assertIn('its driver cannot receive instances', event['details'])
-        self.assertEqual('running', self.lpar(server).state)
-        self.assertEqual(pools.WRITTEN, self.bytes_of(server, 'host1'))

@@ -12,7 +12,7 @@
 """Each operation with each kind of device, as the page on moves says.
 
 Each story stands for an operation. Its server has a device of each kind.
-Servers without devices move in ``test_move_costs``.
+Servers without devices move in ``test_costs``.
 """
 
 from nova.tests.functional.api import client as api_client

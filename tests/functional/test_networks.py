@@ -117,17 +117,6 @@ class PortsTest(networks.NetworkTestCase):
         for step in steps:
             self.assertTrue(any(step in line for line in lines), step)
 
-    def story_port_of_unknown_physical_network_is_refused(self):
-        port = self.make_port(network='elsewhere')
-
-        message = self.refused(port)
-
-        self.assertIn(port['id'], message)
-        self.assertIn('no Shared Ethernet bridge for its network', message)
-        log = self.logged()
-        self.assertIn("'elsewhere' is none of", log)
-        self.assertIn('[powervm]bridge_mappings (back, front)', log)
-
     def story_vlan_is_marked_on_every_server_on_it(self):
         ports = [self.make_port(vlan=100) for _ in range(2)]
         started = [
@@ -211,18 +200,6 @@ class PortsTest(networks.NetworkTestCase):
 
         server = self.built(server, 'ACTIVE')
         self.assertEqual('running', self.lpar(server).state)
-
-    def story_missing_event_fails_the_build(self):
-        port = self.make_port(status='DOWN')
-
-        with self.flagged(vif_plugging_timeout=1):
-            server = self.boot_with(port, expected='ERROR')
-
-        message = server['fault']['message']
-        self.assertIn('were not plugged within', message)
-        self.assertIn(port['id'], message)
-        self.assertIn('within 1 seconds', message)
-        self.assert_nothing_left_of(server)
 
     def story_failed_event_fails_the_build(self):
         port = self.make_port(status='DOWN')

@@ -45,6 +45,7 @@ class OutageTest(base.PowerVMTestCase):
 
     def test_instances_and_devices_survive_outages(self):
         self.tell_stories()
+        self.lose_all_slots()
 
     def sync(self):
         """Run Nova's periodic comparison of power states."""
@@ -56,13 +57,6 @@ class OutageTest(base.PowerVMTestCase):
 
     def become(self, state):
         self.control().set_partition(self.name, state)
-
-    def jobs(self):
-        return [
-            record['path'].rpartition('/')[2]
-            for record in self.control().journal()
-            if record['label'] == 'LogicalPartition.job'
-        ]
 
     @proofs.proves('operation.get-guest-info')
     def story_unknown_power_state_stays_as_recorded(self):
@@ -79,55 +73,30 @@ class OutageTest(base.PowerVMTestCase):
                 self.assertEqual(power_state.RUNNING, self.sync())
         self.become('running')
 
-    def story_start_powers_off_failed_lpar_first(self):
-        self._stop_server(self.server)
-        self.become('error')
-        self.control().clear_journal()
+    def words(self):
+        return ' '.join(self.logged().split())
 
-        self._start_server(self.server)
+    def story_silent_host_does_not_block_periodic_tasks_or_stop(self):
+        self.compute = self.restart_host(rest_read_timeout=1)
+        before = self.threads()
+        self.control().add_fault(match='.', every=True, delay=FOR_EVER)
+        started = time.monotonic()
 
-        self.assertEqual('running', self.lpar(self.server).state)
-        self.assertEqual(['PowerOff', 'PowerOn'], self.jobs())
+        for _ in range(2):
+            self.assertEqual(power_state.RUNNING, self.sync())
+            self.compute.manager.periodic_tasks(self.context)
 
-    def story_start_refuses_lpar_in_unsuitable_state(self):
-        self._stop_server(self.server)
-        for state in ('suspended', 'not available'):
-            with self.subTest(state):
-                self.become(state)
-                self.control().clear_journal()
+        # At most as many as Nova's pools for these tasks have.
+        self.assertLess(len(self.threads() - before), 10)
+        self.stub_out(f'{session.__name__}.PARTING_SECONDS', 1)
+        self.stub_out(f'{events.__name__}._STOP_SECONDS', 1)
+        self.compute.manager.driver.cleanup_host('host1')
+        self.assertLess(time.monotonic() - started, 2 * SECONDS)
+        self.control().clear_faults()
+        self.compute = self.restart_host(rest_read_timeout=30)
 
-                self.api.post_server_action(
-                    self.server['id'], {'os-start': None}
-                )
-
-                self.wait_for_words(f'is in the state "{state}"')
-                self._wait_for_server_parameter(
-                    self.server,
-                    {'OS-EXT-STS:task_state': None, 'status': 'SHUTOFF'},
-                )
-                self.assertEqual([], self.jobs())
-        self.become('not activated')
-        self._start_server(self.server)
-
-    @proofs.proves('operation.reboot')
-    def story_ignored_soft_reboot_becomes_hard_reboot(self):
-        self.control().set_job_mode('manual')
-        self.control().clear_journal()
-        with self.flagged(shutdown_timeout=1):
-            self.api.post_server_action(
-                self.server['id'], {'reboot': {'type': 'SOFT'}}
-            )
-            self.wait(lambda: len(self.jobs()) == 2)
-        self.control().advance_jobs(to_end=True)
-
-        self._wait_for_server_parameter(
-            self.server, {'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
-        )
-        self.assertEqual(['PowerOff', 'PowerOff'], self.jobs())
-        self.assertEqual('running', self.lpar(self.server).state)
-        self.control().set_job_mode('immediate')
-
-    def test_allocated_slot_is_withdrawn_after_all_slots_vanish(self):
+    def lose_all_slots(self):
+        """Let the host report no slots; one that is in use is withdrawn."""
         (used,) = self.allocated_slots(self.server)
         before = self.slot_providers()
         (found,) = self.control().state()['systems']
@@ -158,35 +127,6 @@ class OutageTest(base.PowerVMTestCase):
         self._run_periodics()
         self._run_periodics()
         self.assertEqual(before.keys(), self.slot_providers().keys())
-
-    def words(self):
-        return ' '.join(self.logged().split())
-
-    def wait_for_words(self, words):
-        self.wait(lambda: words in self.words())
-
-    def wait(self, condition):
-        self.await_found(condition, 'it does not become true')
-
-    def story_silent_host_does_not_block_periodic_tasks_or_stop(self):
-        """This story is the last one: it restarts the service."""
-        self.compute = self.restart_host(rest_read_timeout=1)
-        before = self.threads()
-        self.control().add_fault(match='.', every=True, delay=FOR_EVER)
-        started = time.monotonic()
-
-        for _ in range(2):
-            self.assertEqual(power_state.RUNNING, self.sync())
-            self.compute.manager.periodic_tasks(self.context)
-
-        # At most as many as Nova's pools for these tasks have.
-        self.assertLess(len(self.threads() - before), 10)
-        self.stub_out(f'{session.__name__}.PARTING_SECONDS', 1)
-        self.stub_out(f'{events.__name__}._STOP_SECONDS', 1)
-        self.compute.manager.driver.cleanup_host('host1')
-        self.assertLess(time.monotonic() - started, 2 * SECONDS)
-        self.control().clear_faults()
-        self.compute = self.restart_host(rest_read_timeout=30)
 
     @staticmethod
     def threads():

@@ -24,7 +24,7 @@ from tests.functional import other_tool
 
 LOG = logging.getLogger(__name__)
 
-_SERVERS = 6
+_SERVERS = 4
 _LIMIT = 120
 #: More would only make the documents of the host long.
 _KEPT = 20
@@ -85,7 +85,7 @@ class BusyTool(threading.Thread):
 
 
 class ParallelServersTest(complete_servers.CompleteServerTestCase):
-    """Six servers with a disk, a port and a config drive."""
+    """Four servers with a disk, a port and a config drive."""
 
     def setUp(self):
         super().setUp()

@@ -45,23 +45,22 @@ class PoolDiskTest(pool_sites.SiteTestCase):
 
     @proofs.proves('storage.image')
     def story_parallel_boots_clone_one_image_and_leave_nothing_else(self):
-        sizes = (1, 2)
+        sizes = dict(zip(pool_sites.HOSTS, (1, 2), strict=True))
         started = [
             self.start_boot(
                 {}, disk=size, ephemeral=1, swap=512, request={'host': host}
             )
-            for size in sizes
-            for host in pool_sites.HOSTS
+            for host, size in sizes.items()
         ]
 
         built = [self._wait_until_built(server['id']) for server in started]
 
         self.assertEqual(1, self.uploads())
-        for number, server in enumerate(built):
+        for size, server in zip(sizes.values(), built, strict=True):
             self.assertEqual('ACTIVE', server['status'], server.get('fault'))
             units = self.disks_of(server)
             self.assertEqual({'root', 'eph0', 'swap'}, set(units))
-            self.assertEqual(sizes[number // 2], units['root']['capacity'])
+            self.assertEqual(size, units['root']['capacity'])
             self.assert_is_clone(units['root'], base.IMAGE)
         self.delete_all(built)
         self.assertEqual(1, len(self.units()))

@@ -15,18 +15,10 @@
 What could cost a server its disks, or run it twice, does not.
 """
 
-import base64
-import contextlib
-from unittest import mock
-
 from nova import context as nova_context
 from nova import objects
-from nova.compute import task_states
-from nova.compute import vm_states
 
 from nova_powervm.lpar import storage
-from nova_powervm.ops import removal
-from nova_powervm.powervm import partitions
 from tests import proofs
 from tests.functional import base
 from tests.functional import one_time_use
@@ -109,42 +101,6 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         for host in ('host1', 'host2'):
             self.release(INDEX, host)
 
-    def story_source_keeps_disks_if_destination_does_not_answer(self):
-        server = self._stop_server(self.boot_on_first())
-        # It was off, so its host need not be.
-        self.fail_host('host1')
-        self.evacuate(server)
-        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
-        self.computes['host2'].stop()
-        self.flags(rpc_response_timeout=2)
-
-        self.recover_host('host1')
-
-        self.assert_absent(server, 'host1')
-        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
-        self.restart_host('host2')
-
-    def story_server_deleted_elsewhere_is_removed_from_returning_host(self):
-        server = self.boot_on_first()
-        self.lose_host()
-        self.control('host2').add_fault(
-            match='LogicalPartition.job', nth=2, status=500
-        )
-        self.evacuate(server)
-        self.assertIn('could not be stopped afterwards', self.logged())
-        self.assertEqual('running', self.lpar(server, 'host2').state)
-        # A periodic task of Nova stops it.
-        self.computes['host2'].manager._sync_power_states(
-            nova_context.get_admin_context()
-        )
-        self.wait_until_off(server, 'host2')
-
-        self._delete_server(server)
-
-        self.assertEqual({}, self.disks_of(server, 'host2'))
-        self.regain_host()
-        self.assert_absent(server, 'host1')
-
     # Evacuations that fail
 
     def story_server_that_runs_on_its_old_host_is_refused(self):
@@ -173,153 +129,11 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         for host in ('host1', 'host2'):
             self.release(INDEX, host)
 
-    def story_server_whose_disks_are_lost_is_built_from_image(self):
-        server = self.boot_on_first(request={'config_drive': True})
-        self.lose_host()
-        self.control('host2').plan_job('PowerOn', 'HSCL0000 No.')
-        self.refuse(server)
-        self.assert_absent(server, 'host2')
-        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
-        pool = self.services('host2').disks.pool
-        pool.delete(pool.disks(self.lpar_uuid(server)))
-
-        self.evacuate(server, expected_state='ACTIVE')
-
-        unit = self.disks_of(server, 'host2')['root']
-        self.assert_is_clone(unit, base.IMAGE, 'host2')
-
-    def story_server_is_not_started_while_another_lpar_has_its_disks(self):
-        server = self.boot_on_first(request={'config_drive': True})
-        self._stop_server(server)
-        self.fail_host('host1')
-        with self.killed_after_start():
-            self.refuse(server)
-        self.assertEqual('running', self.lpar(server, 'host2').state)
-        self.assertEqual(1, len(self.media('host2')))
-        self.recover_host('host1')
-        self.admin_api.post_server_action(
-            server['id'], {'os-resetState': {'state': 'active'}}
-        )
-
-        self.api.post_server_action(server['id'], {'reboot': {'type': 'HARD'}})
-
-        self._wait_for_server_parameter(
-            server, {'status': 'ERROR', 'OS-EXT-STS:task_state': None}
-        )
-        self.assertEqual('not activated', self.lpar(server, 'host1').state)
-        self.assertIn('is in use by a running LPAR', self.fault(server))
-        # An evacuation that is repeated finds what the first one left.
-        self.fail_host('host1')
-        self.restart_host('host2')
-        self.assert_absent(server, 'host2')
-        self.evacuate(server, expected_state='ACTIVE')
-        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
-
-    @contextlib.contextmanager
-    def killed_after_start(self):
-        """Let builds fail after their LPARs were started, which remain."""
-        real = partitions.RestPartitions.power_on
-
-        def start_and_fail(lpars, lpar):
-            real(lpars, lpar)
-            raise RuntimeError('the process was killed')
-
-        with (
-            mock.patch.object(
-                partitions.RestPartitions, 'power_on', start_and_fail
-            ),
-            mock.patch.object(removal.RemovalOps, 'remove_failed_build'),
-        ):
-            yield
-
-    def story_killed_destination_gives_evacuations_up_at_start(self):
-        options = {'request': {'config_drive': True}}
-        repeated = self.boot_on_first(one_time_use.gpu_group(), **options)
-        newer, deleted = (self.boot_on_first(**options) for _ in range(2))
-        before = self.allocated(repeated)
-        self.lose_host()
-        for server in (repeated, newer, deleted):
-            self.interrupt_evacuation(server)
-            self.assertIsNotNone(self.lpar(server, 'host2'))
-        self.assertNotEqual(before, self.allocated(repeated))
-        migration = self.evacuate_elsewhere(newer)
-        self.api.delete_server(deleted['id'])
-        self._wait_until_deleted(deleted)
-
-        self.restart_host('host2')
-
-        for server in (repeated, newer, deleted):
-            self.assert_absent(server, 'host2')
-        self.assertEqual(set(), self.media('host2'))
-        self.assertIn('ended during the evacuation', self.fault(repeated))
-        self.assertIsNone(self.instance(repeated).migration_context)
-        self.assertEqual(before, self.allocated(repeated))
-        self.release(INDEX, 'host2')
-        self.evacuate(repeated, expected_state='ACTIVE')
-        self.assertEqual(pools.WRITTEN, self.bytes_of(repeated))
-        # The newer evacuation to another host goes on.
-        migration = objects.Migration.get_by_id(
-            nova_context.get_admin_context(), migration.id
-        )
-        self.assertEqual('pre-migrating', migration.status)
-        instance = self.instance(newer)
-        self.assertEqual(task_states.REBUILD_SPAWNING, instance.task_state)
-        migration.status = 'failed'
-        migration.save()
-        for host in ('host1', 'host2'):
-            self.release(INDEX, host)
-
-    def evacuate_elsewhere(self, server):
-        """Record that a server is evacuated to another host meanwhile."""
-        migration = objects.Migration(
-            nova_context.get_admin_context(),
-            instance_uuid=server['id'],
-            source_compute='host1',
-            dest_compute='host3',
-            migration_type='evacuation',
-            status='pre-migrating',
-        )
-        migration.create()
-        return migration
-
-    def allocated(self, server):
-        """Return the resources of a server, by provider."""
-        found = self._get_allocations_by_server_uuid(server['id'])
-        return {uuid: entry['resources'] for uuid, entry in found.items()}
-
-    def interrupt_evacuation(self, server):
-        """Leave a server as a nova-compute leaves it that is killed."""
-        self.evacuate(server)
-        instance = self.instance(server)
-        (migration,) = objects.MigrationList.get_by_filters(
-            nova_context.get_admin_context(),
-            {'instance_uuid': server['id'], 'migration_type': 'evacuation'},
-        )
-        # Undo what a killed nova-compute would not have written.
-        node = self.computes['host2'].manager.rt.compute_nodes['host2']
-        self.assertEqual(node.id, instance.compute_id)
-        source = objects.ComputeNode.get_by_host_and_nodename(
-            nova_context.get_admin_context(), 'host1', 'host1'
-        )
-        instance.host = instance.node = 'host1'
-        instance.compute_id = source.id
-        instance.vm_state = vm_states.ACTIVE
-        instance.task_state = task_states.REBUILD_SPAWNING
-        instance.migration_context = objects.MigrationContext(
-            instance_uuid=instance.uuid,
-            migration_id=migration.id,
-            old_resources=None,
-            new_resources=instance.resources,
-        )
-        instance.save()
-        migration.status = 'pre-migrating'
-        migration.save()
-
     # Deleted servers, and other storage
 
     def story_disks_of_servers_deleted_while_host_is_off_are_removed(self):
         servers = [
-            self.boot_on_first(request={'config_drive': True})
+            self.boot_on_first({}, request={'config_drive': True})
             for _ in range(2)
         ]
         self.lose_host()
@@ -351,8 +165,9 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         self.api.delete_server(server['id'])
         self._wait_until_deleted(server)
 
-    def story_evacuation_to_other_storage_builds_from_image(self):
-        server = self.boot_on_first()
+    def story_evacuation_to_other_storage_builds_from_image_and_back(self):
+        self.flags(rpc_response_timeout=2)
+        server = self.boot_on_first({})
         self.lose_host()
         self.assert_sees_no_disks('host3', server)
 
@@ -363,9 +178,20 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
             'This host does not see the disks of the instance',
             self.logged(),
         )
-        # The disk in the pool is of no more use.
-        self.regain_host()
-        self.assertEqual({}, self.disks_of(server, 'host2'))
+        self.lose_host('host3')
+        server = self.evacuate(server, 'host2')
+        # Not the old disk, which was still in the pool.
+        self.assertEqual(base.IMAGE[:4], self.bytes_of(server)[:4])
+        before = self.disks_of(server, 'host2')
+        # Asked by the first host, it says that it shares nothing with it.
+        self.regain_host('host3')
+        self.lose_host('host2')
+
+        self.regain_host('host1')
+
+        self.assert_absent(server, 'host1')
+        after = self.disks_of(server, 'host1')
+        self.assertEqual(before['root']['udid'], after['root']['udid'])
 
     def assert_sees_no_disks(self, host, server):
         """Assert that a host refuses to take a server's disks for shared."""
@@ -397,98 +223,7 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
             },
         )
 
-    def story_returning_host_keeps_disks_that_server_has_again(self):
-        self.flags(rpc_response_timeout=2)
-        server = self.boot_on_first()
-        self.lose_host('host1')
-        server = self.evacuate(server, 'host3')
-        self.lose_host('host3')
-        server = self.evacuate(server, 'host2')
-        # Not the old disk, which was still in the pool.
-        self.assertEqual(base.IMAGE[:4], self.bytes_of(server)[:4])
-        before = self.disks_of(server, 'host2')
-        # Asked by the first host, it says that it shares nothing with it.
-        self.regain_host('host3')
-        self.lose_host('host2')
-
-        self.regain_host('host1')
-
-        self.assertIsNone(self.lpar(server, 'host1'))
-        after = self.disks_of(server, 'host1')
-        self.assertEqual(before['root']['udid'], after['root']['udid'])
-
-    def story_server_that_has_come_back_is_no_longer_evacuated(self):
-        server = self.boot_on_first()
-        self.lose_host('host1')
-        self.evacuate(server, 'host2')
-        self.regain_host('host1')
-        self.api.post_server_action(server['id'], {'os-start': None})
-        self._wait_for_state_change(server, 'ACTIVE')
-        self.api.post_server_action(
-            server['id'], {'migrate': {'host': 'host1'}}
-        )
-        self._wait_for_state_change(server, 'VERIFY_RESIZE')
-        self.api.post_server_action(server['id'], {'confirmResize': None})
-        self._wait_for_state_change(server, 'ACTIVE')
-        # A rebuild has such a task, too.
-        record = self._record(server['id'])
-        record.task_state = task_states.REBUILDING
-        record.save()
-        self.restart_host('host2')
-        record.refresh()
-        self.assertEqual(
-            (vm_states.ACTIVE, task_states.REBUILDING),
-            (record.vm_state, record.task_state),
-        )
-        # As if nova-compute had not ended when the host was given up.
-        (evacuation,) = objects.MigrationList.get_by_filters(
-            nova_context.get_admin_context(),
-            {'instance_uuid': server['id'], 'migration_type': 'evacuation'},
-        )
-        self.assertEqual('completed', evacuation.status)
-        evacuation.status = 'done'
-        evacuation.save()
-        record.task_state = None
-        record.save()
-        held = self._get_allocations_by_server_uuid(server['id'])
-        self.restart_host('host1')
-        self.assertEqual('running', self.lpar(server, 'host1').state)
-        self.assertEqual(
-            held, self._get_allocations_by_server_uuid(server['id'])
-        )
-        evacuation = objects.Migration.get_by_id(
-            nova_context.get_admin_context(), evacuation.id
-        )
-        self.assertEqual('completed', evacuation.status)
-
-    def story_old_host_starts_while_the_server_reverts_elsewhere(self):
-        server = self.boot_on_first()
-        self.lose_host('host1')
-        self.evacuate(server, 'host2')
-        record = self._record(server['id'])
-        record.task_state = task_states.RESIZE_REVERTING
-        record.save()
-        self.regain_host('host1')
-        self.assertIsNone(self.lpar(server, 'host1'))
-        record.refresh()
-        record.task_state = None
-        record.save()
-
     # What stories do
-
-    def boot_on_first(self, groups=None, **options):
-        """Boot a server on the first host, whose guest writes to its disk."""
-        options = {'disk': 1} | options
-        server = self.boot(
-            groups or {},
-            request={'host': 'host1', **options.pop('request', {})},
-            **options,
-        )
-        self.control().write_disk(
-            self.disks_of(server)['root']['udid'],
-            base64.b64encode(pools.WRITTEN).decode(),
-        )
-        return server
 
     def lose_host(self, name='host1'):
         """Power a host off, with its nova-compute."""
@@ -538,13 +273,6 @@ class PoolEvacuateTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
     def services(self, host):
         """Return the operations of a host's driver."""
         return self.computes[host].manager.driver.services.host
-
-    def wait_until_off(self, server, host):
-        """Wait until a server's LPAR is off."""
-        self.await_found(
-            lambda: self.lpar(server, host).state == 'not activated',
-            'the LPAR still runs',
-        )
 
     # What they see
 

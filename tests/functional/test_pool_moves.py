@@ -17,15 +17,15 @@ from unittest import mock
 
 import fixtures
 from nova import context as nova_context
-from nova.network import neutron
 
-from nova_powervm.ops import claiming
 from nova_powervm.ops import removal
 from tests import proofs
 from tests.functional import base
 from tests.functional import moving
 from tests.functional import one_time_use
 from tests.functional import pools
+
+HOSTS = ('host1', 'host2')
 
 
 class PoolMoveTestCase(
@@ -39,23 +39,9 @@ class PoolMoveTestCase(
         self.start_site()
 
     def prepare(self):
-        for host in ('host1', 'host2'):
+        for host in HOSTS:
             self.release_all(host)
         self._run_periodics()
-
-    def boot_on_first(self, groups=None, **options):
-        """Boot a server on the first host, whose guest writes to its disk."""
-        options = {'disk': 1} | options
-        server = self.boot(
-            base.gpu_groups(1) if groups is None else groups,
-            request={'host': 'host1', **options.pop('request', {})},
-            **options,
-        )
-        self.control().write_disk(
-            self.disks_of(server)['root']['udid'],
-            base64.b64encode(pools.WRITTEN).decode(),
-        )
-        return server
 
 
 class PoolMoveTest(PoolMoveTestCase):
@@ -64,9 +50,10 @@ class PoolMoveTest(PoolMoveTestCase):
         self.tell_stories()
 
     @proofs.proves('O24')
-    def story_server_is_migrated_with_device_disks_and_ports(self):
+    def story_resized_server_changes_hosts_with_device_disks_and_ports(self):
         ports = [self.make_port() for _ in range(2)]
         server = self.boot_on_first(
+            base.gpu_groups(1),
             ephemeral=1,
             swap=512,
             networks=[{'port': port['id']} for port in ports],
@@ -80,9 +67,18 @@ class PoolMoveTest(PoolMoveTestCase):
         (old,) = self.owned(server)
         self.refuse_fewer_virtual_slots(server)
 
-        server = self.migrate(server)
+        server = self.resize(
+            server,
+            base.gpu_groups(1),
+            memory_mb=1024,
+            disk=3,
+            ephemeral=1,
+            swap=1024,
+        )
 
         self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
+        self.assertEqual(1024, self.lpar(server, 'host2').memory_mb)
+        self.assertEqual(1.0, self.disks_of(server)['swap']['capacity'])
         (new,) = self.owned(server, 'host2')
         self.assertEqual('not activated', self.lpar(server, 'host1').state)
         self.assertEqual('running', self.lpar(server, 'host2').state)
@@ -101,6 +97,7 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertIsNone(self.lpar(server, 'host1'))
         self.assertEqual([], self.vios('host1')['scsi_mappings'])
         self.assertEqual([], self.media('host1'))
+        self.assertEqual(3.0, self.disks_of(server)['root']['capacity'])
         self.assertEqual(pools.WRITTEN, self.bytes_of(server))
         self.assertEqual({new}, self.owned(server, 'host2'))
         self.assertEqual('running', self.lpar(server, 'host2').state)
@@ -121,7 +118,9 @@ class PoolMoveTest(PoolMoveTestCase):
 
     @proofs.proves('device.cold-migrate')
     def story_resize_between_hosts_is_reverted(self):
-        server = self.boot_on_first(swap=512, request={'config_drive': True})
+        server = self.boot_on_first(
+            base.gpu_groups(1), swap=512, request={'config_drive': True}
+        )
         document = self.document(server)
         mapped = self.mapped_to(server, 'host1')
         (old,) = self.owned(server)
@@ -153,29 +152,10 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assert_burned(old, host='host1')
         self.assert_burned(new, host='host2')
 
-    def story_resize_between_hosts_changes_all_sizes(self):
-        server = self.boot_on_first(swap=512)
-        server = self.resize(
-            server,
-            base.gpu_groups(1) | base.gpu_groups(2) | {'group_policy': 'none'},
-            memory_mb=1024,
-            disk=3,
-            swap=1024,
-        )
-        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
-        self.assertEqual(2, len(self.owned(server, 'host2')))
-        self.assertEqual(1024, self.lpar(server, 'host2').memory_mb)
-        self.assertEqual(1.0, self.disks_of(server)['swap']['capacity'])
-        with self.cycles_within(
-            'host1', neutron.API, 'setup_networks_on_host'
-        ):
-            server = self.confirm(server)
-        self.assertEqual(3.0, self.disks_of(server)['root']['capacity'])
-        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
-        self.assertEqual(2, len(self.mapped_to(server, 'host2')))
-
     def story_revert_is_refused_if_the_source_has_lost_the_slot(self):
-        server = self.boot_on_first(swap=512, request={'config_drive': True})
+        server = self.boot_on_first(
+            base.gpu_groups(1), swap=512, request={'config_drive': True}
+        )
         (old,) = self.owned(server)
         server = self.migrate(server)
         (new,) = self.owned(server, 'host2')
@@ -206,60 +186,85 @@ class PoolMoveTest(PoolMoveTestCase):
         source.removal.destroy(server['id'], delete_disks=False)
         self.placement.delete(f'/allocations/{self.migration_uuid(server)}')
 
-    def story_failed_destroy_of_revert_is_recovered_by_hard_reboot(self):
-        server = self.boot_on_first(swap=512, request={'config_drive': True})
-        server = self.migrate(server)
-        mapped = self.mapped_to(server, 'host2')
-        # The disks are unmapped before the LPAR is deleted.
-        for _ in range(2):
-            self.control('host2').add_fault(
-                match='LogicalPartition.delete', status=500
-            )
-        server = self.revert(server, 'ERROR')
-        self.assertIn('is not reverted', self.fault(server))
-        self.assertEqual([], self.vios('host2')['scsi_mappings'])
-        self.assertIsNotNone(self.lpar(server, 'host2'))
-        server = self.reboot_hard(server)
-        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
-        self.assertEqual('running', self.lpar(server, 'host2').state)
-        self.assertEqual(mapped, self.mapped_to(server, 'host2'))
-        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
-
-    def story_missing_lpar_is_not_built_before_slots_are_published(self):
-        server = self.boot_on_first()
-        services = self.computes['host1'].manager.driver.services.host
-        services.removal.destroy(server['id'], delete_disks=False)
-        instance = self.instance(server)
-        recorded, instance.resources = instance.resources, None
-        instance.save()
+    def story_move_to_driver_that_cannot_receive_it_is_refused(self):
+        server = self.boot_on_first({})
+        # So answered the versions that could not move instances.
         with fixtures.MockPatchObject(
-            services.claims,
-            'published',
-            new=claiming.PublishedSlots(is_complete=False),
+            self.computes['host2'].manager.driver,
+            'check_instance_shared_storage_remote',
+            lambda *_: True,
         ):
-            server = self.reboot_hard(server, 'ERROR')
-        self.assertIn('hard again in a minute', self.fault(server))
-        self.assertIsNone(self.lpar(server))
-        server = self.reboot_hard(server)
+            reason = self.refuse_move(server, 'migrate')
+        self.assertIn('its driver cannot receive instances', reason)
         self.assertEqual('running', self.lpar(server).state)
-        self.assertEqual(
-            recorded[0].provider_uuid,
-            self.instance(server).resources[0].provider_uuid,
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server, 'host1'))
+
+    def story_servers_exchange_hosts_and_one_goes_back(self):
+        going, returning = servers = [self.boot_own(host) for host in HOSTS]
+        before = [
+            self.owned(server, host)
+            for server, host in zip(servers, HOSTS, strict=True)
+        ]
+
+        self.act_on_all(
+            {server['id']: 'migrate' for server in servers}, 'VERIFY_RESIZE'
         )
 
-    def story_disk_grows_at_hard_reboot_if_confirm_fails(self):
-        server = self.boot_on_first()
-        server = self.resize(server, base.gpu_groups(1), disk=3)
-        for _ in range(2):
-            self.control('host1').add_fault(
-                match='LogicalPartition.delete', status=500
+        for server, source, slots in zip(servers, HOSTS, before, strict=True):
+            (target,) = {*HOSTS} - {source}
+            self.assert_runs_on(server, target)
+            held = self.slots_of(self.migration_uuid(server), source)
+            self.assertEqual(slots, held)
+            self.assertEqual(slots, self.owned(server, source))
+            self.assertEqual('not activated', self.lpar(server, source).state)
+
+        self.act_on_all(
+            {going['id']: 'confirmResize', returning['id']: 'revertResize'},
+            'ACTIVE',
+        )
+
+        for server in servers:
+            self.assert_runs_on(server, 'host2')
+            self.assertIsNone(self.lpar(server, 'host1'))
+            self.assertEqual(set(), self.mapped_to(server, 'host1'))
+        self.assertEqual(before[1], self.owned(returning, 'host2'))
+
+    def boot_own(self, host):
+        """Boot a server with a GPU, whose guest writes its own id."""
+        server = self.boot(base.gpu_groups(1), disk=1, request={'host': host})
+        self.control(host).write_disk(
+            self.disks_of(server)['root']['udid'],
+            base64.b64encode(server['id'].encode()).decode(),
+        )
+        return server
+
+    def act_on_all(self, actions, status):
+        """Request an action on each server, and then wait for all of them.
+
+        :param actions: Id of a server to the name of the action.
+        :param status: The status that all servers get.
+        """
+        for uuid, action in actions.items():
+            self.admin_api.post_server_action(uuid, {action: None})
+        for uuid in actions:
+            self._wait_for_server_parameter(
+                {'id': uuid},
+                {'status': status, 'OS-EXT-STS:task_state': None},
             )
-        server = self.confirm(server, 'ERROR', result='Error')
-        self.assertIn('stays on the host that it moved to', self.fault(server))
-        self.assertEqual(1.0, self.disks_of(server)['root']['capacity'])
-        server = self.reboot_hard(server)
-        self.assertEqual(3.0, self.disks_of(server)['root']['capacity'])
-        self.assertEqual('running', self.lpar(server, 'host2').state)
+
+    def assert_runs_on(self, server, host):
+        """Verify a server's LPAR on a host: its slots, disks and contents."""
+        found = self.api.get_server(server['id'])
+        self.assertEqual(host, found['OS-EXT-SRV-ATTR:host'])
+        self.assertEqual('running', self.lpar(server, host).state)
+        allocated = self.slots_of(server['id'], host)
+        self.assertEqual(allocated, self.owned(server, host))
+        unit = self.disks_of(server)['root']
+        self.assertEqual(
+            {unit['name']}, {name for name, *_ in self.mapped_to(server, host)}
+        )
+        contents = self.control(host).contents(unit['udid'])
+        self.assertEqual(server['id'].encode(), contents[: len(server['id'])])
 
     @contextlib.contextmanager
     def cycles_within(self, host, owner, name):

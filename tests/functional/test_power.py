@@ -62,16 +62,6 @@ class PowerTest(base.PowerVMTestCase):
         self.assert_state('running')
         self.assertEqual(['PowerOff'], self.jobs())
 
-    @proofs.proves('operation.reboot')
-    def story_hard_reboot_of_stopped_server_starts_it(self):
-        self._stop_server(self.server)
-        self.control().clear_journal()
-
-        self._reboot_server(self.server, hard=True)
-
-        self.assert_state('running')
-        self.assertEqual(['PowerOn'], self.jobs())
-
     def dump(self):
         """Request a crash dump; return the event of it once it has ended."""
         self.api.post_server_action(
@@ -98,18 +88,6 @@ class PowerTest(base.PowerVMTestCase):
         self.assertEqual(['PowerOff'], self.jobs())
         self.assert_state('running')
         self.assertEqual(slots, self.lpar(self.server).slots)
-
-    @proofs.proves('operation.trigger-crash-dump')
-    def story_crash_dump_of_stopped_guest_fails(self):
-        name = self.lpar(self.server).name
-        self.control().set_partition(name, state='not activated')
-
-        event = self.dump()
-
-        self.assertEqual('Error', event['result'])
-        self.assertIn('is not running', event['details'])
-        self.assertEqual([], self.jobs())
-        self._stop_server(self.server)
 
     def story_diagnostics_until_2_47_describe_lpar(self):
         lpar = self.lpar(self.server)
@@ -166,23 +144,6 @@ class PowerTest(base.PowerVMTestCase):
 
             self._wait_for_state_change(self.server, 'ACTIVE')
         self.assert_state('running')
-
-    def story_power_sync_stops_lpar_recorded_as_stopped(self):
-        instance = self.instance(self.server)
-        instance.vm_state = 'stopped'
-        instance.save()
-        context = nova_context.get_admin_context()
-
-        self.computes['host1'].manager._sync_power_states(context)
-
-        self.wait_until_off()
-
-    def wait_until_off(self):
-        """Wait until the server's LPAR is off."""
-        self.await_found(
-            lambda: self.lpar(self.server).state == 'not activated',
-            'the LPAR still runs',
-        )
 
     def story_lpar_of_deleted_record_stays_known_until_it_is_removed(self):
         server = self.boot({})

@@ -100,9 +100,33 @@ class ProviderTreeTest(base.PowerVMTestCase):
     # What is published
 
     @proofs.proves(
-        'D50', 'D66', 'N2', 'N9', 'N10', 'N22', 'N23', 'device.identify.vendor'
+        'C13',
+        'D2',
+        'D14',
+        'D47',
+        'D50',
+        'D56',
+        'D63',
+        'D64',
+        'D66',
+        'D73',
+        'N2',
+        'N4',
+        'N5',
+        'N9',
+        'N10',
+        'N12',
+        'N19',
+        'N22',
+        'N23',
+        'O10',
+        'V18',
+        'device.identify.vendor',
+        'device.owner-trait',
+        'device.traits.generated',
+        'device.traits.operator',
     )
-    def story_slot_provider_is_child_of_compute_node(self):
+    def story_slots_are_children_of_compute_node_with_their_properties(self):
         root = self._get_provider_uuid_by_host('host1')
         children = self.slot_providers()
         self.assertEqual(GPU_SLOTS, set(children))
@@ -112,23 +136,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
             )
             self.assertEqual(root, provider['parent_provider_uuid'])
             self.assertEqual(root, provider['root_provider_uuid'])
-
-    @proofs.proves('N19')
-    def story_whole_tree_is_found_from_any_child(self):
-        child = self.slot_providers()[0x21010020]['uuid']
-
-        tree = set(self._get_all_rp_uuids_in_a_tree(child))
-
-        expected = {p['uuid'] for p in self.slot_providers().values()}
-        expected.add(self._get_provider_uuid_by_host('host1'))
-        self.assertEqual(expected, tree)
-
-    @proofs.proves('D2', 'D56', 'O10', 'N5')
-    def story_inventory_is_one_whole_device(self):
-        found = self.slot_providers()
-        self.assertTrue(found)
-        for provider in found.values():
-            inventory = self._get_provider_inventory(provider['uuid'])
+            # One whole device.
             self.assertEqual(
                 {
                     'CUSTOM_GPU': {
@@ -140,22 +148,13 @@ class ProviderTreeTest(base.PowerVMTestCase):
                         'allocation_ratio': 1.0,
                     }
                 },
-                inventory,
+                self._get_provider_inventory(provider['uuid']),
             )
-
-    @proofs.proves(
-        'D14',
-        'D47',
-        'D64',
-        'C13',
-        'V18',
-        'N4',
-        'device.owner-trait',
-        'device.traits.generated',
-        'device.traits.operator',
-    )
-    def story_slot_provider_has_traits_of_its_properties(self):
-        provider = self.slot_providers()[0x21010020]
+        uuids = {index: child['uuid'] for index, child in children.items()}
+        self.assertEqual(
+            {root, *uuids.values()},
+            set(self._get_all_rp_uuids_in_a_tree(uuids[0x21010020])),
+        )
         prefix = 'CUSTOM_POWERVM_IOSLOT_'
         self.assertEqual(
             {
@@ -170,22 +169,15 @@ class ProviderTreeTest(base.PowerVMTestCase):
                 os_traits.OWNER_NOVA,
                 'CUSTOM_TESLA_V100',
             },
-            set(self._get_provider_traits(provider['uuid'])),
+            set(self._get_provider_traits(uuids[0x21010020])),
         )
-
-    @proofs.proves('D63')
-    def story_unreported_property_gives_no_trait(self):
-        provider = self.slot_providers()[0x21020024]
-        traits = self._get_provider_traits(provider['uuid'])
-        self.assertIn('CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21020024', traits)
+        # A property that is not reported gives no trait.
+        traits = self._get_provider_traits(uuids[0x21020024])
+        self.assertIn(f'{prefix}DRC_INDEX_21020024', traits)
         self.assertEqual([], [t for t in traits if 'SUBSYS' in t])
-
-    @proofs.proves('D73', 'N12')
-    def story_second_update_changes_nothing(self):
+        # A second update changes nothing.
         before = self.generations()
-
         self._run_periodics()
-
         self.assertEqual(before, self.generations())
 
     @proofs.proves('D72', 'N14')
@@ -245,14 +237,6 @@ class ProviderTreeTest(base.PowerVMTestCase):
             },
         )
         self.load_world()
-
-    def story_host_without_volume_group_offers_no_disk(self):
-        self.restart_host(volume_group_name=None)
-        self.assertNotIn('DISK_GB', self.root_inventory())
-        self.assertIn('This host has no DISK_GB', self.logged())
-
-        self.restart_host()
-        self.assertIn('DISK_GB', self.root_inventory())
 
     # Files
 
@@ -352,28 +336,6 @@ class ProviderTreeTest(base.PowerVMTestCase):
         traits = self._get_provider_traits(uuid)
         self.assertEqual(bool(reserved), 'CUSTOM_POWERVM_WITHDRAWN' in traits)
 
-    @proofs.proves('device.resource-class')
-    def story_allocated_slot_keeps_resource_class_until_it_is_free(self):
-        server = self.boot(base.gpu_groups(1))
-        (slot,) = self.allocated_slots(server)
-
-        self.use(base.GPUS.replace('CUSTOM_GPU', 'PGPU'))
-
-        self.assertEqual(
-            {
-                index: {'CUSTOM_GPU' if index == slot else 'PGPU'}
-                for index in GPU_SLOTS
-            },
-            self.slot_classes(),
-        )
-
-        self._delete_server(server)
-        self._run_periodics()
-
-        self.assertEqual(
-            {index: {'PGPU'} for index in GPU_SLOTS}, self.slot_classes()
-        )
-
     # Changes on the host
 
     @proofs.proves('D68')
@@ -382,16 +344,6 @@ class ProviderTreeTest(base.PowerVMTestCase):
         self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
 
         self.plug()
-        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
-
-    def story_slot_taken_by_other_partition_is_not_offered(self):
-        self.control().set_owner('21010021', self.lpar_named('archive').uuid)
-
-        self._run_periodics()
-        self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
-
-        self.control().set_owner('21010021', None)
-        self._run_periodics()
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
 
     def story_owners_are_read_from_profiles_if_system_omits_them(self):
@@ -407,18 +359,6 @@ class ProviderTreeTest(base.PowerVMTestCase):
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
         self._delete_server(server)
         self.load_world()
-
-    def story_host_that_stops_reporting_slots_loses_no_provider(self):
-        indexes = [slot['drc_index'] for slot in self.host_state()['slots']]
-        for index in indexes:
-            self.control().pull(index, remove=True)
-
-        self._run_periodics()
-
-        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
-        self.assertIn('any of its 14 I/O slots', self.logged())
-        self.load_world()
-        self.restart_host()
 
     def story_slots_are_updated_while_storage_is_down(self):
         self.control().add_fault(match='VolumeGroup', status=500, every=True)
@@ -526,11 +466,8 @@ class IdenticalHostsTest(base.PowerVMTestCase):
         self.start_host('host1')
         self.start_host('host2')
 
+    @proofs.proves('D8', 'N26')
     def test_identical_hosts_have_trees_of_their_own(self):
-        self.tell_stories()
-
-    @proofs.proves('N26')
-    def story_identical_hosts_publish_all_their_slots(self):
         for host in ('host1', 'host2'):
             providers = self.slot_providers(host)
             self.assertEqual(GPU_SLOTS, set(providers))
@@ -538,17 +475,6 @@ class IdenticalHostsTest(base.PowerVMTestCase):
                 {f'PowerVM IOSlot {host} {index:08X}' for index in GPU_SLOTS},
                 {provider['name'] for provider in providers.values()},
             )
-
-    @proofs.proves('D8')
-    def story_file_of_one_host_leaves_other_host_unchanged(self):
-        self.restart_host('host1', inventory=NOTHING)
-        self._run_periodics()
-
-        self.assertEqual({}, self.slot_providers('host1'))
-        self.assertEqual(GPU_SLOTS, set(self.slot_providers('host2')))
-        self.restart_host('host1', inventory=base.GPUS)
-
-    def story_actions_on_one_host_leave_other_host_unchanged(self):
         groups = {
             'resources1:CUSTOM_GPU': '1',
             'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020': 'required',
@@ -578,8 +504,12 @@ class IdenticalHostsTest(base.PowerVMTestCase):
         self.assertEqual(
             ('running', {0x21010020: True}), (lpar.state, lpar.slots)
         )
-        self.plug_gpu('21010021')
+
+        # The file of one host is not that of the other.
+        self.restart_host('host1', inventory=NOTHING)
         self._run_periodics()
+        self.assertEqual({}, self.slot_providers('host1'))
+        self.assertEqual(before, self.generations_of_slots('host2'))
 
     def generations_of_slots(self, host):
         """Return uuid and generation of the provider of each slot."""

@@ -12,9 +12,6 @@
 
 """A rebuild that can't succeed is refused before any change."""
 
-import contextlib
-import threading
-
 import fixtures
 from neutronclient.common import exceptions as neutron_errors
 from nova import context as nova_context
@@ -22,16 +19,14 @@ from nova.network import neutron
 from oslo_utils import uuidutils
 
 from nova_powervm.virt import builds
-from nova_powervm.virt import driver
 from nova_powervm.virt import record_changes
 from tests import proofs
 from tests.functional import base
 from tests.functional import complete_servers
 from tests.functional import images
-from tests.functional import killed_threads
 
 
-class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
+class RebuildTest(complete_servers.CompleteServerTestCase):
     """The server is unchanged, and the action's event gives the reason.
 
     What else refuses one: tests.ops.test_build_disks. Placement would take
@@ -45,6 +40,8 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
         self.start_shared_host(provision_vlans=False)
         self.other_tool.add_vlan(100)
         self.server, self.port = self.boot_complete_server()
+        # Keep it for all stories.
+        self._booted.clear()
         (self.index,) = self.allocated_slots(self.server)
         # Without a reason no new plan is made after this cycle.
         self._run_periodics()
@@ -103,6 +100,7 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
 
     def forget(self):
         """Assert that nothing has changed, after another cycle either."""
+        super().forget()
         self.assertEqual(self.before, self.all_of_it())
         self.assertIn(self.index, self.slot_providers())
         self._run_periodics()
@@ -120,12 +118,6 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
     def story_rebuild_refuses_damaged_image(self):
         image = self.new_image(os_hash_value='0' * 128)
         self.assertIn('arrived damaged', self.refuse(image))
-
-    def story_rebuild_refuses_to_preserve_ephemeral_disk(self):
-        self.assertIn(
-            'asks to preserve ephemeral disks, which a rebuild recreates',
-            self.refuse(preserve_ephemeral=True),
-        )
 
     def story_rebuild_from_same_image_refuses_missing_card(self):
         self.control().pull(f'{self.index:08X}')
@@ -156,34 +148,6 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
             old, self.before['properties']['image_base_image_ref']
         )
 
-    def story_refusal_that_is_killed_leaves_server_with_all_it_has(self):
-        wanted = {'imageRef': self.new_image(), 'preserve_ephemeral': True}
-        with (
-            killed_threads.Threads() as threads,
-            fixtures.MockPatchObject(
-                builds, '_refuse', lambda *args: threads.kill()
-            ),
-        ):
-            self.api.post_server_action(self.server['id'], {'rebuild': wanted})
-            self._wait_for_server_parameter(self.server, {'status': 'REBUILD'})
-            self.restart_host()
-            threads.revive()
-        self._run_periodics()
-        # The API has recorded the new image.
-        kept = {'allocations', 'lpar', 'slots', 'storage', 'adapters'}
-        now = self.all_of_it()
-        for key in sorted(kept):
-            self.assertEqual(self.before[key], now[key], key)
-
-        # openstack server set --state active
-        self.admin_api.post_server_action(
-            self.server['id'], {'os-resetState': {'state': 'active'}}
-        )
-
-        self._wait_for_server_parameter(self.server, {'status': 'ACTIVE'})
-        # Another refusal puts the image back.
-        self.refuse(preserve_ephemeral=True)
-
     def story_refused_rebuild_leaves_stopped_server_off(self):
         self._stop_server(self.server)
         self.status = 'SHUTOFF'
@@ -194,13 +158,7 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
         self.assertEqual('not activated', self.lpar(self.server).state)
         self._start_server(self.server)
 
-
-class ChangedServerTest(base.PowerVMTestCase):
-    """Rebuilds of a server that something else has changed."""
-
-    def test_rebuild_makes_lpar_and_yields_to_deletion(self):
-        self.start_host()
-        self.tell_stories()
+    # Rebuilds of a server that something else has changed
 
     def story_refused_rebuild_does_not_stop_deletion(self):
         server = self.boot(base.gpu_groups(1))
@@ -225,40 +183,6 @@ class ChangedServerTest(base.PowerVMTestCase):
         )
         # It is not saved, so Nova shows the server as being deleted.
         self.assertIn('task_state', refused[0].obj_what_changed())
-
-    def story_deletion_waits_for_rebuild(self):
-        server = self.boot(base.gpu_groups(1))
-        destroy, removed = driver.PowerVMDriver.destroy, threading.Event()
-        recorded, built = record_changes.resources_recorded, []
-
-        def destroy_and_tell(*args, **kwargs):
-            destroy(*args, **kwargs)
-            removed.set()
-
-        @contextlib.contextmanager
-        def delete_meanwhile(*args):
-            with recorded(*args):
-                removed.clear()
-                self.api.delete_server(server['id'])
-                # It would find no LPAR.
-                built.append(removed.wait(1))
-                yield
-
-        with (
-            fixtures.MockPatchObject(
-                driver.PowerVMDriver, 'destroy', destroy_and_tell
-            ),
-            fixtures.MockPatchObject(
-                record_changes, 'resources_recorded', delete_meanwhile
-            ),
-        ):
-            self.api.post_server_action(
-                server['id'], {'rebuild': {'imageRef': self.image}}
-            )
-            self._wait_until_deleted(server)
-
-        self.assertEqual([False], built)
-        self.assertIsNone(self.lpar(server))
 
     def story_refused_rebuild_whose_state_is_set_keeps_its_image(self):
         server = self.boot({})

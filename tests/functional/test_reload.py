@@ -36,15 +36,6 @@ in C3:
 in C4:
   identification: {drc_name: U78D2.001.EMU0001-P1-C4}
 """
-OF_CLASS = base.GPUS.replace('"1DB6"', '"1DB*"')
-DENIED = """\
-not in the first places:
-  identification: {drc_name: 'U78D2.*-P1-C[3-4]'}
-  allow: false
-not these:
-  identification: {drc_name: '*-P1-C?', drc_index: '2101002?'}
-  allow: false
-"""
 UNMATCHED = 'others:\n  identification: {vendor_id: ABCD}\n'
 FIRST_GPU = {
     'resources1:CUSTOM_GPU': '1',
@@ -215,40 +206,6 @@ class ReloadFileTest(ReloadTestCase):
         self.cycles(1)
         self.assertEqual({0x21010038, 0x21030039}, set(self.slot_providers()))
         self.control().pull('21010040')
-
-    # Denying paragraphs and wildcards.
-
-    def story_denying_paragraphs_override_allowing_ones(self):
-        # Order does not matter, and brackets are not special.
-        self.begin(DENIED + OF_CLASS)
-        self.assertEqual({0x21020024}, set(self.slot_providers()))
-
-        self.change(OF_CLASS)
-        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
-        server = self.boot(FIRST_GPU)
-
-        # Free providers are deleted, the allocated one is withdrawn.
-        self.forget_log()
-        self.change(OF_CLASS + DENIED)
-        self.cycles(1)
-        self.assertEqual({0x21010020, 0x21020024}, set(self.slot_providers()))
-        self.assertEqual({'CUSTOM_GPU': 1}, self.reserved(0x21010020))
-        self.assertEqual({0x21010020}, self.providers_with(WITHDRAWN))
-        (warning,) = self.log('WARNING')
-        self.assertIn("paragraph 'not these' (line 10) of", warning)
-        self.assertIn('denies it', warning)
-        self.assertIn(server['id'], warning)
-
-        self._delete_server(server)
-        self.cycles(1)
-        self.assertEqual({0x21020024}, set(self.slot_providers()))
-
-        # The way to offer nothing.
-        self.change(
-            "nothing: {identification: {drc_name: '*'}, allow: false}\n"
-        )
-        self.assertEqual({}, self.slot_providers())
-        self.assertEqual([], self.log('ERROR'))
 
     # A device that two paragraphs identify is withheld.
 

@@ -12,24 +12,14 @@
 """Servers are resized on the host where they are."""
 
 import contextlib
-import threading
 
-import fixtures
-from nova import context as nova_context
-from nova import objects
-from nova.compute import rpcapi
-from nova.compute import task_states
 from nova.limit import utils as limit_utils
-from nova.scheduler.client import report
 from nova.tests.functional.api import client
 from oslo_limit import fixture as limit_fixture
 
-from nova_powervm.ops import power
 from tests import proofs
 from tests.functional import base
-from tests.functional import killed_threads
 from tests.functional import moving
-from tests.functional import one_time_use
 
 #: Slots with further GPUs.
 MORE = ('21010038', '21010039')
@@ -129,21 +119,6 @@ class ResizeTest(moving.MovingTestCase):
             if not disk['name'].endswith('s')
         )
 
-    def story_stopped_server_is_resized_and_stays_stopped(self):
-        server = self._stop_server(self.boot({}, disk=1))
-        server = self.resize(server, base.gpu_groups(1), memory_mb=1024)
-        server = self.revert(server, 'SHUTOFF')
-        self.assertEqual(set(), self.owned(server))
-        self.assertEqual('not activated', self.lpar(server).state)
-        server = self.resize(server, base.gpu_groups(1), memory_mb=1024)
-        self.assertEqual('not activated', self.lpar(server).state)
-        server = self.confirm(server, 'SHUTOFF')
-        self.assertEqual('not activated', self.lpar(server).state)
-        server = self._start_server(server)
-        self.assertEqual(1024, self.lpar(server).memory_mb)
-        self.assertEqual(self.owned(server), self.slots_of(server['id']))
-        self.assertEqual(1, len(self.owned(server)))
-
     @proofs.proves('device.one-time-use')
     def story_refused_resize_changes_nothing(self):
         server = self.boot({}, disk=1)
@@ -185,16 +160,15 @@ class ResizeTest(moving.MovingTestCase):
             refused = self.refuse_boot(base.gpu_groups(1))
             self.assertIn('current usage 3 and delta 1', refused)
             server = self.confirm(server)
-            self._delete_server(self.boot(self.two_gpus()))
             self.boot(self.two_gpus())
 
-    def story_quota_does_not_count_burned_device_of_deleted_server(self):
-        specs = {f'resources1:{_ONCE}': '1'}
+        # A burned device of a deleted server is not counted.
+        once = {f'resources1:{_ONCE}': '1'}
         with self.limits(**{_ONCE: 1}):
-            server = self.boot(specs)
-            self.assertIn(f'class:{_ONCE}', self.refuse_boot(specs))
+            server = self.boot(once)
+            self.assertIn(f'class:{_ONCE}', self.refuse_boot(once))
             self._delete_server(server)
-            server = self.boot(specs, expected='ERROR')
+            server = self.boot(once, expected='ERROR')
             self.assertIn('No valid host', self.fault(server))
         provider = self.slot_providers()[0x21010030]['uuid']
         self.reserve(provider, _ONCE, 0)
@@ -234,115 +208,6 @@ class ResizeTest(moving.MovingTestCase):
         )
         self.admin_api.put_service(service['id'], {'status': 'disabled'})
         self.computes.pop('host2').stop()
-
-    def story_old_device_of_revert_that_fails_at_once_is_freed_by_hand(self):
-        server = self.boot(base.gpu_groups(1), disk=1)
-        server = self.resize(server, base.gpu_groups(1))
-        migration, new = self.migration_uuid(server), self.owned(server)
-        self.control('host1').add_fault(
-            match='LogicalPartition.read', status=500
-        )
-        self.revert(server, 'ERROR')
-        self.assertIn('Reboot the server hard', self.fault(server))
-        self.control('host1').clear_faults()
-        server = self.reboot_hard(server)
-        self.assertEqual(1, len(self.slots_of(migration)))
-        self.placement.delete(f'/allocations/{migration}')
-        self.assertEqual(new, self.slots_of(server['id']))
-        self.assertEqual(new, self.owned(server))
-
-    def story_guest_that_a_killed_resize_has_not_stopped_runs_on(self):
-        server = self.boot(base.gpu_groups(1), disk=1)
-        before = self.document(server)
-        threads = self.useFixture(killed_threads.Threads())
-        killed = threading.Event()
-
-        def die(*_, **__):
-            killed.set()
-            threads.kill()
-
-        with fixtures.MockPatchObject(power, 'stop', new=die):
-            self.api.post_server_action(
-                server['id'],
-                {'resize': {'flavorRef': self.make_flavor(memory_mb=1024)}},
-            )
-            self.assertTrue(killed.wait(60))
-            threads.revive()
-        self.control('host1').clear_journal()
-        # The LPAR's share of processors is not that of the flavor any more.
-        self.restart_host(proc_units_factor=0.5)
-        server = self.api.get_server(server['id'])
-        self.assertEqual('ACTIVE', server['status'])
-        self.assertIsNone(server['OS-EXT-STS:task_state'])
-        self.assertEqual(before, self.document(server))
-        self.assertNotIn('PowerOff', str(self.control('host1').journal()))
-
-    def story_hard_reboot_after_failed_revert_frees_the_new_device(self):
-        server = self.boot(base.gpu_groups(1), disk=1)
-        server = self.resize(server, base.gpu_groups(1))
-        (new,) = self.owned(server)
-        self.control('host1').plan_job('PowerOn', 'HSCL0000 No.')
-        server = self.revert(server, 'ERROR')
-        (old,) = self.owned(server)
-        # Until then Nova counts the devices of both sides.
-        self.reboot_hard(server)
-        self._run_periodics()
-        self.assertNotEqual(old, new)
-        other = self.boot(one_time_use.gpu_group(new))
-        self.assertEqual({new}, self.owned(other))
-
-    def story_allocations_that_placement_kept_back_are_returned(self):
-        server = self.boot({}, disk=1, memory_mb=512)
-        before = self._get_allocations_by_server_uuid(server['id'])
-        move = report.SchedulerReportClient.move_allocations
-        with fixtures.MockPatchObject(
-            report.SchedulerReportClient,
-            'move_allocations',
-            new=lambda client, context, consumer, target: (
-                target != server['id']
-                and move(client, context, consumer, target)
-            ),
-        ):
-            self.refuse_move(
-                server,
-                'resize',
-                flavorRef=self.make_flavor(
-                    base.gpu_groups(1), memory_mb=1024, ephemeral=1
-                ),
-            )
-        self.assertEqual(1, len(self.slots_of(server['id'])))
-        self.reboot_hard(server)
-        after = self._get_allocations_by_server_uuid(server['id'])
-        self.assertEqual(
-            [found['resources'] for found in before.values()],
-            [found['resources'] for found in after.values()],
-        )
-        self.assertEqual(
-            {},
-            self._get_allocations_by_server_uuid(self.migration_uuid(server)),
-        )
-
-    def story_hard_reboot_grows_disk_after_a_deletion_was_forgotten(self):
-        server = self.boot({}, disk=1)
-        server = self.resize(server, disk=2)
-        context = nova_context.get_admin_context()
-        record = objects.Instance.get_by_uuid(context, server['id'])
-        record.task_state = task_states.DELETING
-        record.save()
-        # As Nova's API does before it deletes a server.
-        rpcapi.ComputeAPI().confirm_resize(
-            context,
-            record,
-            objects.Migration.get_by_instance_and_status(
-                context, server['id'], 'finished'
-            ),
-            'host1',
-            cast=False,
-        )
-        self.assertEqual('ACTIVE', self.api.get_server(server['id'])['status'])
-        self.assertEqual([1.0], self.disk_sizes())
-        self.reboot_hard(server)
-        self.assertEqual([2.0], self.disk_sizes())
 
     def disk_sizes(self):
         """Return the sizes of all disks in GB."""

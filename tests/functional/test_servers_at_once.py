@@ -190,10 +190,6 @@ class OneHostTest(ServersAtOnceTestCase):
         return servers
 
     @proofs.proves('device.several-servers')
-    def story_request_for_eight_servers_uses_eight_devices(self):
-        self.assert_different(self.schedule(base.gpu_groups(1), 8), 8)
-
-    @proofs.proves('device.several-servers')
     def story_request_for_three_servers_burns_three_devices(self):
         servers = self.boot_at_once(
             base.gpu_groups(1)
@@ -231,14 +227,8 @@ class OneHostTest(ServersAtOnceTestCase):
         self.assert_different(self.schedule_together(groups(2), 4), 4, 2)
 
     @proofs.proves('device.several-servers')
-    def story_servers_with_three_devices_share_none(self):
-        self.assert_different(self.schedule(groups(3), 2), 2, 3)
-        self.release()
-        self.assert_different(self.schedule_together(groups(3), 2), 2, 3)
-
-    @proofs.proves('device.several-servers')
-    def story_twenty_requests_at_same_time_find_devices_of_250(self):
-        self.add_cards(250)
+    def story_twenty_requests_at_same_time_find_devices_of_100(self):
+        self.add_cards(100)
 
         self.assert_different(self.schedule_together(MANY, 20), 20)
 

@@ -53,6 +53,15 @@ class VolumesTest(volumes.VolumesTestCase):
     def story_volume_is_attached_extended_and_detached(self):
         volume = uuidutils.generate_uuid()
         server = self.boot({})
+        name = server['OS-EXT-SRV-ATTR:instance_name']
+        self.control().set_partition(name, rmc_state='inactive')
+        event = self.attach(server, volume, 'error')
+        self.assertIn('Stop the server first', event['details'])
+        self.assertEqual([], self.api.get_server_volumes(server['id']))
+        # Cinder was not asked to do anything.
+        self.assertEqual({}, {**self.cinder.volumes})
+        self.control().set_partition(name, rmc_state='active')
+
         self.attach(server, volume, tag='database')
 
         (disk,) = self.instance(server).device_metadata.devices
@@ -100,20 +109,6 @@ class VolumesTest(volumes.VolumesTestCase):
             server, 'extend_volume', 'compute_extend_volume', expected
         )
 
-    @proofs.proves('operation.attach-volume')
-    def story_volume_that_is_not_found_is_available_again(self):
-        volume = uuidutils.generate_uuid()
-        server = self.boot({})
-        self.cinder.told[volume] = {
-            'driver_volume_type': 'fibre_channel',
-            'data': {'target_wwn': [*san.TARGETS], 'target_lun': 7},
-        }
-        event = self.attach(server, volume, 'error')
-
-        self.assertIn('is found by 0 Virtual I/O Server(s)', event['details'])
-        self.assertEqual([], self.api.get_server_volumes(server['id']))
-        self.assert_no_volumes()
-
     def story_promises_hold_for_new_volumes_only(self):
         volume = uuidutils.generate_uuid()
         server = self.boot({})
@@ -137,17 +132,6 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assertEqual([64, 65], self.slots(server))
         self.assertEqual([volume], self.cinder.mapped())
         self.assertIn(f'volume {volume} stays attached', self.logged())
-
-    @proofs.proves('operation.attach-volume')
-    def story_running_guest_without_rmc_is_refused_before_cinder_acts(self):
-        server = self.boot({})
-        name = server['OS-EXT-SRV-ATTR:instance_name']
-        self.control().set_partition(name, rmc_state='inactive')
-        event = self.attach(server, uuidutils.generate_uuid(), 'error')
-
-        self.assertIn('Stop the server first', event['details'])
-        self.assertEqual([], self.api.get_server_volumes(server['id']))
-        self.assertEqual({}, {**self.cinder.volumes})
 
     @proofs.proves('operation.detach-volume')
     def story_volume_stays_while_a_server_with_a_path_is_down(self):
@@ -218,16 +202,6 @@ class VolumesTest(volumes.VolumesTestCase):
             driver.services.host.volumes.disconnect(
                 lpar_volumes.Volume(volume_id, ''), self.lpar_uuid(server)
             )
-
-    @proofs.proves('operation.rebuild-volume-backed')
-    def story_rebuilt_servers_keep_their_volumes(self):
-        server = self.boot({})
-        mapped, before = self.exchange_volumes(server)
-        image = self.create_image(b'another' * 1000)
-        self._rebuild_server(server, image)
-
-        self.assertEqual(before, self.connected(server))
-        self.assertEqual(mapped, self.cinder.mapped())
 
     def exchange_volumes(self, server):
         """Attach volumes so that their order is not that of their slots.
@@ -305,27 +279,13 @@ class VolumesTest(volumes.VolumesTestCase):
         self._wait_for_state_change(server, 'ACTIVE')
         self.assertEqual(before, self.connected(server))
         self.assertEqual(mapped, self.cinder.mapped())
+        self.assert_image_has_no_keys(server)
 
-    def story_shelve_is_refused_while_a_server_with_a_path_is_down(self):
-        self.flags(shelved_offload_time=0)
-        volume = uuidutils.generate_uuid()
-        server = self.boot({})
-        self.attach(server, volume)
-        for case in (server, self.boot_from_volume(extra_specs={})):
-            self.control().clear_journal()
-            with self.vios2_down():
-                self.api.post_server_action(case['id'], {'shelve': None})
-                self._wait_for_server_parameter(
-                    case, {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None}
-                )
-            self.assertEqual('running', self.lpar(case).state)
-            self.assertEqual([], self.jobs())
-            self.assertIn('vios2 does not answer', self.logged())
-        self.assertEqual([64, 65], self.slots(server))
+    def assert_image_has_no_keys(self, server):
+        """Assert that an image of volumes has nothing that the driver keeps.
 
-    def story_image_of_volumes_has_nothing_that_the_driver_keeps(self):
-        # The driver is not asked, and could not remove it.
-        server = self.boot_from_volume(extra_specs={})
+        The driver is not asked, and could not remove it.
+        """
         self.keep_all(server)
         self.useFixture(
             fixtures.MonkeyPatch(
@@ -344,15 +304,6 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assertEqual('true', str(image['properties']['bdm_v2']).lower())
         self.assert_has_no_keys(image)
 
-    @proofs.proves('storage.block')
-    def story_stopped_server_starts_with_its_volumes(self):
-        server = self.boot({})
-        self._stop_server(server)
-        self.attach(server, uuidutils.generate_uuid())
-        self.assertEqual([], self.boot_volumes(server))
-        self._start_server(server)
-        self.assertEqual([64, 65], self.slots(server))
-
 
 class MovesTest(volumes.VolumesTestCase):
     """Servers with volumes stay where they are, as they were."""
@@ -366,7 +317,11 @@ class MovesTest(volumes.VolumesTestCase):
         self.attach(self.server, self.volume)
 
     @proofs.proves('storage.block')
-    def test_resize_is_refused_while_the_guest_runs(self):
+    def test_moves_are_refused_before_anything_changes(self):
+        self.refuse_resize()
+        self.refuse_evacuation()
+
+    def refuse_resize(self):
         # One that is attached already, and another that just is.
         waiting = uuidutils.generate_uuid()
         objects.BlockDeviceMapping(
@@ -393,8 +348,7 @@ class MovesTest(volumes.VolumesTestCase):
         self.assertEqual([64, 65], self.slots(self.server))
         self.assertEqual([self.volume], self.cinder.mapped())
 
-    @proofs.proves('storage.block')
-    def test_evacuation_is_refused_before_anything_is_built(self):
+    def refuse_evacuation(self):
         world = san.add_to(worlds.default())
         (system,) = world['systems']
         system['serial'] = 'EMU0002'

@@ -229,25 +229,15 @@ class VolumesTestCase(base.PowerVMTestCase):
 
         A server has events of earlier actions, too.
         """
-        event = {}
-        earlier = len(self._events(server, action))
+        event, name = {}, f'compute_{action}'
+        earlier = len(self.events(server, action, name))
         yield event
 
         def find_event():
-            found = self._events(server, action)[earlier:]
-            return next((one for one in found if one['result']), None)
+            found = self.events(server, action, name)
+            # The first of those that have come since then.
+            newest = found[: len(found) - earlier][-1:]
+            return next((one for one in newest if one['result']), None)
 
         event |= self.await_found(find_event, f'{action} has no end')
         self.assertEqual(expected, event['result'].lower(), event)
-
-    def _events(self, server, action):
-        """Return the events of all actions of a kind, the oldest first."""
-        return [
-            event
-            for found in self.admin_api.get_instance_actions(server['id'])
-            if found['action'] == action
-            for event in self.admin_api.get_instance_action_details(
-                server['id'], found['request_id']
-            )['events']
-            if event['event'] == f'compute_{action}'
-        ][::-1]

@@ -16,6 +16,7 @@ from nova import objects
 from nova import test
 from oslo_utils.fixture import uuidsentinel as uuids
 
+from nova_powervm import exception
 from nova_powervm.lpar import spec
 from nova_powervm.virt import guest_power
 
@@ -43,3 +44,23 @@ class HostBootTest(test.NoDBTestCase):
         guest_power.start_at_boot(host, None, instance)
 
         saved.assert_called_once_with(instance, host.lpars.run.return_value)
+
+
+class EvacuatedTest(test.NoDBTestCase):
+    def test_evacuated_server_that_is_not_stopped_stays_on_its_new_host(self):
+        self.stub_out(
+            'nova_powervm.ops.power.power_off',
+            mock.Mock(side_effect=exception.PowerVMError(reason='it')),
+        )
+        self.stub_out(
+            'nova_powervm.virt.snapshots.SnapshotChecks', mock.Mock()
+        )
+        power = guest_power.GuestPower(
+            mock.Mock(nodename='host2'), mock.Mock(), mock.Mock()
+        )
+        instance = objects.Instance(
+            uuid=uuids.instance, host='host1', task_state='powering-off'
+        )
+        power.stop(instance, 0)
+        instance.host = 'host2'
+        self.assertRaises(exception.PowerVMError, power.stop, instance, 0)

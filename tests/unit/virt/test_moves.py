@@ -164,6 +164,19 @@ class RefusedTest(test_instance_records.RecordsTestCase):
                     )
                 self.assertEqual(is_refused, not self.host.mock_calls)
 
+    def test_revert_elsewhere_keeps_no_lpar_of_an_evacuation(self):
+        self.move(
+            'reverting',
+            task=task_states.RESIZE_REVERTING,
+            source_compute='host3',
+            dest_compute='host2',
+        )
+        instance = self.record()
+        instance.host = 'host2'
+        moves = made(self.host)
+        moves.destroy(self.context, instance, False, None)
+        moves._removals.destroy.assert_called_once_with(instance, False, None)
+
     def test_confirmed_move_removes_no_lpar_that_the_server_is_on(self):
         for host, calls in (('host1', 0), ('host2', 1)):
             instance = self.record()

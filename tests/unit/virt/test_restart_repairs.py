@@ -87,15 +87,30 @@ class StartupTest(unittest.TestCase):
 class InterruptedEvacuationsTest(test_instance_records.RecordsTestCase):
     """A server of host1 was being evacuated to host2."""
 
-    def give_up(self, status='pre-migrating', task='rebuild_spawning', **at):
-        """Start host2; return the LPARs to remove, server and status."""
-        self.move(
-            status,
-            task=task,
-            source_compute='host1',
-            dest_compute='host2',
-            migration_type='evacuation',
-        )
+    def give_up(
+        self,
+        status='pre-migrating',
+        task='rebuild_spawning',
+        newer=None,
+        **at,
+    ):
+        """Start host2; return the LPARs to remove, server and status.
+
+        :param newer: Where the server is evacuated to meanwhile.
+        """
+        evacuation = {
+            'source_compute': 'host1',
+            'migration_type': 'evacuation',
+        }
+        self.move(status, task=task, dest_compute='host2', **evacuation)
+        if newer:
+            objects.Migration(
+                self.context,
+                instance_uuid=self.uuid,
+                status='pre-migrating',
+                dest_compute=newer,
+                **evacuation,
+            ).create()
         record = self.record()
         for name, value in at.items():
             setattr(record, name, value)
@@ -112,10 +127,10 @@ class InterruptedEvacuationsTest(test_instance_records.RecordsTestCase):
         return leftovers, self.record(), self.status()
 
     def status(self):
-        (migration,) = objects.MigrationList.get_by_filters(
+        migrations = objects.MigrationList.get_by_filters(
             self.context, {'instance_uuid': self.uuid}
         )
-        return migration.status
+        return min(migrations, key=lambda made: made.id).status
 
     def record(self):
         return objects.Instance.get_by_uuid(self.context, self.uuid)
@@ -141,6 +156,11 @@ class InterruptedEvacuationsTest(test_instance_records.RecordsTestCase):
         leftovers, instance, _ = self.give_up(**changes)
         self.assertEqual([], leftovers)
         self.assertNotEqual('error', instance.vm_state)
+
+    def test_newer_evacuation_goes_on(self):
+        leftovers, instance, found = self.give_up(newer='host3')
+        self.assertEqual(([self.lpar], 'failed'), (leftovers, found))
+        self.assertEqual('rebuild_spawning', instance.task_state)
 
     def test_evacuation_of_server_that_came_back_is_completed(self):
         for host, expected in (('host1', 'completed'), ('host3', 'done')):

@@ -153,6 +153,25 @@ class SnapshotTest(test.NoDBTestCase):
             else:
                 asked.check_stop(instance)
 
+    def test_disk_larger_than_that_of_flavor_stops_no_guest(self):
+        self.host.disks.check_read.return_value = 2
+        for name, answer in (('recorded', ()), ('is_volume_backed', False)):
+            self.stub_out(
+                f'nova_powervm.virt.instance_volumes.{name}',
+                lambda _, answer=answer: answer,
+            )
+        instance = objects.Instance(
+            uuid=uuids.instance,
+            task_state=task_states.SHELVING,
+            flavor=objects.Flavor(root_gb=1),
+        )
+        self.assertRaisesRegex(
+            exception.SnapshotRefused,
+            'more than the 1 GB of the flavor',
+            snapshots.SnapshotChecks(self.host).check_stop,
+            instance,
+        )
+
     def test_disk_that_is_larger_than_it_looked_is_not_shelved(self):
         size = storage.GIB + 1
         self.refused('larger disk first', task_states.SHELVING, size=size)
