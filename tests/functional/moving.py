@@ -11,7 +11,6 @@
 # under the License.
 """Servers that are resized or migrated, and what has to hold for them."""
 
-
 from tests.functional import base
 
 

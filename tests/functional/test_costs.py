@@ -34,20 +34,20 @@ UNCHANGED = [('ManagedSystem.read', 304), ('VolumeGroup.read', 304)]
 #: load has them, with what each is for.
 MOVES = {
     'without a device': {
-        'resize': (0, 0, 0),
-        'confirm the resize': (0, 0, 0),
-        'revert the resize': (0, 0, 0),
-        'migrate': (0, 0, 0),
-        'confirm the migration': (0, 0, 0),
-        'revert the migration': (0, 0, 0),
+        'resize': (14, 0, 19),
+        'confirm the resize': (0, 0, 10),
+        'revert the resize': (13, 0, 14),
+        'migrate': (6, 11, 19),
+        'confirm the migration': (6, 0, 9),
+        'revert the migration': (8, 10, 14),
     },
     'with a one-time-use device': {
-        'resize': (0, 0, 0),
-        'confirm the resize': (0, 0, 0),
-        'revert the resize': (0, 0, 0),
-        'migrate': (0, 0, 0),
-        'confirm the migration': (0, 0, 0),
-        'revert the migration': (0, 0, 0),
+        'resize': (17, 0, 29),
+        'confirm the resize': (0, 0, 13),
+        'revert the resize': (15, 0, 18),
+        'migrate': (6, 14, 26),
+        'confirm the migration': (6, 0, 12),
+        'revert the migration': (8, 10, 17),
     },
 }
 #: Polls, what the event of an earlier step may lead to, and what a process

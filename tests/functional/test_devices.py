@@ -12,6 +12,11 @@
 
 """LPARs get exactly the slots that were allocated to their instance."""
 
+import fixtures
+from nova import objects
+from nova.compute import task_states
+from oslo_db import exception as db_exception
+
 from tests import proofs
 from tests.functional import base
 
@@ -144,3 +149,177 @@ class DevicesTest(base.PowerVMTestCase):
         server = self.boot(base.gpu_groups(1), expected='ERROR')
         self.assertIn('No valid host', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
+
+
+class AttachedSlotsTest(base.PowerVMTestCase):
+    """One host, and one server with a GPU for most stories."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+        self.shared = self.boot(base.gpu_groups(1))
+        # Keep the server for all stories.
+        self._booted.clear()
+
+    def prepare(self):
+        """Have the shared server run."""
+        self.use(self.shared)
+        if self.lpar(self.server).state != 'running':
+            self._start_server(self.server)
+
+    def use(self, server):
+        """Let a story be about a server."""
+        self.server = server
+        (self.index,) = self.allocated_slots(server)
+
+    def change_owner(self, index=None, owner=None):
+        """Change the owner of a slot outside Nova."""
+        self.control().set_owner(f'{index or self.index:08X}', owner)
+
+    def assert_exact(self, state='running'):
+        """Assert that the server's LPAR has exactly its slot."""
+        lpar = self.lpar(self.server)
+        self.assertEqual(state, lpar.state)
+        self.assertEqual({self.index: True}, lpar.slots)
+
+    def wait_for_refusal_without_event(self):
+        self.await_found(
+            lambda: 'its action gets no event' in self.logged(),
+            'the rebuild is not refused',
+        )
+        self._wait_for_server_parameter(
+            self.server, {'OS-EXT-STS:task_state': None}
+        )
+
+    def wait_for_failed_action(self, action, event, *words):
+        """Wait until an action has failed, and its words are in the log."""
+        self._wait_for_action_fail_completion(
+            self.server, action, f'compute_{event}_instance'
+        )
+        # Nova logs the error after it has recorded the action's end.
+        self.await_found(
+            lambda: all(word in self.logged() for word in words),
+            f'not all of {words} are in the log',
+        )
+
+    def after_host_boot(self):
+        """Stop the LPARs as a host boot does, and restart nova-compute."""
+        self.flags(resume_guests_state_on_host_boot=True)
+        uuid = self.lpar(self.server).uuid
+        self.control().set_partition(uuid, state='not activated')
+        self.restart_host()
+
+    def test_slots_of_lpars_are_those_of_their_servers(self):
+        self.tell_stories()
+
+    @proofs.proves('device.passthrough.slot')
+    def story_reboot_and_start_reassign_lost_slot(self):
+        self.change_owner()
+        self._reboot_server(self.server, hard=True)
+        self.assert_exact()
+        self.assertIn('lacks', self.logged())
+
+        self._stop_server(self.server)
+        self.change_owner()
+        self._start_server(self.server)
+        self.assert_exact()
+
+    def story_service_start_names_lost_slot_and_host_boot_reassigns_it(self):
+        self.change_owner()
+
+        self.restart_host()
+
+        self.assertRegex(
+            self.logged(),
+            rf'ERROR.*{self.server["id"]} was allocated the slots '
+            rf'{self.index:08X}',
+        )
+
+        # Nova calls before the provider tree was updated once.
+        self.after_host_boot()
+
+        self.assert_exact()
+
+    def story_service_start_finishes_interrupted_delete(self):
+        self.use(self.boot(base.gpu_groups(1)))
+        # Nova calls destroy before the provider tree was updated once.
+        instance = self.instance(self.server)
+        instance.task_state = task_states.DELETING
+        instance.save()
+
+        self.restart_host()
+
+        self.assertIsNone(self.lpar(self.server))
+        self.assertIsNone(self.slot_owner(self.index))
+
+    @proofs.proves('device.passthrough.slot')
+    def story_start_fails_with_surplus_slot_that_is_withheld(self):
+        self._stop_server(self.server)
+        spare = min(set(self.slot_providers()) - {self.index})
+        self.change_owner(spare, self.lpar(self.server).uuid)
+
+        self.api.post_server_action(self.server['id'], {'os-start': None})
+
+        self.wait_for_failed_action(
+            'start', 'start', f'slot {spare:08X} was not asked for'
+        )
+        lpar = self.lpar(self.server)
+        self.assertEqual('not activated', lpar.state)
+        self.assertEqual({self.index, spare}, set(lpar.slots))
+
+        # A boot of the host does not start it either.
+        self.after_host_boot()
+        self.assertEqual('not activated', self.lpar(self.server).state)
+        self.assertNotIn('does not have them', self.logged())
+
+        # A slot held without allocation is not offered.
+        self._run_periodics()
+        self.assertNotIn(spare, self.slot_providers())
+        self.change_owner(spare)
+        self._run_periodics()
+        self.assertIn(spare, self.slot_providers())
+
+    def story_failed_stop_in_rebuild_keeps_allocation(self):
+        self.control().add_fault(
+            match='LogicalPartition.job', status=500, every=True
+        )
+        image = self.create_image(b'another image')
+        reason = self.refuse_rebuild(self.server, image)
+        self.assertIn('The host could not do this', reason)
+        self.assertIn('stopping LPAR', self.logged())
+        with fixtures.MockPatchObject(
+            objects.InstanceActionList,
+            'get_by_instance_uuid',
+            side_effect=db_exception.DBConnectionError(),
+        ):
+            self.api.post_server_action(
+                self.server['id'], {'rebuild': {'imageRef': image}}
+            )
+            self.wait_for_refusal_without_event()
+        self.control().clear_faults()
+        self._run_periodics()
+
+        self.assertEqual(
+            'ACTIVE', self.api.get_server(self.server['id'])['status']
+        )
+        self.assertEqual([self.index], self.allocated_slots(self.server))
+        self.assertIn(self.index, self.slot_providers())
+        self.assert_exact()
+
+    def story_slot_is_withheld_after_its_allocation_was_deleted(self):
+        self.use(self.boot(base.gpu_groups(1)))
+        # Without a reason no new plan is made after this cycle.
+        self._run_periodics()
+        self.placement.delete(f'/allocations/{self.server["id"]}')
+        self._run_periodics()
+
+        self.assertNotIn(self.index, self.slot_providers())
+        self.assert_exact()
+        self.assertIn('its instance has no allocation', self.logged())
+        self.restart_host()
+        self._run_periodics()
+        self.assertNotIn(self.index, self.slot_providers())
+
+        self._delete_server(self.server)
+        self._run_periodics()
+        self.assertIn(self.index, self.slot_providers())

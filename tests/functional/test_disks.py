@@ -10,14 +10,26 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Disks of servers: what Nova asks for, counts, and takes away."""
+"""Disks of servers: in a volume group, in a pool, and from signed images.
 
+What the host does for them is tested in ``tests/ops``.
+"""
+
+import hashlib
+import time
+
+from nova import context as nova_context
 from oslo_utils import uuidutils
+from pypowervm.wrappers import storage as pvm_storage
 
 from powervm_emulator import worlds
 from tests import proofs
 from tests.functional import base
 from tests.functional import images
+from tests.functional import one_time_use
+from tests.functional import pool_sites
+from tests.functional import pools
+from tests.functional import signed_images
 
 #: GB of the volume group, and what others use of it.
 CAPACITY, OTHERS = 100, 10
@@ -192,3 +204,218 @@ class DiskTest(base.PowerVMTestCase):
                 self._get_provider_usages(root)['DISK_GB'],
             ),
         )
+
+
+_LIMIT = 120
+
+
+class PoolDiskTest(pool_sites.SiteTestCase):
+    def setUp(self):
+        super().setUp()
+        self.flags(max_attempts=1, group='scheduler')
+        self.flags(disk_allocation_ratio=4.0)
+        self.start_both()
+
+    def test_disks_of_servers_in_pool(self):
+        self.tell_stories()
+
+    def forget(self):
+        """Delete servers, and then the images that they had."""
+        super().forget()
+        for _ in range(2):
+            self.clean_cache('host1')
+        self.assert_pool_empty()
+
+    @proofs.proves('storage.image')
+    def story_parallel_boots_clone_one_image_and_leave_nothing_else(self):
+        sizes = dict(zip(pool_sites.HOSTS, (1, 2), strict=True))
+        started = [
+            self.start_boot(
+                {}, disk=size, ephemeral=1, swap=512, request={'host': host}
+            )
+            for host, size in sizes.items()
+        ]
+
+        built = [self._wait_until_built(server['id']) for server in started]
+
+        self.assertEqual(1, self.uploads())
+        for size, server in zip(sizes.values(), built, strict=True):
+            self.assertEqual('ACTIVE', server['status'], server.get('fault'))
+            units = self.disks_of(server)
+            self.assertEqual({'root', 'eph0', 'swap'}, set(units))
+            self.assertEqual(size, units['root']['capacity'])
+            self.assert_is_clone(units['root'], base.IMAGE)
+        self.delete_all(built)
+        self.assertEqual(1, len(self.units()))
+        self.assertEqual(1, len(self.images()))
+        self.assert_absent(*pool_sites.HOSTS)
+        self.assert_no_files(*pool_sites.HOSTS)
+
+    def delete_all(self, servers):
+        """Delete servers in parallel and wait until they are gone."""
+        for server in servers:
+            self.api.delete_server(server['id'])
+        end = time.monotonic() + _LIMIT
+        while self.api.get_servers():
+            self.assertLess(time.monotonic(), end, 'servers are left')
+            time.sleep(0.1)
+
+    @proofs.proves('operation.cache-images')
+    def story_image_is_cached_before_servers_need_it(self):
+        self.admin_api.microversion = '2.81'
+        aggregate = self.admin_api.post_aggregate(
+            {'aggregate': {'name': 'pool'}}
+        )
+        for host in pool_sites.HOSTS:
+            self.admin_api.add_host_to_aggregate(aggregate['id'], host)
+
+        self.admin_api.api_post(
+            f'/os-aggregates/{aggregate["id"]}/images',
+            {'cache': [{'id': self.image}]},
+            check_response_status=[202],
+        )
+
+        self.notifier.wait_for_versioned_notifications(
+            'aggregate.cache_images.end'
+        )
+        self.admin_api.microversion = 'latest'
+        self.assertIn('1 cached, 1 existing, 0 errors', self.logged())
+        self.assertEqual(1, self.uploads())
+        self.assertFalse(self.cache('host1', self.image))
+        server = self.boot({}, disk=1, request={'host': 'host1'})
+        self.assert_is_clone(self.disks_of(server)['root'], base.IMAGE)
+        self.assertEqual(1, self.uploads())
+
+    def story_qcow2_image_is_not_cached(self):
+        found = self.create_image(
+            images.qcow2(images.GIB), disk_format='qcow2'
+        )
+
+        with self.assertRaisesRegex(Exception, 'disk format is qcow2'):
+            self.cache('host2', found)
+
+        self.assertEqual({}, self.units())
+
+    def story_disk_allocation_ratio_is_heeded(self):
+        units = self.driver('host2').services.host.disks._units
+        thick = pvm_storage.LUEnt.bld(
+            units._adapter, 'filler', pools.POOL_GB - 5, thin=False
+        ).create(parent=units.tier)
+
+        server = self.boot({}, disk=12, request={'host': 'host1'})
+        refused = self.boot(
+            {}, expected='ERROR', disk=24, request={'host': 'host1'}
+        )
+
+        self.assert_is_clone(self.disks_of(server)['root'], base.IMAGE)
+        self.assertIn(
+            '6 GB are needed for root disk of 24 GB',
+            refused['fault']['message'],
+        )
+        self.assertEqual({}, self.disks_of(refused))
+        units.delete(thick)
+
+    def cache(self, host, image_id):
+        """Write an image to the cache as nova-compute does."""
+        return self.driver(host).cache_image(
+            nova_context.get_admin_context(), image_id
+        )
+
+    def uploads(self):
+        """Count the uploads to both hosts."""
+        return sum(
+            record['label'] == 'File.upload'
+            for host in pool_sites.HOSTS
+            for record in self.control(host).journal()
+        )
+
+
+DATA = b'\x01boot sector' + bytes(300_000)
+GROUP = one_time_use.gpu_group()
+
+
+class TrustedCertificatesTest(one_time_use.OneTimeUseTestCase):
+    """One host, and one certificate that servers trust."""
+
+    def setUp(self):
+        super().setUp()
+        self.ours, self.theirs = signed_images.Signer(), signed_images.Signer()
+        self.verifying = self.useFixture(
+            signed_images.VerifyingGlance(self.glance, self.ours, self.theirs)
+        )
+        self.start_host()
+
+    def test_servers_get_verified_images(self):
+        self.tell_stories()
+
+    def forget(self):
+        """Release what a story has burned."""
+        super().forget()
+        self.release_all()
+        self._run_periodics()
+
+    def image_of(self, signer, signed=DATA):
+        """Create an image, with the signature of these bytes."""
+        return self.create_image(DATA, properties=signer.sign(signed))
+
+    def boot_trusting(self, image, expected='ACTIVE'):
+        """Boot a server that trusts our certificate."""
+        return self.boot(
+            GROUP,
+            expected,
+            image,
+            disk=1,
+            request={'trusted_image_certificates': [self.ours.uuid]},
+        )
+
+    def assert_disk(self):
+        """Assert that the only disk has the image's bytes."""
+        (disk,) = self.disks()
+        self.assertEqual(hashlib.sha256(DATA).hexdigest(), disk['sha256'])
+
+    @proofs.proves('operation.trusted-certs')
+    def story_images_with_bad_signatures_build_and_burn_nothing(self):
+        for image, words in (
+            (
+                self.image_of(self.theirs),
+                'Image signature certificate validation failed for',
+            ),
+            (
+                self.image_of(self.ours, b'other bytes'),
+                'Image signature verification failed',
+            ),
+            (self.image, 'Signature verification for the image failed'),
+        ):
+            server = self.boot_trusting(image, 'ERROR')
+
+            self.assertIn(words, server['fault']['message'])
+            self.assertIsNone(self.lpar(server))
+            self.assertEqual([], self.disks())
+            self.assert_burned()
+            self.wait_until_unallocated(server)
+
+    @proofs.proves('operation.trusted-certs')
+    def story_rebuild_with_bad_signature_changes_nothing(self):
+        image = self.image_of(self.ours)
+        server = self.boot_trusting(image)
+        self.assert_disk()
+        self.assertEqual([self.ours.uuid], self.verifying.trusted[-1])
+
+        for certificate, refused, words in (
+            (
+                self.ours,
+                self.image_of(self.ours, b''),
+                'signature verification failed',
+            ),
+            # Even for an image that this service has just read.
+            (self.theirs, image, 'certificate validation failed for'),
+        ):
+            reason = self.refuse_rebuild(
+                server,
+                refused,
+                trusted_image_certificates=[certificate.uuid],
+            )
+
+            self.assertIn(words, reason)
+            self.assertEqual('running', self.lpar(server).state)
+            self.assert_disk()

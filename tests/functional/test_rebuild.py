@@ -147,6 +147,7 @@ class RebuildTest(complete_servers.CompleteServerTestCase):
         self.assertEqual(
             old, self.before['properties']['image_base_image_ref']
         )
+        self.image = self.create_image(base.IMAGE)
 
     def story_refused_rebuild_leaves_stopped_server_off(self):
         self._stop_server(self.server)
