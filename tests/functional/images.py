@@ -72,7 +72,7 @@ def qcow2(virtual_size, data=b'', *, features=0, backing=b'', crypt=0):
 
 
 class Downloads:
-    """Counts downloads from nova's Glance fixture.
+    """Counts downloads from nova's Glance fixture, and can replace one.
 
     :param glance: Nova's fixture.
     """
@@ -80,11 +80,28 @@ class Downloads:
     def __init__(self, glance):
         self._download = glance.download
         glance.download = self
+        self.forget()
+
+    def forget(self):
+        """Reset the count and replace no download."""
+        self._meddlers = {}
         self.count = 0
 
-    def __call__(self, *args, **options):
+    def meddle(self, nth, function):
+        """Call a function in place of the nth download.
+
+        :param function: Takes a writer, and the function that downloads.
+        """
+        self._meddlers[nth] = function
+
+    def __call__(self, context, image_id, data, **rest):
         self.count += 1
-        self._download(*args, **options)
+
+        def download():
+            self._download(context, image_id, data, **rest)
+
+        function = self._meddlers.get(self.count)
+        return function(data, download) if function else download()
 
 
 class Uploads:

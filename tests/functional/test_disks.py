@@ -58,7 +58,7 @@ class DiskTest(base.PowerVMTestCase):
 
     def prepare(self):
         """Let the image be one that the driver has not looked at yet."""
-        self.downloads.count = 0
+        self.downloads.forget()
         # Of no round size, and of more than one chunk.
         self.image_data = uuidutils.generate_uuid().encode() * 10000 + b'end'
         self.image = self.create_image(self.image_data)
