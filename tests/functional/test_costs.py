@@ -30,8 +30,7 @@ ALLOCATIONS = 'GET /resource_providers/{}/allocations'
 ROOM = 'GET /resource_providers?in_tree={}&resources=CUSTOM_GPU:1'
 #: An idle cycle asks the host this.
 UNCHANGED = [('ManagedSystem.read', 304), ('VolumeGroup.read', 304)]
-#: Requests of a step of a move to each host and to Placement. The page on
-#: load has them, with what each is for.
+#: Requests of a step of a move to each host and to Placement.
 MOVES = {
     'without a device': {
         'resize': (14, 0, 19),
@@ -336,7 +335,7 @@ class MoveCostTest(
         super().setUp()
         self.start_site()
 
-    def test_moves_make_as_many_requests_as_the_page_says(self):
+    def test_moves_make_these_requests(self):
         found = {}
         for kind, groups in zip(MOVES, ({}, base.gpu_groups(1)), strict=True):
             for host in self.hosts:

@@ -93,6 +93,31 @@ class PoolSnapshotTest(SnapshotTestCase):
         self.assertEqual('daily', second['properties']['backup_type'])
         self.assert_has_no_keys(second)
 
+    def story_servers_become_images_at_once(self):
+        servers = [self.boot((), disk=1, memory_mb=256) for _ in range(3)]
+
+        for server in servers:
+            self.api.post_server_action(
+                server['id'], {'createImage': {'name': server['name']}}
+            )
+        for server in servers:
+            self._wait_for_server_parameter(
+                server, {'OS-EXT-STS:task_state': None}
+            )
+
+        self.assertEqual(
+            {server['id'] for server in servers},
+            {
+                image['properties']['instance_uuid']
+                for image in self.copies().values()
+                if image['status'] == 'active'
+            },
+        )
+        self.assertEqual(
+            {self.instance(server).name for server in servers},
+            {mapping['client'] for mapping in self.vios()['scsi_mappings']},
+        )
+
     @proofs.proves('operation.snapshot')
     def story_deletion_ends_snapshot(self):
         server = self.boot_written()

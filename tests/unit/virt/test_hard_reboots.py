@@ -17,6 +17,7 @@ from unittest import mock
 import ddt
 from nova import objects
 from nova import test
+from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
 from nova_powervm.lpar import spec
@@ -59,6 +60,7 @@ class MovedTest(test_instance_records.RecordsTestCase):
         instance = self.record()
         instance.flavor = objects.Flavor(root_gb=1)
         hard_reboots.HardReboots(self.host).hard_reboot(instance, [], {}, ())
+        return instance
 
     def test_allocations_come_home_before_the_lpar_changes(self):
         calls = mock.Mock()
@@ -69,6 +71,16 @@ class MovedTest(test_instance_records.RecordsTestCase):
             ['bring_home', 'carry_out'], [call[0] for call in calls.mock_calls]
         )
         self.assertIsNone(self.record().migration_context)
+
+    def test_recorded_growth_is_asked_for_until_the_disk_has_grown(self):
+        for has_grown, expected in ((False, '1'), (True, None)):
+            self.move('error', source_compute='host1', dest_compute='host1')
+            self.planned.carry_out.return_value.has_grown = has_grown
+            instance = self.reboot()
+            wanted = self.plan.call_args.args[1]
+            self.assertEqual(1, wanted.grow_root_gb)
+            found = system_metadata.ROOT_GB.read(instance.system_metadata)
+            self.assertEqual(expected, found)
 
     def test_refused_reboot_leaves_allocations_where_they_are(self):
         self.plan.side_effect = SILENT
@@ -95,5 +107,23 @@ class GrowthTest(test.NoDBTestCase):
             system_metadata={},
         )
         hard_reboots.HardReboots(None).record_growth(instance)
+        found = system_metadata.ROOT_GB.read(instance.system_metadata)
+        self.assertEqual(expected, found)
+
+    @ddt.data(
+        (None, None),
+        (exception.GrowthPutOff(name='it'), '2'),
+        (SILENT, '2'),
+    )
+    @ddt.unpack
+    def test_growth_that_fails_is_recorded_for_a_hard_reboot(
+        self, error, expected
+    ):
+        host = mock.Mock()
+        host.disks.grow_root.side_effect = error
+        instance = objects.Instance(uuid=uuids.instance, system_metadata={})
+        system_metadata.ROOT_GB.write(instance.system_metadata, '2')
+        hard_reboots.HardReboots(host).grow_root(instance)
+        self.assertEqual(2, host.disks.grow_root.call_args.args[1])
         found = system_metadata.ROOT_GB.read(instance.system_metadata)
         self.assertEqual(expected, found)

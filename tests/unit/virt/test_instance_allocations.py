@@ -63,13 +63,14 @@ class Placement:
 class FindTest(unittest.TestCase):
     """The provider ``a`` is of slot 1, and so on; ``x`` is elsewhere."""
 
-    def find(self, placement, *moves):
+    def find(self, placement, *moves, is_complete=True):
         ops = claiming.ClaimOps(None)
         ops.published = claiming.PublishedSlots(
+            is_complete=is_complete,
             providers={
                 name: claims.SlotProvider(name, index, frozenset())
                 for index, name in enumerate('abc', values.INDEX)
-            }
+            },
         )
         self.enterContext(
             mock.patch.object(
@@ -110,6 +111,12 @@ class FindTest(unittest.TestCase):
         moves = [move(number, 'error', dest='host2') for number in (1, 2, 3)]
         placement = Placement(instance='x', move_1='a', move_2='b')
         self.assertEqual({'b'}, set(self.find(placement, *moves).by_provider))
+
+    def test_slot_that_is_not_published_yet_is_waited_for(self):
+        placement = Placement(instance=(NODE.uuid, 'x'))
+        with self.assertRaisesRegex(exception.ClaimFailed, 'in a minute'):
+            self.find(placement, is_complete=False)
+        self.assertEqual({NODE.uuid}, set(self.find(placement).by_provider))
 
     def test_server_on_the_wrong_host_is_refused(self):
         with self.assertRaisesRegex(exception.ClaimFailed, 'on another one'):
