@@ -89,6 +89,18 @@ class PowerTest(base.PowerVMTestCase):
         self.assert_state('running')
         self.assertEqual(slots, self.lpar(self.server).slots)
 
+    @proofs.proves('operation.trigger-crash-dump')
+    def story_crash_dump_of_stopped_guest_fails(self):
+        name = self.lpar(self.server).name
+        self.control().set_partition(name, state='not activated')
+
+        event = self.dump()
+
+        self.assertEqual('Error', event['result'])
+        self.assertIn('is not running', event['details'])
+        self.assertEqual([], self.jobs())
+        self._stop_server(self.server)
+
     def story_diagnostics_until_2_47_describe_lpar(self):
         lpar = self.lpar(self.server)
         with utils.temporary_mutation(self.api, microversion='2.47'):

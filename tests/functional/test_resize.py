@@ -13,7 +13,9 @@
 
 import contextlib
 
+import fixtures
 from nova.limit import utils as limit_utils
+from nova.scheduler.client import report
 from nova.tests.functional.api import client
 from oslo_limit import fixture as limit_fixture
 
@@ -208,6 +210,37 @@ class ResizeTest(moving.MovingTestCase):
         )
         self.admin_api.put_service(service['id'], {'status': 'disabled'})
         self.computes.pop('host2').stop()
+
+    def story_allocations_that_placement_kept_back_are_returned(self):
+        server = self.boot({}, disk=1, memory_mb=512)
+        before = self._get_allocations_by_server_uuid(server['id'])
+        move = report.SchedulerReportClient.move_allocations
+        with fixtures.MockPatchObject(
+            report.SchedulerReportClient,
+            'move_allocations',
+            new=lambda client, context, consumer, target: (
+                target != server['id']
+                and move(client, context, consumer, target)
+            ),
+        ):
+            self.refuse_move(
+                server,
+                'resize',
+                flavorRef=self.make_flavor(
+                    base.gpu_groups(1), memory_mb=1024, ephemeral=1
+                ),
+            )
+        self.assertEqual(1, len(self.slots_of(server['id'])))
+        self.reboot_hard(server)
+        after = self._get_allocations_by_server_uuid(server['id'])
+        self.assertEqual(
+            [found['resources'] for found in before.values()],
+            [found['resources'] for found in after.values()],
+        )
+        self.assertEqual(
+            {},
+            self._get_allocations_by_server_uuid(self.migration_uuid(server)),
+        )
 
     def disk_sizes(self):
         """Return the sizes of all disks in GB."""

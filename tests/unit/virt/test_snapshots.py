@@ -74,13 +74,20 @@ class SnapshotTest(test.NoDBTestCase):
         self.host.disks.check_read.return_value = 1
         self.deferred = mock.Mock()
 
-    def take(self, task, disk=DISK, size=None, is_wanted=lambda states: True):
+    def take(
+        self,
+        task,
+        disk=DISK,
+        size=None,
+        is_wanted=lambda states: True,
+        vm_state=vm_states.ACTIVE,
+    ):
         """Make an image of a server whose flavor has a disk of 1 GB."""
         instance = objects.Instance(
             uuid=uuids.instance,
             project_id='project',
             os_type=None,
-            vm_state=vm_states.ACTIVE,
+            vm_state=vm_state,
             task_state=task,
             flavor=objects.Flavor(root_gb=1),
         )
@@ -128,6 +135,21 @@ class SnapshotTest(test.NoDBTestCase):
         self.assertTrue(self.glance.deleted)
         self.deferred.start_or_defer.assert_called_once()
         self.take(task_states.IMAGE_SNAPSHOT, VHD)
+
+    def test_server_that_is_deleted_or_was_off_is_not_started(self):
+        self.assertRaises(
+            nova_exception.UnexpectedDeletingTaskStateError,
+            self.take,
+            task_states.SHELVING,
+            is_wanted=lambda states: len(states) < 5,
+        )
+        self.refused(
+            'like a raw image',
+            task_states.SHELVING,
+            VHD,
+            vm_state=vm_states.STOPPED,
+        )
+        self.deferred.start_or_defer.assert_not_called()
 
     def test_shelve_that_would_be_stuck_is_refused_before_the_stop(self):
         self.flags(shelved_offload_time=0)
