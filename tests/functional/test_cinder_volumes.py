@@ -26,7 +26,6 @@ from nova import context as nova_context
 from nova import objects
 
 from demo import volume_world
-from emulator.tests import base as emulator_base
 from nova_powervm.lpar import supported_features
 from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.powervm.volume import volume_mappings

@@ -31,7 +31,6 @@ from nova_powervm.ops import consoles
 from nova_powervm.virt import record_changes
 from powervm_emulator import fixture
 from tests import proofs
-from tests.functional import base
 from tests.functional import pool_sites
 
 
