@@ -21,6 +21,7 @@ from nova import objects
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
+from nova_powervm.lpar import spec
 from nova_powervm.ops import claiming
 from nova_powervm.virt import instance_allocations
 from tests.unit.devices import values
@@ -133,3 +134,16 @@ class FindTest(unittest.TestCase):
     def test_last_move_has_failed_unless_it_ended_here(self, moves, expected):
         held = self.find(Placement(instance='a'), *moves)
         self.assertIs(expected, held.has_failed)
+
+    @mock.patch('nova_powervm.virt.record_changes.record_resources')
+    def test_slots_that_came_home_are_recorded(self, record):
+        held = self.find(Placement(instance='a'))
+        claim = mock.Mock(
+            provider_uuid='a', drc_index=1, source=claims.Source.COMPUTE
+        )
+        for slots, expected in (([], 0), ([spec.WantedSlot(claim)], 1)):
+            instance_allocations.InstanceAllocations(
+                None, None, None, NODE
+            ).bring_home(INSTANCE, held, slots)
+            self.assertEqual(expected, record.call_count)
+        self.assertIs(INSTANCE, record.call_args.args[0])

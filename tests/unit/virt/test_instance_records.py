@@ -261,3 +261,23 @@ class StaleTest(RecordsTestCase):
     def test_move_between_other_hosts_is_not_waited_for(self):
         self.move('finished', source_compute='host3', dest_compute='host1')
         self.assertTrue(self.stale_lpars())
+
+
+class AbandonedTest(RecordsTestCase):
+    """The LPAR is on host2; its instance is on host1."""
+
+    def test_lpar_of_evacuation_that_failed_is_abandoned(self):
+        for status, kind, expected in (
+            ('failed', 'evacuation', True),
+            ('error', 'evacuation', True),
+            ('done', 'evacuation', False),
+            ('error', 'migration', False),
+        ):
+            with self.subTest(status=status, kind=kind):
+                self.move(status, dest_compute='host2', migration_type=kind)
+                records = instance_records.NovaRecords()
+                found = records.abandoned([self.lpar], 'host2')
+                self.assertEqual(expected, self.lpar in found)
+                self.assertEqual(
+                    set(), records.abandoned([self.lpar], 'host1')
+                )

@@ -173,6 +173,7 @@ class RefusedTest(test_instance_records.RecordsTestCase):
         )
         instance = self.record()
         instance.host = 'host2'
+        instance.migration_context = None
         moves = made(self.host)
         moves.destroy(self.context, instance, False, None)
         moves._removals.destroy.assert_called_once_with(instance, False, None)
