@@ -238,6 +238,19 @@ class StartTest(base.PowerVMTestCase):
         self.assertIn('PUT Logon.create', self.control().journal_counts())
         self.assertIsNotNone(compute.manager.driver.get_host_uptime())
 
+    @proofs.proves('operation.get-guest-info')
+    def story_start_keeps_servers_whose_power_state_is_unknown(self):
+        server = self.boot({})
+        self.control().add_fault(
+            match='LogicalPartition.quick', status=500, every=True
+        )
+
+        self.restart_host()
+
+        self.assertIn('Nova keeps the recorded power states', self.logged())
+        self.assertEqual('running', self.lpar(server).state)
+        self.assertEqual('ACTIVE', self.api.get_server(server['id'])['status'])
+
     def story_start_warns_of_overcommitted_processing_units(self):
         self.flags(proc_units_factor=1.0, group='powervm')
         self.flags(cpu_allocation_ratio=4.0)

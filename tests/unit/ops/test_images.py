@@ -285,6 +285,13 @@ class FormatTest(unittest.TestCase):
         data = bytes(446) + partition + bytes(48) + b'\x55\xaa' + bytes(1024)
         contents = contents_of(described(data), data)
         self.assertEqual('raw', contents.disk_format)
+        self.assertEqual('', images.problem_with_raw(data))
+
+    def test_disk_with_a_damaged_partition_table_has_a_problem(self):
+        # No partition has such a boot flag.
+        partition = b'\x7f'.ljust(64, b'\0')
+        data = bytes(446) + partition + b'\x55\xaa' + bytes(1024)
+        self.assertIn('mbr', images.problem_with_raw(data))
 
     @ddt.named_data(
         ['qcow2', samples.qcow2(samples.GIB), 'qcow2'],
