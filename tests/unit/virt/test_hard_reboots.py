@@ -60,7 +60,6 @@ class MovedTest(test_instance_records.RecordsTestCase):
         instance = self.record()
         instance.flavor = objects.Flavor(root_gb=1)
         hard_reboots.HardReboots(self.host).hard_reboot(instance, [], {}, ())
-        return instance
 
     def test_allocations_come_home_before_the_lpar_changes(self):
         calls = mock.Mock()
@@ -72,21 +71,33 @@ class MovedTest(test_instance_records.RecordsTestCase):
         )
         self.assertIsNone(self.record().migration_context)
 
-    def test_recorded_growth_is_asked_for_until_the_disk_has_grown(self):
-        for has_grown, expected in ((False, '1'), (True, None)):
-            self.move('error', source_compute='host1', dest_compute='host1')
-            self.planned.carry_out.return_value.has_grown = has_grown
-            instance = self.reboot()
-            wanted = self.plan.call_args.args[1]
-            self.assertEqual(1, wanted.grow_root_gb)
-            found = system_metadata.ROOT_GB.read(instance.system_metadata)
-            self.assertEqual(expected, found)
+    def test_slots_of_a_move_go_without_its_context(self):
+        self.host.allocations.find.return_value = (
+            instance_allocations.LocalAllocations({}, moved_slots={7: 'move'})
+        )
+        self.reboot()
+        (_, wanted, _), _ = self.plan.call_args
+        self.assertEqual('move', wanted.moved_slots.get(7))
 
     def test_refused_reboot_leaves_allocations_where_they_are(self):
         self.plan.side_effect = SILENT
         self.assertRaises(exception.RestSilent, self.reboot)
         self.host.allocations.bring_home.assert_not_called()
         self.assertIsNotNone(self.record().migration_context)
+
+    def test_root_disk_grows_to_the_recorded_size_once(self):
+        for has_grown, left in ((False, '3'), (True, None)):
+            instance = self.record()
+            system_metadata.ROOT_GB.write(instance.system_metadata, '3')
+            instance.flavor = objects.Flavor(root_gb=1)
+            self.planned.carry_out.return_value.has_grown = has_grown
+            reboots = hard_reboots.HardReboots(self.host)
+            reboots.hard_reboot(instance, [], {}, ())
+            (_, wanted, _), _ = self.plan.call_args
+            self.assertEqual(3, wanted.grow_root_gb)
+            self.assertEqual(
+                left, system_metadata.ROOT_GB.read(instance.system_metadata)
+            )
 
     def test_failed_reboot_can_be_repeated(self):
         self.planned.carry_out.side_effect = SILENT
@@ -111,19 +122,17 @@ class GrowthTest(test.NoDBTestCase):
         self.assertEqual(expected, found)
 
     @ddt.data(
-        (None, None),
-        (exception.GrowthPutOff(name='it'), '2'),
-        (SILENT, '2'),
+        (None, None), (exception.GrowthPutOff(name='root'), '2'), (SILENT, '2')
     )
     @ddt.unpack
-    def test_growth_that_fails_is_recorded_for_a_hard_reboot(
-        self, error, expected
-    ):
+    def test_growth_that_fails_or_is_put_off_stays_recorded(self, error, left):
         host = mock.Mock()
         host.disks.grow_root.side_effect = error
         instance = objects.Instance(uuid=uuids.instance, system_metadata={})
         system_metadata.ROOT_GB.write(instance.system_metadata, '2')
+
         hard_reboots.HardReboots(host).grow_root(instance)
-        self.assertEqual(2, host.disks.grow_root.call_args.args[1])
+
+        host.disks.grow_root.assert_called_once_with(mock.ANY, 2)
         found = system_metadata.ROOT_GB.read(instance.system_metadata)
-        self.assertEqual(expected, found)
+        self.assertEqual(left, found)
