@@ -24,10 +24,6 @@ test_round() {
     NOVA_POWERVM_TEST_SEED=$seed "$VENV/bin/python" -m unittest "$@"
 }
 
-cloud_round() {
-    "$VENV/bin/python" -m "tests.cloud.$1" --seed "$seed" "${@:2}"
-}
-
 in_all_cases() {
     NOVA_POWERVM_TEST_ALL_REQUESTS=1 NOVA_POWERVM_TEST_PART=$((seed % 5))/5 \
         test_round "$@"
@@ -45,15 +41,6 @@ soak_properties() { # 5 min: looks for counterexamples to all properties
 }
 soak_simulation() { # 1 min: simulates two hosts, Placement and Nova
     "$VENV/bin/python" -m tests.property.simulation --steps 4000 --seed "$seed"
-}
-soak_hosts() { # 3 min: walks over two hosts with local disks
-    NOVA_POWERVM_TEST_STEPS=60 test_round tests.soak.host_walk
-}
-soak_volume-hosts() { # 2 min: walks over two hosts with volumes of real Cinder
-    NOVA_POWERVM_TEST_STEPS=60 test_round tests.soak.volume_walk
-}
-soak_cyborg() { # 3 min: walks over hosts and services of Nova and Cyborg
-    NOVA_POWERVM_TEST_STEPS=125 test_round tests.soak.cyborg_walk
 }
 soak_reports() { # 3 min: disturbs each write of a first report to Cyborg
     NOVA_POWERVM_TEST_ALL_WRITES=1 NOVA_POWERVM_TEST_STORIES='ma[dk]e_good' \
@@ -103,23 +90,8 @@ soak_all-volume-kills() { # 20 min: kills nova-compute at each of these requests
     NOVA_POWERVM_TEST_KILLS=1 NOVA_POWERVM_TEST_ALL_REQUESTS=1 \
         test_round tests.soak.volume_sweep
 }
-soak_pool() { # 3 min: disturbs some requests of two hosts with one pool
-    test_round tests.soak.pool_sweep
-}
-soak_all-pool() { # 30 min: disturbs each request of two hosts with one pool
-    in_all_cases tests.soak.pool_sweep
-}
 soak_pool-kills() { # 10 min: kills nova-computes of a cloud at some requests
-    cloud_round pool_kills --cases 20
-}
-soak_pool-walk() { # 10 min: walks over a cloud of two hosts with one pool
-    cloud_round pool_walk --steps 50
-}
-soak_pool-storm() { # 10 min: acts on eight servers of a cloud at the same time
-    cloud_round pool_storm --rounds 20
-}
-soak_volume-storm() { # 5 min: attaches twenty volumes at the same time, twice
-    "$VENV/bin/python" -m tests.cloud.volume_storm
+    "$VENV/bin/python" -m tests.cloud.pool_kills --seed "$seed" --cases 20
 }
 
 names() {

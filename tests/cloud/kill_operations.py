@@ -12,11 +12,67 @@
 
 """Operations on a shared pool in which nova-compute is killed."""
 
-from tests.cloud import kill_points
-from tests.cloud import pool_checks
-from tests.cloud import pool_servers
+import collections
+import dataclasses
 
-_SECONDS = 120.0
+from tests.cloud import pool_checks
+from tests.cloud import pool_site
+
+SECONDS = 120.0
+#: For how many seconds a request is held. Nothing waits for its end.
+HOLD_SECONDS = 20.0
+_IGNORED = ('Event.', 'Logon.', 'control')
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """Where nova-compute is killed.
+
+    :ivar label: of the request's route.
+    :ivar number: which of those requests it is, 1 for the first.
+    :ivar phase: ``before`` or ``after`` it is handled.
+    :ivar side: the index of the host that gets it, among those of the site.
+    """
+
+    method: str
+    label: str
+    number: int
+    phase: str
+    side: int = 0
+
+    def __str__(self):
+        return f'{self.phase} {self.method} {self.label} {self.number}'
+
+
+def list_points(journal, side=0):
+    """Return the points at which an operation with a journal can be killed.
+
+    A kill after a request that only reads is one before the next request.
+
+    :param side: the index of the host that has the journal.
+    """
+    counts = collections.Counter()
+    points = []
+    for record in journal:
+        if record['label'].startswith(_IGNORED):
+            continue
+        key = record['method'], record['label']
+        counts[key] += 1
+        phases = ('before',) if key[0] == 'GET' else ('before', 'after')
+        points += [Point(*key, counts[key], phase, side) for phase in phases]
+    return points
+
+
+def hold(control, point):
+    """Let an emulator hold a request."""
+    control.add_fault(
+        method=point.method,
+        match=point.label,
+        nth=point.number,
+        phase=point.phase,
+        drop=True,
+        delay=HOLD_SECONDS,
+    )
 
 
 class Operations:
@@ -48,9 +104,9 @@ class Operations:
         server = self._killing(
             self.first,
             point,
-            lambda: self.site.boot(pool_servers.GPU, image, self.first),
+            lambda: self.site.boot(pool_site.GPU, image, self.first),
         )
-        found = self.site.await_task(server, _SECONDS)
+        found = self.site.await_task(server, SECONDS)
         if found.status not in ('ACTIVE', 'ERROR'):
             self.faults.append(f'it is {found.status}')
         self.site.expected[server].was_whole = found.status == 'ACTIVE'
@@ -76,7 +132,7 @@ class Operations:
         )
         if not self._is_evacuated(server):
             self._evacuate_again(server)
-        found = site.await_task(server, _SECONDS)
+        found = site.await_task(server, SECONDS)
         if found.compute_host != self.second.name:
             self.faults.append(
                 f'second evacuation: {found.status}, {found.fault}'
@@ -90,7 +146,7 @@ class Operations:
 
     def _evacuate_again(self, server):
         """Evacuate a server again, whose evacuation has failed."""
-        found = self.site.await_task(server, _SECONDS)
+        found = self.site.await_task(server, SECONDS)
         if found.status != 'ERROR':
             self.faults.append(f'it is {found.status} after the kill')
         self._note_faults('after the kill')
@@ -99,7 +155,7 @@ class Operations:
         self.site.await_true(
             'evacuated again',
             lambda: self._is_evacuated(server) or self._has_failed(server),
-            _SECONDS,
+            SECONDS,
         )
 
     def _has_failed(self, server):
@@ -111,8 +167,8 @@ class Operations:
         return found.compute_host == self.second.name and not found.task_state
 
     def _make_server(self):
-        server = self.site.boot(pool_servers.GPU, self.image, self.first)
-        found = self.site.await_task(server, _SECONDS)
+        server = self.site.boot(pool_site.GPU, self.image, self.first)
+        found = self.site.await_task(server, SECONDS)
         if found.status != 'ACTIVE':
             raise RuntimeError(f'no server: {found.fault}')
         self.site.expected[server].was_whole = True
@@ -127,7 +183,7 @@ class Operations:
         control = side.control
         control.clear_journal()
         if point:
-            kill_points.hold(control, point)
+            hold(control, point)
         server = run()
         done = is_done or (lambda: self._is_idle(server))
 
@@ -138,7 +194,7 @@ class Operations:
         self.site.await_true(
             'the end of the operation or the request',
             lambda: (point and is_reached()) or done(),
-            _SECONDS,
+            SECONDS,
         )
         self.is_reached = bool(point) and bool(is_reached())
         control.clear_faults()
@@ -146,7 +202,7 @@ class Operations:
             self.site.kill(side)
             self.site.start(side)
         elif not point:
-            self.points = kill_points.list_points(
+            self.points = list_points(
                 control.journal(), self.site.sides.index(side)
             )
         return server
@@ -184,7 +240,7 @@ class Operations:
         self.site.await_true(
             f'{server} is deleted',
             lambda: self.site.server(server) is None,
-            _SECONDS,
+            SECONDS,
         )
         self._note_faults('deleted')
 
@@ -200,4 +256,4 @@ class Operations:
             if found.task_state:
                 self.site.api.compute.reset_server_state(found.id, 'error')
             self.site.delete(found.id)
-        self.site.await_true('no servers', self._all_gone, _SECONDS)
+        self.site.await_true('no servers', self._all_gone, SECONDS)

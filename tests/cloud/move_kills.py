@@ -13,49 +13,29 @@
 """Moves in which nova-compute is killed on one of their hosts."""
 
 import contextlib
-import random
+import dataclasses
+import typing
 
 from tests.cloud import kill_operations
-from tests.cloud import kill_points
 from tests.cloud import pool_checks
-from tests.cloud import pool_servers
-from tests.cloud import walk_moves
-from tests.cloud import walk_steps
+from tests.cloud import pool_site
+from tests.cloud import stuck_servers
+
+_MOVABLE = ('ACTIVE', 'SHUTOFF')
 
 
-class _Moves(walk_moves.MoveSteps):
-    """Moves one server, and recovers it as an operator does."""
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A request to Nova about a move.
 
-    def request_migration(self, found):
-        """Return the request that migrates a server."""
-        return self._migration(found)
+    :ivar server: the server's id.
+    :ivar send: sends it.
+    :ivar is_end: whether it ends a move.
+    """
 
-    def request_resize(self, found):
-        """Return the request that resizes a server."""
-        return self._resize(found, pool_servers.GPUS)
-
-    def request_end(self, found, *, is_confirmed):
-        """Return the request that ends the move of a server."""
-        return self._end(found, is_confirmed=is_confirmed)
-
-    def run(self, request, point):
-        """Send a request; return whether nova-compute was killed meanwhile.
-
-        :param point: where; None to kill none.
-        """
-        if point is None:
-            self._take(request)
-            return False
-        text = self._kill_in(request, self.site.sides[point.side], point)
-        return walk_steps.MISSED not in text
-
-    def settle_if_waiting(self, server):
-        """Confirm or revert a move that waits for it; say whether it did."""
-        found = self.site.server(server)
-        if found.status != pool_checks.WAITING:
-            return False
-        self._settle(found)
-        return True
+    server: str
+    send: typing.Callable[[], None]
+    is_end: bool = False
 
 
 class MoveOperations(kill_operations.Operations):
@@ -66,12 +46,16 @@ class MoveOperations(kill_operations.Operations):
 
     def __init__(self, site):
         super().__init__(site)
-        self._moves = _Moves(site, random.Random(0))  # noqa: S311
+        self._api = site.api.compute
+        self._operator = stuck_servers.Operator(site, self._restart)
+        self._is_confirmed = False
 
     def migrate(self, point):
         """Migrate a server to the second host."""
-        found = self._make_movable()
-        self._kill_in(point, self._moves.request_migration(found))
+        server = self._make_movable()
+        self._kill_in(
+            point, Request(server, lambda: self._api.migrate_server(server))
+        )
 
     def resize(self, point):
         """Resize a server, which moves to the second host."""
@@ -90,54 +74,146 @@ class MoveOperations(kill_operations.Operations):
         self._end(point, is_confirmed=False)
 
     def _resize(self, point, side):
-        request = self._moves.request_resize(self._make_movable())
+        request = self._resizing(self._make_movable())
         with self._only(side):
             self._kill_in(point, request)
 
     def _end(self, point, *, is_confirmed):
-        request = self._moves.request_resize(self._make_movable())
+        request = self._resizing(self._make_movable())
         with self._only(self.second):
-            self._moves.run(request, None)
-        found = self.site.server(request.found.id)
+            self._take(request)
         self._kill_in(
-            point, self._moves.request_end(found, is_confirmed=is_confirmed)
+            point, self._ending(request.server, is_confirmed=is_confirmed)
         )
 
     def _make_movable(self):
         # Until then, Nova counts the devices of the last server as taken.
-        for side in self.site.sides:
-            self.site.await_cycle(side)
+        self._await_cycles()
         server = self._make_server()
         self.site.write(server)
-        return self.site.server(server)
-
-    def _kill_in(self, point, request):
-        for side in self.site.sides:
-            side.control.clear_journal()
-        self.is_reached = self._moves.run(request, point)
-        if point is None:
-            self.points = [
-                found
-                for number, side in enumerate(self.site.sides)
-                for found in kill_points.list_points(
-                    side.control.journal(), number
-                )
-            ]
-        server = request.found.id
-        self._note_faults('at rest')
-        if self._moves.settle_if_waiting(server):
-            self._note_faults('settled')
-        self.site.delete(server)
-        self._finish(server, has_rest=False)
+        return server
 
     @contextlib.contextmanager
     def _only(self, side):
         """Let the scheduler choose one host within the context."""
-        (other,) = self.site.api.compute.services(
+        (other,) = self._api.services(
             binary='nova-compute', host=self.site.other(side).name
         )
-        self.site.api.compute.disable_service(other)
+        self._api.disable_service(other)
         try:
             yield
         finally:
-            self.site.api.compute.enable_service(other)
+            self._api.enable_service(other)
+
+    # Requests
+
+    def _resizing(self, server):
+        flavor = self._api.find_flavor(pool_site.GPUS).id
+        return Request(server, lambda: self._api.resize_server(server, flavor))
+
+    def _ending(self, server, *, is_confirmed):
+        """Return the request that confirms or reverts a move."""
+        end = (
+            self._api.confirm_server_resize
+            if is_confirmed
+            else self._api.revert_server_resize
+        )
+        return Request(server, lambda: end(server), is_end=True)
+
+    def _take(self, request):
+        """Send a request that has to succeed, and wait for its end."""
+        request.send()
+        self._operator.await_rest(request.server)
+        found = self.site.await_task(request.server)
+        wanted = _MOVABLE if request.is_end else (pool_checks.WAITING,)
+        if found.status not in wanted:
+            actions = self.site.cloud.last_action(
+                self.site.cloud.server(found.id)
+            )
+            raise RuntimeError(f'{found.status}, {found.fault}, {actions}')
+        self._note_move(found)
+
+    def _has_ended(self, request):
+        found = self.site.server(request.server)
+        if found.task_state:
+            return False
+        return not request.is_end or found.status != pool_checks.WAITING
+
+    # Kills, and what an operator does then
+
+    def _kill_in(self, point, request):
+        for side in self.site.sides:
+            side.control.clear_journal()
+        if point is None:
+            self._take(request)
+            self.points = [
+                found
+                for number, side in enumerate(self.site.sides)
+                for found in kill_operations.list_points(
+                    side.control.journal(), number
+                )
+            ]
+        else:
+            self._killing(
+                self.site.sides[point.side],
+                point,
+                request.send,
+                is_done=lambda: self._has_ended(request),
+            )
+            self._operator.await_rest(request.server)
+            self._recover(request)
+        self._note_faults('at rest')
+        if self._is_waiting(request.server):
+            self._is_confirmed = not self._is_confirmed
+            self._take(
+                self._ending(request.server, is_confirmed=self._is_confirmed)
+            )
+            self._note_faults('settled')
+        self.site.delete(request.server)
+        self._finish(request.server, has_rest=False)
+
+    def _recover(self, request):
+        """Do what an operator does after a move was interrupted."""
+        server = request.server
+        is_stuck = self._operator.is_stuck(server)
+        if request.is_end and self._is_waiting(server) and not is_stuck:
+            # An end is asked for again, as the page says.
+            request.send()
+            self.site.await_true(
+                f'the end of the move of {server}',
+                lambda: self._has_ended(request),
+                kill_operations.SECONDS,
+            )
+            self._operator.await_rest(server)
+        if self._operator.is_stuck(server) or self._is_broken(server):
+            self._operator.end(server)
+            self.site.expected[server].is_repaired = True
+        self._note_move(self.site.server(server))
+        self._await_cycles()
+
+    def _is_broken(self, server):
+        """Return whether a server needs a hard reboot, although not stuck."""
+        found = self.site.server(server)
+        return found.status == 'ERROR' or (
+            found.status == 'ACTIVE' and not self._operator.is_running(server)
+        )
+
+    def _is_waiting(self, server):
+        return self.site.server(server).status == pool_checks.WAITING
+
+    def _note_move(self, found):
+        """Record what a server has to be after a move, or after its end."""
+        known = self.site.expected[found.id]
+        is_waiting = found.status == pool_checks.WAITING
+        known.before = (known.before or known.name) if is_waiting else None
+        known.name = found.flavor.original_name
+
+    def _restart(self, side):
+        self.site.kill(side)
+        self.site.start(side)
+        return side.name
+
+    def _await_cycles(self):
+        """Wait until claims that came to nothing are forgotten."""
+        for side in self.site.sides:
+            self.site.await_cycle(side)

@@ -282,8 +282,6 @@ class State:
     def _server(self, server):
         """Return what is wrong with a server that has to be whole."""
         state = _WHOLE.get(server.status)
-        if server.status == WAITING and self.site.expected[server.id].was_off:
-            state = _OFF
         side = self.site.side_of(server.compute_host)
         if server.task_state:
             yield f'{server.id} is {server.status}, {server.task_state}'
@@ -305,7 +303,9 @@ class State:
             if mapping['client'] == lpar['name']
             and storage.parse_unit_name(mapping['name'])
         }
-        named = {unit_name(server.id, role) for role in wanted.flavor.roles}
+        named = {
+            unit_name(server.id, role) for role in ('root', 'eph0', 'swap')
+        }
         if mapped != named:
             yield f'{server.id} has the disks {sorted(mapped)}'
         indexes = self.gpus(side.name).get(server.id, set())

@@ -17,7 +17,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -37,7 +36,6 @@ from demo import stack as stack_lib
 from demo import supervisor as supervisor_lib
 from powervm_emulator import client
 from tests.cloud import pool_checks as checks
-from tests.cloud import pool_servers
 
 #: Nova's periodic tasks run often, so that each case is soon at rest. Nova
 #: accepts no fractions of seconds.
@@ -50,7 +48,7 @@ periodic_fuzzy_delay = 0
 
 [image_cache]
 manager_interval = 5
-remove_unused_original_minimum_age_seconds = {min_age}
+remove_unused_original_minimum_age_seconds = 86400
 """
 
 _MOVES = ('resize', 'migration')
@@ -62,6 +60,57 @@ _MOVING = (
 _POLL = 0.2
 _START_SECONDS = 120.0
 _IMAGE_BYTES = 256 * 1024
+
+GPU, GPUS = 'gpu', 'gpus'
+
+
+@dataclasses.dataclass(frozen=True)
+class Flavor:
+    """What a server gets, beside an ephemeral disk of 1 GB.
+
+    :ivar gpus: the number of its GPUs.
+    :ivar swap: MB of its swap disk.
+    :ivar disk: GB of its root disk.
+    :ivar memory: MB.
+    """
+
+    gpus: int
+    swap: int
+    disk: int
+    memory: int
+
+
+FLAVORS = {GPU: Flavor(1, 512, 1, 512), GPUS: Flavor(2, 1024, 2, 1024)}
+
+
+@dataclasses.dataclass
+class Expected:
+    """What a server has to be.
+
+    :ivar name: its flavor's name.
+    :ivar contents: what its root disk has to contain.
+    :ivar was_whole: whether it was ever built, so that its disks exist.
+    :ivar before: the name of its former flavor, while a move of it waits for
+        its confirmation.
+    :ivar is_repaired: whether a move of it has failed, so that its devices
+        and disks may be those of another flavor than Nova shows.
+    """
+
+    name: str
+    contents: bytes
+    was_whole: bool = False
+    before: str | None = None
+    is_repaired: bool = False
+
+    @property
+    def flavor(self):
+        """Its flavor."""
+        return FLAVORS[self.name]
+
+    @property
+    def disk(self):
+        """GB of its root disk, which grows with the confirmation."""
+        return FLAVORS[self.before or self.name].disk
 
 
 @dataclasses.dataclass
@@ -92,7 +141,7 @@ class Site:
     :ivar images: the bytes of each image, by its id.
     """
 
-    def __init__(self, stack, supervisor, min_age):
+    def __init__(self, stack, supervisor):
         self.stack = stack
         self.supervisor = supervisor
         self.cloud = cloud_lib.Cloud(stack)
@@ -119,7 +168,7 @@ class Site:
         for side in self.sides:
             path = config.compute_file(stack, side.compute)
             with path.open('a') as file:
-                file.write(_OPTIONS.format(min_age=min_age))
+                file.write(_OPTIONS)
         self._parent = subprocess.Popen(
             [
                 *(sys.executable, '-m', 'tests.cloud.forked_computes'),
@@ -140,7 +189,7 @@ class Site:
     def prepare(self):
         """Create a network and flavors, and start nova-computes anew."""
         self.network = self.cloud.create_network()
-        for name, flavor in pool_servers.FLAVORS.items():
+        for name, flavor in FLAVORS.items():
             self._create_flavor(name, flavor)
         for side in self.sides:
             self.supervisor.kill(side.compute.service)
@@ -153,7 +202,7 @@ class Site:
             ram=flavor.memory,
             vcpus=1,
             disk=flavor.disk,
-            ephemeral=flavor.ephemeral,
+            ephemeral=1,
             swap=flavor.swap,
         )
         specs = {'group_policy': 'isolate'} if flavor.gpus > 1 else {}
@@ -161,8 +210,7 @@ class Site:
             specs |= server_steps.gpu_group(
                 number, expected_providers.OWNER_NOVA
             )
-        if specs:
-            self.api.compute.create_flavor_extra_specs(created, specs)
+        self.api.compute.create_flavor_extra_specs(created, specs)
 
     def stop(self):
         """End what this object has started."""
@@ -178,9 +226,9 @@ class Site:
         first, second = self.sides
         return second if side is first else first
 
-    def make_image(self, generator=random):
+    def make_image(self):
         """Upload an image that has never been before; return its id."""
-        data = generator.randbytes(_IMAGE_BYTES)
+        data = os.urandom(_IMAGE_BYTES)
         found = self.api.image.create_image(
             name=f'image-{next(self._names)}',
             data=data,
@@ -192,22 +240,17 @@ class Site:
         self.images[found.id] = data
         return found.id
 
-    def boot(self, flavor, image, side=None, *, has_drive=True):
-        """Request a server, and return its id.
-
-        :param side: where it has to be; None lets the scheduler choose.
-        """
+    def boot(self, flavor, image, side):
+        """Request a server on a host, and return its id."""
         found = self.api.compute.create_server(
             name=f'server-{next(self._names)}',
             flavor_id=self.api.compute.find_flavor(flavor).id,
             image_id=image,
             networks=[{'uuid': self.network.id}],
-            config_drive=has_drive,
-            **({} if side is None else {'host': side.name}),
+            config_drive=True,
+            host=side.name,
         )
-        self.expected[found.id] = pool_servers.Expected(
-            flavor, self.images[image]
-        )
+        self.expected[found.id] = Expected(flavor, self.images[image])
         return found.id
 
     def server(self, server):
@@ -237,9 +280,9 @@ class Site:
         """Request that a server is deleted."""
         self.api.compute.delete_server(server, ignore_missing=True)
 
-    def write(self, server, generator=random):
+    def write(self, server):
         """Write to the root disk of a server, as its guest does."""
-        data = generator.randbytes(64)
+        data = os.urandom(64)
         name = checks.unit_name(server, 'root')
         # Either host knows the pool, also without power.
         control = self.sides[0].control
@@ -342,11 +385,10 @@ class Site:
 
 
 @contextlib.contextmanager
-def running(state_dir, min_age=86400):
+def running(state_dir):
     """Run the cloud in a context.
 
     :param state_dir: a directory that does not exist.
-    :param min_age: after how many seconds an unused image is deleted.
     """
     os.environ['no_proxy'] = os.environ['NO_PROXY'] = stack_lib.ADDRESS
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -356,7 +398,7 @@ def running(state_dir, min_age=86400):
             stack = launcher.launch(
                 made, supervisor, launcher.Choices(hosts=2), _say
             )
-        site = Site(stack, supervisor, min_age)
+        site = Site(stack, supervisor)
         try:
             site.prepare()
             yield site

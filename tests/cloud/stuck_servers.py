@@ -18,10 +18,14 @@ import re
 import subprocess
 import sys
 import time
+import urllib.parse
+
+from pypowervm import adapter as pvm_adapter
+from pypowervm.tasks import power
+from pypowervm.wrappers import logical_partition
 
 from demo import config
 from nova_powervm.lpar import partition
-from tests.cloud import host_rest
 from tests.cloud import pool_checks
 
 _SECONDS = 120.0
@@ -140,7 +144,7 @@ class Operator:
             f'{log} says that the LPAR of {server} {words}',
             lambda: words in log.read_text(),
         )
-        host_rest.remove_lpar(side.compute.host, partition.lpar_uuid(server))
+        _remove_lpar(side.compute.host, partition.lpar_uuid(server))
         self._restart(side)
         done.append('removed from the wrong side')
 
@@ -201,3 +205,28 @@ class Operator:
         finally:
             file.write_text(text)
             self._restart(side)
+
+
+def _log_on(rest):
+    """Return pypowervm's adapter for the REST API of a host.
+
+    :param rest: the API's address, and its user.
+    """
+    address = urllib.parse.urlsplit(rest.url)
+    session = pvm_adapter.Session(
+        address.hostname,
+        rest.username,
+        rest.password,
+        protocol='http',
+        port=address.port,
+    )
+    return pvm_adapter.Adapter(session)
+
+
+def _remove_lpar(rest, uuid):
+    """Power an LPAR off and delete it, as ``pvmctl lpar`` does."""
+    lpar = logical_partition.LPAR.get(_log_on(rest), uuid=uuid)
+    if lpar.state != 'not activated':
+        power.power_off(lpar, None, force_immediate=power.Force.TRUE)
+        lpar = lpar.refresh()
+    lpar.delete()
