@@ -55,7 +55,7 @@ QCOW2_IMAGE = image.Image(
 )
 WRITTEN = b'written by the guest'
 #: So many changes come before the disk that has grown is lent and cleared.
-CLEARING = 6
+CLEARING = 5
 
 
 class ClearingTestCase(base.HostTestCase):
@@ -327,6 +327,9 @@ class LentTest(CommonMixin, ClearingTestCase):
                         done = False
                 self.start_service()
                 self.assert_no_guest_has_residue()
+                if self.lpar() and not done:
+                    # The disks are as after a whole build.
+                    continue
                 self.disks.unmap_deleted()
                 self.removals.destroy(base.INSTANCE)
                 self.boot(blanks=(base.SWAP,))
@@ -402,7 +405,7 @@ class GrowthTest(ClearingTestCase):
             number, lambda: self.run_plan(operations.START, self.wanted)
         ):
             number += 1
-        self.assertGreater(number, 8)
+        self.assertGreater(number, 7)
 
     def test_unrescue_ends_growth_that_was_killed(self):
         self.recover(
@@ -419,7 +422,7 @@ class GrowthTest(ClearingTestCase):
 
     def test_end_that_guest_got_otherwise_is_never_cleared(self):
         with (
-            test_reading.kill_when(CLEARING, ('POST', 'PUT', 'DELETE')),
+            test_reading.kill_when(CLEARING, ('POST', 'PUT')),
             self.assertRaises(test_kills.Killed),
         ):
             self.grow()
@@ -463,7 +466,7 @@ class GrowthTest(ClearingTestCase):
 
     def test_deletion_removes_what_a_killed_growth_left(self):
         with (
-            test_reading.kill_when(CLEARING, ('POST', 'PUT', 'DELETE')),
+            test_reading.kill_when(CLEARING, ('POST', 'PUT')),
             self.assertRaises(test_kills.Killed),
         ):
             self.grow()
@@ -493,7 +496,7 @@ class GrowthTest(ClearingTestCase):
         with self.subTest(number=number):
             self.begin()
             self.prepare()
-            with test_reading.kill_when(number, ('POST', 'PUT', 'DELETE')):
+            with test_reading.kill_when(number, ('POST', 'PUT')):
                 try:
                     self.grow()
                 except test_kills.Killed:

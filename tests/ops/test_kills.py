@@ -19,6 +19,7 @@ reboot, or the build of the instance again, makes it right.
 """
 
 import dataclasses
+import re
 import unittest.mock
 
 from pypowervm import adapter as pvm_adapter
@@ -37,6 +38,8 @@ class KillSweepTestCase(base.HostTestCase):
     """Runs an operation again and again, and kills it one change later."""
 
     operation = operations.SPAWN
+    #: Whether :meth:`recover` leaves what :meth:`prepare` begins with.
+    is_left_as_before = False
 
     def setUp(self):
         super().setUp()
@@ -74,14 +77,15 @@ class KillSweepTestCase(base.HostTestCase):
 
     def kill_at(self, number, *, after):
         """Kill the service at a change; return whether it came that far."""
-        self.begin()
+        if not self.is_left_as_before:
+            self.begin()
         self.prepare()
         send = pvm_adapter.Session.request
         sent = 0
 
         def die(session, method, *args, **options):
             nonlocal sent
-            sent += method != 'GET'
+            sent += _leaves_something(method, args[0])
             if sent > number + 1 or (sent == number + 1 and not after):
                 raise Killed
             answer = send(session, method, *args, **options)
@@ -122,7 +126,7 @@ class SpawnKillTest(KillSweepTestCase):
         self.run_plan(operations.SPAWN, self.wanted)
 
     def test_remains_of_killed_spawn_can_be_removed(self):
-        self.assertGreater(self.sweep(), 10)
+        self.assertGreater(self.sweep(), 9)
 
 
 class ArrivalKillTest(KillSweepTestCase):
@@ -130,9 +134,11 @@ class ArrivalKillTest(KillSweepTestCase):
 
     disk_driver = 'ssp'
     operation = operations.ARRIVAL
+    is_left_as_before = True
 
     def prepare(self):
-        self.run_plan(operations.SPAWN, self.wanted)
+        if self.lpar() is None:
+            self.run_plan(operations.SPAWN, self.wanted)
         self.removals.destroy(base.INSTANCE, delete_disks=False)
         self.placement.burned.clear()
 
@@ -143,7 +149,7 @@ class ArrivalKillTest(KillSweepTestCase):
         self.run_plan(operations.ARRIVAL, self.wanted)
 
     def test_disks_survive_killed_arrival(self):
-        self.assertGreater(self.sweep(), 7)
+        self.assertGreater(self.sweep(), 6)
 
 
 class HardRebootKillTest(KillSweepTestCase):
@@ -158,7 +164,18 @@ class HardRebootKillTest(KillSweepTestCase):
             self.give(index, None)
 
     def test_hard_reboot_ends_killed_hard_reboot(self):
-        self.assertGreater(self.sweep(), 2)
+        self.assertGreater(self.sweep(), 1)
+
+
+def _leaves_something(method, path):
+    """Return whether a request leaves something that a later start finds.
+
+    A kill after one that tidies up a job or an upload leaves less than the one
+    after the change before it.
+    """
+    return method != 'GET' and not (
+        method == 'DELETE' and re.search('/jobs/|/File/', path)
+    )
 
 
 if test_faults.ALL:
@@ -181,7 +198,7 @@ if test_faults.ALL:
             self.removals.destroy(base.INSTANCE, delete_disks=False)
 
         def test_hard_reboot_ends_killed_return(self):
-            self.assertGreater(self.sweep(), 7)
+            self.assertGreater(self.sweep(), 6)
 
     class AttachKillTest(KillSweepTestCase):
         operation = operations.ATTACH_PORT
@@ -224,14 +241,16 @@ class ResizeKillTest(KillSweepTestCase):
         self.set_state(base.OFF)
 
     def test_hard_reboot_ends_killed_resize(self):
-        self.assertGreater(self.sweep(), 2)
+        self.assertGreater(self.sweep(), 1)
 
 
 class RescueKillTest(KillSweepTestCase):
     operation = operations.RESCUE
+    is_left_as_before = True
 
     def prepare(self):
-        self.run_plan(operations.SPAWN, self.wanted)
+        if self.lpar() is None:
+            self.run_plan(operations.SPAWN, self.wanted)
 
     def assert_harmless(self):
         super().assert_harmless()
@@ -280,4 +299,4 @@ class DepartureKillTest(KillSweepTestCase):
         self.run_plan(operations.SPAWN, self.wanted)
 
     def test_hard_reboot_ends_killed_departure(self):
-        self.assertGreater(self.sweep(), 1)
+        self.assertGreater(self.sweep(), 0)
