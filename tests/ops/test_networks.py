@@ -176,7 +176,7 @@ class ProvisionTest(BridgeTestCase):
 class MappingTest(BridgeTestCase):
     """Bridges of physical networks.
 
-    All reasons of a refusal are in tests/unit/lpar/test_shared_ethernet.py.
+    All reasons of a refusal are in tests/unit/lpar/test_networks.py.
     """
 
     def test_mappings_choose_bridge_by_its_switch(self):

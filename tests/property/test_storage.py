@@ -10,15 +10,23 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties of names and sizes of disks."""
+"""Names and contents of disks, groups and config drives."""
 
+import io
+import math
+import types
 import unittest
 
+import pycdlib
 from hypothesis import given
+from hypothesis import settings
 from hypothesis import strategies as st
+from oslo_utils.imageutils import format_inspector
 
 from nova_powervm import exception
 from nova_powervm.lpar import storage
+from nova_powervm.powervm.disk import volume_groups
+from nova_powervm.virt import config_drives
 
 LPARS = st.uuids().map(lambda uuid: str(uuid).upper())
 GIGABYTES = st.integers(0, 1000)
@@ -95,3 +103,131 @@ class StorageNamesTest(unittest.TestCase):
             self.assertEqual(flavor, made)
         else:
             self.assertLess((made - 1) * storage.GIB, size)
+
+
+#: Allocation units are powers of two, of MiB.
+UNITS_MB = st.sampled_from([2**power for power in range(14)])
+#: Root disk and whether Placement counts it, ephemeral disk, swap in MiB.
+INSTANCES = st.tuples(
+    LPARS,
+    st.integers(1, 50),
+    st.booleans(),
+    st.integers(0, 20),
+    st.integers(0, 4096),
+)
+
+
+def rounded(size_gb, unit_mb):
+    """Return the size that a VIOS gives a disk, in GB."""
+    return math.ceil(size_gb * 1024 / unit_mb) * unit_mb / 1024
+
+
+class Group:
+    """A volume group with the disks of instances.
+
+    :param free_mb: The space that is left.
+    :param others_mb: The space that others use.
+    """
+
+    def __init__(self, instances, unit_mb, free_mb, others_mb):
+        self.virtual_disks = [
+            types.SimpleNamespace(
+                name=storage.disk_name(lpar, disk.role),
+                capacity=rounded(disk.size_gb, unit_mb),
+            )
+            for lpar, root, counted, ephemeral, swap in instances
+            for disk in (
+                storage.Disk(storage.root_role(root if counted else 0), root),
+                *storage.blank_disks([ephemeral] if ephemeral else [], swap),
+            )
+        ]
+        self.available_size = free_mb / 1024
+        self.capacity = (
+            self.available_size
+            + others_mb / 1024
+            + sum(disk.capacity for disk in self.virtual_disks)
+        )
+        self.element = {'MinimumAllocationSize': str(unit_mb / 1024)}
+        self.element = types.SimpleNamespace(findtext=self.element.get)
+
+
+class CapacityTest(unittest.TestCase):
+    @given(
+        st.lists(INSTANCES, max_size=5),
+        UNITS_MB,
+        st.integers(0, 100000),
+        st.integers(0, 100000),
+    )
+    def test_promised_space_is_free(self, instances, unit, free, others):
+        found = volume_groups.capacity(Group(instances, unit, free, others))
+        # As Nova's scheduler adds them up.
+        allocated = sum(
+            (root if counted else 0) + ephemeral + math.ceil(swap / 1024)
+            for _, root, counted, ephemeral, swap in instances
+        )
+        promised = found.total_gb - found.reserved_gb - allocated
+        self.assertLessEqual(promised, free / 1024)
+
+    @given(st.lists(INSTANCES, max_size=5), st.integers(0, 100))
+    def test_disks_of_whole_sizes_reserve_nothing(self, instances, free):
+        whole = [
+            (lpar, root, True, ephemeral, swap // 1024 * 1024)
+            for lpar, root, _, ephemeral, swap in instances
+        ]
+        found = volume_groups.capacity(Group(whole, 64, free * 1024, 0))
+        self.assertEqual(0, found.reserved_gb)
+        self.assertEqual(free, found.total_gb - found.used_gb)
+
+
+#: Without what a file name can not have, what is no name, and what is longer
+#: than pycdlib lets a Joliet name be; Nova's own names are short.
+_NAMES = st.text(
+    st.characters(exclude_categories=['Cs', 'Cc'], exclude_characters='/'),
+    min_size=1,
+    max_size=40,
+).filter(lambda name: name not in ('.', '..') and len(name.encode()) <= 64)
+_PATHS = st.lists(_NAMES, min_size=1, max_size=4).map('/'.join)
+
+
+def _is_no_directory(files):
+    """Return whether no path is also a directory of another."""
+    return not any(
+        other.startswith(f'{path}/') for path in files for other in files
+    )
+
+
+trees = st.dictionaries(_PATHS, st.binary(max_size=5000), max_size=8).filter(
+    _is_no_directory
+)
+
+
+def read(disc, kind):
+    """Return the files by path, as an extension of ISO 9660 names them."""
+    found = {}
+    for directory, _, names in disc.walk(**{kind: '/'}):
+        for name in names:
+            path = f'{directory.rstrip("/")}/{name}'
+            data = io.BytesIO()
+            disc.get_file_from_iso_fp(data, **{kind: path})
+            found[path.removeprefix('/')] = data.getvalue()
+    return found
+
+
+class ConfigDriveTest(unittest.TestCase):
+    @settings(deadline=None, max_examples=60)
+    @given(trees)
+    def test_rock_ridge_and_joliet_return_written_files(self, files):
+        disc = pycdlib.PyCdlib()
+        disc.open_fp(io.BytesIO(config_drives.make_iso(files.items())))
+        self.addCleanup(disc.close)
+        self.assertEqual(files, read(disc, 'rr_path'))
+        self.assertEqual(files, read(disc, 'joliet_path'))
+
+    @settings(deadline=None, max_examples=20)
+    @given(trees)
+    def test_config_drive_matches_iso_format(self, files):
+        image = config_drives.make_iso(files.items())
+        inspector = format_inspector.ISOInspector()
+        inspector.eat_chunk(image)
+        inspector.finish()
+        self.assertTrue(inspector.format_match)

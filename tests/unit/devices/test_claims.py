@@ -10,15 +10,21 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""From an instance's allocations to its slots."""
+"""What an instance holds, what it moves, and who has burned a device."""
 
+import dataclasses
 import unittest
 
 import ddt
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
+from nova_powervm.devices import one_time_use
+from nova_powervm.devices import plan
+from nova_powervm.devices import policy
+from nova_powervm.devices import slot_providers
 from tests import proofs
+from tests.unit.devices import values
 
 
 def gpu(uuid, index):
@@ -240,3 +246,117 @@ class StoredClaimsTest(unittest.TestCase):
             words = f'asks for {wanted} CUSTOM_GPU but {len(uuids)}'
             with self.assertRaisesRegex(exception.ClaimFailed, words):
                 self.stored({'CUSTOM_GPU': wanted}, *uuids)
+
+
+NOON, HOUR = 1_800_000_000.0, 3600
+
+
+def holder(number, since=NOON, providers=('p1',), **changes):
+    """Make an instance of a project of its own."""
+    return one_time_use.Holder(
+        f'i{number}',
+        f'project{number}',
+        frozenset(providers),
+        since,
+        **changes,
+    )
+
+
+class LastTest(unittest.TestCase):
+    """The last holder of each device."""
+
+    def test_last_holder_is_found_in_any_order(self):
+        early, late = holder(1, NOON), holder(2, NOON + HOUR)
+        for holders in ([early, late], [late, early]):
+            self.assertEqual(
+                {'p1': late}, one_time_use.find_last(holders, ['p1', 'p2'])
+            )
+
+    def test_devices_that_are_not_asked_for_are_left_out(self):
+        last = one_time_use.find_last(
+            [holder(1, providers=('p1', 'p2'))], ['p2']
+        )
+        self.assertEqual(['p2'], [*last])
+
+
+class NameTest(unittest.TestCase):
+    """The project that a device is put down to."""
+
+    def test_project_of_last_holder_has_burned_device(self):
+        for last, reserved_at in (
+            (holder(1), None),
+            (holder(1), NOON + HOUR),
+            (holder(1, until=NOON + HOUR), NOON),
+            # The clocks of Nova and Placement differ a little.
+            (
+                holder(1, until=NOON),
+                NOON + 30,
+            ),
+        ):
+            with self.subTest(last=last, reserved_at=reserved_at):
+                self.assertEqual(
+                    'project1', one_time_use.name_project(last, reserved_at)
+                )
+
+    def test_device_reserved_after_last_holder_is_unknown(self):
+        self.assertEqual('unknown', one_time_use.name_project(None, NOON))
+        self.assertEqual(
+            'unknown',
+            one_time_use.name_project(holder(1, until=NOON), NOON + HOUR),
+        )
+
+
+ONCE = 'HW_PCI_ONE_TIME_USE'
+NEW_INDEX = 0x21010021
+OLD = values.provider(traits=[ONCE])
+NEW = values.provider(values.name_of(NEW_INDEX), traits=[ONCE])
+
+
+class MovingInstanceTest(unittest.TestCase):
+    """One host with the slots of both sides of a resize."""
+
+    def plan(self, old_owner, new_owner, held=(OLD, NEW)):
+        """Return the entries of the old and the new slot's providers."""
+        once = dataclasses.replace(values.paragraph(), one_time_use=True)
+        facts = plan.Facts(
+            policy.Policy((once,), source='inventory.yaml'),
+            (
+                values.slot(owner=old_owner),
+                values.slot(drc_index=NEW_INDEX, owner=new_owner),
+            ),
+            holdings={values.LPAR: [provider.uuid for provider in held]},
+            descendants=(OLD, NEW),
+        )
+        made = plan.make_plan(
+            plan.assess(facts),
+            slot_providers.Allocations(
+                {OLD.uuid: {'migration': {}}, NEW.uuid: {'instance': {}}}
+            ),
+            values.name_of,
+        )
+        entries = {entry.drc_index: entry for entry in made.entries}
+        return entries[values.INDEX], entries[NEW_INDEX]
+
+    def test_device_that_a_move_only_claimed_is_not_burned(self):
+        old, new = self.plan(values.client(), None)
+
+        self.assertTrue(old.burned)
+        self.assertFalse(new.burned)
+
+    def test_slots_of_both_sides_stay_offered(self):
+        for owners in (
+            (values.client(), None),
+            (None, values.client()),
+            (values.client(), values.client()),
+        ):
+            with self.subTest(owners=owners):
+                for entry in self.plan(*owners):
+                    self.assertIs(plan.Action.PUBLISH, entry.action)
+                    self.assertEqual('', entry.reason)
+
+    def test_slot_that_a_failed_move_left_is_withdrawn(self):
+        # The migration is over, so its slots are held no more.
+        old, new = self.plan(values.client(), values.client(), held=[NEW])
+
+        self.assertIs(plan.Action.WITHDRAW, old.action)
+        self.assertIs(plan.Action.PUBLISH, new.action)

@@ -12,13 +12,17 @@
 
 """Identification by paragraphs, and the rules for values."""
 
+import dataclasses
 import unittest
 
 import ddt
 
+from nova_powervm.devices import accelerators
 from nova_powervm.devices import matching
+from nova_powervm.devices import names
 from nova_powervm.devices import policy
 from tests import proofs
+from tests.unit.devices import values
 from tests.unit.devices.values import slot
 
 # In the order of the specification's table.
@@ -221,3 +225,62 @@ class NameTest(unittest.TestCase):
             self.assertIsNone(problem)
         else:
             self.assertIn(words, problem)
+
+
+GIVES = values.paragraph()
+DENIES = dataclasses.replace(GIVES, name='not', allow=False)
+ONCE = dataclasses.replace(GIVES, one_time_use=True)
+CYBORG_SLOT = values.slot()
+
+
+def find_shared(ours, novas):
+    """Return the slots that two lists of paragraphs give away."""
+    shared_slots = accelerators.find_shared_slots(
+        policy.Policy(tuple(ours)), policy.Policy(tuple(novas)), [CYBORG_SLOT]
+    )
+    return [shared.slot for shared in shared_slots]
+
+
+class AcceleratorPolicyTest(unittest.TestCase):
+    def test_slot_that_both_files_give_away_is_shared(self):
+        self.assertEqual([CYBORG_SLOT], find_shared([GIVES], [GIVES]))
+
+    def test_slot_that_a_file_denies_or_leaves_out_is_not_shared(self):
+        for ours, novas in (
+            ([GIVES, DENIES], [GIVES]),
+            ([GIVES], [GIVES, DENIES]),
+            ([], [GIVES]),
+            ([GIVES], []),
+        ):
+            with self.subTest(ours=ours, novas=novas):
+                self.assertEqual([], find_shared(ours, novas))
+
+    def test_denying_paragraph_may_say_one_time_use(self):
+        denies = dataclasses.replace(ONCE, allow=False)
+        paragraphs = accelerators.one_time_use_paragraphs(
+            policy.Policy((GIVES, ONCE, denies))
+        )
+
+        self.assertEqual((ONCE,), paragraphs)
+
+
+class CyborgNameTest(unittest.TestCase):
+    def test_slot_is_found_in_name_of_its_own_node_alone(self):
+        name = names.cyborg_provider_name('host1', values.INDEX)
+
+        for node, expected in (
+            ('', values.INDEX),
+            ('host1', values.INDEX),
+            ('host2', None),
+        ):
+            with self.subTest(node=node):
+                self.assertEqual(
+                    expected, names.slot_of_cyborg_provider(name, node)
+                )
+
+    def test_name_without_space_before_index_is_no_slot(self):
+        self.assertIsNone(
+            names.slot_of_cyborg_provider(
+                'PowerVM Cyborg IOSlot host121010020'
+            )
+        )

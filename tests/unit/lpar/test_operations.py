@@ -10,17 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The table of operations is that of the design, word for word.
-
-What a row does is in the tests of plans. Some cells say what a row means, and
-no code asks them: that a build stops no guest, for example.
-"""
+"""What operations may do, and what becomes of disks and errors."""
 
 import unittest
 
 import ddt
 
 from nova_powervm.lpar import operations
+from nova_powervm.lpar import storage
 
 #: creates, stops, restarts, adds slots, frees slots, size, adapters, disks,
 #: volumes, after a failure.
@@ -95,4 +92,47 @@ class RowTest(unittest.TestCase):
         self.assertEqual(
             [line.partition(':')[0] for line in ROWS.strip().splitlines()],
             [row.name for row in operations.ALL],
+        )
+
+
+class RefusedDiskChangesTest(unittest.TestCase):
+    def assert_refused(self, old, new, *words):
+        """Assert why disks cannot change from some sizes to others."""
+        reasons = list(
+            storage.refused_disk_changes(
+                storage.DiskSizes(*old), storage.DiskSizes(*new)
+            )
+        )
+        self.assertEqual(len(words), len(reasons), reasons)
+        for word, reason in zip(words, reasons, strict=True):
+            self.assertIn(word, reason)
+
+    def test_root_disk_may_grow_and_swap_disk_may_change(self):
+        self.assert_refused((1, 2, 0), (3, 2, 512))
+        self.assert_refused((0, 0, 512), (0, 0, 0))
+
+    def test_smaller_root_disk_is_refused(self):
+        self.assert_refused((2, 0, 0), (1, 0, 0), 'of 2 GB cannot shrink to 1')
+
+    def test_root_disk_of_image_size_gets_no_other_size(self):
+        self.assert_refused((0, 0, 0), (1, 0, 0), 'has the size of its image')
+        # Nova's API refuses the reverse.
+        self.assert_refused((1, 0, 0), (0, 0, 0), 'cannot shrink to 0 GB')
+
+    def test_changed_ephemeral_disk_is_refused_with_all_reasons(self):
+        self.assert_refused(
+            (2, 1, 0), (1, 2, 0), 'cannot shrink', 'cannot change'
+        )
+
+
+class FailureTest(unittest.TestCase):
+    def test_nova_sets_servers_to_error_after_moves_and_unrescue_only(self):
+        """A failed start or attachment leaves the server's state as it was."""
+        self.assertEqual(
+            [operations.RESIZE, operations.RETURN, operations.UNRESCUE],
+            [
+                row
+                for row in operations.ALL
+                if row.failure is operations.Failure.LEAVE
+            ],
         )

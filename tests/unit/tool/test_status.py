@@ -12,19 +12,28 @@
 
 """The results of single checks of nova-powervm-status."""
 
+import importlib.metadata
+import inspect
 import os
+import re
+import sys
 import unittest
 
 import fixtures
+from oslo_upgradecheck import upgradecheck
 
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.scheduler import filters as scheduler_filters
+from nova_powervm.tool import exit_codes
 from nova_powervm.tool import status
+from nova_powervm.tool.clean import app as clean_app
+from nova_powervm.tool.inventory import app as inventory_app
 from nova_powervm.tool.inventory import config
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.rules import placement_tree
 from tests.unit.devices import values
+from tests.unit.docs import pages
 
 ONE_TIME = policies.Policy(
     (policies.Paragraph('gpus', {'vendor_id': '10DE'}, one_time_use=True),)
@@ -181,3 +190,67 @@ class UpgradeChecksTest(unittest.TestCase):
         ):
             conf = self.nova_conf(text)
             self.assertIs(expected, status.sees_scheduler(conf))
+
+
+_COMMANDS = {
+    entry.name.replace('_', ' '): entry.load()
+    for entry in importlib.metadata.entry_points(group=inventory_app.NAMESPACE)
+}
+
+
+def rows():
+    """Yield each command of nova-powervm-inventory with its codes."""
+    for commands, codes in exit_codes.TABLE[inventory_app.NAME].items():
+        for name in commands.split(', '):
+            if name != 'all':
+                yield name, codes
+
+
+def used_by(module):
+    """Return the codes that a module names, or that its base class sets."""
+    source = inspect.getsource(module)
+    named = set(re.findall(r'exit_codes\.([A-Z_]+)', source))
+    if 'self.is_agreed(' in source:
+        named.add('REFUSED')
+    return {getattr(exit_codes, name) for name in named}
+
+
+class ExitCodesTest(unittest.TestCase):
+    def test_table_has_every_command(self):
+        self.assertEqual(sorted(_COMMANDS), sorted(name for name, _ in rows()))
+
+    def test_commands_use_the_codes_of_their_rows(self):
+        for name, codes in rows():
+            command = _COMMANDS[name]
+            used = used_by(sys.modules[command.__module__])
+            with self.subTest(name):
+                self.assertEqual(
+                    set(codes),
+                    used | {exit_codes.SUCCESS, command.trouble},
+                )
+
+    def test_services_use_the_codes_of_their_rows(self):
+        checks = {int(code) for code in upgradecheck.Code}
+        for module, codes in ((clean_app, set()), (status, checks)):
+            with self.subTest(module.NAME):
+                self.assertEqual(
+                    set(exit_codes.TABLE[module.NAME]['']),
+                    used_by(module) | codes,
+                )
+
+    def test_help_tells_the_codes_of_its_row(self):
+        told = 0
+        for name, codes in rows():
+            text = ' '.join((_COMMANDS[name].__doc__ or '').split())
+            for sentence in re.split(r'(?<=\.) ', text):
+                if 'exit code' in sentence or 'exits with' in sentence:
+                    numbers = set(map(int, re.findall(r'\b\d\b', sentence)))
+                    told += len(numbers)
+                    with self.subTest(name):
+                        self.assertLessEqual(numbers, set(codes))
+        self.assertGreater(told, 10)
+
+    def test_manual_pages_have_the_table(self):
+        for program in exit_codes.TABLE:
+            page = pages.documents()[f'cli/{program}']
+            self.assertIn(f'\n.. exit-codes:: {program}\n', page)

@@ -10,14 +10,24 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Requests for disks that Nova makes of a server, and which are refused."""
+"""What is refused: errors for Nova, and extra specs."""
+
+import unittest
+import unittest.mock
 
 import ddt
+import oslo_messaging
+from nova import context
+from nova import exception as nova_exception
 from nova import objects
 from nova import test
+from nova.api.validation.extra_specs import validators
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
+from nova_powervm.lpar import extra_specs
+from nova_powervm.virt import errors
+from nova_powervm.virt import extra_spec_validators
 from nova_powervm.virt import refusals
 
 
@@ -99,3 +109,80 @@ class DiskRequestTest(test.NoDBTestCase):
         self.assertIn('requires a config drive', message)
         self.instance.config_drive = 'True'
         self.check(injected_files=[('/etc/motd', b'welcome')])
+
+
+@ddt.ddt
+class ActionEventTest(test.NoDBTestCase):
+    @ddt.named_data(
+        ['conductor timeout', oslo_messaging.MessagingTimeout(), True],
+        [
+            'no action',
+            nova_exception.InstanceActionNotFound(
+                request_id='r', instance_uuid='i'
+            ),
+            False,
+        ],
+    )
+    def test_failed_record_raises_nothing(self, error, is_logged):
+        def fail(*args, **kwargs):
+            raise error
+
+        self.stub_out('nova.objects.InstanceActionEvent.event_start', fail)
+
+        errors.record_failure(
+            context.get_admin_context(),
+            objects.Instance(uuid=uuids.instance, host='host1'),
+            'powervm_reboot',
+            nova_exception.NovaException('refused'),
+        )
+
+        self.assertEqual(
+            is_logged,
+            'Event powervm_reboot cannot be recorded'
+            in self.stdlog.logger.output,
+        )
+
+
+#: Values that the API accepts and refuses, by the class of the row's value.
+VALUES = {
+    extra_specs.Whole: (('128',), ('x', '99999999999', '-1')),
+    extra_specs.Units: (
+        ('1', '0.05', '.5', '0.5', '12.25', '999.99'),
+        ('0', '0.04', '0.0', '0.125', '1000', '1e2', '-1', 'x', '\u0663'),
+    ),
+    extra_specs.Truth: (('true', 'No', '1'), ('maybe',)),
+    extra_specs.Choice: ((), ('POWER11', 'Default', '')),
+}
+
+
+@ddt.ddt
+class ValidatorTest(unittest.TestCase):
+    def setUp(self):
+        known = {v.name: v for v in extra_spec_validators.register()}
+        patched = unittest.mock.patch.multiple(
+            validators, VALIDATORS=known, NAMESPACES={'powervm'}
+        )
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    @ddt.idata(extra_specs.TABLE)
+    def test_api_and_driver_accept_the_same_values(self, row):
+        good, bad = VALUES[type(row.value)]
+        if isinstance(row.value, extra_specs.Choice):
+            good = row.value.values
+        elif isinstance(row.value, extra_specs.Whole):
+            good = (str(row.value.low), str(row.value.high))
+        for text in good:
+            with self.subTest(value=text):
+                validators.validate(row.key, text)
+                row.value.parse(text)
+        for text in bad:
+            with self.subTest(value=text):
+                with self.assertRaises(nova_exception.ValidationError):
+                    validators.validate(row.key, text)
+                with self.assertRaises(ValueError):
+                    row.value.parse(text)
+
+    def test_unknown_key_is_refused(self):
+        with self.assertRaises(nova_exception.ValidationError):
+            validators.validate('powervm:lmb', '1')

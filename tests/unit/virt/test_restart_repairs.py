@@ -12,18 +12,32 @@
 
 """What a service does when it starts for servers that a killed one has left.
 
-Also how often it waits for a host that hangs.
-"""
+Also how often it waits for a host that hangs."""
 
+import contextlib
+import pathlib
+import re
+import threading
 import types
 import unittest
+import unittest.mock
 from unittest import mock
 
 import ddt
+import fixtures
+from nova import exception as nova_exception
 from nova import objects
+from nova import test
+from nova.compute import task_states
 from oslo_utils import uuidutils
 
 from nova_powervm import exception
+from nova_powervm.devices import names
+from nova_powervm.devices import one_time_use
+from nova_powervm.devices import plan
+from nova_powervm.virt import burn_records
+from nova_powervm.virt import host_cycle
+from nova_powervm.virt import instance_records
 from nova_powervm.virt import restart_repairs
 from tests.unit.virt import test_instance_records
 
@@ -228,3 +242,165 @@ class TakeHomeTest(test_instance_records.RecordsTestCase):
         for changes in ({'vm_state': 'active'}, {'task_state': 'rebooting'}):
             found = self.host_after_start('host1', **changes)
             self.assertEqual('host2', found)
+
+
+NOON = 1_750_000_000.0
+_COUNT = re.compile(r'burned_devices{host="host1",project="(.*?)"} (\d+)')
+
+
+def burned(uuid):
+    """Return the entry of a burned device."""
+    return plan.Entry(
+        action=plan.Action.PUBLISH,
+        drc_index=1,
+        name=uuid,
+        uuid=uuid,
+        inventory={'CUSTOM_GPU': {'total': 1, 'reserved': 1}},
+        traits=frozenset({names.ONE_TIME_USE_TRAIT}),
+    )
+
+
+class CycleMetricsTest(test.NoDBTestCase):
+    def setUp(self):
+        super().setUp()
+        self.path = pathlib.Path(
+            self.useFixture(fixtures.TempDir()).path, 'powervm.prom'
+        )
+        self.asked, self.written_at = [], {}
+        self.project = 'one'
+        self.stub_out(f'{burn_records.__name__}.read_holders', self.read)
+        self.metrics = host_cycle.CycleMetrics(
+            str(self.path), 'host1', self.written_at.get
+        )
+
+    def read(self, host, providers):
+        """Answer as Nova's records do."""
+        self.asked.append(set(providers))
+        if self.project is None:
+            raise OSError('the conductor does not answer')
+        return {
+            uuid: one_time_use.Holder(
+                'instance', self.project, frozenset({uuid}), NOON, until=NOON
+            )
+            for uuid in providers
+        }
+
+    def publish(self, *uuids):
+        """Publish burned devices, as for a build."""
+        self.metrics.write(plan.Plan(entries=tuple(map(burned, uuids))))
+
+    def cycle(self, *uuids):
+        """Run a cycle; return the numbers of burned devices by project."""
+        self.metrics.expect_update(0)
+        self.publish(*uuids)
+        return {
+            project: int(number)
+            for project, number in _COUNT.findall(self.path.read_text())
+        }
+
+    def test_conductor_is_asked_once_about_each_burn(self):
+        """Each host had 2000 instances read in each cycle."""
+        self.assertEqual({'unknown': 1}, self.cycle('p1'))
+        for _ in range(3):
+            self.assertEqual({'one': 1}, self.cycle('p1'))
+        self.cycle('p1', 'p2')
+        self.project = 'two'
+        self.assertEqual({'one': 1, 'two': 1}, self.cycle('p1', 'p2'))
+        self.assertEqual({'two': 1}, self.cycle('p2'))
+        self.assertEqual([{'p1'}, {'p2'}], self.asked)
+
+    def test_device_that_is_burned_anew_is_asked_about_again(self):
+        self.cycle('p1')
+        self.cycle('p1')
+        self.project = 'two'
+
+        # Nova publishes before it builds.
+        self.publish()
+
+        self.cycle('p1')
+        self.assertEqual({'two': 1}, self.cycle('p1'))
+
+    def test_question_that_failed_is_asked_again(self):
+        self.project = None
+        self.cycle('p1')
+        self.assertEqual({'unknown': 1}, self.cycle('p1'))
+        self.project = 'one'
+        self.assertEqual({'one': 1}, self.cycle('p1'))
+
+    def test_device_that_an_operator_reserved_is_nobodys(self):
+        self.written_at['p1'] = NOON + 3600
+        self.cycle('p1')
+        self.assertEqual({'unknown': 1}, self.cycle('p1'))
+
+
+objects.register_all()
+
+UUID = '4b1c2d3e-0000-4000-8000-000000000001'
+
+
+def instance(host='host1', migration=None):
+    """Return what Nova hands over, or its record of it."""
+    context = migration and types.SimpleNamespace(migration_id=migration)
+    return types.SimpleNamespace(
+        uuid=UUID, host=host, migration_context=context
+    )
+
+
+class UnchangedTest(unittest.TestCase):
+    def setUp(self):
+        self.record = instance()
+        self.enterContext(
+            unittest.mock.patch.object(
+                objects.Instance,
+                'get_by_uuid',
+                side_effect=lambda *_, **__: self.record,
+            )
+        )
+
+    def test_instance_on_another_host_is_refused(self):
+        self.record = instance(host='host2')
+        with (
+            self.assertRaisesRegex(exception.InstanceChanged, 'host2'),
+            instance_records.unchanged(instance()),
+        ):
+            self.fail('the step has begun')
+
+    def test_instance_in_another_move_is_refused(self):
+        for known, present in ((7, 8), (7, None), (None, 8)):
+            self.record = instance(migration=present)
+            with (
+                self.assertRaises(exception.InstanceChanged),
+                instance_records.unchanged(instance(migration=known)),
+            ):
+                self.fail('the step has begun')
+
+    def test_instance_that_is_being_deleted_is_not_rebuilt(self):
+        for task in (task_states.REBUILD_SPAWNING, task_states.DELETING):
+            self.record.task_state, begun = task, []
+            with (
+                contextlib.suppress(nova_exception.InstanceNotFound),
+                instance_records.undeleted(instance()),
+            ):
+                begun.append(task)
+            self.assertEqual(task != task_states.DELETING, bool(begun))
+
+    def test_second_step_waits_and_looks_at_the_record_then(self):
+        inside, outcome = threading.Event(), []
+
+        def take_second_step():
+            inside.wait(60)
+            try:
+                with instance_records.unchanged(instance()):
+                    outcome.append('begun')
+            except exception.InstanceChanged:
+                outcome.append('refused')
+
+        second = threading.Thread(target=take_second_step)
+        second.start()
+        with instance_records.unchanged(instance()):
+            inside.set()
+            second.join(0.2)
+            self.assertEqual([], outcome)
+            self.record = instance(host='host2')
+        second.join(60)
+        self.assertEqual(['refused'], outcome)

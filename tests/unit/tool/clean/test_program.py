@@ -10,14 +10,20 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The operator's program, as a real process."""
+"""The program that cleans a device, and deletions that ask for it."""
 
 import os
 import tempfile
 import threading
 import unittest
 
+import oslo_messaging
+from oslo_config import cfg
+from oslo_utils import uuidutils
+
+from nova_powervm.tool.clean import deletions
 from nova_powervm.tool.clean import program as programs
+from tests import proofs
 
 
 class ProgramTest(unittest.TestCase):
@@ -113,3 +119,42 @@ class ProgramTest(unittest.TestCase):
         )
         self.assertTrue(program.run({}, self.tell).interrupted)
         self.assertEqual(['go'], self.lines)
+
+
+class DeletionsTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.conf = cfg.ConfigOpts()
+        self.conf([], project='nova')
+        self.topic = uuidutils.generate_uuid()
+        self.transport = oslo_messaging.get_notification_transport(
+            self.conf, url='fake://'
+        )
+        self.told = []
+        self.asked = threading.Event()
+
+    def tell(self):
+        self.told.append(True)
+        self.asked.set()
+
+    def notify(self, event=deletions.EVENT, host='host1'):
+        oslo_messaging.Notifier(
+            self.transport,
+            publisher_id=f'nova-compute:{host}',
+            driver='messagingv2',
+            topics=[self.topic],
+        ).info({}, event, {'nova_object.data': {'uuid': 'instance-1'}})
+
+    @proofs.proves('O13', 'O40')
+    def test_deletion_on_this_node_is_told(self):
+        server = deletions.listen(
+            self.transport, self.topic, 'host1', self.tell
+        )
+        self.addCleanup(server.wait)
+        self.addCleanup(server.stop)
+        self.notify(host='host10')
+        self.notify(event='instance.delete.start')
+        self.notify(event='instance.create.end')
+        self.notify()
+        self.assertTrue(self.asked.wait(30))
+        self.assertEqual([True], self.told)

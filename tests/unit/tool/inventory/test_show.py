@@ -40,7 +40,7 @@ from nova_powervm.tool.rules import unconfirmed_moves
 from tests import proofs
 from tests.unit.devices import values
 from tests.unit.tool.inventory import base
-from tests.unit.tool.inventory import test_pci_ids
+from tests.unit.tool.inventory import test_reading
 
 #: Its first digit is not that of its LPAR: PowerVM clears a bit.
 INSTANCE = 'f0a1c2d3-0000-4000-8000-000000000001'
@@ -445,7 +445,7 @@ class HostTest(base.HostTestCase):
     def test_device_name_comes_from_pci_ids(self):
         for paths, name in (
             (['/nonexistent'], '3D Controller (10DE:1DB6)'),
-            ([test_pci_ids.LIST], 'Example Graphics EX90 (10DE:1DB6)'),
+            ([test_reading.LIST], 'Example Graphics EX90 (10DE:1DB6)'),
         ):
             with mock.patch.object(pci_ids, 'PATHS', paths):
                 show = ('show', '--slot', 'C3', '-f', 'json')

@@ -10,8 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-
-"""Two services that manage one device, when one of them starts."""
+"""What an update of the provider tree writes, and when."""
 
 import types
 import unittest
@@ -24,6 +23,7 @@ from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
 from nova_powervm.ops import claiming
+from nova_powervm.virt.provider_tree import contents
 from nova_powervm.virt.provider_tree import updating
 from tests.unit.devices import values
 
@@ -99,3 +99,18 @@ class TwoOwnersTest(unittest.TestCase):
         self.assertIs(plans.Action.WITHDRAW, entry.action)
         with self.assertRaisesRegex(exception.OwnersDiffer, '21010020'):
             self.update(is_complete=False)
+
+
+class RootInventoryTest(unittest.TestCase):
+    def test_server_may_take_the_vcpu_of_all_processors(self):
+        sixteen = contents.RootResource(16, 0)
+
+        found = contents.root_inventory(
+            {contents.VCPU: sixteen, contents.MEMORY_MB: sixteen},
+            {contents.VCPU: 4.0, contents.MEMORY_MB: 1.5},
+        )
+
+        self.assertEqual(
+            {contents.VCPU: 64, contents.MEMORY_MB: 16},
+            {name: entry['max_unit'] for name, entry in found.items()},
+        )
