@@ -29,6 +29,8 @@ from nova_powervm.inventory_file.problems import Code
 from tests import proofs
 
 GOOD = '  identification: {class: ABCD}\n'
+PARAGRAPH_KEYS = structure.SCHEMA['additionalProperties']['properties']
+MOST = yaml_document.MAX_NODES
 
 
 def problems_of(text):
@@ -40,61 +42,327 @@ def problems_of(text):
     raise AssertionError(f'{text!r} was accepted as {policy}')
 
 
-def within(value):
-    """Give a file with this value of drc_name."""
-    return f'p:\n  identification:\n    drc_name: →{value}\n'
+def expand(text):
+    """Give a whole file.
+
+    After a plus, a text is one more line of a good paragraph; after an equals
+    sign, one below identification.
+    """
+    if text.startswith('='):
+        return f'p:\n  identification:\n    {text[1:]}\n'
+    return f'p:\n{GOOD}  {text[1:]}\n' if text.startswith('+') else text
 
 
-class RefusalTestCase(unittest.TestCase):
-    def refused(self, code, marked, *words):
+#: Code -> files with one problem, where the arrow is, and words of it.
+REFUSED = {
+    Code.BAD_YAML: (
+        ('p: {identification: [\n→', 'check the indentation'),
+        ('p: a→: b\n', 'a colon and a space has to be quoted'),
+        ('p: "\\U→FFFFFFFF"', 'out of range'),
+        (f'%YAML 1.→{"1" * 5000}\n--- p', 'out of range'),
+        (f'p:\n→\tidentification: {GOOD}', 'replace tabs by spaces'),
+        ('=class:→\tABCD', 'replace tabs'),
+        ('=class: ABCD→\t', 'replace tabs'),
+        (f'→\t\np:\n{GOOD}', 'replace tabs by spaces'),
+        ('p: {identification:→\t{class: ABCD}}', 'replace tabs'),
+        ('=class: →@x', 'begins with this character'),
+        ('=class: →`x', 'begins with this character'),
+        ('=class: →%x', 'begins with this character'),
+    ),
+    Code.BAD_CHARACTER: (
+        ('p:\n  a→\x07', 'U+0007'),
+        ('p→\x00', 'U+0000'),
+        ('p:\n→\ud800', 'U+D800'),
+    ),
+    Code.ANCHOR: (
+        (f'→&a p:\n{GOOD}', '&a is an anchor'),
+        ('p:\n  identification: →&a {class: ABCD}\n',),
+        ('=class: →&a ABCD',),
+    ),
+    Code.TAG: ((f'→!!str p:\n{GOOD}',), ('+traits: [→!x CUSTOM_A]',)),
+    Code.ALIAS: (
+        ('=drc_name: →*', 'YAML reads * as an', "quote it: '*'"),
+        ('=drc_name: →*p', "quote it: '*p'"),
+        ('=drc_name: →*-P1-C2', "quote it: '*-P1-C2'"),
+        ('=drc_name: →*.C1', "quote it: '*.C1'"),
+        ('=drc_name: →**', "quote it: '**'"),
+        ('=drc_name: →*-P1-*', "quote it: '*-P1-*'"),
+        ('p: →*p\n',),
+        (f'→*p :\n{GOOD}',),
+    ),
+    Code.MERGE_KEY: (
+        ('→<<: {identification: {class: ABCD}}', 'write the keys out'),
+        ('+→<<: {traits: [CUSTOM_A]}',),
+    ),
+    Code.SECOND_DOCUMENT: (
+        (f'p:\n{GOOD}→---\nq:\n{GOOD}',),
+        (f'p:\n{GOOD}→---\n',),
+        (f'p:\n{GOOD}...\n→---\nq:\n{GOOD}',),
+    ),
+    Code.DOUBLED_KEY: (
+        (f'p:\n{GOOD}→p:\n{GOOD}', "paragraph name 'p' appears twice"),
+        (f'p:\n{GOOD}q:\n{GOOD}→p:\n{GOOD}', 'first in line 1'),
+        (f'p:\n{GOOD}→"p":\n{GOOD}', "'p' appears twice"),
+        ('+→identification: {class: ABCD}', 'in line 2'),
+        ('+allow: true\n  →allow: yes',),
+        ('=class: ABCD\n    →class: ABCD',),
+    ),
+    Code.UNKNOWN_KEY: (
+        ('+→identificaton: true', 'did you mean identification?'),
+        ('+→Resource_Class: {a: b}', 'did you mean resource_class?'),
+        ('+→trait: false', 'did you mean traits?'),
+        ('+→allows: false', 'did you mean allow?'),
+        ('+→one-time-use: true', 'did you mean one_time_use?'),
+        ('+→vendor_id: 10DE', 'belongs in the section identification'),
+        ('+→product_id: true', 'Hint: a paragraph takes identification'),
+        ('+→zzz: {a: b}', 'Hint: a paragraph takes identification'),
+        ("+→'': false", 'Hint: a paragraph takes identification'),
+        ('=→vendorid: ABCD', "no key 'vendorid'", 'mean vendor_id?'),
+        ('=→pci_vendor_id: ABCD', 'did you mean vendor_id?'),
+        ('=→pci_dev_id: ABCD', 'did you mean device_id?'),
+        ('=→pci_subsys_dev_id: ABCD', 'did you mean subsys_device_id?'),
+        ('=→pci_class: ABCD', 'did you mean class?'),
+        ('=→pci_rev_id: ABCD', 'did you mean revision_id?'),
+        ('=→product_id: ABCD', 'did you mean device_id?'),
+        ('=→DRC_Index: ABCD', 'did you mean drc_index?'),
+        *((f'=→{one}: A', 'one level further out') for one in PARAGRAPH_KEYS),
+        ('=→zzz: ABCD', 'Hint: identification takes one or more of vendor_id'),
+    ),
+    Code.MISSING_KEY: (
+        ('→p: {}\n', 'no identification section'),
+        ('→p:\n  resource_class: CUSTOM_A\n',),
+        ('→p:\n  allow: false\n',),
+    ),
+    Code.WRONG_FORM: (
+        ('→- a\n', 'the file is a list', 'a mapping of paragraph'),
+        ('→gpus\n', 'the file is a single value'),
+        ('→null\n', 'the file is a single value'),
+        ("→''\n", 'the file is a single value'),
+        ('→1', 'the file is a single value'),
+        ('→p: all\n', 'the paragraph is a single value', 'a paragraph ta'),
+        ('→p: [a]\n', 'the paragraph is a list'),
+        ('p:\n  identification: →[class]\n', 'identification is a list'),
+        ('+traits: →CUSTOM_A', 'traits is a single value'),
+        ('+traits: →{CUSTOM_A: x}', 'is a mapping'),
+        ('+traits: [→[CUSTOM_A]]', 'trait is a list'),
+        ('+allow: →[true]', 'allow is a list'),
+        ('+one_time_use: →{a: true}', 'is a mapping'),
+        ('+resource_class: →[PGPU]', 'CUSTOM_GPU; or PGPU'),
+        ('=drc_name: →[U78]', 'drc_name is a list'),
+        ('=drc_name: →{a: b}', 'drc_name is a mapping'),
+        ('? →[a]\n: {}\n', 'paragraph name is a list'),
+        ('? →{}\n: {}\n', 'paragraph name is a mapping'),
+    ),
+    Code.EMPTY: (
+        ('→p:\n', 'the paragraph is empty'),
+        ('p:\n  identification:→\n', 'identification is empty'),
+        ('p:\n  identification: →{}\n', 'identification is empty'),
+        ('p: {identification: {class:→ }}', 'class has no value'),
+        ("p: {identification: {class: →''}}", 'class has no value'),
+        ('+traits: →[]', 'traits is empty', 'at least one'),
+        ('+traits:→', 'traits is empty'),
+        ('+traits: [CUSTOM_A, →""]', 'trait has no value'),
+        ('+resource_class:→', 'has no value'),
+        ('+allow:→', 'has no value', 'allow takes true'),
+        ("+allow: →''", 'has no value'),
+        ('+one_time_use:→', 'one_time_use takes true'),
+        ("→'': {identification: {class: ABCD}}", 'name has no value'),
+    ),
+    Code.BESIDE_DENIAL: (
+        ('+allow: false\n  →resource_class: CUSTOM_A', 'beside allow: false'),
+        ('+allow: no\n  →traits: [CUSTOM_A]', 'traits stands beside'),
+        ('+allow: NO\n  →one_time_use: true', 'one_time_use stands beside'),
+        ('+→one_time_use: false\n  allow: no', 'nothing else: remove one_ti'),
+        ('+→traits: [CUSTOM_A]\n  allow: false', 'or remove allow'),
+        ('+→resource_class: CUSTOM_A\n  allow: NO', 'remove resource_class,'),
+    ),
+    Code.NEEDS_QUOTES: (
+        ('=drc_name: →1014', 'drc_name: YAML reads 1014 as a number, not as'),
+        ('=drc_name: →0302', "quote it: '0302'", "paragraph 'p'"),
+        ('=drc_name: →12:30', 'as a time'),
+        ('=drc_name: →0x10DE', 'as a number'),
+        ('=drc_name: →1_0', 'as a number'),
+        ('=drc_name: →yes', 'as true or false'),
+        ('=drc_name: →OFF', 'as true or false'),
+        ('=drc_name: →y', 'as true or false'),
+        ('=drc_name: →N', 'as true or false'),
+        ('=drc_name: →null', 'as no value'),
+        ('=drc_name: →~', 'as no value'),
+        ('=drc_name: →2026-01-01', 'as a date'),
+        ('=drc_name: →1.5', 'as a number'),
+        ('=drc_name: →.inf', 'as a number'),
+        ('=drc_name: →8002:01:00.0', 'as a time'),
+        ('=drc_name: →=', 'as a default value'),
+        (f'=drc_name: →{"9" * 5000}', 'as a number', 'quote it'),
+        ('p: {identification: {device_id: →?DB6}}', '?DB6 has a ?'),
+        ('p: {identification: {device_id: 1DB→?}}', "quote it: '1DB?'"),
+        ('p: {identification: {device_id: 1D→?6}}', "paragraph 'p'"),
+        ('+resource_class: →12', "quote it: '12'"),
+        ('+traits: [→yes]', "quote it: 'yes'"),
+        (f'→1:\n{GOOD}', 'paragraph name: YAML reads 1 as a number'),
+        (f'→on:\n{GOOD}', "quote it: 'on'"),
+        (f'→2026-10-01:\n{GOOD}', 'a date'),
+    ),
+    Code.BAD_VALUE: (
+        ('=vendor_id: →10D', '4 hexadecimal digits', 'vendor_id ('),
+        ('=vendor_id: →10DEE', '4 hexadecimal digits'),
+        ('=device_id: →G00D', '4 hexadecimal digits', 'device_id ('),
+        ("=device_id: →'0x10DE'", 'without 0x'),
+        ("=class: →'12:30'", '4 hexadecimal digits', 'class ('),
+        ('=revision_id: →ABC', '2 hexadecimal digits', 'revision_id ('),
+        ("=drc_index: →'0021010020'", '8 hexadecimal digits', 'drc_index ('),
+        ("=class: →'\u0661\u0662\u0663\u0664'", '4 hexadecimal digits'),
+        ("=drc_name: →' U78'", 'white space', 'drc_name ('),
+        ("=drc_name: →'U78 '", 'white space'),
+        ("=drc_name: →'  '", 'drc_name is empty'),
+        ("=vendor_id: →'?'", 'can never match', 'and ? for one'),
+        ("=vendor_id: →'10DE0*'", 'can never match'),
+        ("=vendor_id: →'10[DE]'", 'is not 4 hexadecimal digits'),
+        ("=drc_index: →'?????????'", 'can never match 8'),
+    ),
+    Code.NOT_PRINTABLE: (
+        (r'=drc_name: →"U\e[1m"', r"'U\x1b[1m' has line breaks or char"),
+        (r'=drc_name: →"U\ud800"',),
+        (r'=drc_name: →"abcd\n"',),
+        (r'→"a\nb": {identification: {class: ABCD}}', r"'a\nb'"),
+    ),
+    Code.TOO_LONG: (
+        (f'=drc_name: →{"U" * 256}', 'is longer than 255 characters'),
+        (f'+resource_class: →CUSTOM_{"A" * 249}',),
+        (f'+traits: [→CUSTOM_{"A" * 249}]',),
+        (f'→{"c" * 256}:\n{GOOD}',),
+    ),
+    Code.BAD_BOOLEAN: (
+        ("+allow: →'true'", "allow is 'true' in quotes", 'quotes out: true'),
+        ('+one_time_use: →"no"', 'in quotes, which make', 'quotes out: no'),
+        ('+allow: →maybe', "allow is 'maybe'", 'allow takes true'),
+        ("+one_time_use: →'maybe'", "is 'maybe' [", 'one_time_use takes true'),
+        ('+allow: →on', "is 'on'"),
+        ('+one_time_use: →y', "is 'y'"),
+        ('+allow: →1', "is '1'"),
+        ('+one_time_use: →tRue', "is 'tRue'"),
+        ('+allow: →null', "is 'null'"),
+        ('+one_time_use: →|\n    true', r"is 'true\n'"),
+        # A denial in quotes is one problem.
+        ("+allow: →'false'\n  traits: [CUSTOM_A]",),
+        ("+allow: →'no'\n  traits: [CUSTOM_A]",),
+    ),
+    Code.BAD_RESOURCE_CLASS: (
+        ('+resource_class: →CUSTOM_', 'not a resource class', 'takes CUSTOM_'),
+        ('+resource_class: →custom_gpu', 'did you mean CUSTOM_GPU?'),
+        ('+resource_class: →GPU', 'did you mean CUSTOM_GPU?'),
+        ('+resource_class: →VCPU', 'satisfy requests for VCPU'),
+        ('+resource_class: →VGPU', 'satisfy requests for VGPU'),
+    ),
+    Code.BAD_TRAIT: (
+        ('+traits:\n    - →CUSTOM_', 'neither', 'of os-traits or CUSTOM_'),
+        ('+traits: [→custom_fast]', 'did you mean CUSTOM_FAST?'),
+        ('+traits: [→HW_GPU_API_VULCAN]', 'mean HW_GPU_API_VULKAN?'),
+        ('+traits: [→OWNR_NOVA]', 'Hint: a trait is'),
+        ('+traits: [→zzz-zzz]', 'Hint: a trait is'),
+        ('+traits: [→CUSTOM_POWERVM_X]', 'all traits that begin with'),
+        ('+traits: [→CUSTOM_POWERVM_]', 'to the driver'),
+        ('+traits: [→OWNER_CYBORG]', 'who owns a device'),
+        ('+traits: [→HW_PCI_ONE_TIME_USE]', 'write one_time_use: true'),
+        ('+traits: [→COMPUTE_MANAGED_PCI_DEVICE]', 'PCI tracker delete'),
+        ('+traits: [→COMPUTE_NODE]', 'describes a compute node'),
+        ('+traits: [→MISC_SHARES_VIA_AGGREGATE]', 'a sharing provider'),
+    ),
+    Code.DOUBLED_TRAIT: (
+        ('+traits: [CUSTOM_A, CUSTOM_B, →CUSTOM_A]', 'CUSTOM_A appears twice'),
+    ),
+    Code.TOO_DEEP: (
+        ('[' * 10 + '→' + '[' * 99990, 'more than 10 levels deep'),
+        ('{a: ' * 9 + '{→a: ' + '{a: ' * 99990,),
+        ('- ' * 10 + '→' + '- ' * 99990,),
+        ('? ' * 10 + '→' + '? ' * 99990,),
+    ),
+    # It is refused before the rest is kept.
+    Code.TOO_MANY_VALUES: (
+        (f'[{"a," * (MOST - 1)}→a,{"a," * 1000}]', f'more than {MOST} keys'),
+    ),
+}
+
+#: Texts with several problems -> line, column and code of each.
+SEVERAL = (
+    (
+        f'p: &a\n{GOOD}q: &a\n{GOOD}',
+        [(1, 4, Code.ANCHOR), (3, 4, Code.ANCHOR)],
+    ),
+    (
+        # The values of doubled keys are checked.
+        'p:\n  x: 1\np:\n  z: 1\n',
+        [
+            (1, 1, Code.MISSING_KEY),
+            (2, 3, Code.UNKNOWN_KEY),
+            (3, 1, Code.DOUBLED_KEY),
+            (3, 1, Code.MISSING_KEY),
+            (4, 3, Code.UNKNOWN_KEY),
+        ],
+    ),
+    (
+        expand(
+            '+traits: [CUSTOM_A]\n  allow: false\n'
+            '  resource_class: VCPU\n  one_time_use: no'
+        ),
+        [
+            (3, 3, Code.BESIDE_DENIAL),
+            (5, 3, Code.BESIDE_DENIAL),
+            (5, 19, Code.BAD_RESOURCE_CLASS),
+            (6, 3, Code.BESIDE_DENIAL),
+        ],
+    ),
+    (
+        expand('+allow: no\n  traits: *a'),
+        [(4, 3, Code.BESIDE_DENIAL), (4, 11, Code.ALIAS)],
+    ),
+    (
+        expand('+traits: [VCPU, VCPU]'),
+        [(3, 12, Code.BAD_TRAIT), (3, 18, Code.BAD_TRAIT)],
+    ),
+    (
+        '&a p: {identification: &b {class: *b}}\n',
+        [(1, 1, Code.ANCHOR), (1, 24, Code.ANCHOR), (1, 35, Code.ALIAS)],
+    ),
+)
+
+
+class RefusedTest(unittest.TestCase):
+    maxDiff = None
+
+    @proofs.proves(
+        'D22', 'D23', 'D24', 'D33', 'D35', 'D36', 'D45', 'D48', 'D65'
+    )
+    def test_text_has_one_problem_at_its_place(self):
+        for code, cases in REFUSED.items():
+            for marked, *words in cases:
+                with self.subTest(code=code.value, text=marked[:100]):
+                    self.check(code, expand(marked), words)
+
+    def check(self, code, marked, words):
         """Check that a text has one problem, at the arrow."""
-        with self.subTest(code=code.value, text=marked[:100]):
-            before, _, after = marked.partition('→')
-            found = problems_of(before + after)
-            self.assertEqual(1, len(found), str(found))
-            place = before.count('\n') + 1, len(before) - before.rfind('\n')
-            (problem,) = found
-            self.assertEqual(code, problem.code, problem)
-            self.assertEqual(place, (problem.line, problem.column), problem)
-            for word in words:
-                self.assertIn(word, str(problem))
-            self.assertTrue(problem.hint, problem)
-            self.assertNotIn('mean None', problem.hint)
+        before, _, after = marked.partition('→')
+        (problem,) = problems_of(before + after)
+        place = before.count('\n') + 1, len(before) - before.rfind('\n')
+        self.assertEqual(code, problem.code, problem)
+        self.assertEqual(place, (problem.line, problem.column), problem)
+        for word in words:
+            self.assertIn(word, str(problem))
+        self.assertTrue(problem.hint, problem)
+        self.assertNotIn('mean None', problem.hint)
 
-    def all_refused(self, code, *cases):
-        for case in cases:
-            self.refused(code, *((case,) if isinstance(case, str) else case))
+    @proofs.proves('device.identify.deny')
+    def test_text_with_several_problems_has_all_in_their_order(self):
+        for text, expected in SEVERAL:
+            with self.subTest(text=text):
+                self.assertEqual(
+                    expected,
+                    [(p.line, p.column, p.code) for p in problems_of(text)],
+                )
 
-
-class YamlTest(RefusalTestCase):
-    """What the file can't have although YAML has it, and what is no YAML."""
-
-    def test_text_other_than_yaml_is_refused_at_its_place(self):
-        self.all_refused(
-            Code.BAD_YAML,
-            ('p: {identification: [\n→', 'check the indentation'),
-            ('p: a→: b\n', 'a colon and a space has to be quoted'),
-            ('p: "\\U→FFFFFFFF"', 'out of range'),
-            (f'%YAML 1.→{"1" * 5000}\n--- p', 'out of range'),
-            (f'p:\n→\tidentification: {GOOD}', 'replace tabs by spaces'),
-            ('p:\n  identification:\n    class:→\tABCD\n', 'replace tabs'),
-            ('p:\n  identification:\n    class: ABCD→\t\n', 'replace tabs'),
-            (f'→\t\np:\n{GOOD}', 'replace tabs by spaces'),
-            ('p: {identification:→\t{class: ABCD}}', 'replace tabs'),
-            ('p: {identification: {class: →@x}}', 'begins with this charac'),
-            ('p: {identification: {class: →`x}}', 'begins with this charac'),
-            ('p: {identification: {class: →%x}}', 'begins with this charac'),
-        )
-
-    def test_unquoted_question_mark_in_brackets_is_refused(self):
-        for marked in ('→?DB6', '1DB→?', '1D→?6'):
-            value = marked.replace('→', '')
-            text = f'p: {{identification: {{device_id: {marked}}}}}'
-            words = f"Hint: quote it: '{value}'", "paragraph 'p'"
-            self.refused(Code.NEEDS_QUOTES, text, f'{value} has a ?', *words)
-
-    def test_tabs_in_comments_are_accepted(self):
-        inventory_file.parse(f'#\tp\np: #\tx\n{GOOD}', 'x')
+    def test_text_that_is_almost_refused_is_accepted(self):
+        for text in (f'#\tp\np: #\tx\n{GOOD}', f'p:\n{GOOD}P:\n{GOOD}'):
+            inventory_file.parse(text, 'x')
 
     def test_syntax_error_names_its_paragraph(self):
         for text, name in (
@@ -106,14 +374,10 @@ class YamlTest(RefusalTestCase):
         ):
             (problem,) = problems_of(text)
             self.assertEqual(name, problem.paragraph, text)
-
-    def test_character_that_yaml_does_not_have_is_refused(self):
-        self.all_refused(
-            Code.BAD_CHARACTER,
-            ('p:\n  a→\x07', 'U+0007'),
-            ('p→\x00', 'U+0000'),
-            ('p:\n→\ud800', 'U+D800'),
-        )
+        found = problems_of('1: {}\n')
+        self.assertEqual(['', '1'], [p.paragraph for p in found], str(found))
+        (problem,) = problems_of('- {b: 1, b: 2}\n')[1:]
+        self.assertEqual('', problem.paragraph)
 
     def test_bytes_other_than_utf8_are_refused_at_their_place(self):
         for content, place in (
@@ -124,60 +388,9 @@ class YamlTest(RefusalTestCase):
             self.assertEqual(Code.NOT_UTF8, problem.code)
             self.assertEqual(place, (problem.line, problem.column))
 
-    def test_anchors_are_refused(self):
-        self.all_refused(
-            Code.ANCHOR,
-            (f'→&a p:\n{GOOD}', '&a is an anchor'),
-            'p:\n  identification: →&a {class: ABCD}\n',
-            'p: {identification: {class: →&a ABCD}}',
-        )
-        found = problems_of(f'p: &a\n{GOOD}q: &a\n{GOOD}')
-        self.assertEqual([1, 3], [p.line for p in found])
-
-    def test_tags_are_refused(self):
-        self.all_refused(
-            Code.TAG,
-            f'→!!str p:\n{GOOD}',
-            f'p:\n{GOOD}  traits: [→!x CUSTOM_A]\n',
-        )
+    def test_tag_of_python_is_refused(self):
         found = problems_of('p: !!python/name:os.system\n')
         self.assertEqual(Code.TAG, found[-1].code)
-
-    def test_aliases_are_refused_with_the_quoted_wildcard(self):
-        for value in ('*', '*p', '*-P1-C2', '*.C1', '**', '*-P1-*'):
-            words = f'YAML reads {value} as an', f"quote it: '{value}'"
-            self.refused(Code.ALIAS, within(value), *words)
-        self.all_refused(Code.ALIAS, 'p: →*p\n', f'→*p :\n{GOOD}')
-
-    def test_merge_keys_are_refused(self):
-        self.all_refused(
-            Code.MERGE_KEY,
-            ('→<<: {identification: {class: ABCD}}', 'write the keys out'),
-            f'p:\n{GOOD}  →<<: {{traits: [CUSTOM_A]}}\n',
-        )
-
-    def test_second_document_is_refused(self):
-        self.all_refused(
-            Code.SECOND_DOCUMENT,
-            f'p:\n{GOOD}→---\nq:\n{GOOD}',
-            f'p:\n{GOOD}→---\n',
-            f'p:\n{GOOD}...\n→---\nq:\n{GOOD}',
-        )
-
-
-class StructureTest(RefusalTestCase):
-    @proofs.proves('D22')
-    def test_duplicate_keys_are_refused_at_any_depth(self):
-        self.all_refused(
-            Code.DOUBLED_KEY,
-            (f'p:\n{GOOD}→p:\n{GOOD}', "paragraph name 'p' appears twice"),
-            (f'p:\n{GOOD}q:\n{GOOD}→p:\n{GOOD}', 'first in line 1'),
-            (f'p:\n{GOOD}→"p":\n{GOOD}', "'p' appears twice"),
-            (f'p:\n{GOOD}→{GOOD.lstrip()}'.replace('→', '  →'), 'in line 2'),
-            f'p:\n{GOOD}  allow: true\n  →allow: yes\n',
-            'p: {identification: {class: ABCD,\n →class: ABCD}}',
-        )
-        inventory_file.parse(f'p:\n{GOOD}P:\n{GOOD}', 'x')
 
     def test_duplicate_keys_in_invalid_parts_are_reported(self):
         for text in (
@@ -198,314 +411,14 @@ class StructureTest(RefusalTestCase):
                 self.assertEqual(2, len(found), str(found))
                 self.assertIn("key 'b' appears twice", found[1].what)
 
-    def test_values_of_duplicate_keys_are_checked(self):
-        found = problems_of('p:\n  x: 1\np:\n  z: 1\n')
-        self.assertEqual(
-            [(1, 1), (2, 3), (3, 1), (3, 1), (4, 3)],
-            [(p.line, p.column) for p in found],
-        )
 
-    def test_unknown_paragraph_key_is_refused(self):
-        for key, hint in (
-            ('identifcation', 'did you mean identification?'),
-            ('Resource_Class', 'did you mean resource_class?'),
-            ('trait', 'did you mean traits?'),
-            ('alow', 'did you mean allow?'),
-            ('one-time-use', 'did you mean one_time_use?'),
-            ('vendor_id', 'belongs in the section identification'),
-            ('product_id', 'Hint: a paragraph takes identification'),
-            ('zzz', 'Hint: a paragraph takes identification'),
-            ("''", 'Hint: a paragraph takes identification'),
-        ):
-            for value in ('true', 'false', '{a: b}'):
-                text = f'p:\n{GOOD}  →{key}: {value}\n'
-                self.refused(Code.UNKNOWN_KEY, text, hint)
-
-    def test_unknown_identification_key_is_refused(self):
-        for key, hint in (
-            ('vendorid', 'did you mean vendor_id?'),
-            ('pci_vendor_id', 'did you mean vendor_id?'),
-            ('pci_dev_id', 'did you mean device_id?'),
-            ('pci_subsys_dev_id', 'did you mean subsys_device_id?'),
-            ('pci_class', 'did you mean class?'),
-            ('pci_rev_id', 'did you mean revision_id?'),
-            ('product_id', 'did you mean device_id?'),
-            ('DRC_Index', 'did you mean drc_index?'),
-            *((key, 'one level further out') for key in messages_keys()),
-            ('zzz', 'Hint: identification takes one or more of vendor_id'),
-        ):
-            text = (
-                f'p:\n  identification:\n    class: ABCD\n    →{key}: ABCD\n'
-            )
-            self.refused(Code.UNKNOWN_KEY, text, f"no key '{key}'", hint)
-
-    @proofs.proves('D23')
-    def test_paragraph_without_identification_is_refused(self):
-        self.all_refused(
-            Code.MISSING_KEY,
-            ('→p: {}\n', 'no identification section'),
-            '→p:\n  resource_class: CUSTOM_A\n',
-            '→p:\n  allow: false\n',
-        )
-
-    @proofs.proves('D23')
-    def test_wrong_structure_is_refused_at_its_place(self):
-        self.all_refused(
-            Code.WRONG_FORM,
-            ('→- a\n', 'the file is a list', 'a mapping of paragraph'),
-            ('→gpus\n', 'the file is a single value'),
-            ('→null\n', 'the file is a single value'),
-            ("→''\n", 'the file is a single value'),
-            ('→1', 'the file is a single value'),
-            ('→p: all\n', 'the paragraph is a single value', 'a paragraph ta'),
-            ('→p: [a]\n', 'the paragraph is a list'),
-            ('p:\n  identification: →[class]\n', 'identification is a list'),
-            (f'p:\n{GOOD}  traits: →CUSTOM_A\n', 'traits is a single value'),
-            (f'p:\n{GOOD}  traits: →{{CUSTOM_A: x}}\n', 'is a mapping'),
-            (f'p:\n{GOOD}  traits: [→[CUSTOM_A]]\n', 'trait is a list'),
-            (f'p:\n{GOOD}  allow: →[true]\n', 'allow is a list'),
-            (f'p:\n{GOOD}  one_time_use: →{{a: true}}\n', 'is a mapping'),
-            (f'p:\n{GOOD}  resource_class: →[PGPU]\n', 'CUSTOM_GPU; or PGPU'),
-            (within('[U78]'), 'drc_name is a list'),
-            (within('{a: b}'), 'drc_name is a mapping'),
-            ('? →[a]\n: {}\n', 'paragraph name is a list'),
-            ('? →{}\n: {}\n', 'paragraph name is a mapping'),
-        )
-
-    @proofs.proves('D24', 'D45')
-    def test_empty_sections_are_refused(self):
-        self.all_refused(
-            Code.EMPTY,
-            ('→p:\n', 'the paragraph is empty'),
-            ('p:\n  identification:→\n', 'identification is empty'),
-            ('p:\n  identification: →{}\n', 'identification is empty'),
-            ('p: {identification: {class:→ }}', 'class has no value'),
-            ("p: {identification: {class: →''}}", 'class has no value'),
-            (f'p:\n{GOOD}  traits: →[]\n', 'traits is empty', 'at least one'),
-            (f'p:\n{GOOD}  traits:→\n', 'traits is empty'),
-            (f'p:\n{GOOD}  traits: [CUSTOM_A, →""]\n', 'trait has no value'),
-            (f'p:\n{GOOD}  resource_class:→\n', 'has no value'),
-            (f'p:\n{GOOD}  allow:→\n', 'has no value', 'allow takes true'),
-            (f"p:\n{GOOD}  allow: →''\n", 'has no value'),
-            (f'p:\n{GOOD}  one_time_use:→\n', 'one_time_use takes true'),
-            ("→'': {identification: {class: ABCD}}", 'name has no value'),
-        )
-
-    @proofs.proves('D36', 'device.identify.deny')
-    def test_denial_takes_identification_only(self):
-        for other in (
-            'resource_class: CUSTOM_A',
-            'traits: [CUSTOM_A]',
-            'one_time_use: true',
-            'one_time_use: false',
-        ):
-            key = other.split(':')[0]
-            for word in ('false', 'no', 'NO'):
-                self.all_refused(
-                    Code.BESIDE_DENIAL,
-                    (
-                        f'p:\n{GOOD}  allow: {word}\n  →{other}\n',
-                        f'{key} stands beside allow: false',
-                        f'and nothing else: remove {key}, or remove allow',
-                    ),
-                    f'p:\n  →{other}\n  allow: {word}\n{GOOD}',
-                )
-
-    def test_problems_beside_a_denial_are_reported_at_once(self):
-        found = problems_of(
-            f'p:\n{GOOD}  traits: [CUSTOM_A]\n  allow: false\n'
-            '  resource_class: VCPU\n  one_time_use: no\n'
-        )
-        self.assertEqual(
-            [(3, 3), (5, 3), (5, 19), (6, 3)],
-            [(p.line, p.column) for p in found],
-        )
-        found = problems_of(f'p:\n{GOOD}  allow: no\n  traits: *a\n')
-        self.assertEqual(
-            [Code.BESIDE_DENIAL, Code.ALIAS], [p.code for p in found]
-        )
-
-
-class ValueTest(RefusalTestCase):
-    def test_value_read_as_other_than_text_is_refused(self):
-        for value, kind in (
-            ('1014', 'a number'),
-            ('0302', 'a number'),
-            ('12:30', 'a time'),
-            ('0x10DE', 'a number'),
-            ('1_0', 'a number'),
-            ('yes', 'true or false'),
-            ('OFF', 'true or false'),
-            ('y', 'true or false'),
-            ('N', 'true or false'),
-            ('null', 'no value'),
-            ('~', 'no value'),
-            ('2026-01-01', 'a date'),
-            ('1.5', 'a number'),
-            ('.inf', 'a number'),
-            ('8002:01:00.0', 'a time'),
-            ('=', 'a default value'),
-            ('9' * 5000, 'a number'),
-        ):
-            self.refused(
-                Code.NEEDS_QUOTES,
-                within(value),
-                f'drc_name: YAML reads {value[:60]}',
-                f' as {kind}, not as text',
-                f"quote it: '{value}'" if len(value) < 99 else 'quote it',
-                "paragraph 'p'",
-            )
-        self.all_refused(
-            Code.NEEDS_QUOTES,
-            (f'p:\n{GOOD}  resource_class: →12\n', "quote it: '12'"),
-            (f'p:\n{GOOD}  traits: [→yes]\n', "quote it: 'yes'"),
-            (f'→1:\n{GOOD}', 'paragraph name: YAML reads 1 as a number'),
-            (f'→on:\n{GOOD}', "quote it: 'on'"),
-            (f'→2026-10-01:\n{GOOD}', 'a date'),
-        )
-
-    def test_paragraph_below_unquoted_name_is_checked(self):
-        found = problems_of('1: {}\n')
-        self.assertEqual(['', '1'], [p.paragraph for p in found], str(found))
-
-    def test_invalid_value_is_refused(self):
-        for key, value, words in (
-            ('vendor_id', '10D', '4 hexadecimal digits'),
-            ('vendor_id', '10DEE', '4 hexadecimal digits'),
-            ('device_id', 'G00D', '4 hexadecimal digits'),
-            ('device_id', "'0x10DE'", 'without 0x'),
-            ('class', "'12:30'", '4 hexadecimal digits'),
-            ('revision_id', 'ABC', '2 hexadecimal digits'),
-            ('drc_index', "'0021010020'", '8 hexadecimal digits'),
-            ('class', "'\u0661\u0662\u0663\u0664'", '4 hexadecimal digits'),
-            ('drc_name', "' U78'", 'white space'),
-            ('drc_name', "'U78 '", 'white space'),
-            ('drc_name', "'  '", 'drc_name is empty'),
-        ):
-            text = f'p:\n  identification:\n    {key}: →{value}\n'
-            self.refused(Code.BAD_VALUE, text, words, f'{key} (')
-
-    @proofs.proves('D33')
-    def test_wildcard_that_can_not_match_is_refused(self):
-        for key, value, words in (
-            ('vendor_id', "'?'", 'can never match'),
-            ('vendor_id', "'10DE0*'", 'can never match'),
-            ('vendor_id', "'10[DE]'", 'is not 4 hexadecimal digits'),
-            ('drc_index', "'?????????'", 'can never match 8'),
-        ):
-            text = f'p:\n  identification:\n    {key}: →{value}\n'
-            self.refused(Code.BAD_VALUE, text, words, 'and ? for one')
-
-    def test_text_that_can_not_be_printed_is_refused(self):
-        self.all_refused(
-            Code.NOT_PRINTABLE,
-            (within('"U\\e[1m"'), r"'U\x1b[1m' has line breaks or char"),
-            within('"U\\ud800"'),
-            within('"abcd\\n"'),
-            ('→"a\\nb": {identification: {class: ABCD}}', "'a\\nb'"),
-        )
-
-    def test_long_text_is_refused(self):
-        self.all_refused(
-            Code.TOO_LONG,
-            (within('U' * 256), 'is longer than 255 characters'),
-            f'p:\n{GOOD}  resource_class: →CUSTOM_{"A" * 249}\n',
-            f'p:\n{GOOD}  traits: [→CUSTOM_{"A" * 249}]\n',
-            f'→{"c" * 256}:\n{GOOD}',
-        )
-
-    @proofs.proves('D35')
-    def test_invalid_boolean_is_refused(self):
-        for value, words, hint in (
-            ("'true'", "is 'true' in quotes", 'leave the quotes out: true'),
-            ('"no"', "is 'no' in quotes, which make", 'quotes out: no'),
-            ('maybe', "is 'maybe'", 'true'),
-            ("'maybe'", "is 'maybe' [", 'true'),
-            ('on', "is 'on'", 'true'),
-            ('y', "is 'y'", 'true'),
-            ('1', "is '1'", 'true'),
-            ('tRue', "is 'tRue'", 'true'),
-            ('null', "is 'null'", 'true'),
-            ('|\n    true', "is 'true\\n'", 'true'),
-        ):
-            for key in ('allow', 'one_time_use'):
-                text = f'p:\n{GOOD}  {key}: →{value}\n'
-                words_found = f'{key} {words}', hint, f'{key} takes true'
-                self.refused(Code.BAD_BOOLEAN, text, *words_found)
-
-    def test_quoted_denial_is_one_problem(self):
-        for word in ('false', 'no'):
-            text = f"p:\n{GOOD}  allow: →'{word}'\n  traits: [CUSTOM_A]\n"
-            self.refused(Code.BAD_BOOLEAN, text)
-
-    def test_invalid_resource_class_is_refused(self):
-        for value, words in (
-            ('CUSTOM_', 'not a resource class'),
-            ('custom_gpu', 'did you mean CUSTOM_GPU?'),
-            ('GPU', 'did you mean CUSTOM_GPU?'),
-            ('VCPU', 'satisfy requests for VCPU'),
-            ('VGPU', 'satisfy requests for VGPU'),
-        ):
-            text = f'p:\n{GOOD}  resource_class: →{value}\n'
-            self.refused(Code.BAD_RESOURCE_CLASS, text, words, 'takes CUSTOM_')
-
-    @proofs.proves('D65')
-    def test_invalid_trait_is_refused(self):
-        for value, words in (
-            ('CUSTOM_', 'neither'),
-            ('custom_fast', 'did you mean CUSTOM_FAST?'),
-            ('HW_GPU_API_VULCAN', 'mean HW_GPU_API_VULKAN?'),
-            ('OWNR_NOVA', 'Hint: a trait is'),
-            ('zzz-zzz', 'Hint: a trait is'),
-        ):
-            text = f'p:\n{GOOD}  traits:\n    - →{value}\n'
-            accepted = 'a trait is one of os-traits or CUSTOM_'
-            self.refused(Code.BAD_TRAIT, text, words, accepted)
-
-    @proofs.proves('D48')
-    def test_refused_trait_names_the_rule(self):
-        for value, words in (
-            ('CUSTOM_POWERVM_X', 'all traits that begin with'),
-            ('CUSTOM_POWERVM_', 'to the driver'),
-            ('OWNER_CYBORG', 'who owns a device'),
-            ('HW_PCI_ONE_TIME_USE', 'write one_time_use: true'),
-            ('COMPUTE_MANAGED_PCI_DEVICE', 'PCI tracker delete'),
-            ('COMPUTE_NODE', 'describes a compute node'),
-            ('MISC_SHARES_VIA_AGGREGATE', 'a sharing provider'),
-        ):
-            text = f'p:\n{GOOD}  traits: [→{value}]\n'
-            self.refused(Code.BAD_TRAIT, text, words)
-
-    def test_trait_given_twice_is_refused(self):
-        text = f'p:\n{GOOD}  traits: [CUSTOM_A, CUSTOM_B, →CUSTOM_A]\n'
-        words = 'trait CUSTOM_A appears twice'
-        self.refused(Code.DOUBLED_TRAIT, text, words)
-        found = problems_of(f'p:\n{GOOD}  traits: [VCPU, VCPU]\n')
-        self.assertEqual([Code.BAD_TRAIT] * 2, [p.code for p in found])
-
-
-class LimitsTest(RefusalTestCase):
+class LimitsTest(unittest.TestCase):
     """What a hostile file can't do."""
-
-    def test_deep_nesting_is_refused(self):
-        for opening, column in (
-            ('[', 11), ('{a: ', 38), ('- ', 21), ('? ', 21),
-        ):  # fmt: skip
-            text = opening * 100000
-            marked = f'{text[: column - 1]}→{text[column - 1 :]}'
-            words = 'more than 10 levels deep'
-            self.refused(Code.TOO_DEEP, marked, words)
-
-    def test_too_many_values_are_refused_before_they_are_kept(self):
-        most = yaml_document.MAX_NODES
-        text = f'[{"a," * (most - 1)}→a,{"a," * 1000}]'
-        words = f'more than {most} keys and values'
-        self.refused(Code.TOO_MANY_VALUES, text, words)
 
     def test_maximum_number_of_values_is_accepted(self):
         # The list is the ninth.
         for more, code in ((0, Code.DOUBLED_TRAIT), (1, Code.TOO_MANY_VALUES)):
-            items = 'HW_NUMA_ROOT, ' * (yaml_document.MAX_NODES - 9 + more)
+            items = 'HW_NUMA_ROOT, ' * (MOST - 9 + more)
             found = problems_of(f'p:\n{GOOD}  traits: [{items}]\n')
             self.assertEqual(code, found[-1].code)
 
@@ -517,12 +430,6 @@ class LimitsTest(RefusalTestCase):
         codes = [p.code for p in problems_of('\n'.join(lines))]
         self.assertEqual(9, codes.count(Code.ANCHOR))
         self.assertEqual(80, codes.count(Code.ALIAS))
-
-    def test_recursive_alias_is_refused(self):
-        found = problems_of('&a p: {identification: &b {class: *b}}\n')
-        self.assertEqual(
-            [Code.ANCHOR, Code.ANCHOR, Code.ALIAS], [p.code for p in found]
-        )
 
     def test_text_over_one_mebibyte_is_refused(self):
         for text in ('#' * 1048577, b'#' * 1048577, '\u00e9' * 524289):
@@ -543,7 +450,7 @@ class LimitsTest(RefusalTestCase):
 
     @proofs.proves('D91')
     def test_mebibyte_of_text_is_parsed_in_seconds(self):
-        for line in ('a:\n', 'a\n', '- a\n', '\n', 'a: {}\n'):
+        for line in ('a:\n', '- a\n', 'a: {}\n'):
             self.check_time(line * (1048576 // len(line)))
 
     def test_odd_values_are_parsed_in_seconds(self):
@@ -625,7 +532,7 @@ class MessageTest(unittest.TestCase):
             '"a\\nFAKE": {"b\\r\\e[31m": 1}\n"' + 'c' * 300 + '": {}\n'
         )
         for value in ('9' * 200000, '*' * 200000, '"' + 'x' * 200000 + '"'):
-            found += problems_of(within(value).replace('→', ''))
+            found += problems_of(expand(f'=drc_name: {value}'))
         for problem in found:
             self.assertTrue(str(problem).isprintable(), repr(problem))
             self.assertLess(len(str(problem)), 500)
@@ -642,12 +549,3 @@ class MessageTest(unittest.TestCase):
     def test_problem_of_the_whole_file_has_no_place(self):
         problem = inventory_file.Problem(what='it is gone', hint='look')
         self.assertEqual('it is gone. Hint: look', str(problem))
-
-    def test_paragraph_of_a_name_without_text_is_not_named(self):
-        (problem,) = problems_of('- {b: 1, b: 2}\n')[1:]
-        self.assertEqual('', problem.paragraph)
-
-
-def messages_keys():
-    """Give the keys of a paragraph."""
-    return structure.SCHEMA['additionalProperties']['properties']
