@@ -23,14 +23,12 @@ The whole sweep runs if ``NOVA_POWERVM_TEST_ALL_REQUESTS`` is set (with
 
 import collections
 import random
-import time
 
 from nova import context as nova_context
 from nova import objects
 from oslo_log import log as logging
 
 from tests.functional import base
-from tests.functional import killed_threads
 from tests.functional import local_hosts
 from tests.functional import pools
 from tests.soak import SEED
@@ -38,13 +36,14 @@ from tests.soak import request_faults
 
 LOG = logging.getLogger(__name__)
 
-_SECONDS = 120
 #: What a user or operator has to do at most, one after another.
 _REPAIRS = 5
 _SHELVED = ('SHELVED', 'SHELVED_OFFLOADED')
 
 
-class ImageSweepTestCase(local_hosts.LocalHostTestCase):
+class ImageSweepTestCase(
+    request_faults.OneHostMixin, local_hosts.LocalHostTestCase
+):
     """Runs operations on one server at a time, each with a fault."""
 
     def setUp(self):
@@ -65,14 +64,7 @@ class ImageSweepTestCase(local_hosts.LocalHostTestCase):
     def sweep(self, operation, sample=None):
         """Run an operation with a fault at each of its requests, or some."""
         self.run_case(operation)
-        cases = (
-            request_faults.kills(self.requests)
-            if request_faults.KILLING
-            else request_faults.cases(self.requests)
-        )
-        if sample:
-            cases += request_faults.kills(self.requests)
-            cases = sample(cases, min(len(cases), request_faults.SAMPLE))
+        cases = self.sweep_cases(sample)
         for number, request, fault in cases:
             with self.subTest(f'{fault} at {number}, {request}'):
                 self.run_case(operation, number, fault)
@@ -97,12 +89,9 @@ class ImageSweepTestCase(local_hosts.LocalHostTestCase):
 
     def _clear_by_force(self, server):
         """Delete what a case has left that failed."""
-        self.kills.disarm()
-        self.threads.revive()
-        self.control().clear_faults()
+        self.revive()
         self._act(server, 'os-resetState', state='error')
         self._delete_server(server)
-        self.restart_host('host1')
 
     def _boot_server(self, options):
         body = self._build_server(
@@ -121,55 +110,25 @@ class ImageSweepTestCase(local_hosts.LocalHostTestCase):
     def _before_unshelve(self, server):
         self.api.post_server_action(server['id'], {'shelve': None})
         self._wait_for_state_change(server, 'SHELVED_OFFLOADED')
-        self._await_rest(server)
+        self.await_rest(server)
 
     stops_first = False
 
     def _inject(self, operation, server, number, fault):
-        if fault in request_faults.KILLS:
-            self.kills.arm(
-                self.hosts['host1'].emulator.url,
-                number,
-                after=fault == 'killed after',
-            )
-        elif fault:
-            self.control().add_fault(
-                match=request_faults.COUNTED,
-                nth=number,
-                **request_faults.FAULTS[fault],
-            )
+        self.disturb(number, fault)
         action = {
             'snapshot': {'createImage': {'name': 'copy'}},
             'shelve': {'shelve': None},
             'unshelve': {'unshelve': None},
         }[operation]
         self.api.post_server_action(server['id'], action)
-        self._await_rest(server)
-        self.requests = request_faults.counted(self.control())
-        self.control().clear_faults()
-        if self.kills.killed.is_set():
-            self.kills.disarm()
-            self.threads.revive()
-            self.restart_host('host1')
-            self._await_rest(server, ends_task=False)
-        self.kills.disarm()
+        self.go_on(server)
         found = self.api.get_server(server['id'])
         self._outcomes[operation, found['status']] += 1
 
-    def _await_rest(self, server, *, ends_task=True):
-        """Wait until no nova-compute does anything, and the task is over.
-
-        :param ends_task: Whether the task ends; that of a killed nova-compute
-            may not.
-        """
-        deadline = time.monotonic() + _SECONDS
-        while time.monotonic() < deadline:
-            record = self._record(server)
-            waits = ends_task and not self.kills.killed.is_set()
-            if killed_threads.are_idle() and not (waits and record.task_state):
-                return
-            base.time.sleep(0.1)
-        self.fail(f'{record.vm_state}, {record.task_state} has no end')
+    def is_busy(self, server):
+        """Return whether a task of a server goes on."""
+        return bool(self._record(server).task_state)
 
     def _record(self, server):
         return objects.Instance.get_by_uuid(
@@ -212,7 +171,7 @@ class ImageSweepTestCase(local_hosts.LocalHostTestCase):
         self.admin_api.post_server_action(
             server['id'], {action: options or None}
         )
-        self._await_rest(server)
+        self.await_rest(server)
 
     # Checks
 

@@ -20,12 +20,16 @@ A whole sweep, or one of so many parts of it, runs if
 import logging as python_logging
 import os
 import re
+import time
 
+from tests.functional import base
 from tests.functional import killed_threads
 
 ALL = bool(os.environ.get('NOVA_POWERVM_TEST_ALL_REQUESTS'))
 #: How many cases a sample has.
 SAMPLE = 15
+#: How long an operation may take.
+_SECONDS = 120
 
 FAULTS = {
     'error': {'status': 500},
@@ -110,3 +114,67 @@ def prepare_kills(test):
     # What a killed nova-compute is asked is never answered.
     test.flags(rpc_response_timeout=10)
     return threads, kills
+
+
+class OneHostMixin:
+    """Disturbs requests of one host in operations on one server at a time."""
+
+    def sweep_cases(self, sample):
+        """Return number, request and fault of each case, or of a sample."""
+        found = kills(self.requests) if KILLING else cases(self.requests)
+        if sample:
+            found += kills(self.requests)
+            found = sample(found, min(len(found), SAMPLE))
+        return found
+
+    def disturb(self, number, fault):
+        """Have a request meet a fault, or nova-compute be killed at it."""
+        if fault in KILLS:
+            self.kills.arm(
+                self.hosts['host1'].emulator.url,
+                number,
+                after=fault == 'killed after',
+            )
+        elif fault:
+            self.control().add_fault(
+                match=COUNTED, nth=number, **FAULTS[fault]
+            )
+
+    def go_on(self, server):
+        """Wait for the end, and start a nova-compute that was killed.
+
+        :returns: Whether the request was reached.
+        """
+        self.await_rest(server)
+        self.requests = counted(self.control())
+        killed = self.kills.killed.is_set()
+        reached = killed or any(f['applied'] for f in self.control().faults())
+        self.control().clear_faults()
+        if killed:
+            self.revive()
+            self.await_rest(server, ends=False)
+        self.kills.disarm()
+        return reached
+
+    def revive(self):
+        """Start a nova-compute that was killed."""
+        self.kills.disarm()
+        self.threads.revive()
+        self.control().clear_faults()
+        self.restart_host('host1')
+
+    def await_rest(self, server, *, ends=True):
+        """Wait until no nova-compute does anything, and the task is over.
+
+        :param ends: Whether the task ends; that of a killed nova-compute may
+            not.
+        """
+        deadline = time.monotonic() + _SECONDS
+        while time.monotonic() < deadline:
+            waits = ends and not self.kills.killed.is_set()
+            if killed_threads.are_idle() and not (
+                waits and self.is_busy(server)
+            ):
+                return
+            base.time.sleep(0.1)
+        self.fail(f'what is done to {server["id"]} has no end')

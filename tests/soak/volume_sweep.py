@@ -25,7 +25,6 @@ The whole sweep runs if ``NOVA_POWERVM_TEST_ALL_REQUESTS`` is set (with
 import collections
 import random
 import re
-import time
 
 from nova import context as nova_context
 from nova import objects
@@ -33,8 +32,6 @@ from oslo_log import log as logging
 from pypowervm.tasks import hdisk
 
 from emulator.tests import base as emulator_base
-from tests.functional import base
-from tests.functional import killed_threads
 from tests.functional import test_cinder_volumes
 from tests.soak import SEED
 from tests.soak import request_faults
@@ -43,7 +40,6 @@ LOG = logging.getLogger(__name__)
 
 OPERATIONS = ('attach', 'detach', 'boot', 'delete')
 
-_SECONDS = 120
 #: How often a user and an operator repeat what is refused, at most.
 _REPAIRS = 3
 #: Of a volume that Nova or Cinder is just working on.
@@ -54,7 +50,9 @@ _STAYS = re.compile('Virtual I/O Server (\\S+) may keep .* `rmdev -dev`')
 _REBOOT = re.compile('Reboot the server hard')
 
 
-class VolumeSweepTestCase(test_cinder_volumes.CinderVolumesTestCase):
+class VolumeSweepTestCase(
+    request_faults.OneHostMixin, test_cinder_volumes.CinderVolumesTestCase
+):
     """Runs operations on one server at a time, each with a fault."""
 
     def setUp(self):
@@ -72,14 +70,7 @@ class VolumeSweepTestCase(test_cinder_volumes.CinderVolumesTestCase):
         # The first server creates what stays.
         for _ in range(2):
             self.run_case(operation)
-        cases = (
-            request_faults.kills(self.requests)
-            if request_faults.KILLING
-            else request_faults.cases(self.requests)
-        )
-        if sample:
-            cases += request_faults.kills(self.requests)
-            cases = sample(cases, min(len(cases), request_faults.SAMPLE))
+        cases = self.sweep_cases(sample)
         unreached = []
         for number, request, fault in cases:
             case = f'{operation}: {fault} at {number}, {request} (seed {SEED})'
@@ -121,10 +112,7 @@ class VolumeSweepTestCase(test_cinder_volumes.CinderVolumesTestCase):
 
     def _clear_by_force(self):
         """Delete what a case has left that failed."""
-        self.kills.disarm()
-        self.threads.revive()
-        self.control().clear_faults()
-        self.restart_host()
+        self.revive()
         for volume in (self.root, self.volume):
             if self.cinder.status(volume) in _PASSING:
                 self.set_in_use(volume)
@@ -143,30 +131,9 @@ class VolumeSweepTestCase(test_cinder_volumes.CinderVolumesTestCase):
 
     def _inject(self, operation, server, number, fault):
         """Ask for an operation; return its server, and if it met the fault."""
-        if fault in request_faults.KILLS:
-            self.kills.arm(
-                self.hosts['host1'].emulator.url,
-                number,
-                after=fault == 'killed after',
-            )
-        elif fault:
-            self.control().add_fault(
-                match=request_faults.COUNTED,
-                nth=number,
-                **request_faults.FAULTS[fault],
-            )
+        self.disturb(number, fault)
         server = getattr(self, f'_ask_{operation}')(server)
-        self._await_rest(server)
-        self.requests = request_faults.counted(self.control())
-        killed = self.kills.killed.is_set()
-        reached = killed or any(f['applied'] for f in self.control().faults())
-        self.control().clear_faults()
-        if killed:
-            self.kills.disarm()
-            self.threads.revive()
-            self.restart_host()
-            self._await_rest(server, ends=False)
-        self.kills.disarm()
+        reached = self.go_on(server)
         found = self._states(server['id'])
         self._outcomes[
             operation,
@@ -175,23 +142,7 @@ class VolumeSweepTestCase(test_cinder_volumes.CinderVolumesTestCase):
         ] += 1
         return server, reached
 
-    def _await_rest(self, server, *, ends=True):
-        """Wait until no nova-compute does anything, and the task is over.
-
-        :param ends: Whether the task ends; that of a killed nova-compute may
-            not.
-        """
-        deadline = time.monotonic() + _SECONDS
-        while time.monotonic() < deadline:
-            waits = ends and not self.kills.killed.is_set()
-            if killed_threads.are_idle() and not (
-                waits and self._is_busy(server)
-            ):
-                return
-            base.time.sleep(0.1)
-        self.fail(f'{self._states(server["id"])} has no end')
-
-    def _is_busy(self, server):
+    def is_busy(self, server):
         """Return whether something is being done to a server or a volume."""
         found = self._states(server['id'])
         return bool(
@@ -273,7 +224,7 @@ class VolumeSweepTestCase(test_cinder_volumes.CinderVolumesTestCase):
             if self._states(server['id']) is None:
                 break
             self._ask_delete(server)
-            self._await_rest(server)
+            self.await_rest(server)
         self.assertIsNone(self._states(server['id']))
         # A cycle removes what a failed build has left.
         self.computes['host1'].manager.update_available_resource(
@@ -282,7 +233,7 @@ class VolumeSweepTestCase(test_cinder_volumes.CinderVolumesTestCase):
 
     def _detach(self, server):
         self._ask_detach(server)
-        self._await_rest(server)
+        self.await_rest(server)
 
     def _reboot(self, server):
         self.api.post_server_action(server['id'], {'reboot': {'type': 'HARD'}})
@@ -290,7 +241,7 @@ class VolumeSweepTestCase(test_cinder_volumes.CinderVolumesTestCase):
         self._wait_for_server_parameter(
             server, {'OS-EXT-STS:task_state': None}
         )
-        self._await_rest(server, ends=False)
+        self.await_rest(server, ends=False)
 
     def _remove_disks(self):
         """Remove the disks that the log asks to remove with ``rmdev``."""
