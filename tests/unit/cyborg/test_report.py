@@ -10,9 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the agent reports to Cyborg of each slot."""
+"""What Cyborg's driver reports, in a process without nova."""
 
 import dataclasses
+import subprocess
+import sys
 import unittest
 
 import ddt
@@ -342,3 +344,24 @@ class RepairTest(unittest.TestCase):
         entry = entry_of(None, provider({'OWNER_CYBORG'}))
 
         self.assertEqual(OFFERED, entry.traits)
+
+
+_PROGRAM = """
+import sys
+import nova_powervm.cyborg.driver
+print(*sorted(name for name in sys.modules if name.split('.')[0] == 'nova'))
+import nova.conf
+"""
+
+
+class SeparateProcessTest(unittest.TestCase):
+    def test_driver_loads_no_nova_which_could_not_be_loaded_anyway(self):
+        done = subprocess.run(
+            [sys.executable, '-c', _PROGRAM],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        self.assertEqual('', done.stdout.strip())
+        self.assertIn('DuplicateOptError', done.stderr)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What of the host's answers becomes which slot."""
+"""Slots and LPARs of a host, and how readings of it change."""
 
 import types
 import unittest
@@ -18,8 +18,13 @@ import unittest
 from pypowervm import adapter as pvm_adapter
 from pypowervm.wrappers import managed_system
 
+from emulator.tests import base
+from nova_powervm import exception
 from nova_powervm.devices import slots
+from nova_powervm.powervm import system
 from nova_powervm.powervm import system as powervm_system
+from powervm_emulator import worlds
+from tests.unit.powervm import hosts
 
 
 def adapter(mode, index='553713699'):
@@ -123,3 +128,73 @@ class AssignableTest(unittest.TestCase):
                 system = described(inside if adapter else '')
                 (slot,) = powervm_system._slots(system, None)
                 self.assertIs(expected, slot.assignable)
+
+
+class VanishedTest(base.EmulatorTestCase):
+    def setUp(self):
+        super().setUp()
+        self.now = 0.0
+        self.system = system.RestSystem(
+            hosts.connect(self, self.emulator),
+            hosts.server_of(self.emulator),
+            clock=lambda: self.now,
+        )
+        self.system.read()
+
+    def vanish(self):
+        for slot in self.indexes():
+            self.control.pull(slot, remove=True)
+
+    def indexes(self):
+        (found,) = self.control.state()['systems']
+        return [slot['drc_index'] for slot in found['slots']]
+
+    def test_vanished_slots_are_reported_with_remaining_wait(self):
+        self.vanish()
+
+        with self.assertRaises(exception.SlotsVanished) as caught:
+            self.system.read()
+
+        self.assertIn(
+            'no longer reports any of its 14 I/O slots', str(caught.exception)
+        )
+        self.assertIn('another 180 seconds', str(caught.exception))
+
+    def test_vanished_slots_are_believed_after_repeated_full_readings(self):
+        self.vanish()
+        for self.now in (0.0, 60.0, 120.0, 179.0):
+            self.assertRaises(exception.SlotsVanished, self.system.read)
+        self.control.clear_journal()
+        self.now = 181.0
+
+        self.assertEqual((), tuple(self.system.read().io_slots))
+
+        # Without an ETag: it may be the wrong answer that is unchanged.
+        self.assertEqual(
+            [200],
+            [
+                record['status']
+                for record in self.control.journal()
+                if record['label'] == 'ManagedSystem.read'
+            ],
+        )
+        self.now = 182.0
+        self.assertEqual((), tuple(self.system.read().io_slots))
+
+    def test_reappeared_slots_are_believed_at_once(self):
+        self.vanish()
+        self.assertRaises(exception.SlotsVanished, self.system.read)
+        self.control.load_world(worlds.default())
+
+        self.assertEqual(14, len(self.system.read().io_slots))
+
+    def test_wait_starts_anew_when_slots_vanish_again(self):
+        self.vanish()
+        self.assertRaises(exception.SlotsVanished, self.system.read)
+        self.control.load_world(worlds.default())
+        self.now = 170.0
+        self.system.read()
+        self.vanish()
+        self.now = 190.0
+
+        self.assertRaises(exception.SlotsVanished, self.system.read)
