@@ -150,6 +150,7 @@ class AcceleratorClaimTest(unittest.TestCase):
         ['its own slot', arq(device_rp_uuid='p1')],
         ['no slot', arq(device_rp_uuid='p1', attach_handle_type='TEST_PCI')],
     )
+    @proofs.proves('V22')
     def test_refuse_nova_devices_refuses_provider_of_nova_and_names_cure(
         self, item
     ):

@@ -186,3 +186,27 @@ class ValidatorTest(unittest.TestCase):
     def test_unknown_key_is_refused(self):
         with self.assertRaises(nova_exception.ValidationError):
             validators.validate('powervm:lmb', '1')
+
+
+@ddt.ddt
+class BuildErrorTest(test.NoDBTestCase):
+    """Nova tries other hosts after a build that failed, or does not."""
+
+    @ddt.named_data(
+        [
+            'host',
+            exception.RestUnreachable(server='s', reason='no answer'),
+            nova_exception.InstanceDeployFailure,
+        ],
+        [
+            'request',
+            exception.AcceleratorRefused(instance_uuid='i', reason='no'),
+            nova_exception.BuildAbortException,
+        ],
+    )
+    def test_only_failure_of_the_host_lets_nova_try_another(
+        self, error, expected
+    ):
+        found = errors.build_error_to_nova(error, uuids.instance)
+
+        self.assertIsInstance(found, expected)
