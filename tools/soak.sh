@@ -43,8 +43,7 @@ soak_simulation() { # 1 min: simulates two hosts, Placement and Nova
     "$VENV/bin/python" -m tests.property.simulation --steps 4000 --seed "$seed"
 }
 soak_reports() { # 3 min: disturbs each write of a first report to Cyborg
-    NOVA_POWERVM_TEST_ALL_WRITES=1 NOVA_POWERVM_TEST_STORIES='ma[dk]e_good' \
-        test_round tests.functional.test_cyborg_driver
+    test_round tests.soak.report_sweep
 }
 soak_request-states() { # 4 min: does each operation in each state of requests
     NOVA_POWERVM_TEST_ALL_STATES=1 test_round \

@@ -16,8 +16,6 @@ The tests make the agent report when they want it to.
 """
 
 import contextlib
-import itertools
-import os
 
 from nova_powervm.devices import names
 from tests import proofs
@@ -167,7 +165,13 @@ class ReportTest(CyborgTestCase):
     def story_providers_stand_below_node_with_class_and_traits(self):
         found = self.contents()
 
+        self.begin('host2')
+        others = self.contents('host2')
         self.assertEqual({CRYPTO, NVME}, found.keys())
+        self.assertEqual(found.keys(), others.keys())
+        self.assertEqual(
+            4, len({u for u, _, _ in (*found.values(), *others.values())})
+        )
         provider = self.providers()[CRYPTO]
         self.assertEqual(
             'PowerVM Cyborg IOSlot host1 21010038', provider['name']
@@ -190,38 +194,6 @@ class ReportTest(CyborgTestCase):
             },
             traits,
         )
-
-    def story_location_traits_are_switched_off_and_on_again(self):
-        before = self.contents()
-        places = {
-            trait
-            for _, _, traits in before.values()
-            for trait in traits
-            if 'IOSLOT_DRC_NAME' in trait
-        }
-        self.assertEqual(len(before), len(places))
-        server = self.accelerated()
-
-        self.cyborg.configure(
-            'host1', ACCELERATORS, publish_location_traits=False
-        )
-        for _ in range(2):
-            self.cyborg.report()
-            self.assertEqual(
-                {
-                    index: (uuid, inventory, traits - places)
-                    for index, (uuid, inventory, traits) in before.items()
-                },
-                self.contents(),
-            )
-
-        self.cyborg.configure(
-            'host1', ACCELERATORS, publish_location_traits=True
-        )
-        self.cyborg.report()
-        self.assertEqual(before, self.contents())
-        self.assertEqual([CRYPTO], [*self.lpar(server).slots])
-        self._delete_server(server)
 
     def story_unchanged_report_costs_reads_alone(self):
         self.cyborg.report()
@@ -246,86 +218,6 @@ class ReportTest(CyborgTestCase):
             [304], [entry['status'] for entry in self.control().journal()]
         )
 
-    def story_new_keys_order_in_file_changes_nothing_in_placement(self):
-        """Permutations of the paragraphs and their keys."""
-        before = self.contents()
-        generations = self.generations()
-        rows = self.cyborg.call('tables')['attributes']
-        paragraphs = [
-            (
-                'crypto',
-                [
-                    'identification: {drc_index: "21010038"}',
-                    'resource_class: CUSTOM_CRYPTO',
-                    'traits: [CUSTOM_FAST]',
-                ],
-            ),
-            (
-                'nvme',
-                [
-                    'identification: {drc_index: "21010030"}',
-                    'resource_class: CUSTOM_NVME',
-                ],
-            ),
-        ]
-        orders = list(
-            itertools.product(
-                itertools.permutations(range(2)),
-                itertools.permutations(range(3)),
-                itertools.permutations(range(2)),
-            )
-        )
-        for order, first, second in orders[1::8]:
-            keys = {'crypto': first, 'nvme': second}
-            text = ''.join(
-                f'{name}:\n' + ''.join(f'  {lines[i]}\n' for i in keys[name])
-                for name, lines in (paragraphs[i] for i in order)
-            )
-            self.cyborg.configure('host1', text)
-            self.cyborg.report()
-
-        self.assertEqual(before, self.contents())
-        self.assertEqual(generations, self.generations())
-        self.assertEqual(rows, self.cyborg.call('tables')['attributes'])
-
-    @proofs.proves('C1')
-    def story_hosts_with_equal_drc_indexes_have_providers_of_their_own(self):
-        self.begin('host2')
-
-        one, other = self.contents('host1'), self.contents('host2')
-
-        self.assertEqual(one.keys(), other.keys())
-        self.assertEqual(
-            4, len({u for u, _, _ in (*one.values(), *other.values())})
-        )
-
-    def story_fake_driver_of_cyborg_works_in_the_same_agent(self):
-        self.cyborg.configure(
-            'host1', ACCELERATORS, drivers=['powervm', 'fake_driver']
-        )
-        before = self.contents()
-
-        self.look(2)
-
-        self.assertEqual(before, self.contents())
-        kinds = {
-            row['driver_name']
-            for row in self.cyborg.call('tables')['deployables']
-        }
-        self.assertEqual({'powervm', 'fake'}, kinds)
-
-    def story_host_that_does_not_answer_changes_nothing(self):
-        before = self.contents()
-        self.control().add_fault(match='ManagedSystem', status=503, every=True)
-        for _ in range(3):
-            with self.assertRaises(real_cyborg.ServiceError):
-                self.cyborg.report()
-
-        self.assertEqual(before, self.contents())
-        self.control().clear_faults()
-        self.look()
-        self.assertEqual(before, self.contents())
-
     # Servers get the devices that are offered.
 
     @proofs.proves('C10', 'V1', 'V3', 'device.cyborg-arq')
@@ -349,29 +241,23 @@ class ReportTest(CyborgTestCase):
         self.assertEqual([], self.cyborg.requests())
         self.assertIsNone(self.slot_owner(CRYPTO))
 
-    def story_disabled_device_stays_out_of_reach_until_enabled(self):
+        # Disabled, it is out of reach however long it is missing.
         (device,) = [
             d
             for d in self.cyborg.request('GET', '/devices').json()['devices']
             if d['model'] == '0634'
         ]
         path = f'/devices/{device["uuid"]}'
-        self.assertEqual(
-            204, self.cyborg.request('POST', f'{path}/disable').status_code
-        )
-        # The card is pulled, and missing for longer than any other would be.
+        answer = self.cyborg.request('POST', f'{path}/disable')
+        self.assertEqual(204, answer.status_code)
         self.control().pull('21010038')
         self.look(4)
         self.control().plug('21010038', CARD)
         self.look()
-
         refused = self.accelerated(expected='ERROR')
-
         self.assertIn('No valid host', refused['fault']['message'])
-        self.assertEqual(
-            204, self.cyborg.request('POST', f'{path}/enable').status_code
-        )
-        self.accelerated()
+        answer = self.cyborg.request('POST', f'{path}/enable')
+        self.assertEqual(204, answer.status_code)
 
     # A card that vanishes goes when nobody has it.
 
@@ -392,7 +278,9 @@ class ReportTest(CyborgTestCase):
         server = self.accelerated()
         self.control().pull('21010038')
         self.cyborg.configure(
-            'host1', ACCELERATORS.replace('CUSTOM_NVME', 'CUSTOM_DRIVE')
+            'host1',
+            ACCELERATORS.replace('CUSTOM_NVME', 'CUSTOM_DRIVE'),
+            publish_location_traits=False,
         )
 
         (*_, marks) = self.look(4)
@@ -400,14 +288,20 @@ class ReportTest(CyborgTestCase):
         self.assertEqual(
             {CRYPTO: names.WITHDRAWN_TRAIT, NVME: names.CYBORG_TRAIT}, marks
         )
-        self.assertEqual({'CUSTOM_DRIVE'}, self.contents()[NVME][1].keys())
+        _, inventory, traits = self.contents()[NVME]
+        self.assertEqual({'CUSTOM_DRIVE'}, inventory.keys())
+        self.assertNotIn('IOSLOT_DRC_NAME', str(traits))
         self.delete(server)
         self.assertNotIn(CRYPTO, self.look(3)[-1])
 
     def story_card_with_leftover_request_stays_and_cyborg_keeps_answering(
         self,
     ):
-        """Nova does not try again if Cyborg is away during a delete."""
+        """Nova does not try again if Cyborg is away during a delete.
+
+        Cyborg hides requests of other projects from an agent whose user is no
+        administrator.
+        """
         server = self.accelerated()
         self.cyborg.call('go_away')
         self.delete(server)
@@ -415,6 +309,10 @@ class ReportTest(CyborgTestCase):
         (left,) = self.cyborg.requests()
         self.control().pull('21010038')
 
+        self.cyborg.set_roles('service', 'reader')
+        self.assertIn(CRYPTO, self.look(4)[-1])
+        self.assertIn('needs the role admin', self.cyborg.logged())
+        self.cyborg.set_roles('admin')
         self.assertIn(CRYPTO, self.look(4)[-1])
 
         self.assertEqual([left], self.cyborg.requests())
@@ -423,25 +321,6 @@ class ReportTest(CyborgTestCase):
         )
         self.assertEqual(204, answer.status_code)
         self.assertNotIn(CRYPTO, self.look()[-1])
-
-    def story_card_out_of_file_goes_when_its_server_is_deleted(self):
-        server = self.accelerated()
-        self.cyborg.configure(
-            'host1', 'none: {allow: false, identification: {drc_name: "*"}}\n'
-        )
-
-        marks = self.look(4)[-1]
-
-        self.assertEqual({CRYPTO: names.WITHDRAWN_TRAIT}, marks)
-        self.assertEqual({CRYPTO: True}, self.lpar(server).slots)
-        self.delete(server)
-        self.assertEqual({}, self.look(3)[-1])
-
-    def story_slot_that_another_partition_takes_is_withheld(self):
-        self.control().set_owner('21010038', 'database')
-        self.assertEqual(names.WITHDRAWN_TRAIT, self.look(4)[-1][CRYPTO])
-        self.control().set_owner('21010038', None)
-        self.assertEqual(names.CYBORG_TRAIT, self.look()[-1][CRYPTO])
 
     # What Placement loses is written again.
 
@@ -464,50 +343,19 @@ class ReportTest(CyborgTestCase):
                 self.look(2)
                 self.assertEqual(before, self.contents())
 
-    def story_lost_traits_of_card_in_use_are_written_again(self):
-        server = self.accelerated()
-        before = self.contents()
-        self.lose('traits')
-
-        self.look(2)
-
-        self.assertEqual(before, self.contents())
-        self.assertEqual({CRYPTO: True}, self.lpar(server).slots)
-
     # Something happens at one of the writes of a first report, of which each
-    # slot has some: class, provider, inventory and traits. The whole sweep
-    # takes minutes, so only some places are tried; with the environment
-    # variable NOVA_POWERVM_TEST_ALL_WRITES all are.
+    # slot has some: class, provider, inventory and traits.
 
-    def count_writes(self):
-        """Return the number of writes of a first report."""
-        self.cyborg.placement.take()
-        self.prepare()
-        writes = sum(
-            not line.startswith('GET') for line in self.cyborg.placement.take()
-        )
-        self.assertGreater(writes, 6)
-        return writes
-
-    def interrupt(self, count, spring, repair=lambda: None):
+    def interrupt(self, places, spring, repair=lambda: None):
         """Let something happen at some writes, one after the other.
 
-        :param count: Number of writes; see above.
+        :param places: For each, the number of the write, counted from 1, and
+            whether Placement gets it.
         :param spring: What happens.
         :param repair: What an operator does afterwards.
         """
         wanted = self.contents()
-        every = [
-            (number, passing)
-            for number in range(1, self.count_writes() + 1)
-            # Whether Placement gets the write
-            for passing in (False, True)
-        ]
-        # A step with an odd length meets both kinds.
-        some = every[1 :: len(every) // count | 1]
-        if os.environ.get('NOVA_POWERVM_TEST_ALL_WRITES'):
-            some = every
-        for number, passing in some:
+        for number, passing in places:
             with self.subTest(f'write {number}, {passing}'):
                 self.begin_anew()
                 self.cyborg.placement.set_trap(number, spring, passing=passing)
@@ -529,25 +377,8 @@ class ReportTest(CyborgTestCase):
         self.assertEqual(2, len(tables['attach_handles']))
 
     def story_write_that_placement_refuses_is_made_good(self):
-        self.interrupt(2, lambda: None)
-
-    def story_killed_services_make_good_what_they_left(self):
-        """Agent and conductor are killed between database and Placement."""
-        self.interrupt(1, self.cyborg.kill, self.cyborg.restart)
-
-    def story_agent_without_role_admin_keeps_card_and_names_role(self):
-        """Cyborg hides requests of other projects from the agent's user."""
-        server = self.accelerated()
-        self.cyborg.call('go_away')
-        self.delete(server)
-        self.cyborg.call('come_back')
-        self.control().pull('21010038')
-        self.cyborg.set_roles('service', 'reader')
-
-        self.assertIn(CRYPTO, self.look(4)[-1])
-
-        self.assertEqual(1, len(self.cyborg.requests()))
-        self.assertIn('needs the role admin', self.cyborg.logged())
+        # tests.soak.report_sweep tells of all writes, and of kills.
+        self.interrupt([(3, True), (6, False)], lambda: None)
 
     def restart(self, text):
         """Return the error with which an agent with another file ends."""
@@ -555,8 +386,13 @@ class ReportTest(CyborgTestCase):
         error = self.assertRaises(real_cyborg.ServiceError, self.cyborg.report)
         return str(error)
 
-    def story_agent_with_invalid_file_does_not_start_and_names_line(self):
+    def story_report_that_fails_changes_nothing(self):
         before = self.contents()
+        self.control().add_fault(match='ManagedSystem', status=503, every=True)
+        for _ in range(2):
+            with self.assertRaises(real_cyborg.ServiceError):
+                self.cyborg.report()
+        self.control().clear_faults()
         for text, words in (
             (ACCELERATORS + 'more: 5\n', ('line 8', "'more'")),
             (
