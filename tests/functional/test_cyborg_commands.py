@@ -14,16 +14,21 @@
 
 import contextlib
 import json
+import shlex
+import subprocess
 
 import fixtures
+import nova.conf
 import requests
 
 from nova_powervm.devices import names
 from nova_powervm.tool.inventory import clouds
+from tests import proofs
 from tests.functional import real_cyborg
 from tests.functional import test_commands
 from tests.processes.cyborg_services import tokens
 
+CONF = nova.conf.CONF
 CRYPTO = 'CUSTOM_CRYPTO'
 #: Slots of the two cryptographic adapters of the emulated host.
 FIRST, SECOND = 0x21010038, 0x21030039
@@ -143,38 +148,22 @@ class CommandsTest(CyborgTestCase):
         # Without Cyborg's file, nothing is expected of Cyborg's slots.
         self.assertEqual(0, self.run_command('diff')[0])
 
-    def story_show_tells_cyborgs_slots_without_asking_cyborg(self):
+    def story_show_has_what_placement_tells_if_cyborg_is_away(self):
         self.report()
         with self.cyborg_away():
             row = self.show(FIRST)
+            code, out, err = self.run_command('show', '--cyborg', '-f', 'json')
         self.assertEqual('Cyborg: free', row['State'])
         self.assertEqual(
             f'PowerVM Cyborg IOSlot host1 {FIRST:08X}', row['Cyborg Provider']
         )
         self.assertEqual([], row['Remedy'])
-        _, out, _ = self.run_command('show')
-        self.assertIn('Cyborg: free', out)
-
-    def story_show_has_what_placement_tells_if_cyborg_is_away(self):
-        self.report()
-        with self.cyborg_away():
-            code, out, err = self.run_command('show', '--cyborg', '-f', 'json')
         self.assertEqual(1, code)
         self.assertIn("Cyborg's API: reading device profiles", err)
         self.assertEqual(1, err.count('\n'), err)
         (row,) = [r for r in json.loads(out) if r['Slot'] == f'{FIRST:08X}']
         self.assertEqual('Cyborg: free', row['State'])
         self.assertNotIn('Cyborg State', row)
-        code, out, _ = self.run_command('show', '--tree')
-        self.assertEqual(0, code)
-        lines = out.splitlines()
-        place = next(
-            number
-            for number, line in enumerate(lines)
-            if 'Cyborg IOSlot' in line
-        )
-        self.assertIn(f'{CRYPTO}: 1, Cyborg: free', lines[place + 1])
-        self.assertIn(names.CYBORG_TRAIT, lines[place + 3])
 
     @contextlib.contextmanager
     def cyborg_away(self):
@@ -216,6 +205,17 @@ class CommandsTest(CyborgTestCase):
         )
         self.remove_request(*row['Remedy'])
 
+        # A request that never had a server is noted.
+        answer = self.cyborg.request(
+            'POST',
+            '/accelerator_requests',
+            json={'device_profile_name': 'crypto'},
+        )
+        (idle,) = answer.json()['arqs']
+        code, _, err = self.run_command('show', '--cyborg')
+        self.assertEqual(0, code)
+        self.assertIn(f'openstack accelerator arq delete {idle["uuid"]}', err)
+
     def withdraw(self, server):
         """Take the slot of Cyborg's from the allocations of a server."""
         path = f'/allocations/{server["id"]}'
@@ -247,26 +247,6 @@ class CommandsTest(CyborgTestCase):
             },
             timeout=60,
         ).status_code
-
-    def story_request_without_server_is_noted(self):
-        self.report()
-        answer = self.cyborg.request(
-            'POST',
-            '/accelerator_requests',
-            json={'device_profile_name': 'crypto'},
-        )
-        (idle,) = answer.json()['arqs']
-        code, _, err = self.run_command('show', '--cyborg')
-        self.assertEqual(0, code)
-        self.assertIn(f'openstack accelerator arq delete {idle["uuid"]}', err)
-
-    def story_user_without_role_admin_is_refused(self):
-        self.connection = self.cyborg.connect('user', ('member', 'reader'))
-        code, out, err = self.run_command('show', '--cyborg')
-        self.assertEqual(1, code)
-        self.assertIn('CUSTOM_GPU', out)
-        self.assertIn('reading the servers of all projects', err)
-        self.assertEqual(1, err.count('\n'), err)
 
     # Flavors
 
@@ -312,12 +292,161 @@ class CommandsTest(CyborgTestCase):
         )
         self.assertEqual((0, set()), self.lint('good'))
 
-    def story_profile_with_owner_trait_is_refused_by_cyborg(self):
-        # So profiles require a mark that begins with CUSTOM_.
+        # Profiles require our mark, because Cyborg refuses other traits.
         group = {'resources:FPGA': '1', 'trait:OWNER_CYBORG': 'required'}
         answer = self.cyborg.request(
             'POST', '/device_profiles', json=[{'name': 'o', 'groups': [group]}]
         )
         self.assertEqual(400, answer.status_code)
         self.assertIn('should start with CUSTOM_', answer.text)
-        self.cyborg.create_profile(GROUP, name='crypto')
+
+
+class HandoverTest(CyborgTestCase):
+    """Hands a device over between Nova and Cyborg by the printed steps.
+
+    The commands that change files run in a shell, word for word. Those of the
+    openstack client are carried out through the APIs that it would call.
+    """
+
+    inventory = CRYPTO_FILE
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.cyborg.configure('host1', '')
+        self.conf = self.nova_conf(
+            powervm={
+                name: CONF.powervm[name]
+                for name in (
+                    'inventory_file',
+                    'rest_url',
+                    'rest_username',
+                    'rest_password',
+                )
+            }
+        )
+
+    @proofs.proves('V28')
+    def test_handover_tells_steps_that_lead_to_its_end(self):
+        self.report_whole_commands()
+        self.to_cyborg()
+        self.to_nova()
+
+    def hand_over(self, to, states):
+        """Judge the steps, compare their states, and return the open one.
+
+        :param states: First letters of the states.
+        """
+        arguments = ('handover', f'{FIRST:08X}', '--to', to)
+        code, rows = self.rows(
+            *arguments, '--accelerators', self.path, conf=self.conf
+        )
+        self.assertEqual(
+            states, ''.join(row['State'][0] for row in rows), rows
+        )
+        self.assertEqual(int(set(states) != {'d'}), code)
+        for row in rows:
+            self.assertTrue(row['State'] == 'done' or row['Why'], row)
+        return next((r for r in rows if r['State'] != 'done'), None)
+
+    def run_commands(self, step):
+        """Run the commands of a step in a shell."""
+        self.assertTrue(step['Commands'], step)
+        for command in step['Commands']:
+            subprocess.run(['/bin/sh', '-c', command], check=True)
+
+    def cycles(self):
+        """Let nova-compute see a change, and apply it."""
+        for _ in range(2):
+            self._run_periodics()
+
+    def boot_on_slot(self):
+        trait = f'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{FIRST:08X}'
+        return self.boot(
+            {
+                f'resources1:{CRYPTO}': '1',
+                f'trait1:{trait}': 'required',
+                'trait1:OWNER_NOVA': 'required',
+            }
+        )
+
+    def report_whole_commands(self):
+        code, out, err = self.run_command(
+            *('handover', 'C10', '--to', 'cyborg'),
+            *('--accelerators', self.path),
+            conf=self.conf,
+        )
+        self.assertEqual(1, code)
+        self.assertIn(f'--resource-class {CRYPTO}', err)
+        self.assertRegex(
+            out, r'Goal +No server or partition has the device.*\n'
+        )
+        self.assertRegex(
+            out, r"(?m)^Commands +printf '%s\\n' '' not-\S+ .* >> \S+$"
+        )
+
+    def to_cyborg(self):
+        server = self.boot_on_slot()
+        step = self.hand_over('cyborg', 'bbbbbb')
+        self.assertIn(f'first free it: {server["id"]}', step['Why'])
+        self._delete_server(server)
+        self.run_commands(self.hand_over('cyborg', 'dtbbbb'))
+        step = self.hand_over('cyborg', 'ddtbbb')
+        self.assertIn('wait for nova-compute', step['Why'])
+        self.cycles()
+        self.assertNotIn(FIRST, self.slot_providers())
+        self.run_commands(self.hand_over('cyborg', 'dddtbb'))
+        step = self.hand_over('cyborg', 'ddddtb')
+        self.assertIn('wait for cyborg-agent', step['Why'])
+        self.cyborg.report()
+        profile, flavor = self.hand_over('cyborg', 'dddddt')['Commands']
+        *_, group = shlex.split(profile)
+        pairs = dict(pair.split('=') for pair in group.split(','))
+        self.cyborg.create_profile(pairs, name='crypto')
+        *_, setting = shlex.split(flavor)
+        key, _, _ = setting.partition('=')
+        self.user = self.boot({key: 'crypto'})
+        self.assertEqual({FIRST: True}, self.lpar(self.user).slots)
+        self.assertIsNone(self.hand_over('cyborg', 'd' * 6))
+
+    def to_nova(self):
+        step = self.hand_over('nova', 'tbbbbd')
+        self.assertIn('accelerator device disable', step['Commands'][0])
+        self.set_device('disable')
+        step = self.hand_over('nova', 'bbbbbd')
+        self.assertIn(f'first free it: {self.user["id"]}', step['Why'])
+
+        # Nova deletes the request only if Cyborg answers it.
+        left = self.delete_without_cyborg(self.user)
+        step = self.hand_over('nova', 'bbbbbd')
+        self.assertIn(f'accelerator request {left} has it', step['Why'])
+        self.cyborg.delete(self.cyborg.requests())
+        self.run_commands(self.hand_over('nova', 'dtbbbd'))
+        step = self.hand_over('nova', 'ddtbbd')
+        self.assertIn('wait for cyborg-agent', step['Why'])
+        # The agent uses a change that two reports find.
+        for _ in range(2):
+            self.cyborg.report()
+        self.assertIn(
+            names.WITHDRAWN_TRAIT, self._get_provider_traits(self.provider())
+        )
+        step = self.hand_over('nova', 'ddtbbd')
+        self.assertIn('accelerator device enable', step['Commands'][0])
+        self.set_device('enable')
+        step = self.hand_over('nova', 'ddtbbd')
+        self.assertIn('wait for cyborg-agent', step['Why'])
+        for _ in range(3):
+            self.cyborg.report()
+        self.assertIsNone(self.provider())
+        step = self.hand_over('nova', 'dddtbd')
+        self.assertIn(f"paragraph 'not-{FIRST:08X}'", step['Why'])
+        path = CONF.powervm.inventory_file
+        with open(path) as file:
+            text, _, _ = file.read().partition('not-')
+        with open(path, 'w') as file:
+            file.write(text)
+        step = self.hand_over('nova', 'ddddtd')
+        self.assertIn('wait for nova-compute', step['Why'])
+        self.cycles()
+        self.assertIn(FIRST, self.slot_providers())
+        self.assertIsNone(self.hand_over('nova', 'd' * 6))
+        self.boot_on_slot()

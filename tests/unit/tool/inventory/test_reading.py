@@ -194,3 +194,12 @@ class DeviceNamesTest(unittest.TestCase):
         ):
             names = pci_ids.parse_names(lines)
             self.assertEqual('GPU (10DE:1EB8)', names.describe(values.slot()))
+
+
+class NamedSlotTest(base.HostTestCase):
+    def test_unknown_or_ambiguous_slot_is_refused(self):
+        for name, words in (('C99', 'no slot C99'), ('C*', 'several slots C')):
+            with self.subTest(name):
+                result = self.run_tool('handover', name, '--to', 'nova')
+                self.assertEqual((4, ''), (result.status, result.out))
+                self.assertIn(words, result.err)
