@@ -12,6 +12,7 @@
 
 """The program that cleans a device, its sample, and what starts it."""
 
+import hmac
 import http.client
 import os
 import runpy
@@ -255,6 +256,37 @@ class ReportsTest(SampleTestCase):
         answer = http.client.HTTPResponse(connection)
         answer.begin()
         return answer.status
+
+    def report(self, nonce, key=b'k' * 64):
+        """Report that something was wiped; return the status."""
+        text = nonce + b' wiped'
+        proof = hmac.new(key, text, 'sha256').hexdigest().encode()
+        line = text + b' ' + proof
+        connection = http.client.HTTPConnection(*self.reports.server_address)
+        self.addCleanup(connection.close)
+        connection.request('POST', '/', line)
+        return connection.getresponse().status
+
+    def test_only_report_of_this_attempt_with_the_key_is_taken(self):
+        nonce = self.reports.nonce
+        earlier = self.sample['Reports'](('127.0.0.1', 0), b'k' * 64)
+        earlier.server_close()
+        for words in ((earlier.nonce,), (nonce, b''), (b'\xff' * 5000,)):
+            self.assertEqual(403, self.report(*words))
+        self.assertIsNone(self.reports.wiped)
+        self.assertTrue(self.reports.refused)
+
+        self.assertEqual(200, self.report(nonce))
+        self.assertEqual('wiped', self.reports.wiped)
+
+    def test_key_that_others_can_read_is_refused(self):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b'k' * 64)
+            file.flush()
+            self.assertEqual(b'k' * 64, self.sample['read_key'](file.name))
+            os.chmod(file.name, 0o640)
+            with self.assertRaisesRegex(SystemExit, 'needs mode 0600'):
+                self.sample['read_key'](file.name)
 
     def test_negative_length_reads_nothing(self):
         """Before, memory was filled with whatever was sent, without end."""
