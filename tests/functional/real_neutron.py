@@ -32,7 +32,7 @@ class RealNeutron(fixtures.Fixture):
     """Neutron with the mechanism driver, in a process of its own."""
 
     def _setUp(self):
-        self.server = base.Server()
+        self.server = base.Server(debug=False)
         self.addCleanup(self.server.stop)
         self._client = client.Client(
             session=session.Session(

@@ -98,18 +98,14 @@ class StuckImagesTest(local_hosts.LocalHostTestCase):
         self.assertEqual(1, len(slots))
         self.assertEqual(slots, self.slots_of(server['id']))
 
-    def story_killed_in_snapshot(self):
+    def story_killed_in_snapshot_backup_or_shelve(self):
         server = self.boot_written()
 
         self.kill_in_upload(server, 'createImage', name='copy')
-
         self.assert_task(server, None)
         (image,) = self.copies().values()
         self.assertEqual('queued', image['status'])
         self.assert_whole(server)
-
-    def story_killed_in_backup(self):
-        server = self.boot_written()
 
         self.kill_in_upload(
             server,
@@ -118,18 +114,19 @@ class StuckImagesTest(local_hosts.LocalHostTestCase):
             backup_type='daily',
             rotation=1,
         )
-
         # Nova ends it where the upload had begun.
         self.set_state(server)
         self.assert_whole(server)
 
-    def story_killed_while_shelving(self):
-        server = self.boot_written()
-
         self.kill_in_upload(server, 'shelve')
-
         self.assert_task(server, 'shelving_image_uploading')
         self.set_state(server)
+        self.reboot_hard(server)
+        self.assert_whole(server)
+
+        self.kill_in(server, _DRIVER, 'destroy', 'shelve')
+        self.assert_task(server, 'shelving_offloading')
+        self.set_state_unbound(server)
         self.reboot_hard(server)
         self.assert_whole(server)
 
@@ -151,16 +148,6 @@ class StuckImagesTest(local_hosts.LocalHostTestCase):
         self.assertIsNone(self.lpar(server))
         self.set_state_unbound(server)
         self.rebuild_from_copy(server)
-        self.assert_whole(server)
-
-    def story_killed_before_the_server_is_offloaded(self):
-        server = self.boot_written()
-
-        self.kill_in(server, _DRIVER, 'destroy', 'shelve')
-
-        self.assert_task(server, 'shelving_offloading')
-        self.set_state_unbound(server)
-        self.reboot_hard(server)
         self.assert_whole(server)
 
     def set_state_unbound(self, server):

@@ -36,7 +36,7 @@ transport_url = fake:/
 api_paste_config = {prefix}/etc/neutron/api-paste.ini
 state_path = {folder}
 log_file = {folder}/neutron.log
-debug = True
+debug = {debug}
 logging_debug_format_suffix =
 # The agents of a test report once only.
 agent_down_time = 3600
@@ -140,6 +140,7 @@ class Server:
         service_plugins='segments',
         extension_drivers='port_security',
         agents=(),
+        debug=True,
     ):
         self._directory = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self._directory.name)
@@ -153,6 +154,7 @@ class Server:
                 service_plugins=service_plugins,
                 extension_drivers=extension_drivers,
                 options=textwrap.dedent(options),
+                debug=debug,
             )
         )
         (self.folder / 'agents.json').write_text(json.dumps(agents))

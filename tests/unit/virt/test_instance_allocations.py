@@ -87,6 +87,8 @@ class FindTest(unittest.TestCase):
     @ddt.data(
         # The allocations of a resize in place that was interrupted.
         ([move(1, 'error')], 'move 1'),
+        # Nova calls it reverted before it gives them back.
+        ([move(1, 'reverted')], 'move 1'),
         ([move(1, 'error'), move(2, 'error', dest='host2')], 'move 1'),
         # It is over: it has succeeded, or a later one has.
         ([move(1, 'error'), move(2, 'confirmed')], None),

@@ -235,6 +235,9 @@ class TakeHomeTest(test_instance_records.RecordsTestCase):
 
     def test_server_is_where_its_allocations_are(self):
         self.assertEqual('host1', self.host_after_start('host1'))
+        # A hard reboot in the middle of the move has dropped its context.
+        found = self.host_after_start('host1', migration_context=None)
+        self.assertEqual('host1', found)
         for allocated in ((), ('host2',), ('host1', 'host2')):
             self.assertEqual('host2', self.host_after_start(*allocated))
 
