@@ -246,107 +246,11 @@ class SampleTestCase(CleaningTestCase):
         (self.directory / 'host1.json').unlink()
 
 
-class CleaningPageTest(SampleTestCase):
-    """The scripts and the worked example of the page on cleaning."""
+class CleaningTest(SampleTestCase):
+    """Whatever happens, an unclean device stays reserved.
 
-    def test_scripts_of_page_have_device_released(self):
-        self.tell_stories()
-
-    def story_example_moves_slot_to_a_partition_and_back(self):
-        self.use()
-        commands = dict(pages.commands('admin/cleaning'))
-        self.assertIn('nova-powervm-clean --once', commands)
-        found = []
-
-        def answer_in_other_terminal():
-            found.extend([self.slot_owner(INDEX), *self.burned()])
-            self.run_script(self.blocks('sh')[1])
-
-        self.assertEqual(0, self.clean_with(answer_in_other_terminal))
-        uuid = self.lpar_named(PARTITION).uuid
-        self.assertEqual([uuid, INDEX], found)
-        self.assert_slot_is_back()
-        self.assert_burned()
-        self.assert_shown(self.blocks('none')[0])
-
-    def story_slot_is_taken_back_after_a_kill_and_at_a_signal(self):
-        self.use()
-        # As a program leaves it that was killed.
-        self.control().set_owner(SLOT, PARTITION)
-        self.control().set_partition(PARTITION, state='running')
-
-        code = self.clean_with(lambda: os.kill(os.getpid(), signal.SIGTERM))
-
-        self.assertEqual(2, code)
-        self.assert_logged('the program was stopped')
-        self.assert_burned(INDEX)
-        self.assert_slot_is_back()
-
-    def story_example_without_a_report_fails(self):
-        self.use()
-        (curl,) = [
-            line
-            for line, _ in pages.commands('admin/cleaning')
-            if line.startswith('curl ')
-        ]
-        _, _, arguments, url = shlex.split(curl)
-        self.assertEqual('$U/set_partition', url)
-        self.assert_unknown(
-            lambda: self.control().set_partition(**json.loads(arguments)),
-            f'{PARTITION} is off, and has not reported what it wiped',
-        )
-        self.assert_shown(self.blocks('none')[1])
-
-    def assert_shown(self, block):
-        """Assert that the log has the lines of the page."""
-        logged = iter(self.logged().splitlines())
-        for line in filter(None, block.splitlines()):
-            self.assertTrue(any(each.endswith(line) for each in logged), line)
-
-    def story_script_of_the_wiping_system_reports_what_it_has_wiped(self):
-        self.use()
-        system = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        device = system / 'bus/pci/devices/0001:01:00.0'
-        device.mkdir(parents=True)
-        for name, value in zip(
-            ('vendor', 'device', 'subsystem_vendor', 'subsystem_device'),
-            IDS.lower().split(':'),
-            strict=True,
-        ):
-            (device / name).write_text(f'0x{value}\n')
-        (system / 'bus/pci/slots' / LOCATION).mkdir(parents=True)
-        script = self.blocks('sh')[0].replace('/sys/', f'{system}/')
-
-        done = self.directory / 'wiped'
-
-        def run(outcome):
-            functions = (
-                f'wipe() {{ echo "$1" >> {done}; {outcome}; }}\n'
-                f'poweroff() {{ echo off >> {done}; }}\n'
-                f'curl() {{ echo "$2" >> {done}; command curl "$@"; }}\n'
-            )
-            with contextlib.suppress(subprocess.CalledProcessError):
-                self.run_script(functions + script)
-
-        def run_both():
-            run('false')
-            run('true')
-            self.switch_off()
-
-        self.assertEqual(0, self.clean_with(run_both))
-        self.assert_burned()
-        # A device that could not be wiped is not reported.
-        self.assertEqual(
-            [
-                *(self.url, str(device), 'off'),
-                *(self.url, str(device), '--data', 'off'),
-            ],
-            done.read_text().splitlines(),
-        )
-
-
-class CleaningTest(CleaningTestCase):
-    """Whatever happens, an unclean device stays reserved."""
+    What else can happen in a pass is in tests/unit/tool/clean.
+    """
 
     def test_devices_are_released_only_after_they_were_cleaned(self):
         self.tell_stories()
@@ -467,3 +371,97 @@ class CleaningTest(CleaningTestCase):
         self.assertEqual([], self.counts())
         self.assert_burned(INDEX)
         self.assert_logged(f'Slot {SLOT} stays reserved: the program was')
+
+    # The scripts and the worked example of the page on cleaning
+
+    def story_example_moves_slot_to_a_partition_and_back(self):
+        self.use()
+        commands = dict(pages.commands('admin/cleaning'))
+        self.assertIn('nova-powervm-clean --once', commands)
+        found = []
+
+        def answer_in_other_terminal():
+            found.extend([self.slot_owner(INDEX), *self.burned()])
+            self.run_script(self.blocks('sh')[1])
+
+        self.assertEqual(0, self.clean_with(answer_in_other_terminal))
+        uuid = self.lpar_named(PARTITION).uuid
+        self.assertEqual([uuid, INDEX], found)
+        self.assert_slot_is_back()
+        self.assert_burned()
+        self.assert_shown(self.blocks('none')[0])
+
+    def story_slot_is_taken_back_after_a_kill_and_at_a_signal(self):
+        self.use()
+        # As a program leaves it that was killed.
+        self.control().set_owner(SLOT, PARTITION)
+        self.control().set_partition(PARTITION, state='running')
+
+        code = self.clean_with(lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+        self.assertEqual(2, code)
+        self.assert_logged('the program was stopped')
+        self.assert_burned(INDEX)
+        self.assert_slot_is_back()
+
+    def story_example_without_a_report_fails(self):
+        self.use()
+        (curl,) = [
+            line
+            for line, _ in pages.commands('admin/cleaning')
+            if line.startswith('curl ')
+        ]
+        _, _, arguments, url = shlex.split(curl)
+        self.assertEqual('$U/set_partition', url)
+        self.assert_unknown(
+            lambda: self.control().set_partition(**json.loads(arguments)),
+            f'{PARTITION} is off, and has not reported what it wiped',
+        )
+        self.assert_shown(self.blocks('none')[1])
+
+    def assert_shown(self, block):
+        """Assert that the log has the lines of the page."""
+        logged = iter(self.logged().splitlines())
+        for line in filter(None, block.splitlines()):
+            self.assertTrue(any(each.endswith(line) for each in logged), line)
+
+    def story_script_of_the_wiping_system_reports_what_it_has_wiped(self):
+        self.use()
+        system = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        device = system / 'bus/pci/devices/0001:01:00.0'
+        device.mkdir(parents=True)
+        for name, value in zip(
+            ('vendor', 'device', 'subsystem_vendor', 'subsystem_device'),
+            IDS.lower().split(':'),
+            strict=True,
+        ):
+            (device / name).write_text(f'0x{value}\n')
+        (system / 'bus/pci/slots' / LOCATION).mkdir(parents=True)
+        script = self.blocks('sh')[0].replace('/sys/', f'{system}/')
+
+        done = self.directory / 'wiped'
+
+        def run(outcome):
+            functions = (
+                f'wipe() {{ echo "$1" >> {done}; {outcome}; }}\n'
+                f'poweroff() {{ echo off >> {done}; }}\n'
+                f'curl() {{ echo "$2" >> {done}; command curl "$@"; }}\n'
+            )
+            with contextlib.suppress(subprocess.CalledProcessError):
+                self.run_script(functions + script)
+
+        def run_both():
+            run('false')
+            run('true')
+            self.switch_off()
+
+        self.assertEqual(0, self.clean_with(run_both))
+        self.assert_burned()
+        # A device that could not be wiped is not reported.
+        self.assertEqual(
+            [
+                *(self.url, str(device), 'off'),
+                *(self.url, str(device), '--data', 'off'),
+            ],
+            done.read_text().splitlines(),
+        )

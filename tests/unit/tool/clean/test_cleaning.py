@@ -49,10 +49,10 @@ class Cloud:
         self.left = -1
         self.is_silent = False
 
-    def burn(self, *indexes):
+    def burn(self, *indexes, **reported):
         """Let devices wait for their cleaning."""
         for index in indexes:
-            slot = self.slots[index] = values.slot(drc_index=index)
+            slot = self.slots[index] = values.slot(drc_index=index, **reported)
             traits = names.generated_traits(slot) | {'HW_PCI_ONE_TIME_USE'}
             self.providers[f'p{index:X}'] = test_releasing.burned(
                 index, f'p{index:X}', traits=traits
@@ -202,6 +202,11 @@ class CleaningTest(unittest.TestCase):
         self.assertTrue(self.clean(act))
         self.assertEqual([one, many[0], later, *many[1:]], cleaned)
 
+        # With the last one, a pass ends.
+        self.cloud.burn(FIRST)
+        self.clean(lambda _: self.cloud.burn(SECOND))
+        self.assertEqual({SECOND}, self.cloud.burned())
+
     def test_device_that_was_changed_meanwhile_is_not_released(self):
         for words, act in (
             (
@@ -220,6 +225,13 @@ class CleaningTest(unittest.TestCase):
             with self.subTest(words):
                 self.assert_kept(words, act, attempts=9)
                 self.cloud.burn(FIRST)
+
+    def test_card_whose_class_changes_meanwhile_is_not_released(self):
+        self.cloud.burn(FIRST, pci_class=None)
+        self.assert_kept(
+            'class was not reported, and is 1080',
+            lambda _: self.cloud.change_slot(pci_class=0x1080),
+        )
 
     def test_slot_that_somebody_has_or_that_is_empty_costs_no_attempt(self):
         for words, changes in (
@@ -258,12 +270,19 @@ class CleaningTest(unittest.TestCase):
         self.assertTrue(self.clean())
         self.assertEqual({FIRST}, self.cloud.burned())
 
-        # The attempts before a restore do not count.
         provider = self.cloud.providers[f'p{FIRST:X}']
         self.cloud.change(traits=provider.traits - self.marks())
         self.assertTrue(self.clean())
         self.assertEqual(['1', '2', '3', '1'], self.numbers())
         self.assertEqual(set(), self.cloud.burned())
+
+    def test_attempts_before_a_quarantine_and_its_end_do_not_count(self):
+        self.assert_kept('attempt 1', lambda _: 'no')
+        traits = self.cloud.providers[f'p{FIRST:X}'].traits
+        self.cloud.mark(names.QUARANTINED_TRAIT)
+        self.cloud.change(traits=traits)
+        self.assertTrue(self.clean())
+        self.assertEqual(['1', '1'], self.numbers())
 
     def test_host_without_an_answer_costs_no_attempt(self):
         def be_silent(_):
@@ -295,6 +314,7 @@ class CleaningTest(unittest.TestCase):
             self.cloud = Cloud()
             self.cloud.burn(FIRST)
             self.cloud.left = number
+            self.told.clear()
             try:
                 self.clean(*args)
             except Killed:
@@ -319,4 +339,6 @@ class CleaningTest(unittest.TestCase):
             if not self.marks():
                 self.assertFalse(self.clean(lambda _: 'no', 1))
                 self.assertEqual({FIRST}, self.cloud.burned())
+            # It is not tried again.
+            self.assertLessEqual(len(self.told), 1)
             self.assertIn(names.QUARANTINED_TRAIT, self.marks())
