@@ -94,10 +94,16 @@ class RefusedTest(test_instance_records.RecordsTestCase):
         self.handed.flavor = objects.Flavor(root_gb=2, ephemeral_gb=0, swap=0)
         self.host.descriptions.recorded.return_value = spec.Wanted(self.uuid)
         self.host.burn_limit.check_move.side_effect = (
-            exception.BurnLimitReached(limit=1, asked=1)
+            exception.BurnLimitReached(limit=1, asked=1),
+            None,
         )
+        self.host.disks.check_growth.side_effect = FULL
         plan = self.host.lpars.plan = mock.MagicMock()
-        for root_gb, words in ((1, 'cannot shrink'), (2, 'in an hour')):
+        for root_gb, words in (
+            (1, 'cannot shrink'),
+            (2, 'in an hour'),
+            (3, 'it is full'),
+        ):
             flavor = objects.Flavor(
                 root_gb=root_gb, ephemeral_gb=0, swap=0, extra_specs={}
             )
