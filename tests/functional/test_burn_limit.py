@@ -64,10 +64,11 @@ class BurnLimitTestCase(
             self.release(index)
         self._run_periodics()
 
-    def attack(self, rounds=None):
+    def attack(self, rounds=None, actions=()):
         """Boot and delete one server after the other; return the last ends.
 
         :param rounds: How often; None for as often as there are cards.
+        :param actions: What is done to each that runs.
         """
         ends = []
         for _ in range(rounds or len(self.cards)):
@@ -76,6 +77,9 @@ class BurnLimitTestCase(
             if server['status'] == 'ERROR':
                 self.assertIsNone(self.lpar(server))
                 self.assertEqual([], self.disks())
+            else:
+                for action in actions:
+                    self.api.post_server_action(server['id'], {action: None})
             self._delete_server(server)
         return ends
 
@@ -96,8 +100,14 @@ class BurnLimitTest(BurnLimitTestCase):
 
     def story_attack_ends_at_the_limit_and_spares_others(self):
         before = self.count_failed_builds()
+        # Two hundred locks of a server hid that it was built: three cards
+        # were burned with a limit of two, and so on.
+        self.useFixture(fixtures.MockPatchObject(burn_records, '_PAGE', 3))
+        # Servers without cards do not count.
+        for _ in range(LIMIT + 1):
+            self._delete_server(self.boot({}))
 
-        ends = self.attack()
+        ends = self.attack(actions=('lock', 'unlock') * 2)
 
         self.assertEqual(
             ['ACTIVE'] * LIMIT + ['ERROR'] * (len(self.cards) - LIMIT),
@@ -137,18 +147,14 @@ class BurnLimitTest(BurnLimitTestCase):
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
 
-    def story_refused_server_of_the_only_attempt_has_the_reason(self):
+        # With a single attempt, the server itself has the reason.
         self.flags(max_attempts=1, group='scheduler')
-        self.attack(LIMIT)
         before = self.count_failed_builds()
-
         server = self.boot(GPU, expected='ERROR')
-
         self.assertIn(_WORDS, server['fault']['message'])
         self.assertEqual(before, self.count_failed_builds())
         # Nova forgets them, until the server is deleted.
-        allocated = self._get_allocations_by_server_uuid(server['id'])
-        self.assertTrue(allocated)
+        self.assertTrue(self._get_allocations_by_server_uuid(server['id']))
         self._delete_server(server)
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])
@@ -228,46 +234,7 @@ class BurnLimitTest(BurnLimitTestCase):
 
         self.assertEqual('ERROR', self.attack(1)[0]['status'])
 
-    def story_actions_that_cost_nothing_hide_none(self):
-        # Two hundred locks of a server hid that it was built: three cards
-        # were burned with a limit of two, and so on.
-        self.useFixture(fixtures.MockPatchObject(burn_records, '_PAGE', 3))
-        for _ in range(LIMIT):
-            server = self.boot(GPU)
-            for action in ('lock', 'unlock') * 2:
-                self.api.post_server_action(server['id'], {action: None})
-            self._delete_server(server)
-
-        self.assertEqual('ERROR', self.attack(1)[0]['status'])
-        self.assertEqual(LIMIT, len(self.burned()))
-
-    def story_unshelve_that_a_deletion_ends_counts(self):
-        # Nova's action had failed, and the card was burned.
-        servers = [self.boot(GPU, disk=1) for _ in range(LIMIT)]
-        for server in servers:
-            self.act(server, 'shelve')
-        for index in self.burned():
-            self.release(index)
-        self.pass_time()
-        self._run_periodics()
-        carry_out = apply.Execution.carry_out
-
-        def carry_out_and_delete(planned):
-            carry_out(planned)
-            self.api.delete_server(server['id'])
-
-        with fixtures.MockPatchObject(
-            apply.Execution, 'carry_out', carry_out_and_delete
-        ):
-            for server in servers:
-                self.api.post_server_action(server['id'], {'unshelve': None})
-                self._wait_until_deleted(server)
-        self.assertEqual(LIMIT, len(self.burned()))
-
-        self.assertEqual('ERROR', self.attack(1)[0]['status'])
-        self.assertEqual(LIMIT, len(self.burned()))
-
-    def story_unshelve_that_burned_nothing_does_not_count(self):
+    def story_unshelve_counts_only_if_it_burned_a_card(self):
         servers = [self.boot(GPU, disk=1) for _ in range(LIMIT)]
         for server in servers:
             self.act(server, 'shelve')
@@ -283,13 +250,23 @@ class BurnLimitTest(BurnLimitTestCase):
             for server in servers:
                 self.act(server, 'unshelve', 'Error')
         self.assertEqual(set(), self.burned())
+        carry_out = apply.Execution.carry_out
 
-        ends = self.attack(LIMIT + 1)
+        def carry_out_and_delete(planned):
+            carry_out(planned)
+            self.api.delete_server(server['id'])
 
-        self.assertEqual(
-            ['ACTIVE'] * LIMIT + ['ERROR'],
-            [server['status'] for server in ends],
-        )
+        # Nova's action had failed, and the card was burned.
+        with fixtures.MockPatchObject(
+            apply.Execution, 'carry_out', carry_out_and_delete
+        ):
+            for server in servers:
+                self.api.post_server_action(server['id'], {'unshelve': None})
+                self._wait_until_deleted(server)
+        self.assertEqual(LIMIT, len(self.burned()))
+
+        self.assertEqual('ERROR', self.attack(1)[0]['status'])
+        self.assertEqual(LIMIT, len(self.burned()))
 
     def story_rebuild_burns_nothing_and_is_not_refused(self):
         servers = [self.boot(GPU) for _ in range(LIMIT)]
@@ -303,46 +280,6 @@ class BurnLimitTest(BurnLimitTestCase):
 
         self._rebuild_server(server, image)
         self.boot(GPU, expected='ERROR')
-
-    def story_servers_without_cards_are_not_counted(self):
-        for _ in range(LIMIT + 1):
-            self._delete_server(self.boot({}))
-        self.attack(LIMIT)
-        self.boot({})
-        self.assertEqual(LIMIT, len(self.burned()))
-
-
-class NoBurnLimitTest(BurnLimitTestCase):
-    """By default there is no limit, and none is looked up."""
-
-    limit = None
-
-    def test_attack_burns_every_card_without_a_limit(self):
-        for name in ('changed_since', 'moved_since', 'count_device_actions'):
-            self.useFixture(fixtures.MockPatchObject(burn_records, name, None))
-
-        self.attack()
-
-        self.assertEqual(self.cards, self.burned())
-
-
-class EvacuatedBurnLimitTest(one_time_use.OneTimeUseTestCase):
-    """Two hosts, one of which fails."""
-
-    def setUp(self):
-        super().setUp()
-        for host in ('host1', 'host2'):
-            self.start_host(host, max_burns_per_hour=1)
-
-    def test_evacuation_is_not_refused(self):
-        server = self.boot(GPU, request={'host': 'host1'})
-        self._delete_server(self.boot(GPU, request={'host': 'host2'}))
-        self.boot(GPU, request={'host': 'host2'}, expected='ERROR')
-        self.fail_host('host1')
-
-        self._evacuate_server(server, expected_host='host2')
-
-        self.assertEqual(2, len(self.burned('host2')))
 
 
 class RescheduledBurnLimitTest(one_time_use.OneTimeUseTestCase):

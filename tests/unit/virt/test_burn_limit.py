@@ -17,6 +17,7 @@ import datetime
 import threading
 from types import SimpleNamespace
 
+import ddt
 from nova import objects
 from nova import test
 from oslo_utils.fixture import uuidsentinel as uuids
@@ -35,6 +36,7 @@ def instance(project, uuid=uuids.instance):
     )
 
 
+@ddt.ddt
 class BurnLimitTest(test.NoDBTestCase):
     def setUp(self):
         super().setUp()
@@ -50,6 +52,19 @@ class BurnLimitTest(test.NoDBTestCase):
         """Build an instance."""
         with self.limit.admit(None, instance(project, uuid), SLOTS):
             return True
+
+    @ddt.named_data(
+        ['host without a limit', None, 'spawning'],
+        ['server that has its cards', 0, 'rebuilding'],
+    )
+    def test_no_record_is_read_for_a(self, limit, task):
+        """A rebuild and an evacuation cannot be refused."""
+        self.stub_out(f'{burn_records.__name__}.changed_since', None)
+        self.limit._limit = limit
+        built = instance('one')
+        built.task_state = task
+        with self.limit.admit(None, built, SLOTS):
+            pass
 
     def test_project_does_not_wait_for_what_is_read_about_another(self):
         """One with thousands of servers delayed the builds of all others."""
