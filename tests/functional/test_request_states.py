@@ -19,7 +19,6 @@ import time
 from nova import context
 from nova import objects
 
-from nova_powervm.virt import system_metadata
 from tests import proofs
 from tests.functional import base
 from tests.functional import real_cyborg
@@ -288,25 +287,6 @@ gpus:
     def assert_running(self, server, host='host1'):
         """Assert that a server runs with both of its slots."""
         self.assert_state(server, 'ACTIVE', 'running', host)
-
-    def story_rebuild_misses_request_of_server_without_record(self):
-        # An earlier version of the driver built it.
-        instance = self.instance(self.server)
-        system_metadata.ACCELERATORS.remove(instance.system_metadata)
-        instance.save()
-        action = {'rebuild': {'imageRef': self.new_image}}
-        self.disturb(table.FEWER)
-
-        self.assertIn(_OF_DRIVER[table.FEWER], self.act(self.server, action))
-
-        self.assert_running(self.server)
-        self.heal(table.FEWER)
-        self.assertIsNone(self.act(self.server, action))
-        self.assert_running(self.server)
-        self.assertIn(
-            system_metadata.ACCELERATORS.name,
-            self.instance(self.server).system_metadata,
-        )
 
     def _check_action(self, action, state, result):
         before = ('ACTIVE', 'running')
