@@ -14,13 +14,9 @@
 
 import textwrap
 
-import fixtures
-from nova.scheduler.client import report
-
 from nova_powervm.devices import names
 from tests import proofs
 from tests.functional import base
-from tests.functional import killed_threads
 from tests.functional import one_time_use
 from tests.functional import test_cleaning
 
@@ -191,120 +187,3 @@ class ChangedCardTest(test_cleaning.CleaningTestCase):
         self.assertEqual(0, code, err)
         self.read_anew()
         self.assertEqual({'CUSTOM_GPU': 0}, self.provider()[0])
-
-    def story_mark_that_a_kill_prevents_is_set_afterwards(self):
-        self.begin_with_plain_device()
-        self.show(_CRYPTO)
-        uuid = self.slot_providers()[INDEX]['uuid']
-        write = report.SchedulerReportClient.set_traits_for_provider
-
-        def die_or_write(client, context, which, *args, **options):
-            if which == uuid:
-                raise killed_threads.Killed
-            return write(client, context, which, *args, **options)
-
-        with fixtures.MockPatchObject(
-            report.SchedulerReportClient,
-            'set_traits_for_provider',
-            die_or_write,
-        ):
-            self.assertRaises(killed_threads.Killed, self.read_anew)
-        offer, traits = self.provider()
-        self.assertEqual({'CUSTOM_GPU': 1}, offer)
-        self.assertTrue(traits.isdisjoint(MARKS))
-
-        self.restart_host()
-        self.assert_quarantined()
-
-    def story_ids_that_the_host_does_not_report_withhold_for_a_while(self):
-        there = self.slot_providers()[INDEX]['uuid']
-        used = INDEX + 1
-        self.use(used)
-        before = self.provider()
-        silent = {k: v for k, v in _GPU.items() if 'subsystem' not in k}
-        for index in (INDEX, used):
-            self.show(silent, index)
-        self.read_anew()
-
-        offer, traits = self.provider()
-        self.assertEqual({}, offer)
-        self.assertEqual(before[1], traits)
-        self.boot(one_time_use.gpu_group(), expected='ERROR')
-        self.assert_logged('no longer reports subsys_vendor_id 10DE')
-        self.assertEqual(2, self.clean())
-        self.assertEqual({'CUSTOM_GPU': 1}, self.provider(used)[0])
-
-        for index in (INDEX, used):
-            self.show(_GPU, index)
-        self.read_anew()
-        self.assertEqual(before, self.provider())
-        self.assertEqual(there, self.slot_providers()[INDEX]['uuid'])
-        self.assertEqual(0, self.clean())
-        # That a host has lost them for good can be accepted, too.
-        self.show(silent)
-        self.read_anew()
-        code, _, err = self.run_command('restore', SLOT, '--new-card')
-        self.assertEqual(0, code, err)
-        self.read_anew()
-        self.assertEqual({'CUSTOM_GPU': 0}, self.provider()[0])
-
-    def story_card_without_a_class_does_not_begin_anew(self):
-        """Whoever wrote the firmware of a card gave it to anybody.
-
-        The slot of a card of class FFFF counted as empty.
-        """
-        self.begin_with_plain_device()
-        zeros = {'class': '0000', 'revision_id': 'FF'}
-        for unread in ({'class': 'FFFF'}, zeros):
-            self.show({**_GPU, **unread})
-            self.read_anew()
-            self.assertEqual({}, self.provider()[0])
-            self.show(_GPU)
-            self.read_anew()
-            self.assertEqual({'CUSTOM_GPU': 0}, self.provider()[0])
-        self.show({**_GPU, 'class': 'FFFF'})
-        self.read_anew()
-        self.show(_CRYPTO)
-        self.read_anew()
-        # It had no class that could stay.
-        self.assert_quarantined(class_name=CRYPTO)
-        self.boot_crypto('ERROR')
-
-    def story_slot_of_another_host_is_not_that_of_the_provider(self):
-        """One wrong "rest_url" put all cards of a host into quarantine."""
-        used = INDEX + 1
-        self.use(used)
-        before = self.provider(), self.provider(used)
-        places = {i: self.slot(i).drc_name for i in (INDEX, used)}
-        for index, place in places.items():
-            self.show(
-                {**_CRYPTO, 'drc_name': place.replace('U78', 'U79')}, index
-            )
-        self.read_anew()
-
-        self.assertEqual(({}, before[0][1]), self.provider())
-        self.assertEqual(before[1], self.provider(used))
-        self.assert_logged('no longer reports drc_name')
-        self.assertEqual(2, self.clean())
-
-        for index, place in places.items():
-            self.show({**_GPU, 'drc_name': place}, index)
-        self.read_anew()
-        self.assertEqual(before, (self.provider(), self.provider(used)))
-        # That an enclosure has another code for good can be accepted, too.
-        self.show({**_GPU, 'drc_name': 'U79-P1-C1'})
-        self.read_anew()
-        code, _, err = self.run_command('restore', SLOT, '--new-card')
-        self.assertEqual(0, code, err)
-        self.read_anew()
-        self.assertEqual({'CUSTOM_GPU': 0}, self.provider()[0])
-        self.show({'drc_name': places[INDEX]})
-
-    def story_plain_slot_that_was_empty_in_between_begins_anew(self):
-        """The page says so: nobody remembers which card it was."""
-        self.begin_with_plain_device()
-        self.control().pull(SLOT)
-        self.read_anew()
-        self.show(_CRYPTO)
-        self.read_anew()
-        self.assertEqual({CRYPTO: 0}, self.provider()[0])

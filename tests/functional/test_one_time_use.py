@@ -14,8 +14,6 @@
 
 import fixtures
 from keystoneauth1 import exceptions as keystone
-from nova import context as nova_context
-from oslo_utils import uuidutils
 
 from nova_powervm.ops import claiming
 from nova_powervm.tool.clean import deletions
@@ -53,8 +51,6 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
         self._rebuild_server(server, self.create_image(b'another image'))
         self.assert_burned(INDEX)
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
-
-    # From boot to release
 
     @proofs.proves(
         'O2',
@@ -151,13 +147,18 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
 
     @proofs.proves('O20', 'O33', 'device.one-time-use')
     def story_device_in_use_is_burned_once_its_paragraph_is_marked(self):
-        self.restart_host(inventory=base.GPUS)
+        self.restart_host(inventory=base.GPUS, publish_location_traits=False)
         self._run_periodics()
         server = self.boot_with_device()
         self.assertEqual(set(), self.burned())
+        self.assertNotIn('IOSLOT_DRC_NAME', self.traits())
 
-        self.restart_host(inventory=one_time_use.ONE_TIME_USE_GPUS)
+        self.restart_host(
+            inventory=one_time_use.ONE_TIME_USE_GPUS,
+            publish_location_traits=True,
+        )
         self.assert_burned(INDEX)
+        self.assertIn('IOSLOT_DRC_NAME', self.traits())
 
         # Taking the mark away does not clean what was used.
         self.restart_host(inventory=base.GPUS)
@@ -173,127 +174,6 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
         self.assertEqual(set(), self.marked())
         self.restart_host(inventory=one_time_use.ONE_TIME_USE_GPUS)
 
-    # Concurrent changes
-
-    @proofs.proves('device.one-time-use')
-    def story_burn_survives_all_but_deletion_of_provider(self):
-        self._delete_server(self.boot_with_device())
-        self.assert_burned(INDEX)
-        self.control().pull(f'{INDEX:08X}')
-        self._run_periodics()
-        self.assert_burned(INDEX)
-
-        self.plug_gpu(f'{INDEX:08X}')
-        self._run_periodics()
-        self.assert_burned(INDEX)
-
-        self.restart_host(inventory='# nothing')
-        self.assertEqual({INDEX}, set(self.slot_providers()))
-        self.assert_burned(INDEX)
-        self.restart_host(inventory=one_time_use.ONE_TIME_USE_GPUS)
-        self.assert_burned(INDEX)
-
-        before = self.delete_provider()
-        # In the first cycle Nova fails before it calls the driver.
-        self._run_periodics()
-        self._run_periodics()
-        self.assertNotEqual(before, self.slot_providers()[INDEX]['uuid'])
-        self.assertEqual(set(), self.burned())
-
-        # ... unless an instance uses the device.
-        server = self.boot_with_device()
-        answer = self.placement.delete(f'/allocations/{server["id"]}')
-        self.assertEqual(204, answer.status, answer.body)
-        self.delete_provider()
-        self._run_periodics()
-        self._run_periodics()
-        self.assertTrue(
-            INDEX not in self.slot_providers() or INDEX in self.burned()
-        )
-        self._delete_server(server)
-        self._run_periodics()
-
-    def facts(self):
-        """Return what Placement has of each slot, without the generation."""
-        return {
-            index: (
-                provider['uuid'],
-                self._get_provider_inventory(provider['uuid']),
-                set(self._get_provider_traits(provider['uuid'])),
-                self._get_allocations_by_provider_uuid(provider['uuid']),
-            )
-            for index, provider in self.slot_providers().items()
-        }
-
-    def story_location_traits_are_switched_off_and_on_again(self):
-        server = self.boot_with_device()
-        waiting = 0x21010021
-        self._delete_server(self.boot(one_time_use.gpu_group(waiting)))
-        self._run_periodics()
-        self.assert_burned(INDEX, waiting)
-        before = self.facts()
-        prefix = 'CUSTOM_POWERVM_IOSLOT_DRC_NAME_'
-
-        self.restart_host(publish_location_traits=False)
-
-        self.assertEqual(
-            {
-                index: (
-                    uuid,
-                    inventory,
-                    {t for t in traits if not t.startswith(prefix)},
-                    held,
-                )
-                for index, (uuid, inventory, traits, held) in before.items()
-            },
-            self.facts(),
-        )
-        self._reboot_server(server, hard=True)
-        self.assertEqual({INDEX: True}, self.lpar(server).slots)
-        generations = self.generations()
-        self._run_periodics()
-        self.assertEqual(generations, self.generations())
-
-        self.restart_host(publish_location_traits=True)
-
-        self.assertEqual(before, self.facts())
-        self.assertTrue(
-            all(
-                any(trait.startswith(prefix) for trait in traits)
-                for _, _, traits, _ in before.values()
-            )
-        )
-        self._delete_server(server)
-        self.assertNotIn('quarantine', self.logged())
-
-    def delete_provider(self):
-        """Delete the device's provider; return its uuid."""
-        uuid = self.slot_providers()[INDEX]['uuid']
-        answer = self.placement.delete(f'/resource_providers/{uuid}')
-        self.assertEqual(204, answer.status, answer.body)
-        return uuid
-
-    @proofs.proves('O28', 'O41', 'device.one-time-use')
-    def story_move_takes_allocation_of_burned_provider(self):
-        server = self.boot_with_device()
-        provider = self.slot_providers()[INDEX]['uuid']
-        migration = uuidutils.generate_uuid()
-        client = self.computes['host1'].manager.reportclient
-        context = nova_context.get_admin_context()
-
-        for giver, taker in (
-            (server['id'], migration),
-            (migration, server['id']),
-        ):
-            self.assertTrue(client.move_allocations(context, giver, taker))
-            self.assertIn(
-                provider, self._get_allocations_by_server_uuid(taker)
-            )
-            self._run_periodics()
-            self.assert_burned(INDEX)
-
-    # Without answers of Placement
-
     def cut_off(self, part):
         """Let the driver's requests to Placement fail, but not Nova's."""
         client = self.computes['host1'].manager.reportclient
@@ -305,6 +185,11 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
             return get(url, *args, **kwargs)
 
         return fixtures.MockPatchObject(client, 'get', fail_or_get)
+
+    def traits(self):
+        """Return the traits of the device in words."""
+        uuid = self.slot_providers()[INDEX]['uuid']
+        return str(self._get_provider_traits(uuid))
 
     @proofs.proves('O37', 'device.one-time-use')
     def story_update_and_build_fail_while_placement_does_not_answer(self):
@@ -336,49 +221,6 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
         # Nova's event shows the failure of the update that followed.
         self.assertIn('cannot be reserved', self.logged())
         self.assertEqual('running', self.lpar(server).state)
-
-    @proofs.proves('device.one-time-use')
-    def story_spawn_reads_burn_back_after_lost_answer(self):
-        client = self.computes['host1'].manager.reportclient
-        put = client.put
-        lost = []
-
-        def put_and_lose(url, *args, **kwargs):
-            answer = put(url, *args, **kwargs)
-            if url.endswith('/inventories') and not lost:
-                lost.append(url)
-                raise keystone.ConnectTimeout('no answer')
-            return answer
-
-        with fixtures.MockPatchObject(client, 'put', put_and_lose):
-            server = self.boot_with_device()
-        self.assertTrue(lost)
-        self.assertEqual({INDEX: True}, self.lpar(server).slots)
-        self.assert_burned(INDEX)
-
-    # Builds that fail; tests.ops has one for each request
-
-    @proofs.proves('O17', 'O19', 'device.one-time-use')
-    def story_build_that_fails_before_the_lpar_burns_no_device(self):
-        self.boot_with_device(expected='ERROR', memory_mb=300)
-        self.assertEqual(set(), self.burned())
-        self.control().add_fault(
-            match='VolumeGroup.update', every=True, status=500
-        )
-        self.boot_with_device(expected='ERROR')
-        self.assertEqual(set(), self.burned())
-
-    @proofs.proves('O16', 'O18', 'O19', 'O39')
-    def story_device_is_burned_before_lpar_is_created(self):
-        self.control().add_fault(
-            match='LogicalPartition.create', every=True, status=500
-        )
-
-        server = self.boot_with_device(expected='ERROR')
-
-        self.assertIsNone(self.lpar(server))
-        self.assert_burned(INDEX)
-        self.wait_until_unallocated(server)
 
     @proofs.proves('device.one-time-use')
     def story_boot_killed_once_it_has_burned_leaves_device_burned(self):

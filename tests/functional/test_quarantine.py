@@ -12,14 +12,11 @@
 
 """Devices that an operator takes out of use, and gives back."""
 
-import fixtures
 from nova import context as nova_context
 
 from nova_powervm.devices import names
-from nova_powervm.tool.inventory import placement_client
 from tests import proofs
 from tests.functional import base
-from tests.functional import killed_threads
 from tests.functional import move_sites
 from tests.functional import test_commands
 
@@ -166,42 +163,6 @@ class QuarantineTest(QuarantineTestCase):
         for other in others:
             self.assertNotIn(index, self.lpar(other).slots)
 
-    def story_killed_command_leaves_a_mark_that_the_service_completes(self):
-        index = self.gpus()[0]
-
-        def die(*_, **__):
-            raise killed_threads.Killed
-
-        with fixtures.MockPatchObject(
-            placement_client.PlacementClient, 'write_inventory', new=die
-        ):
-            self.assertRaises(
-                killed_threads.Killed,
-                self.run_command,
-                *('quarantine', f'{index:08X}'),
-                *('--reason', 'FAILED'),
-            )
-        self.assertEqual(({MARK, FAILED}, 0), self.state(index))
-
-        self.read_anew()
-
-        self.assertEqual(({MARK, FAILED}, 1), self.state(index))
-
-    def story_repeated_command_changes_nothing_but_the_reserve(self):
-        index = self.gpus()[0]
-        uuid = self.slot_providers()[index]['uuid']
-        before = self._get_provider_inventory(uuid)['CUSTOM_GPU']
-        command = ('quarantine', f'{index:08X}', '--reason', 'FAILED')
-        self.act(*command)
-        self.reserve(uuid, 'CUSTOM_GPU', 0)
-
-        self.act(*command)
-
-        self.assertEqual(
-            {'CUSTOM_GPU': before | {'reserved': 1}},
-            self._get_provider_inventory(uuid),
-        )
-
     def story_unused_one_time_use_device_has_to_be_released_afterwards(self):
         index = self.of_class(move_sites.SCRATCH)[0]
         slot = f'{index:08X}'
@@ -225,10 +186,4 @@ class QuarantineTest(QuarantineTestCase):
         self.read_anew()
         self.assertEqual((set(), 1), self.state(index))
         self.act('release', slot, '--yes')
-        self.assertEqual((set(), 0), self.state(index))
-
-    def story_device_that_is_not_in_quarantine_cannot_be_restored(self):
-        index = self.gpus()[0]
-        code, rows = self.rows('restore', f'{index:08X}')
-        self.assertEqual((2, 'unchanged'), (code, rows[0]['State']))
         self.assertEqual((set(), 0), self.state(index))

@@ -43,6 +43,7 @@ class BurnOrderTest(base.HostTestCase):
         place = trail.index(name)
         return trail[place - number : place + 1]
 
+    @proofs.proves('O16', 'O17', 'O18', 'O19', 'O39')
     def test_spawn_looks_and_burns_directly_before_it_creates(self):
         self.spawn(slots=self.slots[:1])
 

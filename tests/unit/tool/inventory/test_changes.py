@@ -148,3 +148,12 @@ class RecordFormatTest(unittest.TestCase):
             ],
             out.getvalue().splitlines(),
         )
+
+
+class RestoreTest(unittest.TestCase):
+    def test_device_that_is_not_in_quarantine_is_not_restored(self):
+        burned = test_releasing.burned()
+        placement = Placement(burned)
+        with self.assertRaisesRegex(errors.DeviceUnchanged, 'quarantine'):
+            device_changes.restore(placement, burned, [values.slot()])
+        self.assertEqual([], placement.written)
