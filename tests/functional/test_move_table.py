@@ -15,10 +15,7 @@ Each story stands for an operation. Its server has a device of each kind.
 Servers without devices move in ``test_costs``.
 """
 
-from nova.tests.functional.api import client as api_client
-
 from tests import proofs
-from tests.functional import accelerated_servers
 from tests.functional import base
 from tests.functional import moving
 from tests.functional import pools
@@ -87,46 +84,24 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.assert_settled('host1')
         self.finish(burns=2)
 
-    @proofs.proves('device.resize')
-    def story_resize_to_other_host_is_confirmed(self):
+    @proofs.proves('D81', 'O28', 'O41', 'device.resize')
+    def story_stopped_server_is_resized_to_other_host_and_stays_stopped(self):
         self.boot_first()
+        self._stop_server(self.server)
         self.enlarge()
-        self.assert_moved('host2', memory_mb=1024)
-        self.server = self.confirm(self.server)
-        self.assert_settled('host2')
-        self.finish(burns=2)
-
-    @proofs.proves('D81', 'device.cold-migrate')
-    def story_cold_migration_is_confirmed(self):
-        self.boot_first()
-        self.server = self.migrate(self.server)
-        self.assert_moved('host2')
-        self.server = self.confirm(self.server)
-        self.assert_settled('host2')
+        self.assert_moved('host2', memory_mb=1024, state='not activated')
+        self.server = self.confirm(self.server, 'SHUTOFF')
+        self.assert_settled('host2', state='not activated')
         self.finish(burns=2)
 
     @proofs.proves('device.cold-migrate')
     def story_move_to_other_host_is_reverted(self):
         self.boot_first()
         self.server = self.migrate(self.server)
+        self.assert_moved('host2')
         self.server = self.revert(self.server)
         self.assertEqual(self.old, self.owned(self.server))
         self.assert_settled('host1')
-        self.finish(burns=2)
-
-    @proofs.proves('device.cold-migrate')
-    def story_stopped_server_moves_and_stays_stopped(self):
-        self.boot_first()
-        self.server = self.migrate(self._stop_server(self.server))
-        self.assert_moved('host2', state='not activated')
-        self.server = self.confirm(self.server, 'SHUTOFF')
-        self.assert_settled('host2', state='not activated')
-        self.finish(burns=2)
-
-    @proofs.proves('device.cold-migrate')
-    def story_deletion_before_confirmation_leaves_nothing(self):
-        self.boot_first()
-        self.server = self.migrate(self.server)
         self.finish(burns=2)
 
     @proofs.proves('device.cold-migrate', 'device.one-time-use')
@@ -145,7 +120,10 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             before, (self.host_state('host1'), self.host_state('host2'))
         )
         self.assert_settled('host1')
-        self.finish(burns=1)
+
+        # A deletion before the confirmation of the next one leaves nothing.
+        self.server = self.migrate(self.server)
+        self.finish(burns=2)
 
     @proofs.proves('device.cold-migrate')
     def story_failed_move_is_repaired_by_hard_reboot(self):
@@ -238,36 +216,3 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             self.assertEqual({}, self.disks_of(self.server, host))
             burned += self.release_all(host)
         self.assertEqual(burns, burned)
-
-
-class CyborgMoveTest(
-    accelerated_servers.AcceleratorTestCase, moving.MovingTestCase
-):
-    """Servers with accelerator requests, which Nova's API does not move."""
-
-    def test_moves_with_accelerators_are_refused_by_the_api(self):
-        server = self.accelerated('CUSTOM_CRYPTO')
-        plain = self.boot({}, disk=0)
-        profile = self.create_profile('CUSTOM_CRYPTO')
-        before = self.host_state()
-        live = {'host': None, 'block_migration': 'auto'}
-        to_profile = self.make_flavor({'accel:device_profile': profile})
-        for uuid, action, options in (
-            (server['id'], 'resize', {'flavorRef': self.make_flavor()}),
-            (server['id'], 'migrate', None),
-            (server['id'], 'os-migrateLive', live),
-            (plain['id'], 'resize', {'flavorRef': to_profile}),
-        ):
-            with self.subTest(action):
-                error = self.assertRaises(
-                    api_client.OpenStackApiException,
-                    self.admin_api.post_server_action,
-                    uuid,
-                    {action: options},
-                )
-                self.assertIn(
-                    'Feature not supported with instances that have '
-                    'accelerators',
-                    str(error),
-                )
-        self.assertEqual(before, self.host_state())
