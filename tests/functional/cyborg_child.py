@@ -24,12 +24,12 @@ import threading
 
 from werkzeug.middleware import dispatcher
 
-from tests.functional import cyborg_identity
 from tests.processes.cyborg_services import serving
 from tests.processes.cyborg_services import tokens
 
 #: The project of the service users; Cyborg insists on a uuid.
 SERVICE_PROJECT = 'c6' * 16
+_REGION = 'RegionOne'
 # Where nova's fixtures set it to, it would be removed after the first test.
 _TEMPORARY = tempfile.gettempdir()
 _ROOT = pathlib.Path(__file__).parents[2]
@@ -201,7 +201,7 @@ class Services:
 
     def serve(self, apps):
         """Serve WSGI applications of a test to Cyborg, each by its name."""
-        self._identity = cyborg_identity.Identity(
+        self._identity = Identity(
             # Placement's own stand-in for keystone knows one administrator.
             tokens.make_token('admin', SERVICE_PROJECT, 'admin'),
             self._endpoints,
@@ -216,6 +216,75 @@ class Services:
         return {
             'accelerator': f'{self.url}/v2',
             'placement': f'{self._others.url}/placement',
+        }
+
+
+class Identity:
+    """Stands for keystone: gives out one token with a catalog of services.
+
+    keystone would add seconds to each test. The user is always the same, and
+    any password is right.
+
+    :param token: The token, which ends with the roles of the user.
+    :param endpoints: Returns service type to URL.
+    """
+
+    def __init__(self, token, endpoints):
+        self.token = token
+        self._endpoints = endpoints
+
+    def __call__(self, environ, start_response):
+        if environ['REQUEST_METHOD'] == 'POST':
+            status, body = '201 Created', {'token': self._access()}
+        else:
+            status, body = '200 OK', {'version': self._version(environ)}
+        content = json.dumps(body).encode()
+        start_response(
+            status,
+            [
+                ('Content-Type', 'application/json'),
+                ('Content-Length', str(len(content))),
+                ('X-Subject-Token', self.token),
+            ],
+        )
+        return [content]
+
+    def _access(self):
+        return {
+            'methods': ['password'],
+            'expires_at': '2100-01-01T00:00:00.000000Z',
+            'issued_at': '2026-01-01T00:00:00.000000Z',
+            'user': {'id': 'cyborg', 'name': 'cyborg'},
+            'project': {'id': 'service', 'name': 'service'},
+            'roles': [
+                {'id': role, 'name': role}
+                for role in self.token.rpartition(':')[2].split(',')
+            ],
+            'catalog': [
+                {
+                    'type': kind,
+                    'name': kind,
+                    'endpoints': [
+                        {
+                            'interface': interface,
+                            'region': _REGION,
+                            'region_id': _REGION,
+                            'url': url,
+                        }
+                        for interface in ('public', 'internal')
+                    ],
+                }
+                for kind, url in self._endpoints().items()
+            ],
+        }
+
+    @staticmethod
+    def _version(environ):
+        url = f'http://{environ["HTTP_HOST"]}{environ["SCRIPT_NAME"]}/v3/'
+        return {
+            'id': 'v3.14',
+            'status': 'stable',
+            'links': [{'rel': 'self', 'href': url}],
         }
 
 

@@ -19,7 +19,9 @@ Nova.
 """
 
 import os
+import re
 import textwrap
+import threading
 
 import fixtures
 import keystoneauth1.session
@@ -31,7 +33,6 @@ from placement import deploy
 
 from nova_powervm.devices import names
 from tests.functional import cyborg_child
-from tests.functional import placement_gate
 from tests.functional import token_users
 from tests.processes.cyborg_services import tokens
 
@@ -44,6 +45,8 @@ PROFILE = 'the-profile'
 #: The trait that device profiles require.
 MARK = names.CYBORG_TRAIT
 
+#: Uuids in paths of requests.
+_UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 _NOBODY = 'http://127.0.0.1:9'
 _SERVICE = tokens.make_token(
     'nova', cyborg_child.SERVICE_PROJECT, 'admin', 'service'
@@ -70,7 +73,7 @@ class RealCyborg(fixtures.Fixture):
 
     def _setUp(self):
         #: What Cyborg reaches Placement through.
-        self.placement = placement_gate.Gate(
+        self.placement = Gate(
             deploy.loadapp(self._test.placement.fixture.conf_fixture.conf)
         )
         self._services = cyborg_child.start(
@@ -237,3 +240,66 @@ class RealCyborg(fixtures.Fixture):
         uuids = ','.join(arq['uuid'] for arq in arqs)
         answer = self.request('DELETE', f'/accelerator_requests?arqs={uuids}')
         self._test.assertEqual(204, answer.status_code, answer.text)
+
+
+class Gate:
+    """A WSGI middleware between Cyborg's services and Placement.
+
+    :param app: Placement.
+    """
+
+    def __init__(self, app):
+        self._app = app
+        self._lock = threading.Lock()
+        self._taken = []
+        self._trap = None
+
+    def take(self):
+        """Return method and path of the requests since the last call."""
+        with self._lock:
+            taken, self._taken = self._taken, []
+        return taken
+
+    def set_trap(self, number, spring, *, passing, match='PUT|POST|DELETE'):
+        """Call a function at one request, which gets a 503.
+
+        :param number: The number of the request among those that match,
+            beginning with 1.
+        :param spring: The function.
+        :param passing: Whether Placement gets the request before, so that only
+            its answer is lost.
+        :param match: A regular expression for method and path.
+        """
+        with self._lock:
+            self._trap = [number, spring, passing, re.compile(match)]
+
+    def remove_trap(self):
+        """Pass on all requests again.
+
+        :returns: Whether the trap had sprung.
+        """
+        with self._lock:
+            sprung = self._trap is not None and self._trap[0] <= 0
+            self._trap = None
+        return sprung
+
+    def __call__(self, environ, start_response):
+        line = f'{environ["REQUEST_METHOD"]} {environ["PATH_INFO"]}'
+        if query := environ['QUERY_STRING']:
+            line += f'?{query}'
+        if trap := self._note(line):
+            spring, passing = trap
+            if passing:
+                list(self._app(environ, lambda *_: None))
+            spring()
+            start_response('503 Trapped', [('Content-Length', '0')])
+            return [b'']
+        return self._app(environ, start_response)
+
+    def _note(self, line):
+        with self._lock:
+            self._taken.append(_UUID.sub('{}', line))
+            if self._trap is None or not self._trap[3].match(line):
+                return None
+            self._trap[0] -= 1
+            return self._trap[1:3] if self._trap[0] == 0 else None
