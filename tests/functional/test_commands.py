@@ -15,8 +15,6 @@
 import io
 import json
 import os
-import tempfile
-import unittest
 from unittest import mock
 
 import fixtures
@@ -926,18 +924,3 @@ class CommandsTest(CommandTestCase):
             with self.subTest(changes):
                 conf = self.nova_conf(**changes)
                 self.assertEqual(expected, self.results(conf))
-
-
-class UnusableConfigurationTest(unittest.TestCase):
-    def test_unusable_configuration_file_is_named_and_ends_with_255(self):
-        directory = self.enterContext(tempfile.TemporaryDirectory())
-        path = os.path.join(directory, 'nova.conf')
-        with open(path, 'wb') as file:
-            file.write(b'# \xe9\n')
-        for name in ('/nowhere', path):
-            err = io.StringIO()
-            with mock.patch('sys.stderr', err):
-                code = status.main(['--config-file', name, 'upgrade', 'check'])
-            self.assertEqual(255, code)
-            self.assertIn(name, err.getvalue())
-            self.assertEqual(1, err.getvalue().count('\n'))

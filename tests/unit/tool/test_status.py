@@ -14,10 +14,13 @@
 
 import importlib.metadata
 import inspect
+import io
 import os
 import re
 import sys
+import tempfile
 import unittest
+from unittest import mock
 
 import fixtures
 from oslo_upgradecheck import upgradecheck
@@ -254,3 +257,18 @@ class ExitCodesTest(unittest.TestCase):
         for program in exit_codes.TABLE:
             page = pages.documents()[f'cli/{program}']
             self.assertIn(f'\n.. exit-codes:: {program}\n', page)
+
+
+class UnusableConfigurationTest(unittest.TestCase):
+    def test_unusable_configuration_file_is_named_and_ends_with_255(self):
+        directory = self.enterContext(tempfile.TemporaryDirectory())
+        path = os.path.join(directory, 'nova.conf')
+        with open(path, 'wb') as file:
+            file.write(b'# \xe9\n')
+        for name in ('/nowhere', path):
+            err = io.StringIO()
+            with mock.patch('sys.stderr', err):
+                code = status.main(['--config-file', name, 'upgrade', 'check'])
+            self.assertEqual(255, code)
+            self.assertIn(name, err.getvalue())
+            self.assertEqual(1, err.getvalue().count('\n'))
