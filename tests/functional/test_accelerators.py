@@ -113,9 +113,11 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
             (lambda: self._rebuild(server), ['PowerOff', 'PowerOn']),
         ):
             self.control().clear_journal()
+            self.forget_record(server)
             action()
             self.assertEqual(jobs, self.jobs())
             self.assert_has(server, own, CRYPTO, GPU)
+            self.assertEqual({CRYPTO, GPU}, self.recorded(server))
 
         self._delete_server(server)
         self.assertIsNone(self.slot_owner(GPU))
@@ -126,13 +128,9 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
         )
 
     def _reboot_lost(self, server):
-        """Reboot a server hard whose slot and record of slots are lost."""
+        """Reboot a server hard whose slot is lost."""
         self.control().set_owner(f'{GPU:08X}', None)
-        self.forget_record(server)
         self._reboot_server(server, hard=True)
-        self.assertEqual(
-            {CRYPTO, GPU}, {int(slot, 16) for slot in self.record(server)}
-        )
 
     def forget_record(self, server):
         """Have a server be one of a driver that recorded no requests."""
@@ -140,11 +138,11 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
         system_metadata.ACCELERATORS.remove(instance.system_metadata)
         instance.save()
 
-    def record(self, server):
+    def recorded(self, server):
         """Return the slots of a server's requests that are recorded."""
-        return system_metadata.ACCELERATORS.read(
-            self.instance(server).system_metadata
-        ).split()
+        found = self.instance(server).system_metadata
+        slots = system_metadata.ACCELERATORS.read(found) or ''
+        return {int(slot, 16) for slot in slots.split()}
 
     def _stop_and_start(self, server):
         self._stop_server(server)
@@ -215,9 +213,11 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
         self._run_periodics()
         self._assert_off_but_active()
 
+        self.forget_record(self.server)
         self.cyborg.call('come_back')
         self._run_periodics()
         self.assert_has(self.server, NVME)
+        self.assertEqual({NVME}, self.recorded(self.server))
 
     @proofs.proves('C52', 'V15')
     def story_host_boot_needs_service_user_with_roles_of_the_page(self):
