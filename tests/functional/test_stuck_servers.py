@@ -214,6 +214,23 @@ class StuckMovesTest(StuckServersTestCase):
     def test_stuck_moves_end_with_the_commands_of_the_page(self):
         self.tell_stories()
 
+    # Before the source has handed the server over
+
+    def story_next_migration_after_a_killed_one_gives_no_devices(self):
+        with self.threads.killed(_DRIVER, 'migrate_disk_and_power_off'):
+            self.ask(self.server, 'migrate')
+        self.restart_host('host1')
+        self.set_state(self.server, 'active')
+        slots = self.lpar(self.server, 'host1').slots
+        self.ask(self.server, 'migrate')
+        self._wait_for_server_parameter(
+            self.server, {'OS-EXT-STS:task_state': None}
+        )
+        self.assertEqual({'host1'}, {*self.lpars_of(self.server)})
+        self.assertEqual(slots, self.lpar(self.server, 'host1').slots)
+        self.assert_burns()
+        self.end('host1')
+
     # While the destination takes it over
 
     def story_message_to_destination_is_lost(self):
