@@ -15,6 +15,7 @@
 import re
 
 import os_traits
+from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import service_auth
 
@@ -208,9 +209,13 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
         self.assertIn('Could not communicate with Cyborg', self.logged())
         self._assert_off_but_active()
 
-        # A restart of the service forgets nothing.
+        # A restart of the service forgets nothing, and Nova stops no server
+        # that waits.
         self.restart_host()
         self._run_periodics()
+        self.computes['host1'].manager._sync_power_states(
+            nova_context.get_admin_context()
+        )
         self._assert_off_but_active()
 
         self.forget_record(self.server)

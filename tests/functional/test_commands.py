@@ -685,6 +685,14 @@ class CommandsTest(CommandTestCase):
         code, rows = self.rows('release')
         self.assertEqual(0, code)
         self.assertEqual([f'{first:08X}'], [row['Slot'] for row in rows])
+        self.control().set_owner(f'{first:08X}', 'archive')
+        code, out, err = self.run_command('release', '-f', 'json')
+        self.assertEqual((0, []), (code, json.loads(out)))
+        self.assertIn('owned by partition archive', err)
+        code, _, err = self.run_command('release', f'{first:08X}', '--dry-run')
+        self.assertEqual(2, code)
+        self.assertIn('owned by partition archive', err)
+        self.control().set_owner(f'{first:08X}', None)
 
         # Refused: allocated; and then none of those that are named.
         named = [f'{index:08X}' for index in (first, used, others[0])]
