@@ -19,7 +19,6 @@ import os
 import pathlib
 import sys
 import time
-import urllib.parse
 
 from demo import cloud as cloud_lib
 from demo import config
@@ -31,7 +30,7 @@ from demo import supervisor as supervisor_lib
 from demo import two_worlds
 from demo import volume_world
 
-_QUEUES = 'queues'
+_BROKER = 'broker'
 
 #: The name of Cyborg's inventory file, if it is the default one.
 ACCELERATORS = 'accelerators.yaml'
@@ -147,12 +146,10 @@ def launch(
     )
     say(f'starting {", ".join(projects)}, with empty databases')
     if choices.transport_url is None and choices.needs_broker:
-        _start_queues(supervisor, stack)
-    for project in projects:
-        start_project(supervisor, stack, project)
-    for project in supervisor.wait(
-        projects, lambda name: stack.mark_of(name).exists(), _START_TIMEOUT
-    ):
+        # No client tries again while it is away.
+        for _ in _start_projects(supervisor, stack, [_BROKER]):
+            pass
+    for project in _start_projects(supervisor, stack, projects):
         say(f'{project} up after {time.monotonic() - began:.1f} s')
     if stack.has_console:
         console.start_proxy(supervisor, stack)
@@ -161,6 +158,19 @@ def launch(
         for service in _start_computes(supervisor, stack):
             say(f'{service} up after {time.monotonic() - began:.1f} s')
     return stack
+
+
+def _start_projects(
+    supervisor: supervisor_lib.Supervisor,
+    stack: stack_lib.Stack,
+    projects: collections.abc.Sequence[str],
+) -> collections.abc.Iterator[str]:
+    """Start processes; yield the name of each as soon as it serves."""
+    for project in projects:
+        start_project(supervisor, stack, project)
+    return supervisor.wait(
+        projects, lambda name: stack.mark_of(name).exists(), _START_TIMEOUT
+    )
 
 
 def start_project(
@@ -259,8 +269,8 @@ def _make_stack(
     consoles = (
         (stack_lib.PROXY, stack_lib.CONSOLES) if choices.has_console else ()
     )
-    ports = stack_lib.free_ports((*stack_lib.APIS, *more, *consoles, _QUEUES))
-    own_broker = messaging.url(ports.pop(_QUEUES))
+    ports = stack_lib.free_ports((*stack_lib.APIS, *more, *consoles, _BROKER))
+    own_broker = messaging.url(ports.pop(_BROKER))
     default = own_broker if choices.needs_broker else stack_lib.IN_PROCESS
     etc = state_dir / 'etc'
     return stack_lib.Stack(
@@ -323,19 +333,3 @@ def _place(
         return given.absolute()
     path.write_text(text)
     return path
-
-
-def _start_queues(
-    supervisor: supervisor_lib.Supervisor, stack: stack_lib.Stack
-) -> None:
-    """Start the server of the queues, for which its clients wait."""
-    broker = urllib.parse.urlsplit(stack.transport_url)
-    # A password on the command line would be visible to all users.
-    password_file = stack.etc / 'queues-password'
-    stack_lib.write_private(password_file, f'{broker.password}\n')
-    supervisor.start(
-        _QUEUES,
-        'demo.messaging',
-        *('--port', str(broker.port)),
-        *('--password-file', str(password_file)),
-    )

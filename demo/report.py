@@ -16,7 +16,6 @@ import collections.abc
 import dataclasses
 import json
 import pathlib
-import sys
 import typing
 
 #: A value that json.dumps can write.
@@ -76,26 +75,22 @@ def reason(error: Exception) -> str:
     return f'{type(error).__name__}: {error}'
 
 
-def show(step: Step, number: int, out: typing.TextIO = sys.stdout) -> None:
+def show(step: Step, number: int) -> None:
     """Print the heading of a step, its result and the verdict."""
-    show_lines(f'{number}. {step.step}', step.shown, out)
+    show_lines(f'{number}. {step.step}', step.shown)
     if step.ok:
-        print('  ok', file=out, flush=True)
+        print('  ok', flush=True)
         return
-    print('  WRONG', file=out)
+    print('  WRONG')
     for line in differences(step.expected, step.observed):
-        print(f'    {line}', file=out, flush=True)
+        print(f'    {line}', flush=True)
 
 
-def show_lines(
-    heading: str,
-    lines: collections.abc.Iterable[str],
-    out: typing.TextIO = sys.stdout,
-) -> None:
+def show_lines(heading: str, lines: collections.abc.Iterable[str]) -> None:
     """Print a heading and, indented, lines."""
-    print(f'\n{heading}\n{"-" * len(heading)}', file=out)
+    print(f'\n{heading}\n{"-" * len(heading)}')
     for line in lines:
-        print(f'  {line}'.rstrip(), file=out)
+        print(f'  {line}'.rstrip())
 
 
 def write(path: pathlib.Path, steps: collections.abc.Iterable[Step]) -> None:

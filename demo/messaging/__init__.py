@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A stand-in for a message broker, for clouds on one machine.
+"""Messages between services in several processes, on one machine.
 
-The queues live in the memory of one process, :mod:`.server`, and a restart
-loses them. There is no clustering, no persistence and no encryption. A
-deployment needs a real broker, such as RabbitMQ.
+:mod:`demo.services.broker` has the queues in its memory: when it ends, they
+are lost, and so is the cloud. A deployment needs a real broker, such as
+RabbitMQ.
 
 :mod:`.driver` is a transport driver of oslo.messaging for these queues. The
 services of OpenStack load it through the entry point ``demo-tcp``, which is
@@ -25,19 +25,18 @@ checkout are on its ``PYTHONPATH``. That serves programs of other projects,
 too, and stevedore, which caches the entry points of each path on disk.
 
 The protocol consists of JSON values on lines. The first line of a client is
-the password. Each later line is a request, an object with the key ``op``:
+the password. Each later line is a request, an object with the key ``op``. The
+answer is ``{}``, or an object with the key ``error``.
 
 ``put``
-   Append ``message`` to ``queue``. The answer is ``{}``, or an object with
-   the key ``error`` if the queue is full.
+   Append ``message`` to ``queue``, which may be full.
 
 ``publish``
-   Give ``message`` to all consumers that are in ``group`` now. The answer is
-   ``{}``.
+   Give ``message`` to all consumers that are in ``group`` now.
 
 ``consume``
    Consume the messages of ``queues`` and those for ``group``, which may be
-   null. The answer is ``{}``; after it come messages, one at a time, as
+   null. After the answer come messages, one at a time, as
    ``{"message": ...}``. Nothing but ``acknowledge`` may follow.
 
 ``acknowledge``
@@ -63,7 +62,7 @@ _PATH = 'PYTHONPATH'
 
 
 def url(port: int) -> str:
-    """Return a transport URL for a server on a port, with a new password."""
+    """Return a transport URL for a broker on a port, with a new password."""
     return f'{SCHEME}://:{secrets.token_hex(16)}@{stack.ADDRESS}:{port}/'
 
 

@@ -13,8 +13,12 @@
 """The transport driver for oslo.messaging."""
 
 import collections.abc
+import logging
 import os
+import queue
+import threading
 import time
+import types
 import typing
 import uuid
 
@@ -22,35 +26,21 @@ import oslo_messaging
 from oslo_messaging._drivers import base
 from oslo_messaging._drivers import common
 
-from demo.messaging import connection
-from demo.messaging import listener
+from demo.messaging import client as client_lib
 from demo.messaging import queues
-from demo.messaging import replies
-from demo.messaging import subscription
 
-_Context = dict[str, typing.Any]
-_Message = dict[str, typing.Any]
+_LOG = logging.getLogger(__name__)
 
-
-class _Client:
-    """What a process needs to send messages."""
-
-    def __init__(self, address: connection.Address) -> None:
-        self.connections = connection.Connections(address)
-        self.replies = replies.Replies(address)
-
-    def close(self) -> None:
-        self.connections.close()
-        self.replies.close()
+_ExceptionInfo = tuple[
+    type[BaseException], BaseException, types.TracebackType | None
+]
 
 
 class Driver(base.BaseDriver):
-    """Transports messages through the queues of :mod:`.server`.
+    """Transports messages through the queues of the broker.
 
-    A message to a server that is not there waits in its queue, in which
-    :mod:`.queues` limits the number of messages and their time. While the
-    server of the queues is away, senders wait as ``retry`` and ``timeout``
-    say. Calls that it forgot when it was restarted time out.
+    A message to a server that is not there waits in its queue. Without the
+    broker, nothing can be sent: it is not tried again.
     """
 
     def __init__(
@@ -61,19 +51,15 @@ class Driver(base.BaseDriver):
         allowed_remote_exmods: collections.abc.Sequence[str] | None = None,
     ) -> None:
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
-        (host,) = url.hosts
-        self._address = connection.Address(
-            host.hostname, host.port, host.password or ''
-        )
         # By process: a forked one can use neither the connections nor the
         # threads of its parent.
-        self._clients: dict[int, _Client] = {}
+        self._clients: dict[int, client_lib.Client] = {}
 
     def send(
         self,
         target: oslo_messaging.Target,
-        ctxt: _Context,
-        message: _Message,
+        ctxt: dict[str, typing.Any],
+        message: dict[str, typing.Any],
         wait_for_reply: bool | None = None,
         timeout: float | None = None,
         call_monitor_timeout: float | None = None,
@@ -84,33 +70,30 @@ class Driver(base.BaseDriver):
 
         :param timeout: how long a call may take, in seconds.
         :param call_monitor_timeout: how long the server may be silent.
-        :param retry: how often to try again while the server of the queues
-            is away; None or a negative number for ever.
         :raises oslo_messaging.MessagingTimeout: there is no reply in time.
         :raises oslo_messaging.MessageDeliveryFailure: the message could not
             be put into a queue.
         :raises Exception: what the called method raised.
         """
         client = self._client()
-        envelope: _Message = {
-            'id': uuid.uuid4().hex,
+        identifier = uuid.uuid4().hex
+        envelope = {
+            'id': identifier,
             'context': ctxt,
             'message': message,
             'silence': call_monitor_timeout,
-            'reply_queue': client.replies.queue if wait_for_reply else None,
+            'reply_queue': client.reply_queue if wait_for_reply else None,
         }
         frame = self._frame(target, envelope)
         if not wait_for_reply:
-            client.connections.request(frame, retry)
+            client.request(frame)
             return None
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with client.replies.expect(envelope['id']) as inbox:
-            client.connections.request(frame, retry, deadline)
-            reply = replies.wait(
-                inbox,
-                f'{message.get("method")} on {_queue(frame)}',
-                timeout,
-                call_monitor_timeout,
+        with client.expect(identifier) as inbox:
+            client.request(frame)
+            reply = _wait(inbox, timeout, call_monitor_timeout)
+        if reply is None:
+            raise oslo_messaging.MessagingTimeout(
+                f'no reply to {message.get("method")} on {frame.get("queue")}'
             )
         if reply['failure']:
             raise common.deserialize_remote_exception(
@@ -121,13 +104,13 @@ class Driver(base.BaseDriver):
     def send_notification(
         self,
         target: oslo_messaging.Target,
-        ctxt: _Context,
-        message: _Message,
+        ctxt: dict[str, typing.Any],
+        message: dict[str, typing.Any],
         version: float,
         retry: int | None = None,
     ) -> None:
         """Send a notification, which waits in its queue for a listener."""
-        self.send(target, ctxt, message, retry=retry)
+        self.send(target, ctxt, message)
 
     def listen(
         self,
@@ -137,12 +120,8 @@ class Driver(base.BaseDriver):
     ) -> base.PollStyleListenerAdapter:
         """Listen to a topic, to one server of it and to its fanouts."""
         topic = self._name(target.exchange, target.topic)
-        return self._listen(
-            [f'{topic}/{target.server}', topic],
-            topic,
-            batch_size,
-            batch_timeout,
-        )
+        names = [f'{topic}/{target.server}', topic]
+        return self._listen(names, topic, batch_size, batch_timeout)
 
     def listen_for_notifications(
         self,
@@ -178,32 +157,135 @@ class Driver(base.BaseDriver):
         batch_size: int,
         batch_timeout: float | None,
     ) -> base.PollStyleListenerAdapter:
-        subscribed = subscription.Subscription(self._address, names, group)
-        subscribed.connect()
+        messages = client_lib.consume(self._url, names, group)
         return base.PollStyleListenerAdapter(
-            listener.Listener(self._client().connections, subscribed),
-            batch_size,
-            batch_timeout,
+            Listener(self._client(), messages), batch_size, batch_timeout
         )
 
-    def _client(self) -> _Client:
+    def _client(self) -> client_lib.Client:
         process = os.getpid()
         if process not in self._clients:
-            self._clients.setdefault(process, _Client(self._address))
+            self._clients.setdefault(process, client_lib.Client(self._url))
         return self._clients[process]
 
     def _frame(
-        self, target: oslo_messaging.Target, envelope: _Message
-    ) -> connection.Frame:
+        self,
+        target: oslo_messaging.Target,
+        envelope: dict[str, typing.Any],
+    ) -> client_lib.Frame:
         topic = self._name(target.exchange, target.topic)
         if target.fanout:
             return {'op': 'publish', 'group': topic, 'message': envelope}
-        queue = f'{topic}/{target.server}' if target.server else topic
-        return {'op': 'put', 'queue': queue, 'message': envelope}
+        name = f'{topic}/{target.server}' if target.server else topic
+        return {'op': 'put', 'queue': name, 'message': envelope}
 
     def _name(self, exchange: str | None, topic: str) -> str:
         return f'{exchange or self._default_exchange or ""}/{topic}'
 
 
-def _queue(frame: connection.Frame) -> str:
-    return str(frame.get('queue') or frame.get('group'))
+def _wait(
+    inbox: client_lib.Inbox, timeout: float | None, silence: float | None
+) -> client_lib.Frame | None:
+    """Return the reply to a call, or None if it does not come in time.
+
+    :param timeout: how long to wait, in seconds, or None.
+    :param silence: how long to wait for a sign of life of the server, which
+        then sends them, or None.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        limits = [] if end is None else [max(0.0, end - time.monotonic())]
+        if silence:
+            limits.append(silence)
+        try:
+            reply = inbox.get(timeout=min(limits, default=None))
+        except queue.Empty:
+            return None
+        if not reply['is_heartbeat']:
+            return reply
+
+
+class Incoming(base.RpcIncomingMessage):
+    """A message from :class:`Driver`.
+
+    :param client: sends the reply.
+    :param message: what the driver put into the queue.
+    """
+
+    def __init__(
+        self, client: client_lib.Client, message: dict[str, typing.Any]
+    ) -> None:
+        super().__init__(message['context'], message['message'], message['id'])
+        self.client_timeout = message['silence']
+        self._client = client
+        self._queue = message['reply_queue']
+
+    def reply(
+        self,
+        reply: typing.Any = None,
+        failure: _ExceptionInfo | None = None,
+    ) -> None:
+        """Send a result or an exception; a cast gets none."""
+        serialized = failure and common.serialize_remote_exception(failure)
+        self._send(reply, serialized, is_heartbeat=False)
+
+    def heartbeat(self) -> None:
+        """Tell the caller that the server is at work."""
+        self._send(None, None, is_heartbeat=True)
+
+    def requeue(self) -> None:
+        """Do nothing: :meth:`base.BaseDriver.require_features` refuses it."""
+
+    def _send(
+        self, result: typing.Any, failure: str | None, *, is_heartbeat: bool
+    ) -> None:
+        if self._queue is None:
+            return
+        reply = {
+            'id': self.msg_id,
+            'result': result,
+            'failure': failure,
+            'is_heartbeat': is_heartbeat,
+        }
+        try:
+            self._client.request(
+                {'op': 'put', 'queue': self._queue, 'message': reply}
+            )
+        except oslo_messaging.MessageDeliveryFailure as error:
+            _LOG.error('The reply to %s is lost: %s', self.msg_id, error)
+
+
+class Listener(base.PollStyleListener):
+    """Polls a connection on which messages come.
+
+    :param client: sends replies.
+    """
+
+    def __init__(
+        self, client: client_lib.Client, messages: client_lib.Connection
+    ) -> None:
+        super().__init__()
+        self._client = client
+        self._messages = messages
+        self._stopped = threading.Event()
+
+    @base.batch_poll_helper  # type: ignore[untyped-decorator]
+    def poll(self, timeout: float | None = None) -> Incoming | None:
+        """Return the next message, or None after a stop.
+
+        No service here has a time limit for it.
+        """
+        try:
+            message = self._messages.next_message()
+        except OSError as error:
+            if not self._stopped.is_set():
+                _LOG.error('No more messages come: %s', error)
+                # The caller polls again until it is stopped.
+                self._stopped.wait()
+            return None
+        return Incoming(self._client, message)
+
+    def stop(self) -> None:
+        """End a poll in another thread."""
+        self._stopped.set()
+        self._messages.close()

@@ -25,7 +25,7 @@ from demo.services import launcher_watch
 
 #: Modules of this package, each with a function ``serve(stack)``.
 PROJECTS = (
-    *('cinder', 'glance', 'keystone', 'neutron', 'nova'),
+    *('broker', 'cinder', 'glance', 'keystone', 'neutron', 'nova'),
     *('cyborg_agent', 'cyborg_api', 'cyborg_conductor'),
 )
 

@@ -10,111 +10,36 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Values that several of these tests use."""
+"""Clouds for the tests."""
 
-import dataclasses
 import pathlib
+import tempfile
+import unittest
+from unittest import mock
 
-from demo import host
+from demo import launcher
 from demo import stack
 
-INVENTORY = """\
-gpus:
-  identification:
-    vendor_id: "10DE"
-    device_id: "1DB6"
-  resource_class: CUSTOM_GPU
-  traits: [CUSTOM_TESLA_V100]
-anything else here:
-  identification:
-    drc_index: "21010023"
-"""
 
+class DirectoryTestCase(unittest.TestCase):
+    """A test with a directory of its own."""
 
-def a_host(number: int) -> stack.HostRest:
-    return stack.HostRest(
-        f'http://127.0.0.1:2999{number}',
-        'user',
-        'rest-secret',
-        f'/management-{number}',
-    )
+    def setUp(self):
+        super().setUp()
+        self.directory = pathlib.Path(
+            self.enterContext(tempfile.TemporaryDirectory())
+        )
 
-
-def a_stack(state_dir: pathlib.Path = pathlib.Path('/state')) -> stack.Stack:
-    return stack.Stack(
-        state_dir=state_dir,
-        ports={api: 20000 + n for n, api in enumerate(stack.APIS)},
-        passwords={
-            user: f'{user}-secret' for user in ('admin', *stack.SERVICE_USERS)
-        },
-        prefix=pathlib.Path('/prefix'),
-        computes=(
-            stack.Compute(
-                name=stack.NODE,
-                address='127.0.0.1',
-                host=a_host(9),
-                inventory_file=state_dir / 'etc' / 'inventory.yaml',
-                disk_options={'volume_group_name': 'image_pool'},
-            ),
-        ),
-    )
-
-
-def a_stack_with_two_hosts(
-    state_dir: pathlib.Path = pathlib.Path('/state'),
-) -> stack.Stack:
-    base = a_stack(state_dir)
-    return dataclasses.replace(
-        base,
-        computes=tuple(
-            dataclasses.replace(
-                base.computes[0],
-                name=f'{stack.NODE}-{number}',
-                address=f'127.0.0.{number}',
-                host=a_host(number),
-                inventory_file=state_dir / 'etc' / f'inventory-{number}.yaml',
-            )
-            for number in (1, 2)
-        ),
-        transport_url='demo-tcp://:queues-secret@127.0.0.1:20098/',
-    )
-
-
-def a_stack_with_cyborg(
-    state_dir: pathlib.Path = pathlib.Path('/state'),
-) -> stack.Stack:
-    base = a_stack(state_dir)
-    return dataclasses.replace(
-        base,
-        ports={**base.ports, 'cyborg': 20099},
-        passwords={**base.passwords, 'cyborg': 'cyborg-secret'},
-        transport_url='demo-tcp://:queues-secret@127.0.0.1:20098/',
-        accelerator_file=state_dir / 'etc' / 'accelerators.yaml',
-    )
-
-
-def with_cinder(base: stack.Stack) -> stack.Stack:
-    return dataclasses.replace(
-        base,
-        ports={**base.ports, 'cinder': 20097},
-        passwords={**base.passwords, 'cinder': 'cinder-secret'},
-    )
-
-
-def a_slot(
-    drc_index: str,
-    vendor_id: str = '10DE',
-    device_id: str = '1DB6',
-    owner: str | None = None,
-    **more: str,
-) -> host.Slot:
-    return host.Slot(
-        description='an adapter',
-        properties={
-            'vendor_id': vendor_id,
-            'device_id': device_id,
-            'drc_index': drc_index,
-            **more,
-        },
-        owner=owner,
-    )
+    def make_stack(self, **choices):
+        """Describe the cloud of a run that starts with these choices."""
+        chosen = launcher.Choices(**choices)
+        hosts = [
+            stack.HostRest(f'http://h{n}', 'user', 'secret', f'/root-{n}')
+            for n in range(chosen.hosts)
+        ]
+        for name in ('etc', 'log'):
+            (self.directory / name).mkdir(exist_ok=True)
+        with mock.patch.object(
+            launcher.emulated_hosts, 'own_disks', return_value={}
+        ):
+            return launcher._make_stack(self.directory, chosen, hosts)
