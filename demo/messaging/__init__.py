@@ -16,6 +16,10 @@
 are lost, and so is the cloud. A deployment needs a real broker, such as
 RabbitMQ.
 
+Redis does not replace it: oslo.messaging says that ``kombu+redis`` is not
+supported, and starts with it only after two changes to kombu in each process.
+Its server is on PyPI for x86_64 alone, and not as source.
+
 :mod:`.driver` is a transport driver of oslo.messaging for these queues. The
 services of OpenStack load it through the entry point ``demo-tcp``, which is
 in the directory :data:`METADATA`, for transport URLs like
