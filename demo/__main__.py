@@ -12,6 +12,8 @@
 
 """Runs the demonstration: ``python -m demo``."""
 
+import sys
+
 from demo import main
 
-main.run()
+sys.exit(main.main())

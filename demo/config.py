@@ -69,11 +69,7 @@ def keystone(stack: stack_lib.Stack) -> Sections:
 def glance(stack: stack_lib.Stack) -> Sections:
     """Return the sections of glance-api.conf."""
     return {
-        **_common(stack, 'glance'),
-        'DEFAULT': {
-            **_common(stack, 'glance')['DEFAULT'],
-            'enabled_backends': 'files:file',
-        },
+        **_common(stack, 'glance', enabled_backends='files:file'),
         'database': _database(stack, 'glance'),
         'glance_store': {'default_backend': 'files'},
         'files': {'filesystem_store_datadir': stack.state_dir / 'images'},
@@ -112,14 +108,14 @@ def placement(stack: stack_lib.Stack) -> Sections:
 def neutron(stack: stack_lib.Stack) -> Sections:
     """Return the sections of neutron.conf, which include ML2's."""
     return {
-        **_common(stack, 'neutron'),
-        'DEFAULT': {
-            **_common(stack, 'neutron')['DEFAULT'],
-            'core_plugin': 'ml2',
+        **_common(
+            stack,
+            'neutron',
+            core_plugin='ml2',
             # Clients can create routers, which no agent implements.
-            'service_plugins': 'router',
-            'api_paste_config': stack.prefix / 'etc/neutron/api-paste.ini',
-        },
+            service_plugins='router',
+            api_paste_config=stack.prefix / 'etc/neutron/api-paste.ini',
+        ),
         'database': _database(stack, 'neutron'),
         'nova': _credentials(stack, 'nova'),
         'placement': _credentials(stack, 'placement'),
@@ -183,14 +179,9 @@ def nova_compute(
 
 def _nova(stack: stack_lib.Stack) -> Sections:
     """Return what all files of Nova's services have in common."""
-    common = _common(stack, 'nova')
+    place = {'host': stack_lib.NODE, 'my_ip': stack_lib.ADDRESS}
     return {
-        **common,
-        'DEFAULT': {
-            **common['DEFAULT'],
-            'host': stack_lib.NODE,
-            'my_ip': stack_lib.ADDRESS,
-        },
+        **_common(stack, 'nova', **place),
         'cache': _cache(),
         'keystone': _credentials(stack, 'nova'),
         'placement': _credentials(stack, 'placement'),
@@ -262,11 +253,7 @@ def cyborg(stack: stack_lib.Stack) -> Sections:
     """Return the sections of cyborg.conf, which all its services read."""
     compute = stack.computes[0]
     return {
-        **_common(stack, 'cyborg'),
-        'DEFAULT': {
-            **_common(stack, 'cyborg')['DEFAULT'],
-            'host': stack_lib.NODE,
-        },
+        **_common(stack, 'cyborg', host=stack_lib.NODE),
         'agent': {
             'enabled_drivers': 'powervm',
             'resource_provider_name': stack_lib.NODE,
@@ -288,26 +275,25 @@ def cyborg(stack: stack_lib.Stack) -> Sections:
 
 def cinder(stack: stack_lib.Stack) -> Sections:
     """Return the sections of cinder.conf, which all its services read."""
-    common = _common(stack, 'cinder')
     state_path = stack.state_dir / 'state' / 'cinder'
+    etc = stack.prefix / 'etc' / 'cinder'
     return {
-        **common,
-        'DEFAULT': {
-            **common['DEFAULT'],
-            'state_path': state_path,
-            'host': stack_lib.NODE,
-            'my_ip': stack_lib.ADDRESS,
+        **_common(
+            stack,
+            'cinder',
+            state_path=state_path,
+            host=stack_lib.NODE,
+            my_ip=stack_lib.ADDRESS,
             # In seconds. Services in one process all report in the name of
             # the one that was started last.
-            'service_down_time': 365 * 86400,
+            service_down_time=365 * 86400,
             # It need not wait for other volume services than this one.
-            'scheduler_driver_init_wait_time': 1,
-            'enabled_backends': BACKEND,
-            'default_volume_type': VOLUME_TYPE,
-            'api_paste_config': stack.prefix / 'etc/cinder/api-paste.ini',
-            'resource_query_filters_file': stack.prefix
-            / 'etc/cinder/resource_filters.json',
-        },
+            scheduler_driver_init_wait_time=1,
+            enabled_backends=BACKEND,
+            default_volume_type=VOLUME_TYPE,
+            api_paste_config=etc / 'api-paste.ini',
+            resource_query_filters_file=etc / 'resource_filters.json',
+        ),
         BACKEND: {
             'volume_backend_name': BACKEND,
             'volume_driver': 'demo.array_driver.ArrayDriver',
@@ -380,14 +366,20 @@ def write(stack: stack_lib.Stack) -> None:
     shutil.copy(stack.prefix / 'etc/nova/api-paste.ini', stack.etc)
 
 
-def _common(stack: stack_lib.Stack, project: str) -> Sections:
-    """Return the sections of all projects but Keystone and Placement."""
+def _common(
+    stack: stack_lib.Stack, project: str, **options: object
+) -> Sections:
+    """Return the sections of all projects but Keystone and Placement.
+
+    :param options: more options in the section ``DEFAULT``.
+    """
     return {
         'DEFAULT': {
             'log_file': stack.log / f'{project}.log',
             'state_path': stack.state_dir / 'state',
             'transport_url': stack.transport_url,
             'graceful_shutdown_timeout': 2,
+            **options,
         },
         'oslo_concurrency': {'lock_path': stack.state_dir / 'lock'},
         'oslo_messaging_notifications': {'driver': 'noop'},

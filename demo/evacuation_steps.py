@@ -207,7 +207,7 @@ def _observe_return(context: Context) -> report.Json:
     first, _ = context.sides
     return {
         **two_hosts.observe(context, context.servers[0]),
-        'owners of slots': two_host_steps.read_owners(context)[first.name],
+        'owners of slots': first.host.owners(),
         'services': {
             name: dataclasses.asdict(service)
             for name, service in context.cloud.compute_hosts.services().items()

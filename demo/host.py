@@ -211,6 +211,15 @@ class Host:
             key=lambda slot: slot.drc_index,
         )
 
+    def owned_by(self, partition: str) -> list[str]:
+        """Return the DRC indexes of the slots of the LPAR with this name."""
+        owners = self.owners().items()
+        return [index for index, owner in owners if owner == partition]
+
+    def owners(self) -> dict[str, str | None]:
+        """Return the owner of each slot, by DRC index."""
+        return {slot.drc_index: slot.owner for slot in self.slots()}
+
     def partitions(self) -> list[Partition]:
         """Return the LPARs, which do not include VIOSes."""
         feed = self._read('LogicalPartition')

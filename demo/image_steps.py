@@ -224,9 +224,9 @@ def _leave(
             'exit status': result.status,
             **two_hosts.observe(context, server),
             'owners of its slots': {
-                slot.drc_index: slot.owner
-                for slot in source.host.slots()
-                if slot.drc_index in gpus
+                index: owner
+                for index, owner in source.host.owners().items()
+                if index in gpus
             },
             'disks': [
                 unit.name

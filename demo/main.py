@@ -20,7 +20,6 @@ import shutil
 import signal
 import sys
 import time
-import typing
 
 from demo import accelerator_steps
 from demo import client_files
@@ -347,8 +346,3 @@ def _show_log(log: pathlib.Path) -> None:
 
 def _say(line: str) -> None:
     print(f'[{time.strftime("%H:%M:%S")}] {line}', flush=True)
-
-
-def run() -> typing.NoReturn:
-    """Run the command and exit with its status."""
-    sys.exit(main())

@@ -161,12 +161,9 @@ def _find_remains(
 ) -> report.Json:
     """Return what the source still has of a server that has moved."""
     uuid = step_context.partition_uuid(server.id)
+    owners = source.host.owners()
     return {
-        'owners of its slots': {
-            slot.drc_index: slot.owner
-            for slot in source.host.slots()
-            if slot.drc_index in slots
-        },
+        'owners of its slots': {index: owners[index] for index in slots},
         'disks and media': [item.name for item in source.host.storage(uuid)],
     }
 

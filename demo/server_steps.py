@@ -140,22 +140,15 @@ def _boot(context: Context, name: str, flavor: str, gpus: int) -> Outcome:
         'fault': server.fault,
         'GPUs allocated in Placement': len(allocated),
         'LPAR': partition and partition.document(),
-        'slots that the LPAR owns': [
-            slot.drc_index
-            for slot in slots
-            if slot.owner == server.instance_name
-        ],
+        'slots that the LPAR owns': context.host.owned_by(
+            server.instance_name
+        ),
     }
     expected = {
         'server': 'ACTIVE',
         'fault': '',
         'GPUs allocated in Placement': gpus,
-        'LPAR': {
-            'name': server.instance_name,
-            'uuid': step_context.partition_uuid(server.id),
-            'state': 'running',
-            'slots': allocated,
-        },
+        'LPAR': step_context.expected_lpar(server, allocated),
         'slots that the LPAR owns': allocated,
     }
     shown = [
@@ -190,28 +183,32 @@ def check_attachments(context: Context) -> Outcome:
 def boot_taken_gpu(context: Context) -> Outcome:
     """Verify that a request for an allocated GPU changes nothing."""
     _, _, flavor = create_flavor_taken(context)
-    before = display.slots(context.host.slots())
-    server = context.create_server('no-gpu', FLAVOR_TAKEN)
+    expected, observed, shown = boot_in_vain(context, 'no-gpu', FLAVOR_TAKEN)
+    return expected, observed, [*flavor, '', *shown]
+
+
+def boot_in_vain(
+    context: Context, name: str, flavor: str
+) -> tuple[dict[str, report.Json], dict[str, report.Json], list[str]]:
+    """Boot a server that no host can have; compare what it leaves."""
+    before = context.host.owners()
+    server = context.create_server(name, flavor)
     partition = context.find_partition(server)
     observed = {
         'server': server.status,
         'fault': server.fault.partition('.')[0],
         'allocations': context.cloud.allocations(server.id),
         'LPAR': partition and partition.document(),
-        'slots of the host': display.slots(context.host.slots()),
+        'owners of the slots': context.host.owners(),
     }
-    expected: dict[str, report.Json] = {
+    expected = {
         'server': 'ERROR',
         'fault': 'No valid host was found',
         'allocations': {},
         'LPAR': None,
-        'slots of the host': before,
+        'owners of the slots': before,
     }
-    shown = [
-        *flavor,
-        '',
-        f'server {server.name} is {server.status}: {server.fault}',
-    ]
+    shown = [f'server {server.name} is {server.status}: {server.fault}']
     return expected, observed, shown
 
 

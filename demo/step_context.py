@@ -134,6 +134,16 @@ class Context:
         )
 
 
+def expected_lpar(server: Server, slots: list[str]) -> report.Json:
+    """Return what the LPAR of a running server has to be."""
+    return {
+        'name': server.instance_name,
+        'uuid': partition_uuid(server.id),
+        'state': 'running',
+        'slots': slots,
+    }
+
+
 def read_until(
     expected: report.Json,
     read: collections.abc.Callable[[], report.Json],

@@ -51,7 +51,7 @@ def show_slots(context: Context) -> Outcome:
     """Show the slots of both hosts, whose DRC indexes have to be equal."""
     slots = context.on_each(lambda side: side.host.slots())
     systems = context.on_each(lambda side: side.host.system_name())
-    context.slots_before = read_owners(context)
+    context.slots_before = context.on_each(lambda side: side.host.owners())
     first, second = (
         [slot.drc_index for slot in found] for found in slots.values()
     )
@@ -69,13 +69,6 @@ def show_slots(context: Context) -> Outcome:
             '',
         ]
     return expected, observed, shown
-
-
-def read_owners(context: Context) -> dict[str, dict[str, str | None]]:
-    """Return the owners of all slots, by host and DRC index."""
-    return context.on_each(
-        lambda side: {slot.drc_index: slot.owner for slot in side.host.slots()}
-    )
 
 
 def show_inventories(context: Context) -> Outcome:
@@ -358,7 +351,7 @@ def _find_remains(context: Context) -> report.Json:
         'used': {
             child.name: child.usages for tree in trees for child in tree[1:]
         },
-        'owners of slots': read_owners(context),
+        'owners of slots': context.on_each(lambda side: side.host.owners()),
         'LPARs': context.on_each(lambda side: _lpars(context, side)),
         'disks and media': context.on_each(_disks_and_media),
         'ports': [

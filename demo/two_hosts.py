@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""What the steps on two hosts share, and their managed of a server."""
+"""What the steps on two hosts share, and how they see a server."""
 
 import collections.abc
 import dataclasses
@@ -160,7 +160,7 @@ def _observe_lpar(side: Side, server: cloud_lib.Server) -> report.Json:
                 return {
                     'state': partition.state,
                     'slots': list(partition.slots),
-                    'owns': _owned(side, partition.name),
+                    'owns': side.host.owned_by(partition.name),
                     'adapters': [
                         adapter.mac for adapter in side.host.adapters(uuid)
                     ],
@@ -168,12 +168,6 @@ def _observe_lpar(side: Side, server: cloud_lib.Server) -> report.Json:
     except requests.ConnectionError:
         return NO_ANSWER
     return None
-
-
-def _owned(side: Side, partition: str) -> list[str]:
-    return [
-        slot.drc_index for slot in side.host.slots() if slot.owner == partition
-    ]
 
 
 @dataclasses.dataclass(frozen=True)

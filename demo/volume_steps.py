@@ -121,12 +121,7 @@ def boot(context: Context) -> Outcome:
     expected |= {
         'server': ('ACTIVE', ''),
         'GPUs': 1,
-        'LPAR': {
-            'name': server.instance_name,
-            'uuid': uuid,
-            'state': 'running',
-            'slots': gpus,
-        },
+        'LPAR': step_context.expected_lpar(server, gpus),
         'disks in volume groups': before,
     }
     observed |= {

@@ -16,6 +16,6 @@ Each project has one process if it can, which starts faster than several. With
 ``fake:/``, the transport of oslo.messaging within a process, nova-api, the
 conductor, the scheduler and nova-compute can only share one.
 
-Each module has a function ``serve(stack)``, which returns as soon as the
-project serves.
+The module of a project has a function ``serve(stack)``, which returns as soon
+as the project serves; that of Cyborg has one for each of its processes.
 """

@@ -21,9 +21,9 @@ import threading
 import warnings
 
 from demo import stack as stack_lib
-from demo.services import launcher_watch
+from demo.services import program
 
-#: Modules of this package, each with a function ``serve(stack)``.
+#: Modules of this package with a function ``serve``, or several of them.
 PROJECTS = (
     *('broker', 'cinder', 'glance', 'keystone', 'neutron', 'nova'),
     *('cyborg_agent', 'cyborg_api', 'cyborg_conductor'),
@@ -39,14 +39,15 @@ def main() -> None:
     parser.add_argument('project', choices=PROJECTS)
     parser.add_argument('--state-dir', type=pathlib.Path, required=True)
     arguments = parser.parse_args()
-    launcher_watch.end_with_launcher()
+    program.end_with_launcher()
     # The projects read the command line, too, and reject other options.
     sys.argv = [arguments.project]
     warnings.simplefilter('ignore')
     try:
-        module = importlib.import_module(f'demo.services.{arguments.project}')
         stack = stack_lib.load(arguments.state_dir)
-        module.serve(stack)
+        module, *service = arguments.project.split('_')
+        serving = importlib.import_module(f'demo.services.{module}')
+        getattr(serving, '_'.join(['serve', *service]))(stack)
         stack.mark_of(arguments.project).touch()
         threading.Event().wait()
     except BaseException:

@@ -15,11 +15,11 @@
 import signal
 import sys
 
-from demo.services import launcher_watch
+from demo.services import program
 from powervm_emulator import main
 
 if __name__ == '__main__':
     # The emulator waits for these signals; no other thread may receive them.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-    launcher_watch.end_with_launcher()
+    program.end_with_launcher()
     sys.exit(main.main())

@@ -169,7 +169,9 @@ class ProcessTest(samples.DirectoryTestCase):
         child.stdin.close()
         self.assertEqual(-signal.SIGTERM, child.wait(60))
         by_hand = [sys.executable, '-m', *command]
-        subprocess.run(by_hand, stdin=subprocess.DEVNULL, check=True)
+        for given in ('</dev/null', '<&-'):
+            shell = ['/bin/sh', '-c', f'exec "$@" {given} 2>&1', 'sh']
+            subprocess.run([*shell, *by_hand], check=True, capture_output=True)
 
     def test_emulator_hides_its_password_and_names_a_wrong_world(self):
         (self.directory / 'etc').mkdir()
