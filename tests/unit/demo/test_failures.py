@@ -162,16 +162,16 @@ class ProcessTest(samples.DirectoryTestCase):
     def test_command_of_another_project_ends_with_its_launcher(self):
         """But not if it was started by hand."""
         command = self.script(
-            'import sys, time\nprint("up", file=sys.stderr)\ntime.sleep(2)'
+            'import sys, time\nprint("up")\ntime.sleep(float(sys.argv[1]))'
         )
-        child = self.start(*command)
+        child = self.start(*command, '60')
         # This is what a child sees when its launcher is killed.
         child.stdin.close()
         self.assertEqual(-signal.SIGTERM, child.wait(60))
-        by_hand = [sys.executable, '-m', *command]
+        by_hand = [sys.executable, '-m', *command, '0.5']
         for given in ('</dev/null', '<&-'):
-            shell = ['/bin/sh', '-c', f'exec "$@" {given} 2>&1', 'sh']
-            subprocess.run([*shell, *by_hand], check=True, capture_output=True)
+            shell = ['/bin/sh', '-c', f'exec "$@" {given}', 'sh', *by_hand]
+            subprocess.run(shell, check=True, capture_output=True)
 
     def test_emulator_hides_its_password_and_names_a_wrong_world(self):
         (self.directory / 'etc').mkdir()
