@@ -281,6 +281,12 @@ class GuideTest(unittest.TestCase):
         for choices, parts, others in (
             ({}, 'openrc|nova.conf validate', 'volume|cyborg|migrat'),
             ({'has_cinder': True}, 'add volume my-server', 'cyborg|migrat'),
+            ({'flavor': None}, 'flavor create --ram', '--apply'),
+            (
+                {'flavor': None, 'paragraphs': ['my gpus', 'other']},
+                '--paragraph my gpus --apply',
+                'other',
+            ),
             (
                 {'has_cyborg': True, 'accelerator_classes': ['CUSTOM_CARD']},
                 'show --cyborg|demo.cyborg_reports|CUSTOM_CARD=1,trait:CUSTOM_'
@@ -303,14 +309,6 @@ class GuideTest(unittest.TestCase):
             for part in parts.split('|'):
                 self.assertIn(part, text)
             self.assertNotRegex(text, others)
-
-    def test_flavor_of_the_user_is_made_of_the_first_paragraph(self):
-        for paragraphs, wanted in (
-            (['my gpus', 'other'], '--paragraph my gpus --apply'),
-            ([], 'flavor create --ram'),
-        ):
-            commands = _commands(None, paragraphs=paragraphs)
-            self.assertIn(wanted, '\n'.join(commands))
 
     def test_next_run_is_kept_and_has_the_choices_of_this_one(self):
         with mock.patch.dict(os.environ, NOVA_POWERVM_DEMO_SCRIPT='x/demo.sh'):
