@@ -130,7 +130,6 @@ class Client:
                     self._connection = Connection(self._url)
                 self._connection.request(frame)
             except OSError as error:
-                self._connection = None
                 raise _failure(error) from error
 
     @contextlib.contextmanager
