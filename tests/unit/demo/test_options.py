@@ -133,12 +133,7 @@ class StackTest(samples.DirectoryTestCase):
             self.assertIs(is_own, 'messaging/metadata' in path)
             self.assertIs(is_own, str(stack_lib.CHECKOUT) in path)
 
-    def test_parts_have_apis_and_users_and_read_files_of_the_user(self):
-        plain = self.make_stack()
-        for name in ('cinder', 'cyborg'):
-            made = self.make_stack(**{f'has_{name}': True})
-            self.assertIn(name, made.ports.keys() & made.passwords.keys())
-            self.assertNotIn(name, {*plain.ports, *plain.passwords})
+    def test_files_of_the_user_are_read_where_they_are(self):
         mine = pathlib.Path('mine')
         made = self.make_stack(
             has_cyborg=True, accelerators=mine, inventory=mine
@@ -277,28 +272,38 @@ def _commands(flavor='gpu.one', next_run=False, **choices):
 class GuideTest(unittest.TestCase):
     """Commands for a cloud that runs, or for the next one."""
 
+    @mock.patch.dict(os.environ, NOVA_POWERVM_DEMO_SCRIPT='x/demo.sh')
     def test_cloud_has_commands_for_its_parts_and_files(self):
-        for choices, parts, others in (
-            ({}, 'openrc|nova.conf validate', 'volume|cyborg|migrat'),
-            ({'has_cinder': True}, 'add volume my-server', 'cyborg|migrat'),
-            ({'flavor': None}, 'flavor create --ram', '--apply'),
+        for options, choices, parts, others in (
+            ('', {}, 'openrc|nova.conf validate', 'volume|cyborg|migrat'),
+            ('', {'flavor': None}, 'flavor create --ram', '--apply'),
             (
+                '',
                 {'flavor': None, 'paragraphs': ['my gpus', 'other']},
                 '--paragraph my gpus --apply',
                 'other',
             ),
             (
+                ' --cinder --transport-url rabbit://a b@h',
+                {'has_cinder': True, 'transport_url': 'rabbit://a b@h'},
+                'add volume my-server',
+                'cyborg|migrat',
+            ),
+            (
+                ' --cyborg',
                 {'has_cyborg': True, 'accelerator_classes': ['CUSTOM_CARD']},
                 'show --cyborg|demo.cyborg_reports|CUSTOM_CARD=1,trait:CUSTOM_'
                 '|diff --accelerators /a state/etc/accelerators.yaml',
                 'volume|migrat',
             ),
             (
+                ' --cyborg',
                 {'has_cyborg': True, 'accelerators': pathlib.Path('/my')},
                 'diff --accelerators /my',
                 'profile create',
             ),
             (
+                ' --hosts 2',
                 {'hosts': 2, 'large_flavor': 'gpu.two'},
                 'pkill -9 -f /a state/etc/nova-compute-1.conf|evacuate'
                 '|nova-compute-2.conf diff|resize --flavor gpu.two',
@@ -309,18 +314,6 @@ class GuideTest(unittest.TestCase):
             for part in parts.split('|'):
                 self.assertIn(part, text)
             self.assertNotRegex(text, others)
-
-    def test_next_run_is_kept_and_has_the_choices_of_this_one(self):
-        with mock.patch.dict(os.environ, NOVA_POWERVM_DEMO_SCRIPT='x/demo.sh'):
-            for choices, wanted in (
-                ({}, ''),
-                ({'hosts': 2}, ' --hosts 2'),
-                ({'has_cinder': True}, ' --cinder'),
-                (
-                    {'has_cyborg': True, 'transport_url': 'rabbit://a b@h'},
-                    ' --cyborg --transport-url rabbit://a b@h',
-                ),
-            ):
-                first = _commands(next_run=True, **choices)[0]
-                begin = 'x/demo.sh --keep --state-dir /a state'
-                self.assertEqual(f'{begin}{wanted}', first)
+            first = _commands(next_run=True, **choices)[0]
+            begin = 'x/demo.sh --keep --state-dir /a state'
+            self.assertEqual(f'{begin}{options}', first)
