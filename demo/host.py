@@ -263,25 +263,22 @@ class Host:
 
     def users_of(self, udid: str) -> list[str]:
         """Return the UUIDs of the partitions that a disk is mapped to."""
-        servers = self._read('VirtualIOServer', 'ViosSCSIMapping')
-        return sorted(
-            {
-                _linked(mapping, 'AssociatedLogicalPartition')
-                for mapping in servers.iter(_UOM + 'VirtualSCSIMapping')
-                if mapping.findtext(f'{_UOM}Storage/*/{_UOM}UniqueDeviceID')
-                == udid
-            }
-        )
+        links = 'AssociatedLogicalPartition'
+        return sorted({_linked(one, links) for one in self._mappings(udid)})
 
     def virtual_slots(self, udid: str) -> list[str]:
         """Return the virtual slots at which guests see a disk."""
+        path = f'{_UOM}ClientAdapter/{_UOM}VirtualSlotNumber'
+        return sorted(one.findtext(path) for one in self._mappings(udid))
+
+    def _mappings(self, udid: str) -> list[typing.Any]:
         servers = self._read('VirtualIOServer', 'ViosSCSIMapping')
-        return sorted(
-            mapping.findtext(f'{_UOM}ClientAdapter/{_UOM}VirtualSlotNumber')
+        path = f'{_UOM}Storage/*/{_UOM}UniqueDeviceID'
+        return [
+            mapping
             for mapping in servers.iter(_UOM + 'VirtualSCSIMapping')
-            if mapping.findtext(f'{_UOM}Storage/*/{_UOM}UniqueDeviceID')
-            == udid
-        )
+            if mapping.findtext(path) == udid
+        ]
 
     def array_disks(self, udid: str) -> dict[str, ArrayDisk]:
         """Return the disks with a UDID by the names of their servers."""

@@ -227,20 +227,17 @@ class SqliteTest(samples.DirectoryTestCase):
     def test_transactions_that_read_first_all_write(self):
         """A nested one, of the same thread, reads while it has the lock."""
         self.run_sql('CREATE TABLE c (n)', 'INSERT INTO c VALUES (0)')
-        read = 'SELECT n FROM c'
-
-        def count():
-            for _ in range(25):
-                with self.engine.begin() as one, self.engine.begin() as nested:
-                    n = one.exec_driver_sql(read).scalar()
-                    nested.exec_driver_sql(read)
-                    one.exec_driver_sql('UPDATE c SET n = ?', (n + 1,))
-
-        with futures.ThreadPoolExecutor(4) as threads:
-            for done in [threads.submit(count) for _ in range(4)]:
-                done.result()
+        read, write = 'SELECT n FROM c', 'UPDATE c SET n = n + 1'
+        with futures.ThreadPoolExecutor() as threads:
+            with self.engine.begin() as one, self.engine.begin() as nested:
+                for connection in (one, nested):
+                    connection.exec_driver_sql(read)
+                other = threads.submit(self.run_sql, read, write)
+                futures.wait([other], timeout=0.3)
+                one.exec_driver_sql(write)
+            other.result()
         with self.engine.connect() as connection:
-            self.assertEqual(100, connection.exec_driver_sql(read).scalar())
+            self.assertEqual(2, connection.exec_driver_sql(read).scalar())
 
     def test_row_that_another_refers_to_is_not_deleted(self):
         self.run_sql(
