@@ -215,7 +215,7 @@ class CinderVolumesTest(CinderVolumesTestCase):
 
     def assert_words_are_known(self, server):
         """Assert that a rule or the page knows all that Cinder says."""
-        known = pages.keys('admin/volumes', 'What is said of a volume')
+        known = pages.keys('admin/volumes', 'Properties of volumes')
         for disk in objects.BlockDeviceMappingList.get_by_instance_uuid(
             nova_context.get_admin_context(), server['id']
         ):

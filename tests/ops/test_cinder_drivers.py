@@ -42,7 +42,7 @@ from tests import proofs  # noqa: E402
 
 _PROCESSES = pathlib.Path(__file__).parents[1] / 'processes'
 #: The words that the page for administrators explains.
-KNOWN = pages.keys('admin/volumes', 'What is said of a volume')
+KNOWN = pages.keys('admin/volumes', 'Properties of volumes')
 _REST = 'DriverTest.test_initialize_connection'
 #: Drivers with an array in Cinder's tests, and the test that has it.
 CONNECTING = {
