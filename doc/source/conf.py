@@ -15,12 +15,18 @@
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent / '_ext'))
+_HERE = pathlib.Path(__file__).parent
+# The pages of the emulator are part of this documentation. The link is made
+# here because a source distribution cannot have it.
+_EMULATOR = _HERE / 'emulator'
+if not _EMULATOR.exists():
+    _EMULATOR.symlink_to('../../emulator/doc/source')
+for _folder in (_HERE, _EMULATOR):
+    sys.path.insert(0, str(_folder / '_ext'))
 
 extensions = [
     'cliff.sphinxext',
-    'emulator_coverage_page',
-    'emulator_reference_page',
+    'emulator_pages',
     'inventory_reference_page',
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
@@ -72,13 +78,6 @@ config_generator_config_file = [
 
 # Each page of a command is its manual page, too.
 man_pages = [
-    (
-        'cli/powervm-emulator',
-        'powervm-emulator',
-        'emulate the REST API of a PowerVM host',
-        [project],
-        1,
-    ),
     (
         'cli/nova-powervm-inventory',
         'nova-powervm-inventory',

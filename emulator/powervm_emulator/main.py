@@ -50,8 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _fail(
             f'the Python module {error.name} is missing; install the '
-            "emulator's packages: pip install -c constraints.txt "
-            './emulator in a checkout of nova-powervm'
+            "emulator's packages: pip install ./emulator in a checkout of "
+            'nova-powervm'
         )
 
 

@@ -12,9 +12,8 @@
 
 """Which elements of pypowervm's captures the emulator's documents have.
 
-``python3 -m emulator.tests.elements`` writes the tables of the page in the
-contributor guide. With ``--list``, it prints each absent element with its
-place instead.
+``python3 -m tests.elements`` writes the tables of the page. With ``--list``,
+it prints each absent element with its place instead.
 """
 
 import argparse
@@ -28,14 +27,8 @@ import warnings
 from . import element_documents
 from . import element_paths
 
-COMMAND = 'python3 -m emulator.tests.elements'
-PAGE = (
-    pathlib.Path(__file__).parents[2]
-    / 'doc'
-    / 'source'
-    / 'contributor'
-    / 'emulator-elements.rst'
-)
+COMMAND = 'python3 -m tests.elements'
+PAGE = pathlib.Path(__file__).parents[1] / 'doc' / 'source' / 'elements.rst'
 NOUNS = (
     'ManagedSystem',
     'LogicalPartition',
@@ -337,7 +330,7 @@ def _order(noun):
 
 
 def _differs(noun):
-    return bool(noun.comparison.absent() or noun.comparison.swaps())
+    return bool([*_absent(noun), *_swaps(noun)])
 
 
 def _section(noun):
@@ -357,7 +350,10 @@ def _section(noun):
 def _absent(noun):
     rows = collections.defaultdict(list)
     for path in noun.comparison.absent_roots():
-        key = element_paths.parent_of(path), noun.why_absent(path)
+        why = noun.why_absent(path)
+        if why == HMC_ONLY:
+            continue
+        key = element_paths.parent_of(path), why
         below = noun.below(path)
         name = _literal(path.rpartition('/')[2])
         rows[key].append(f'{name} (+{below})' if below else name)

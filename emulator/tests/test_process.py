@@ -284,7 +284,7 @@ class MissingPackageTest(unittest.TestCase):
                 (line,) = done.stderr.splitlines()
                 self.assertIn(f'module {module}', line)
                 self.assertIn(
-                    'pip install -c constraints.txt ./emulator in a checkout',
+                    'pip install ./emulator in a checkout',
                     line,
                 )
                 self.assertEqual('', done.stdout)

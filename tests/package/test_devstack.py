@@ -90,7 +90,7 @@ class DevstackTest(unittest.TestCase):
         )
         (command,) = re.findall('run_process powervm-emulator (.*)', printed)
         self.assertIn(main.__package__, command.split())
-        page = ROOT / 'doc' / 'source' / 'cli' / 'powervm-emulator.rst'
+        page = ROOT / 'emulator' / 'doc' / 'source' / 'command.rst'
         documented = set(re.findall('``(--[a-z-]+)', page.read_text()))
         used = set(re.findall('--[a-z-]+', command))
         self.assertIn('--world', used)
@@ -241,7 +241,7 @@ class DevstackTest(unittest.TestCase):
 
 class EmulatorPageTest(unittest.TestCase):
     def test_page_has_each_option_of_the_emulator(self):
-        page = ROOT / 'doc' / 'source' / 'cli' / 'powervm-emulator.rst'
+        page = ROOT / 'emulator' / 'doc' / 'source' / 'command.rst'
         documented = set(re.findall('``(--?[a-z-]+)', page.read_text()))
         with subprocess.Popen(
             [sys.executable, '-m', main.__package__, '--help'],

@@ -10,24 +10,34 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The directive ``emulator-coverage``: tables of what is served."""
+"""Directive ``emulator-table``: keys of worlds, requests or calls."""
 
 from typing import Any
 
 import emulator_coverage
+import emulator_reference
 from docutils import nodes
 from docutils import statemachine
 from sphinx import application
 from sphinx.util import docutils
 
+_TABLES = {
+    'calls': emulator_coverage.page,
+    'keys': emulator_reference.list_keys,
+    'requests': emulator_reference.list_requests,
+}
 
-class Coverage(docutils.SphinxDirective):
-    """Puts the tables where it stands."""
+
+class Table(docutils.SphinxDirective):
+    """Inserts the tables that its argument names."""
+
+    required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Return the nodes of the tables."""
         lines = statemachine.StringList(
-            list(emulator_coverage.page()), source=emulator_coverage.__file__
+            list(_TABLES[self.arguments[0]]()),
+            source=__file__,
         )
         section = nodes.section()
         section.document = self.state.document
@@ -37,5 +47,5 @@ class Coverage(docutils.SphinxDirective):
 
 def setup(app: application.Sphinx) -> dict[str, Any]:
     """Add the directive to Sphinx."""
-    app.add_directive('emulator-coverage', Coverage)
+    app.add_directive('emulator-table', Table)
     return {'parallel_read_safe': True}

@@ -12,12 +12,13 @@
 
 """The page on the emulator's coverage of pypowervm."""
 
+import pathlib
 import sys
 import unittest
 
-from tests.unit.docs import pages
-
-sys.path.insert(0, str(pages.SOURCE / '_ext'))
+sys.path.insert(
+    0, str(pathlib.Path(__file__).parents[1] / 'doc' / 'source' / '_ext')
+)
 
 import emulator_coverage
 import pypowervm_calls
