@@ -87,7 +87,8 @@ class MaskTest(test_record.RecordTestCase):
         texts = []
         for options in ((), ('--mask',)):
             self.output.unlink(missing_ok=True)
-            self.record(emulator, *options)
+            status, said = self.run_record(emulator.url, *options)
+            self.assertEqual(0, status, said)
             texts.append(self.output.read_text())
         return texts
 

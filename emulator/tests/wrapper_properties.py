@@ -32,12 +32,15 @@ _OF_THE_READING = frozenset(
         'xags',
     )
 )
-# Wrappers that contain themselves by way of another property.
-_DEEPEST = 12
 
 
-def read_properties(wrapper, depth=0):
-    """Return the values of a wrapper's properties, by name."""
+def read_properties(wrapper, around=()):
+    """Return the values of a wrapper's properties, by name.
+
+    :param around: Types and elements of wrappers that contain it. Some
+        contain themselves by way of another property.
+    """
+    around = (*around, _identity(wrapper))
     values = {}
     for name, _ in inspect.getmembers(
         type(wrapper), lambda member: isinstance(member, property)
@@ -48,19 +51,23 @@ def read_properties(wrapper, depth=0):
             value = getattr(wrapper, name)
         except Exception as error:
             value = f'{type(error).__name__}: {error}'
-        values[name] = _plain(value, depth + 1)
+        values[name] = _plain(value, around)
     return values
 
 
-def _plain(value, depth):
-    if depth > _DEEPEST:
-        return '...'
+def _identity(wrapper):
+    return type(wrapper), getattr(wrapper.element, 'element', None)
+
+
+def _plain(value, around):
     if isinstance(value, entry_wrapper.Wrapper):
-        return {type(value).__name__: read_properties(value, depth)}
+        if _identity(value) in around:
+            return '...'
+        return {type(value).__name__: read_properties(value, around)}
     if isinstance(value, str):
         return base.without_host(value)
     if isinstance(value, collections.abc.Mapping):
-        return {key: _plain(item, depth) for key, item in value.items()}
+        return {key: _plain(item, around) for key, item in value.items()}
     if isinstance(value, collections.abc.Iterable):
-        return [_plain(item, depth) for item in value]
+        return [_plain(item, around) for item in value]
     return value
