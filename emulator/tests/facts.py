@@ -10,10 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What pypowervm reads of a whole host, as plain values."""
+"""What pypowervm reads of wrappers and of a whole host, as plain values."""
+
+import collections.abc
+import inspect
 
 from pypowervm import const
 from pypowervm.wrappers import cluster
+from pypowervm.wrappers import entry_wrapper
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import managed_system as ms
 from pypowervm.wrappers import management_console
@@ -22,7 +26,61 @@ from pypowervm.wrappers import network
 from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server as vios
 
-from . import wrapper_properties
+from . import base
+
+# Values that differ between readings: the server and its ETags.
+_OF_THE_READING = frozenset(
+    (
+        'adapter',
+        'entry',
+        'element',
+        'etag',
+        'href',
+        'related_href',
+        'traits',
+        'xags',
+    )
+)
+
+
+def read_properties(wrapper, around=()):
+    """Return the values of a wrapper's properties, by name.
+
+    :param around: Types and elements of wrappers that contain it. Some
+        contain themselves by way of another property.
+    """
+    around = (*around, _identity(wrapper))
+    values = {}
+    for name, _ in inspect.getmembers(
+        type(wrapper), lambda member: isinstance(member, property)
+    ):
+        if name.startswith('_') or name in _OF_THE_READING:
+            continue
+        try:
+            value = getattr(wrapper, name)
+        except Exception as error:
+            value = f'{type(error).__name__}: {error}'
+        values[name] = _plain(value, around)
+    return values
+
+
+def _identity(wrapper):
+    return type(wrapper), getattr(wrapper.element, 'element', None)
+
+
+def _plain(value, around):
+    if isinstance(value, entry_wrapper.Wrapper):
+        if _identity(value) in around:
+            return '...'
+        return {type(value).__name__: read_properties(value, around)}
+    if isinstance(value, str):
+        return base.without_host(value)
+    if isinstance(value, collections.abc.Mapping):
+        return {key: _plain(item, around) for key, item in value.items()}
+    if isinstance(value, collections.abc.Iterable):
+        return [_plain(item, around) for item in value]
+    return value
+
 
 EVERY_GROUP = [
     const.XAG.VIO_STOR,
@@ -77,8 +135,6 @@ def wrappers(adapter):
 def read(adapter):
     """Read everything; return its properties, by kind and UUID."""
     return {
-        kind: {
-            one.uuid: wrapper_properties.read_properties(one) for one in found
-        }
+        kind: {one.uuid: read_properties(one) for one in found}
         for kind, found in wrappers(adapter).items()
     }

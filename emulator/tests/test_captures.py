@@ -27,7 +27,7 @@ from powervm_emulator.core import errors
 from powervm_emulator.nouns import io_slot
 
 from . import base
-from . import wrapper_properties
+from . import facts
 
 WRAPPERS = {
     'ManagedSystem': ms.System,
@@ -113,8 +113,8 @@ class CaptureTestCase(base.EmulatorTestCase):
         elements.mark(captured.element.element)
         expected, actual = wrapper.wrap(captured), wrapper.wrap(served)
         self.assertEqual(
-            wrapper_properties.read_properties(expected),
-            wrapper_properties.read_properties(actual),
+            facts.read_properties(expected),
+            facts.read_properties(actual),
         )
         self.assertEqual(
             leaves(captured.element.element), leaves(served.element.element)
@@ -238,7 +238,7 @@ class WrapperPropertiesTest(base.EmulatorTestCase):
     """The comparison of captures includes nested wrappers."""
 
     def test_read_properties_includes_nested_wrappers(self):
-        values = wrapper_properties.read_properties(self.system())
+        values = facts.read_properties(self.system())
         slots = values['asio_config']['ASIOConfig']['io_slots']
         self.assertIn(
             base.GPUS[0],
@@ -274,10 +274,8 @@ class CorrectedIdsTest(base.EmulatorTestCase):
     def test_correct_ids_keeps_right_ids(self):
         world = {'systems': [{'capture': {'file': 'managedsystem.txt'}}]}
         self.control.load_world(world)
-        expected = wrapper_properties.read_properties(self.system())
+        expected = facts.read_properties(self.system())
         world['systems'][0]['capture']['correct_ids'] = True
         world['systems'][0]['capture']['entry'] = 0
         self.control.load_world(world)
-        self.assertEqual(
-            expected, wrapper_properties.read_properties(self.system())
-        )
+        self.assertEqual(expected, facts.read_properties(self.system()))

@@ -10,16 +10,24 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nouns that are made of what other documents show."""
+"""Nouns made of others, the management console, and empty feeds."""
+
+import base64
 
 from pypowervm import exceptions
+from pypowervm.tasks import management_console as tasks
+from pypowervm.wrappers import cluster
+from pypowervm.wrappers import iocard
 from pypowervm.wrappers import job
+from pypowervm.wrappers import management_console
 from pypowervm.wrappers import shared_proc_pool
+from pypowervm.wrappers import storage as storage_wrappers
 from pypowervm.wrappers import virtual_io_server
 
 from powervm_emulator import worlds
 
 from . import base
+from . import facts
 from . import storage
 from . import wire
 
@@ -252,3 +260,149 @@ class ProfileTest(wire.WireTestCase):
         )
         parameter = request.create_job_parameter(self.KIND, profile)
         request.run_job(partition.uuid, job_parms=[parameter])
+
+
+KEY = 'ssh-rsa AAAAB3NzaC1yc2E= nova@compute1'
+
+
+class ConsoleTest(wire.WireTestCase):
+    def read(self):
+        (found,) = management_console.ManagementConsole.get(self.adapter)
+        return found
+
+    def test_console_is_that_of_the_system(self):
+        found = self.read()
+        self.assertEqual('localhost', found.name)
+        self.assertEqual(self.system().mtms.mtms_str, found.mtms.mtms_str)
+        _, key, name = tasks.get_public_key(self.adapter).split()
+        self.assertIn(b'ssh-rsa', base64.b64decode(key))
+        self.assertEqual('localhost', name)
+        self.assertEqual((), tasks.get_authorized_keys(self.adapter))
+
+    def test_key_is_added_once(self):
+        for key in (KEY, 'ssh-ed25519 AAAA', KEY):
+            tasks.add_authorized_key(self.adapter, key)
+        self.assertEqual(
+            (KEY, 'ssh-ed25519 AAAA'), tasks.get_authorized_keys(self.adapter)
+        )
+
+    def test_update_changes_nothing_but_keys(self):
+        found = self.read()
+        before = facts.read_properties(found)
+        found.ssh_authorized_keys = [KEY]
+        found.set_parm_value('ManagementConsoleName', 'other')
+        found.set_parm_value('PublicSSHKey', KEY)
+        found.update()
+        after = facts.read_properties(self.read())
+        self.assertEqual([KEY], list(after.pop('ssh_authorized_keys')))
+        before.pop('ssh_authorized_keys')
+        self.assertEqual(before, after)
+
+    def test_update_refuses_what_is_no_key(self):
+        for key in ('', 'ssh-rsa', 'ssh-rsa AAAA\nssh-rsa BBBB', 'a\tb'):
+            with self.subTest(key):
+                found = self.read()
+                found.ssh_authorized_keys = [KEY, key]
+                self.assert_refused(500, 'not a key', found.update)
+        self.assertEqual((), tasks.get_authorized_keys(self.adapter))
+
+    def test_console_cannot_be_created_or_deleted(self):
+        path = f'uom/ManagementConsole/{self.read().uuid}'
+        self.assertEqual(405, self.ask('DELETE', path).status)
+        self.assertEqual(405, self.ask('PUT', 'uom/ManagementConsole').status)
+
+    def test_console_of_world_has_its_name(self):
+        world = worlds.default()
+        world['management_consoles'] = [{'name': 'novalink1'}]
+        self.control.load_world(world)
+        self.assertEqual('novalink1', self.read().name)
+
+    def test_captured_console_is_served_and_takes_a_key(self):
+        world = worlds.default()
+        for file in ('managementconsole.txt', 'managementconsole_ssh.txt'):
+            with self.subTest(file):
+                world['management_consoles'] = [{'capture': {'file': file}}]
+                self.control.load_world(world)
+                (captured,) = (
+                    wire.contents(root)[0]
+                    for name, root in wire.captured()
+                    if name == file
+                )
+                (served,) = self.get('uom/ManagementConsole').contents
+                self.assertEqual(wire.names(captured), wire.names(served))
+                before = tasks.get_authorized_keys(self.adapter)
+                tasks.add_authorized_key(self.adapter, KEY)
+                self.assertEqual(
+                    (*before, KEY), tasks.get_authorized_keys(self.adapter)
+                )
+
+
+NOBODY = '00000000-0000-0000-0000-000000000000'
+ROOTS = ('Cluster', 'Group', 'SharedStoragePool', 'Tier')
+OF_PARTITION = (
+    'LogicalPartitionProfile',
+    'VirtualNICDedicated',
+    'SRIOVEthernetLogicalPort',
+)
+
+
+class EmptyFeedTest(wire.WireTestCase):
+    def assert_empty(self, path):
+        """Assert that a feed is there and has nothing in it."""
+        for query in ('', '?group=None'):
+            with self.subTest(path + query):
+                answer = self.ask('GET', path + query)
+                self.assertEqual(204, answer.status, answer.text)
+                self.assertEqual('', answer.text)
+
+    def test_feed_at_root_is_empty(self):
+        for kind in ROOTS:
+            self.assert_empty(f'uom/{kind}')
+
+    def test_feed_of_partition_is_empty(self):
+        for kind in OF_PARTITION:
+            self.assert_empty(f'{self.path_of("database")}/{kind}')
+
+    def test_feed_of_virtual_io_server_is_empty(self):
+        for kind in ('LogicalPartitionProfile', 'SRIOVEthernetLogicalPort'):
+            self.assert_empty(f'{self.path_of("vios1")}/{kind}')
+
+    def test_feed_of_system_is_empty(self):
+        for kind in ('HostEthernetAdapter', 'SharedMemoryPool'):
+            self.assert_empty(f'uom/ManagedSystem/{self.system().uuid}/{kind}')
+
+    def test_member_of_empty_feed_is_not_found(self):
+        for path in (
+            *(f'uom/{kind}' for kind in ROOTS),
+            *(f'{self.path_of("database")}/{kind}' for kind in OF_PARTITION),
+        ):
+            with self.subTest(path):
+                answer = self.ask('GET', f'{path}/{NOBODY}')
+                self.assert_refusal(answer, 'REST029B ', status=404)
+
+    def test_feed_of_unknown_partition_is_not_found(self):
+        for kind in OF_PARTITION:
+            with self.subTest(kind):
+                answer = self.ask(
+                    'GET', f'uom/LogicalPartition/{NOBODY}/{kind}'
+                )
+                self.assert_refusal(answer, 'REST029B ', status=404)
+
+    def test_journal_labels_empty_feeds(self):
+        self.control.clear_journal()
+        self.ask('GET', 'uom/Cluster')
+        (record,) = self.control.journal()
+        self.assertEqual('Cluster.feed', record['label'])
+
+
+class WrapperTest(wire.WireTestCase):
+    def test_wrappers_find_nothing(self):
+        for wrapper in (cluster.Cluster, storage_wrappers.SSP):
+            with self.subTest(wrapper.schema_type):
+                self.assertEqual([], wrapper.get(self.adapter))
+
+    def test_wrappers_find_nothing_in_partition(self):
+        created = self.create()
+        for wrapper in (iocard.VNIC, iocard.SRIOVEthLPort):
+            with self.subTest(wrapper.schema_type):
+                self.assertEqual([], wrapper.get(self.adapter, parent=created))

@@ -18,8 +18,8 @@ from pypowervm.wrappers import network
 from powervm_emulator.core import captures
 
 from . import base
+from . import facts
 from . import test_captures
-from . import wrapper_properties
 
 WRAPPERS = {
     'VirtualSwitch': network.VSwitch,
@@ -89,8 +89,8 @@ class NetworkRoundTripTest(base.EmulatorTestCase):
         )
         for expected, actual in zip(captured, served, strict=True):
             self.assertEqual(
-                wrapper_properties.read_properties(wrapper.wrap(expected)),
-                wrapper_properties.read_properties(wrapper.wrap(actual)),
+                facts.read_properties(wrapper.wrap(expected)),
+                facts.read_properties(wrapper.wrap(actual)),
             )
             self.assertEqual(
                 test_captures.leaves(expected.element.element),
