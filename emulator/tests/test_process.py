@@ -25,6 +25,7 @@ import sys
 import tempfile
 import textwrap
 import unittest
+from unittest import mock
 
 from pypowervm import adapter as pvm_adapter
 from pypowervm import exceptions
@@ -35,6 +36,7 @@ from powervm_emulator import client
 from powervm_emulator import fixture
 from powervm_emulator import main
 from powervm_emulator import options
+from powervm_emulator import serving
 from powervm_emulator.core import emulation
 
 from . import base
@@ -43,16 +45,24 @@ from . import pools
 COMMAND = [sys.executable, '-m', 'powervm_emulator']
 
 
-def run(*arguments, **options):
-    """Run the command to its end."""
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        **options,
-    )
+def run(*arguments):
+    """Run the command, which must not serve, in this process.
+
+    :returns: exit status, standard output and standard error.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as written,
+        contextlib.redirect_stderr(io.StringIO()) as said,
+        mock.patch.object(serving, '_run', side_effect=AssertionError),
+    ):
+        try:
+            status = main.main(list(arguments))
+        except SystemExit as error:
+            status = error.code
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return status, written.getvalue(), said.getvalue()
 
 
 class ImportTest(unittest.TestCase):
@@ -184,74 +194,59 @@ class CommandTest(CommandTestCase):
         self.assertNotEqual(*(state['systems'][0]['uuid'] for state in states))
 
     def test_ports_are_as_many_as_worlds(self):
-        done = run('--port', '0', '--port', '0')
+        done = subprocess.run(
+            [*COMMAND, '--port', '0', '--port', '0'],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(1, done.returncode)
         self.assertIn('worlds: 1, ports: 2; each host needs one', done.stderr)
 
     def test_invalid_world_is_reported_with_its_file(self):
-        done = run('--world', os.devnull)
-        self.assertEqual(1, done.returncode)
-        self.assertIn(
-            f'{os.devnull}: the document: None is not of type', done.stderr
-        )
+        status, _, said = run('--world', os.devnull)
+        self.assertEqual(1, status)
+        self.assertIn(f'{os.devnull}: the document: None is not of type', said)
 
     def test_world_with_unknown_capture_is_reported_with_its_file(self):
         with tempfile.NamedTemporaryFile('w', suffix='.yaml') as file:
             json.dump({'systems': [{'capture': {'file': 'no.txt'}}]}, file)
             file.flush()
-            done = run('--world', file.name)
-        self.assertEqual(1, done.returncode)
-        self.assertIn(f'{file.name}: no.txt is not a capture', done.stderr)
+            status, _, said = run('--world', file.name)
+        self.assertEqual(1, status)
+        self.assertIn(f'{file.name}: no.txt is not a capture', said)
 
     def test_port_in_use_is_reported(self):
         with socket.create_server(('127.0.0.1', 0)) as taken:
             port = str(taken.getsockname()[1])
-            done = run('--port', port)
-        self.assertEqual(1, done.returncode)
-        self.assertRegex(done.stderr, f': cannot listen on .* port {port}: ')
+            status, _, said = run('--port', port)
+        self.assertEqual(1, status)
+        self.assertRegex(said, f': cannot listen on .* port {port}: ')
 
     def test_invalid_port_is_refused(self):
         for text in ('65536', '-1', 'http'):
-            stderr = io.StringIO()
-            with (
-                self.assertRaises(SystemExit),
-                contextlib.redirect_stderr(stderr),
-            ):
-                main.main([f'--port={text}'])
-            self.assertIn(f'{text!r} is not a port number', stderr.getvalue())
+            status, _, said = run(f'--port={text}')
+            self.assertEqual(2, status)
+            self.assertIn(f'{text!r} is not a port number', said)
 
     def test_event_wait_that_is_no_time_is_refused(self):
         for text in ('nan', '-1', 'inf', 'soon', '3601'):
-            stderr = io.StringIO()
-            with (
-                self.assertRaises(SystemExit),
-                contextlib.redirect_stderr(stderr),
-            ):
-                main.main([f'--event-wait={text}'])
-            self.assertIn(f'{text!r} is not a time', stderr.getvalue())
+            status, _, said = run(f'--event-wait={text}')
+            self.assertEqual(2, status)
+            self.assertIn(f'{text!r} is not a time', said)
 
     def test_empty_password_is_refused(self):
-        stderr = io.StringIO()
-        with (
-            self.assertRaises(SystemExit),
-            contextlib.redirect_stderr(stderr),
-        ):
-            main.main(['--password='])
-        self.assertIn('the password is empty', stderr.getvalue())
+        status, _, said = run('--password=')
+        self.assertEqual(2, status)
+        self.assertIn('the password is empty', said)
 
     def test_unknown_option_is_refused(self):
-        with (
-            self.assertRaises(SystemExit),
-            tempfile.TemporaryFile('w') as stderr,
-            contextlib.redirect_stderr(stderr),
-        ):
-            main.main(['--nonsense'])
+        self.assertEqual(2, run('--nonsense')[0])
 
     def test_version_is_that_of_the_distribution(self):
-        done = run('--version')
         version = importlib.metadata.version('powervm-emulator')
-        self.assertEqual(f'powervm-emulator {version}\n', done.stdout)
-        self.assertEqual(0, done.returncode)
+        shown = f'powervm-emulator {version}\n'
+        self.assertEqual((0, shown, ''), run('--version'))
 
     def test_event_wait_default_is_that_of_the_emulation(self):
         self.assertEqual(emulation.EVENT_WAIT, options.parse([]).event_wait)
@@ -335,12 +330,14 @@ class PasswordTest(CommandTestCase):
             with self.subTest(reason):
                 if content is not None:
                     self.path.write_text(content)
-                done = run('--password-file', str(self.path))
-                self.assertEqual(1, done.returncode)
-                self.assertIn(str(self.path), done.stderr)
-                self.assertIn(reason, done.stderr)
+                status, _, said = run('--password-file', str(self.path))
+                self.assertEqual(1, status)
+                self.assertIn(str(self.path), said)
+                self.assertIn(reason, said)
 
     def test_password_and_password_file_exclude_each_other(self):
-        done = run('--password-file', str(self.path), '--password', 'x')
-        self.assertEqual(2, done.returncode)
-        self.assertIn('not allowed with', done.stderr)
+        status, _, said = run(
+            '--password-file', str(self.path), '--password', 'x'
+        )
+        self.assertEqual(2, status)
+        self.assertIn('not allowed with', said)

@@ -73,7 +73,10 @@ class Keeper:
         self._emulations: Sequence[Emulation] = ()
         try:
             self._owned = self._own()
-            self.saved = self._read()
+            with contextlib.ExitStack() as refused:
+                refused.callback(self.close)
+                self.saved = self._read()
+                refused.pop_all()
         except (OSError, UnicodeError) as error:
             reason = getattr(error, 'strerror', None) or error
             raise StateError(f'the state file {path}: {reason}') from error
