@@ -48,153 +48,102 @@ NOUNS = (
     'Event',
 )
 HMC_ONLY = 'HMC only'
-_FIBRE_CHANNEL = 'The emulated host has no virtual Fibre Channel.'
-_REFUSED = 'The emulator refuses new mappings of this kind.'
-_NOT_OF_SERVERS = (
-    'No capture of NovaLink has an LPAR, and its Virtual I/O Servers do not '
-    'have it.'
-)
-_NO_PROFILES = 'NovaLink has no partition profiles.'
-_NO_OPTICONNECT = 'The emulated host has no OptiConnect.'
-_NO_ADDRESS = 'The servers have no address on their devices.'
-_FREE_DEVICES = (
-    'The emulator does not list free devices: it accepts any name of one.'
-)
-_NO_LIMITS = 'The emulated storage has no limits of speed and no encryption.'
-_ONE_STEP = 'The jobs of the emulator have one step.'
-# Why elements are absent on purpose, by noun and path. A path stands for
-# all below it, too.
-ABSENT = {
-    **{
-        ('LogicalPartition', path): _NOT_OF_SERVERS
-        for path in (
-            'CurrentAllocatedBarrierSynchronizationRegisterArrays',
-            'IsCallHomeEnabled',
-            'IsConnectionMonitoringEnabled',
-            'IsRedundantErrorPathReportingEnabled',
-            'IsTimeReferencePartition',
-            'IsVirtualTrustedPlatformModuleEnabled',
-            'PartitionCapabilities/InternalAndExternalIntrusionDetection'
-            'Capable',
-            'PartitionMemoryConfiguration/MemoryExpansionHardwareAccess'
-            'Enabled',
-            'PartitionMemoryConfiguration/MemoryEncryptionHardwareAccess'
-            'Enabled',
-            'ProcessorPool',
-        )
-    },
-    **{
-        ('LogicalPartition', path): _NO_PROFILES
-        for path in (
-            'AssociatedPartitionProfile',
-            'CurrentProfileSync',
-            'PartitionProfiles',
-        )
-    },
-    **{
-        ('LogicalPartition', path): _NO_OPTICONNECT
-        for path in (
-            'PartitionIOConfiguration/HighSpeedLinkOpticonnectPool',
-            'PartitionIOConfiguration/VirtualOpticonnectPool',
-            'UsesHighSpeedLinkOpticonnect',
-            'UsesVirtualOpticonnect',
-        )
-    },
-    (
-        'LogicalPartition',
-        'PartitionIOConfiguration/EthernetAdapterCapabilities',
-    ): 'One captured LPAR has it, and it is empty.',
-    **{
-        (noun, 'PartitionIOConfiguration/HostChannelAdapters'): (
-            'The emulated host has no InfiniBand adapters.'
-        )
-        for noun in ('LogicalPartition', 'VirtualIOServer')
-    },
-    **{
-        ('LogicalPartition', path): (
-            'The emulated host has no Host Ethernet Adapters.'
-        )
-        for path in (
-            'HostEthernetAdapterLogicalPorts',
-            'HostEthernetAdapterLogicalPort',
-        )
-    },
-    ('LogicalPartition', 'ReferenceCodeFull'): (
-        'The emulator keeps no times of reference codes.'
-    ),
-    ('LogicalPartition', 'AssociatedPersistentMemoryConfiguration'): (
-        'The emulated host has no persistent memory.'
-    ),
-    ('LogicalPartition', 'VirtualSCSIClientAdapters'): (
-        'The adapters are served below their partition, which has no links.'
-    ),
-    ('LogicalPartition', 'PartitionNVRAM'): (
-        'The emulated firmware has no NVRAM.'
-    ),
-    ('LogicalPartition', 'DesignatedIPLSource'): (
-        'The emulated firmware has no sources to boot IBM i from.'
-    ),
-    (
-        'VirtualIOServer',
-        'PartitionIOConfiguration/ProfileVirtualIOAdapters',
-    ): 'It repeats adapters that are elsewhere in the server.',
-    **{
-        ('VirtualIOServer', f'{path}/IOAdapterChoice'): _FREE_DEVICES
-        for path in (
-            'FreeIOAdaptersForLinkAggregation',
-            'FreeEthenetBackingDevicesForSEA',
-        )
-    },
-    **{
-        (noun, f'SharedEthernetAdapters/SharedEthernetAdapter/{path}'): (
-            _NO_ADDRESS
-        )
-        for noun in ('VirtualIOServer', 'NetworkBridge')
-        for device in ('', 'BackingDeviceChoice/EthernetBackingDevice/')
-        for name in ('IPAddress', 'SubnetMask')
-        for path in (f'{device}IPInterface/{name}',)
-    },
-    **{
-        ('VolumeGroup', path): _NO_LIMITS
-        for path in (
-            'PhysicalVolumes/PhysicalVolume/ReadIOPS',
-            'PhysicalVolumes/PhysicalVolume/WriteIOPS',
-            'VirtualDisks/VirtualDisk/ReadIOPS',
-            'VirtualDisks/VirtualDisk/WriteIOPS',
-            'VirtualDisks/VirtualDisk/EncryptionState',
-            'VirtualDisks/VirtualDisk/EncryptionAgent',
-        )
-    },
-    ('VolumeGroup', 'PartitionSize'): (
-        'One captured group has it. pypowervm knows it of disks only.'
-    ),
-    ('VolumeGroup', 'PhysicalVolumes/PhysicalVolume/Usage'): (
-        'Two captured volumes have it. pypowervm does not know it.'
-    ),
-    ('NetworkBridge', 'ControlChannelID'): (
-        'The emulated bridges have no control channel.'
-    ),
-    ('JobResponse', 'Progress/CompletedTasks'): _ONE_STEP,
-    ('JobResponse', 'Progress/DiscreteProgress'): _ONE_STEP,
-    ('LogicalPartition', 'VirtualFibreChannelClientAdapters'): _FIBRE_CHANNEL,
-    ('VirtualIOServer', 'VirtualFibreChannelMappings'): _FIBRE_CHANNEL,
-    **{
-        (
-            'VirtualIOServer',
-            f'VirtualSCSIMappings/VirtualSCSIMapping/{path}',
-        ): _REFUSED
-        for path in (
-            'Storage/PhysicalVolume',
-            'TargetDevice/PhysicalVolumeVirtualTargetDevice',
-        )
-    },
-    ('ManagementConsole', 'AuthorizedKeys/AuthorizedKey'): (
-        'The emulated console has no keys until a client adds them.'
-    ),
-    ('JobResponse', 'ResponseException/StackTrace'): (
-        'The emulator is not written in Java.'
-    ),
-}
+# Why elements are absent on purpose: a reason, and below it nouns with paths.
+# A path stands for all below it, too.
+_REASONS = """
+No capture of NovaLink has an LPAR, and its Virtual I/O Servers do not have it.
+  LogicalPartition: CurrentAllocatedBarrierSynchronizationRegisterArrays
+    IsCallHomeEnabled IsConnectionMonitoringEnabled
+    IsRedundantErrorPathReportingEnabled IsTimeReferencePartition
+    IsVirtualTrustedPlatformModuleEnabled
+    PartitionCapabilities/InternalAndExternalIntrusionDetectionCapable
+    PartitionMemoryConfiguration/MemoryExpansionHardwareAccessEnabled
+    PartitionMemoryConfiguration/MemoryEncryptionHardwareAccessEnabled
+    ProcessorPool
+NovaLink has no partition profiles.
+  LogicalPartition: AssociatedPartitionProfile CurrentProfileSync
+    PartitionProfiles
+The emulated host has no OptiConnect.
+  LogicalPartition: PartitionIOConfiguration/HighSpeedLinkOpticonnectPool
+    PartitionIOConfiguration/VirtualOpticonnectPool
+    UsesHighSpeedLinkOpticonnect UsesVirtualOpticonnect
+One captured LPAR has it, and it is empty.
+  LogicalPartition: PartitionIOConfiguration/EthernetAdapterCapabilities
+The emulated host has no InfiniBand adapters.
+  LogicalPartition: PartitionIOConfiguration/HostChannelAdapters
+  VirtualIOServer: PartitionIOConfiguration/HostChannelAdapters
+The emulated host has no Host Ethernet Adapters.
+  LogicalPartition: HostEthernetAdapterLogicalPorts
+    HostEthernetAdapterLogicalPort
+The emulator keeps no times of reference codes.
+  LogicalPartition: ReferenceCodeFull
+The emulated host has no persistent memory.
+  LogicalPartition: AssociatedPersistentMemoryConfiguration
+The adapters are served below their partition, which has no links.
+  LogicalPartition: VirtualSCSIClientAdapters
+The emulated firmware has no NVRAM.
+  LogicalPartition: PartitionNVRAM
+The emulated firmware has no sources to boot IBM i from.
+  LogicalPartition: DesignatedIPLSource
+It repeats adapters that are elsewhere in the server.
+  VirtualIOServer: PartitionIOConfiguration/ProfileVirtualIOAdapters
+The emulator does not list free devices: it accepts any name of one.
+  VirtualIOServer: FreeIOAdaptersForLinkAggregation/IOAdapterChoice
+    FreeEthenetBackingDevicesForSEA/IOAdapterChoice
+The servers have no address on their devices.
+  VirtualIOServer:
+    SharedEthernetAdapters/SharedEthernetAdapter/IPInterface/IPAddress
+    SharedEthernetAdapters/SharedEthernetAdapter/IPInterface/SubnetMask
+    SharedEthernetAdapters/SharedEthernetAdapter/BackingDeviceChoice/EthernetBackingDevice/IPInterface/IPAddress
+    SharedEthernetAdapters/SharedEthernetAdapter/BackingDeviceChoice/EthernetBackingDevice/IPInterface/SubnetMask
+  NetworkBridge:
+    SharedEthernetAdapters/SharedEthernetAdapter/IPInterface/IPAddress
+    SharedEthernetAdapters/SharedEthernetAdapter/IPInterface/SubnetMask
+    SharedEthernetAdapters/SharedEthernetAdapter/BackingDeviceChoice/EthernetBackingDevice/IPInterface/IPAddress
+    SharedEthernetAdapters/SharedEthernetAdapter/BackingDeviceChoice/EthernetBackingDevice/IPInterface/SubnetMask
+The emulated storage has no limits of speed and no encryption.
+  VolumeGroup: PhysicalVolumes/PhysicalVolume/ReadIOPS
+    PhysicalVolumes/PhysicalVolume/WriteIOPS VirtualDisks/VirtualDisk/ReadIOPS
+    VirtualDisks/VirtualDisk/WriteIOPS VirtualDisks/VirtualDisk/EncryptionState
+    VirtualDisks/VirtualDisk/EncryptionAgent
+One captured group has it. pypowervm knows it of disks only.
+  VolumeGroup: PartitionSize
+Two captured volumes have it. pypowervm does not know it.
+  VolumeGroup: PhysicalVolumes/PhysicalVolume/Usage
+The emulated bridges have no control channel.
+  NetworkBridge: ControlChannelID
+The jobs of the emulator have one step.
+  JobResponse: Progress/CompletedTasks Progress/DiscreteProgress
+The emulated host has no virtual Fibre Channel.
+  LogicalPartition: VirtualFibreChannelClientAdapters
+  VirtualIOServer: VirtualFibreChannelMappings
+The emulator refuses new mappings of this kind.
+  VirtualIOServer:
+    VirtualSCSIMappings/VirtualSCSIMapping/Storage/PhysicalVolume
+    VirtualSCSIMappings/VirtualSCSIMapping/TargetDevice/PhysicalVolumeVirtualTargetDevice
+The emulated console has no keys until a client adds them.
+  ManagementConsole: AuthorizedKeys/AuthorizedKey
+The emulator is not written in Java.
+  JobResponse: ResponseException/StackTrace
+"""
+
+
+def _absent_on_purpose():
+    """Return the reasons by noun and path."""
+    found, reason, noun = {}, '', ''
+    for line in _REASONS.strip().splitlines():
+        if not line.startswith(' '):
+            reason = line
+            continue
+        for word in line.split():
+            if word.endswith(':'):
+                noun = word.rstrip(':')
+            else:
+                found[noun, word] = reason
+    return found
+
+
+ABSENT = _absent_on_purpose()
 _STRAY = (
     'One captured resource has it at another place. pypowervm inserts it '
     'where the emulator has it.'
