@@ -21,6 +21,8 @@ from keystoneauth1 import noauth
 from keystoneauth1 import session
 from neutronclient.v2_0 import client
 from nova.tests import fixtures as nova_fixtures
+from testtools import content
+from testtools import content_type
 
 from tests.neutron import base
 
@@ -34,6 +36,13 @@ class RealNeutron(fixtures.Fixture):
     def _setUp(self):
         self.server = base.Server(debug=False)
         self.addCleanup(self.server.stop)
+        self.addDetail(
+            'neutron.log',
+            content.Content(
+                content_type.UTF8_TEXT,
+                lambda: [self.server.log[-20_000:].encode()],
+            ),
+        )
         self._client = client.Client(
             session=session.Session(
                 auth=noauth.NoAuth(),

@@ -42,7 +42,8 @@ logging_debug_format_suffix =
 agent_down_time = 3600
 
 [database]
-connection = sqlite:///{folder}/neutron.db
+# Writers wait for each other longer than the five seconds of the default.
+connection = sqlite:///{folder}/neutron.db?timeout=60
 
 [oslo_concurrency]
 lock_path = {folder}
