@@ -21,6 +21,7 @@ import json as json_format
 import urllib.parse
 
 import requests
+from keystoneauth1 import session
 
 #: What an answer depends on, besides the database.
 _QUESTION = (
@@ -85,13 +86,14 @@ def _ask(app, environ):
     return *start, body
 
 
-class Session:
+class Session(session.Session):
     """Calls the latest Placement without HTTP, for keystoneauth's adapters.
 
     :param endpoint: The URL at which others find it.
     """
 
     def __init__(self, endpoint):
+        super().__init__()
         self._app = KeptAnswers.latest
         url = urllib.parse.urlsplit(endpoint)
         self._environ = {
