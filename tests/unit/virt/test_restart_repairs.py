@@ -106,17 +106,20 @@ class InterruptedEvacuationsTest(test_instance_records.RecordsTestCase):
         status='pre-migrating',
         task='rebuild_spawning',
         newer=None,
+        way=('host1', 'host2'),
         **at,
     ):
         """Start host2; return the LPARs to remove, server and status.
 
         :param newer: Where the server is evacuated to meanwhile.
+        :param way: From where to where it was being evacuated.
         """
+        source, destination = way
         evacuation = {
-            'source_compute': 'host1',
+            'source_compute': source,
             'migration_type': 'evacuation',
         }
-        self.move(status, task=task, dest_compute='host2', **evacuation)
+        self.move(status, task=task, dest_compute=destination, **evacuation)
         if newer:
             objects.Migration(
                 self.context,
@@ -129,16 +132,20 @@ class InterruptedEvacuationsTest(test_instance_records.RecordsTestCase):
         for name, value in at.items():
             setattr(record, name, value)
         record.save()
-        leftovers = []
         client = mock.Mock()
+        leftovers = self.start(client)
+        removal = client.remove_provider_tree_from_instance_allocation
+        self.assertEqual(len(leftovers), removal.call_count)
+        return leftovers, self.record(), self.status()
+
+    def start(self, client=None):
+        leftovers = []
         restart_repairs.give_up_evacuations(
             types.SimpleNamespace(name='host2', uuid='node2'),
             client,
             leftovers.append,
         )
-        removal = client.remove_provider_tree_from_instance_allocation
-        self.assertEqual(len(leftovers), removal.call_count)
-        return leftovers, self.record(), self.status()
+        return leftovers
 
     def status(self):
         migrations = objects.MigrationList.get_by_filters(
@@ -165,11 +172,25 @@ class InterruptedEvacuationsTest(test_instance_records.RecordsTestCase):
         {'status': 'completed', 'task': None},
         {'status': 'done'},
         {'status': 'failed'},
+        {'status': 'completed', 'newer': 'host3'},
+        {'status': 'completed', 'host': 'host3'},
+        {'way': ('host2', 'host3'), 'host': 'host2'},
     )
     def test_lpar_of_other_evacuation_stays(self, changes):
         leftovers, instance, _ = self.give_up(**changes)
         self.assertEqual([], leftovers)
         self.assertNotEqual('error', instance.vm_state)
+
+    def test_lpar_of_server_that_was_deleted_is_removed(self):
+        self.move(
+            'pre-migrating',
+            task='rebuild_spawning',
+            source_compute='host1',
+            dest_compute='host2',
+            migration_type='evacuation',
+        )
+        self.record().destroy()
+        self.assertEqual([self.lpar], self.start())
 
     def test_newer_evacuation_goes_on(self):
         leftovers, instance, found = self.give_up(newer='host3')
