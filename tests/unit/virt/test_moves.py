@@ -231,5 +231,225 @@ class RevertTest(test.NoDBTestCase):
         reverting._hard_reboots.describe_recorded.return_value = spec.Wanted(
             instance.uuid
         )
-        reverting.finish_revert_migration(instance, [], migration, None, True)
-        self.assertIs(expected, host.lpars.run.call_args.args[0])
+        for power_on in (True, False):
+            reverting.finish_revert_migration(
+                instance, [], migration, None, power_on
+            )
+            operation, wanted, _ = host.lpars.run.call_args.args
+            self.assertIs(expected, operation)
+            self.assertIs(power_on, wanted.power_on)
+
+
+def within(**changes):
+    """Return a move within host1, or another one."""
+    ends = {'source_compute': 'host1', 'dest_compute': 'host1'}
+    return objects.Migration(uuid=uuids.migration, **ends | changes)
+
+
+@ddt.ddt
+class EndTest(test.NoDBTestCase):
+    """What goes, and what stays, when a move is confirmed or reverted."""
+
+    def setUp(self):
+        super().setUp()
+        self.compared = []
+        self.stub_out(
+            f'{moves.__name__}.instance_records.unchanged', self.compare
+        )
+        self.instance = objects.Instance(
+            uuid=uuids.instance,
+            host='host1',
+            task_state=None,
+            old_flavor=objects.Flavor(swap=0),
+            new_flavor=objects.Flavor(swap=512),
+        )
+        self.host = mock.Mock(nodename='host1')
+        self.moves = made(self.host)
+        self.calls = mock.Mock()
+        self.calls.attach_mock(self.moves._removals.remove, 'remove')
+        self.calls.attach_mock(self.moves._hard_reboots.record_growth, 'note')
+        self.calls.attach_mock(self.moves._hard_reboots.grow_root, 'grow')
+
+    def compare(self, instance):
+        """Stand for the comparison with Nova's record."""
+        self.compared.append(instance)
+        return contextlib.nullcontext()
+
+    def named(self):
+        return [name for name, _, _ in self.calls.mock_calls]
+
+    @ddt.data((None, ['note', 'grow']), ('deleting', ['note']))
+    @ddt.unpack
+    def test_confirmation_within_host_grows_the_disk(self, task, expected):
+        self.instance.task_state = task
+        self.moves.confirm_migration(within(), self.instance)
+        self.assertEqual(expected, self.named())
+
+    def test_confirmation_removes_lpar_of_source_without_its_disks(self):
+        self.instance.host = 'host2'
+        move = within(dest_compute='host2')
+        self.moves.confirm_migration(move, self.instance)
+        self.assertEqual(['note', 'remove', 'grow'], self.named())
+        self.calls.remove.assert_called_once_with(
+            self.instance, delete_disks=False
+        )
+        self.assertEqual([self.instance], self.compared)
+
+    def test_failed_confirmation_grows_no_disk_and_tells_the_cure(self):
+        self.instance.host = 'host2'
+        self.calls.remove.side_effect = FULL
+        error = self.assertRaises(
+            nova_exception.NovaException,
+            self.moves.confirm_migration,
+            within(dest_compute='host2'),
+            self.instance,
+        )
+        self.assertIn('stays on the host that it moved to', str(error))
+        self.assertEqual(['note', 'remove'], self.named())
+
+    def depart(self, move):
+        """Have a server of host1 leave, or be refused."""
+        for name, value in (
+            ('instance_records.move_of', lambda _: move),
+            ('instance_volumes.refuse_move', lambda _: None),
+            ('record_changes.drop_migration_context', lambda _: None),
+            ('slot_records.save_present', lambda *_: None),
+        ):
+            self.stub_out(f'{moves.__name__}.{name}', value)
+        flavor = objects.Flavor(
+            root_gb=1, ephemeral_gb=0, swap=0, extra_specs={}
+        )
+        self.instance.flavor = flavor
+        self.host.descriptions.recorded.return_value = spec.Wanted(
+            uuids.instance
+        )
+        planning = self.host.lpars.plan = mock.MagicMock()
+        leave = planning.return_value.__enter__.return_value.carry_out
+        with contextlib.suppress(nova_exception.InstanceFaultRollback):
+            self.moves.migrate_disk_and_power_off(
+                None, self.instance, flavor, {}, 60
+            )
+        return leave.call_count
+
+    @ddt.data('host1', 'host2')
+    def test_guest_stops_only_if_it_can_run_at_the_end(self, destination):
+        ask = self.moves.questions.ask_to_take = mock.Mock()
+        check = self.host.lpars.check
+        move = within(dest_compute=destination)
+        used, unused = (check, ask) if destination == 'host1' else (ask, check)
+        self.assertEqual(1, self.depart(move))
+        self.host.consoles.forget.assert_called_once_with(self.instance)
+        unused.assert_not_called()
+        used.side_effect = FULL
+        self.assertEqual(0, self.depart(move))
+
+    def revert(self, move):
+        """Have the destination of a move leave its server."""
+        for name, value in (
+            ('_refuse_earlier', lambda _: None),
+            ('instance_records.move_of', lambda _: move),
+            ('translation.shutdown_timeout', lambda _: 60),
+        ):
+            self.stub_out(f'{moves.__name__}.{name}', value)
+        self.stop = mock.Mock()
+        self.stub_out(f'{moves.__name__}.power.power_off', self.stop)
+        self.instance.task_state = task_states.RESIZE_REVERTING
+        self.moves.destroy(None, self.instance, True, None)
+
+    def test_revert_within_host_keeps_the_lpar(self):
+        self.revert(within())
+        self.stop.assert_called_once()
+        self.assertEqual([], self.named())
+        self.assertEqual([self.instance], self.compared)
+
+    def test_revert_removes_lpar_of_destination_without_its_disks(self):
+        ask = self.moves.questions.ask_to_take_back = mock.Mock()
+        self.revert(within(source_compute='host2'))
+        self.stop.assert_called_once()
+        ask.assert_called_once_with(None, self.instance, 'host2')
+        self.calls.remove.assert_called_once_with(
+            self.instance, delete_disks=False
+        )
+
+    def test_guest_runs_on_if_the_source_does_not_take_it_back(self):
+        self.moves.questions.ask_to_take_back = mock.Mock(side_effect=FULL)
+        self.assertRaises(
+            nova_exception.InstanceFaultRollback,
+            self.revert,
+            within(source_compute='host2'),
+        )
+        self.stop.assert_not_called()
+        self.assertEqual([], self.named())
+
+    @ddt.data(True, False)
+    def test_resize_fits_the_lpar_and_starts_what_ran(self, power_on):
+        self.stub_out(
+            f'{moves.__name__}.instance_records.moved_slots',
+            lambda *_: {7: uuids.migration},
+        )
+        self.host.descriptions.allocated.return_value = spec.Wanted(
+            uuids.instance
+        )
+        build = mock.Mock(
+            instance=self.instance, block_device_info={}, power_on=power_on
+        )
+        self.moves.finish_migration(within(), build)
+        operation, wanted, _ = self.host.lpars.run.call_args.args
+        self.assertIs(operations.RESIZE, operation)
+        self.assertEqual({7: uuids.migration}, wanted.moved_slots)
+        self.assertIs(power_on, wanted.power_on)
+        self.assertTrue(wanted.checks_swap)
+
+
+@ddt.ddt
+class QuestionsTest(test.NoDBTestCase):
+    """What hosts ask each other before a guest stops for a move."""
+
+    def setUp(self):
+        super().setUp()
+        self.host = mock.Mock(nodename='host1')
+        self.questions = moves.MoveQuestions(self.host)
+        self.instance = objects.Instance(uuid=uuids.instance)
+        self.call = mock.Mock()
+        self.stub_out(
+            f'{moves.__name__}.rpcapi.ComputeAPI',
+            lambda: mock.Mock(check_instance_shared_storage=self.call),
+        )
+
+    @ddt.data(True, False, {'refusal': 'it is full'})
+    def test_move_is_refused_unless_the_destination_agrees(self, answer):
+        """An earlier driver answers only whether storage is shared."""
+        self.call.return_value = answer
+        self.assertRaises(
+            exception.MoveRefused,
+            self.questions.ask_to_take,
+            None,
+            self.instance,
+            'host2',
+        )
+        self.call.return_value = {'refusal': None}
+        self.questions.ask_to_take(None, self.instance, 'host2')
+
+    def test_server_without_disks_in_a_pool_does_not_move(self):
+        self.host.storage.kept_disks.return_value = ()
+        with self.assertRaisesRegex(exception.MoveRefused, 'not in a shared'):
+            self.questions.ask_to_take(None, self.instance, 'host2')
+        self.call.assert_not_called()
+
+    @ddt.data('moved', 'returned')
+    def test_host_refuses_what_it_cannot_run(self, question):
+        self.stub_out(
+            f'{moves.__name__}.instance_records.read_moving',
+            lambda _: mock.Mock(),
+        )
+        for name in ('moving', 'recorded'):
+            getattr(self.host.descriptions, name).return_value = spec.Wanted(
+                uuids.instance
+            )
+        asked = {'pool': 'p', 'lpar': 'l', question: uuids.instance}
+        self.stub_out(f'{moves.__name__}.instance_ports.ports', lambda _: ())
+        self.assertEqual({'refusal': None}, self.questions.answer(asked))
+        self.host.lpars.check.side_effect = FULL
+        self.assertIn('full', self.questions.answer(asked)['refusal'])
+        self.host.storage.is_shared.return_value = False
+        self.assertIn('pool', self.questions.answer(asked)['refusal'])
