@@ -16,12 +16,16 @@ import dataclasses
 import io
 import unittest
 
+from nova_powervm.devices import names
 from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import base as commands
 from nova_powervm.tool.inventory import device_changes
 from tests.unit.devices import values
 from tests.unit.tool.inventory import base
 from tests.unit.tool.rules import test_releasing
+
+PLAIN = test_releasing.burned().traits
+MARKS = frozenset({names.QUARANTINED_TRAIT, names.quarantine_trait('FAILED')})
 
 
 class Placement:
@@ -43,6 +47,13 @@ class Placement:
             self._changes = {}
             return False
         self.written.append((provider.generation, name, record['reserved']))
+        return True
+
+    def write_traits(self, provider, traits):
+        self.now = dataclasses.replace(
+            self.now, generation=provider.generation + 1, traits=traits
+        )
+        self.written.append((provider.generation, traits - PLAIN))
         return True
 
 
@@ -72,6 +83,35 @@ class ReleaseTest(unittest.TestCase):
         with self.assertRaisesRegex(errors.DeviceUnchanged, 'allocated to'):
             self.release(placement, values.slot())
         self.assertEqual([], placement.written)
+
+
+class QuarantineTest(unittest.TestCase):
+    def test_mark_is_written_before_the_reserve(self):
+        """A reserve alone would be somebody else's."""
+        placement = Placement(
+            test_releasing.burned(inventory={'CUSTOM_GPU': values.record(0)})
+        )
+        device_changes.quarantine(placement, placement.now, 'FAILED')
+        self.assertEqual([(7, MARKS), (8, 'CUSTOM_GPU', 1)], placement.written)
+
+    def test_restored_device_is_offered_by_nova_or_stays_burned(self):
+        once = frozenset({names.ONE_TIME_USE_TRAIT})
+        for traits, expected in (
+            (PLAIN, frozenset()),
+            (PLAIN - once, frozenset({names.WITHDRAWN_TRAIT})),
+        ):
+            placement = Placement(test_releasing.burned(traits=traits | MARKS))
+            device_changes.restore(placement, placement.now, [values.slot()])
+            self.assertEqual([(7, expected)], placement.written)
+
+    def test_card_that_is_replaced_meanwhile_stays_in_quarantine(self):
+        for traits, words in ((PLAIN, 'not in q'), (PLAIN | MARKS, 'another')):
+            placement = Placement(test_releasing.burned(traits=traits))
+            with self.assertRaisesRegex(errors.DeviceUnchanged, words):
+                device_changes.restore(
+                    placement, placement.now, [values.slot(device_id=0x044B)]
+                )
+            self.assertEqual([], placement.written)
 
 
 class FlavorCreateTest(base.ToolTestCase):
