@@ -16,8 +16,10 @@ from unittest import mock
 
 from nova import exception as nova_exception
 from nova import objects
+from oslo_utils import uuidutils
 
 from nova_powervm import exception
+from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.virt import builds
 from nova_powervm.virt import errors
@@ -138,3 +140,43 @@ class SpawnTest(test_instance_records.RecordsTestCase):
         # What Nova has handed over for the rebuild.
         instance.task_state = 'rebuild_spawning'
         self.refused(nova_exception.InstanceNotFound, instance)
+
+    def build(self, nodename, *kept):
+        """Build a server of host1 somewhere; return operation and root disk.
+
+        :param kept: The disks that the host sees of it.
+        """
+        for name, value in (
+            ('slot_records.note_all', lambda *_: None),
+            ('descriptions.image', lambda instance, glance: glance),
+            ('glance_images.GlanceImage', mock.Mock()),
+        ):
+            self.stub_out(f'nova_powervm.virt.{name}', value)
+        self.host.nodename = nodename
+        self.host.storage.kept_disks.return_value = kept
+        instance = self.instance()
+        instance.vm_state = 'active'
+        instance.task_state = 'rebuild_spawning'
+        instance.system_metadata = {}
+        instance.trusted_certs = objects.TrustedCerts(ids=['ours'])
+        build = builds.BuildRequest(
+            self.context, instance, mock.Mock(id='image'), {}, [], {}
+        )
+        builds.Builds(self.host).spawn(build, None)
+        self.host.storage.record_pool.assert_called_with(instance)
+        (operation, wanted, _), _ = self.host.lpars.plan.call_args
+        return operation, wanted.root
+
+    def test_evacuated_server_keeps_the_disks_that_its_new_host_sees(self):
+        self.assertEqual(
+            (operations.ARRIVAL, None), self.build('host2', 'disk')
+        )
+
+    def test_other_rebuilt_servers_get_disks_of_a_verified_image(self):
+        for nodename, *kept in (('host1', 'disk'), ('host2',)):
+            self.uuid = uuidutils.generate_uuid()
+            operation, root = self.build(nodename, *kept)
+            self.assertIs(operations.SPAWN, operation)
+            self.assertIsNotNone(root)
+            (_, image, certs), _ = builds.glance_images.GlanceImage.call_args
+            self.assertEqual(('image', ['ours']), (image, certs.ids))

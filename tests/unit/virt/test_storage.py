@@ -157,3 +157,24 @@ class SharedStorageTest(test_instance_records.RecordsTestCase):
             # What Nova passes can be older than its record.
             handed = objects.Instance(uuid=instance.uuid, host='host2')
             self.assertIs(expected, self.storage.may_delete_disks(handed))
+
+    def test_disks_are_shared_with_hosts_of_the_same_pool(self):
+        instance = self.recorded()
+        told = self.storage.describe(instance)
+        self.assertTrue(self.storage.is_shared(told))
+        self.pool.identity = lambda: 'pool2'
+        self.assertFalse(self.storage.is_shared(told))
+        # Nova would keep disks that no other host has.
+        self.pool.disks = lambda _: []
+        self.assertRaises(NotImplementedError, self.storage.describe, instance)
+        self.pool.pool = None
+        self.assertFalse(self.storage.is_shared(told))
+        self.assertTrue(self.storage.may_delete_disks(instance))
+
+    def test_pool_is_recorded_with_a_server_until_it_has_another_place(self):
+        instance = self.recorded('pool2')
+        self.storage.record_pool(instance)
+        self.assertEqual('pool1', shared_storage.recorded_pool(instance))
+        self.pool.pool = None
+        self.storage.record_pool(instance)
+        self.assertIsNone(shared_storage.recorded_pool(instance))
