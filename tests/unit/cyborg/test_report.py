@@ -15,6 +15,7 @@
 import dataclasses
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import ddt
@@ -353,6 +354,19 @@ print(*sorted(name for name in sys.modules if name.split('.')[0] == 'nova'))
 import nova.conf
 """
 
+_FILES = """
+import pathlib, sys, types
+from nova_powervm.cyborg import driver
+path = pathlib.Path(sys.argv[1])
+agent = driver.PowerVMDriver.__new__(driver.PowerVMDriver)
+agent._settings = types.SimpleNamespace(inventory_file=sys.argv[1])
+agent._nova_policy, agent._complaints = None, {}
+for text in sys.argv[2:]:
+    path.write_text(text)
+    policy = agent._read_nova_policy()
+    print(policy and len(policy.paragraphs))
+"""
+
 
 class SeparateProcessTest(unittest.TestCase):
     def test_driver_loads_no_nova_which_could_not_be_loaded_anyway(self):
@@ -365,3 +379,23 @@ class SeparateProcessTest(unittest.TestCase):
 
         self.assertEqual('', done.stdout.strip())
         self.assertIn('DuplicateOptError', done.stderr)
+
+    def test_file_of_nova_that_was_read_last_stays_in_force(self):
+        """Else slots that both files give away would be offered."""
+        directory = self.enterContext(tempfile.TemporaryDirectory())
+        good = 'a: {identification: {class: ABCD}}\n'
+        texts = (
+            'a: [',
+            good,
+            'a: [',
+            '# nothing',
+            good + good.replace('a', 'b', 1),
+        )
+        done = subprocess.run(
+            [sys.executable, '-c', _FILES, f'{directory}/file', *texts],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+        self.assertEqual(['None', '1', '1', '1', '2'], done.stdout.split())
