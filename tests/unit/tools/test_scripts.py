@@ -24,29 +24,12 @@ import subunit
 from tests.tempest import results
 
 _ROOT = pathlib.Path(__file__).parents[3]
-_SPEC = importlib.util.spec_from_file_location(
-    'durations', _ROOT / 'tools' / 'durations.py'
-)
-durations = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(durations)
 
 #: Folders whose modules no test run imports.
 _NOT_RUN = ('benchmark', 'cloud', 'fuzz', 'soak', 'tempest')
 _NOW = datetime.datetime.now(datetime.UTC)
 PASSED = results.Result(results.PASSED)
 FAILED = results.Result(results.FAILED, 'line 2')
-
-
-class DurationsTest(unittest.TestCase):
-    """The times by which a fresh checkout shares out its tests."""
-
-    def test_classes_of_tests_in_file_exist(self):
-        for test in durations.known():
-            *modules, name, _ = test.split('.')
-            path = _ROOT.joinpath(*modules).with_suffix('.py')
-            with self.subTest(f'{test}: rename it there, too'):
-                # A class may inherit its test.
-                self.assertIn(f'\nclass {name}(', path.read_text())
 
 
 class SoakTest(unittest.TestCase):
