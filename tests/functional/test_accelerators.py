@@ -152,56 +152,7 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
     def _rebuild(self, server):
         self._rebuild_server(server, self.create_image(b'new'))
 
-    @proofs.proves('C33', 'C47')
-    def story_failed_spawn_frees_bound_slot(self):
-        self.control().plan_job('PowerOn', 'no power')
-
-        server = self.accelerated('PGPU', expected='ERROR')
-
-        self.wait_until_unallocated(server)
-        self.assertIsNone(self.lpar(server))
-        self.assertEqual([], self.new_requests())
-        self.assertIsNone(self.slot_owner(GPU))
-
-    @proofs.proves('C57', 'device.cyborg-arq')
-    def story_spawn_ignores_test_pci_handle(self):
-        self.drivers = ('powervm', 'fake_driver')
-        self.report()
-
-        server = self.accelerated('FPGA', mark='CUSTOM_FAKE_DEVICE')
-
-        (arq,) = self.cyborg.requests(server)
-        self.assertEqual('TEST_PCI', arq['attach_handle_type'])
-        self.assert_has(server)
-        self.assert_has(self.accelerated('PGPU'), GPU)
-        self.drivers = type(self).drivers
-        self._delete_server(server)
-        self.report()
-
     # While Cyborg is down, no slot is detached and no LPAR started.
-
-    def set_state(self, state):
-        """Set the state of the request."""
-        self.cyborg.call('set_state', uuid=self.arq['uuid'], state=state)
-
-    @proofs.proves('C49', 'V16', 'device.cyborg-arq')
-    def story_power_on_waits_until_request_is_bound(self):
-        self._stop_server(self.server)
-        for action, reads in (
-            (lambda: self._start_server(self.server), 2),
-            # Nova's conductor reads, too.
-            (lambda: self._rebuild_server(self.server, self.image), 2),
-        ):
-            self.set_state('BindStarted')
-            self.cyborg.call(
-                'plan_read',
-                uuids=[self.arq['uuid']],
-                state='Bound',
-                skip=reads,
-            )
-            action()
-            self.assert_has(self.server, NVME)
-        self.assertIn('waiting up to 300 seconds', self.logged())
 
     def story_host_boot_leaves_server_off_until_cyborg_is_back(self):
         self.cyborg.call('go_away')
@@ -415,36 +366,3 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
         self.restart_host(inventory=self.inventory)
         self.report()
         self.assertIn(NVME, self.offered(real_cyborg.MARK))
-
-    @proofs.proves('C2')
-    def story_slot_in_both_files_is_offered_by_neither_at_first(self):
-        third = f'third:\n  identification: {{drc_index: "{GPU:08X}"}}\n'
-        holder = self.boot(base.gpu_groups(1))
-        (slot,) = self.allocated_slots(holder)
-        for _ in range(2):
-            self.report(
-                f'first:\n  identification: {{drc_index: "{slot:08X}"}}\n'
-                f'  resource_class: PGPU\n{accelerated_servers.FILE}'
-            )
-
-        # Nova's stays with its server.
-        self.assertEqual({CRYPTO, GPU, NVME}, self.offered(real_cyborg.MARK))
-        self._reboot_server(holder, hard=True)
-        self.assert_has(holder, slot)
-
-        # One that is free is withheld until a file is corrected.
-        self.restart_host(inventory=self.inventory + third)
-        for _ in range(2):
-            self.forget_tree()
-            self.report()
-        self.assertNotIn(GPU, self.offered())
-        self.assertEqual({CRYPTO, NVME}, self.offered(real_cyborg.MARK))
-        self.restart_host(inventory=self.inventory)
-        self.forget_tree()
-        self.report()
-        self.assertEqual({CRYPTO, GPU, NVME}, self.offered(real_cyborg.MARK))
-        self.assert_has(self.accelerated('PGPU'), GPU)
-        for _ in range(3):
-            self.cyborg.report()
-        self.forget_tree()
-        self.assertEqual(OURS, self.own_slots())

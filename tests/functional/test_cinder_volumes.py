@@ -18,7 +18,6 @@ begin in Cinder and end in the array.
 
 import base64
 import contextlib
-import hashlib
 import itertools
 import json
 
@@ -182,6 +181,7 @@ class CinderVolumesTest(CinderVolumesTestCase):
     def test_cinder_array_and_host_agree(self):
         self.tell_stories()
 
+    @proofs.proves('operation.attach-volume')
     def story_volume_goes_through_its_life(self):
         server = self.boot({})
         other = self.cinder.create()
@@ -224,51 +224,6 @@ class CinderVolumesTest(CinderVolumesTestCase):
                 for key in data.keys() - {lpar_volumes.UDID_KEY}:
                     rule = supported_features.rule_of_connection(key)
                     self.assertTrue(rule or key in known, key)
-
-    @proofs.proves('operation.attach-volume')
-    def story_promises_that_the_host_cannot_keep_are_refused(self):
-        server = self.boot({})
-        kind = self.cinder.create_type('limited', total_iops_sec='100')
-        limited = self.cinder.create(volume_type=kind)
-        read_only = self.cinder.create()
-        self.cinder.act(read_only, 'os-update_readonly_flag', readonly=True)
-        for volume, key in (
-            (limited, 'qos_specs'),
-            (read_only, 'access_mode=ro'),
-        ):
-            event = self.attach(server, volume, 'error')
-            self.assertIn(f'it has {key}, but', event['details'])
-            self.assert_nobody_has(volume)
-
-    def story_copies_have_bytes_of_their_own(self):
-        volume = self.cinder.create(data=DATA)
-        snapshot = self.cinder.snapshot(volume)
-        self.cinder.find(volume).file.write_bytes(WRITTEN)
-        clone, older = (
-            self.cinder.find(made)
-            for made in (
-                self.cinder.create(source_volid=volume),
-                self.cinder.create(2, snapshot_id=snapshot),
-            )
-        )
-        self.assertEqual(
-            [hashlib.sha256(data).hexdigest() for data in (WRITTEN, DATA)],
-            [clone.sha256, older.sha256],
-        )
-        self.assertEqual(2 << 30, older.size)
-        self.assertNotEqual(clone.uid, older.uid)
-
-    def story_server_with_a_device_boots_from_a_volume(self):
-        volume = self.cinder.create_bootable(DATA)
-        server = self.boot_from(volume)
-        found = self.assert_connected(server, volume)
-        self.assertEqual([], self.disks())
-        for name in SERVERS:
-            self.assertEqual(DATA, self.control().contents(found.udid, name))
-        (index,) = self.allocated_slots(server)
-        self.assertEqual({index: True}, self.lpar(server).slots)
-        self._delete_server(server)
-        self.assert_nobody_has(volume)
 
     @contextlib.contextmanager
     def killed(self, name):

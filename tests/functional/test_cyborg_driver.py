@@ -15,8 +15,6 @@
 The tests make the agent report when they want it to.
 """
 
-import contextlib
-
 from nova_powervm.devices import names
 from tests import proofs
 from tests.functional import base
@@ -261,19 +259,6 @@ class ReportTest(CyborgTestCase):
 
     # A card that vanishes goes when nobody has it.
 
-    def story_free_card_is_withheld_at_once_and_goes_after_three_reports(self):
-        self.control().pull('21010038')
-
-        self.assertEqual(
-            [names.WITHDRAWN_TRAIT, names.WITHDRAWN_TRAIT, None],
-            [marks.get(CRYPTO) for marks in self.look(3)],
-        )
-        rows = self.cyborg.call('tables')
-        self.assertEqual(
-            ['PowerVM Cyborg IOSlot host1 21010030'],
-            [row['name'] for row in rows['deployables']],
-        )
-
     def story_card_in_use_stays_and_other_changes_reach_placement(self):
         server = self.accelerated()
         self.control().pull('21010038')
@@ -342,43 +327,6 @@ class ReportTest(CyborgTestCase):
                 self.lose(what)
                 self.look(2)
                 self.assertEqual(before, self.contents())
-
-    # Something happens at one of the writes of a first report, of which each
-    # slot has some: class, provider, inventory and traits.
-
-    def interrupt(self, places, spring, repair=lambda: None):
-        """Let something happen at some writes, one after the other.
-
-        :param places: For each, the number of the write, counted from 1, and
-            whether Placement gets it.
-        :param spring: What happens.
-        :param repair: What an operator does afterwards.
-        """
-        wanted = self.contents()
-        for number, passing in places:
-            with self.subTest(f'write {number}, {passing}'):
-                self.begin_anew()
-                self.cyborg.placement.set_trap(number, spring, passing=passing)
-                with contextlib.suppress(real_cyborg.ServiceError):
-                    self.cyborg.report()
-                self.assertTrue(self.cyborg.placement.remove_trap())
-                repair()
-                self.assert_made_good(wanted)
-
-    def assert_made_good(self, wanted):
-        """Assert that all is as wanted after a few more reports."""
-        self.look(3)
-        self.assertEqual(wanted, self.contents())
-        tables = self.cyborg.call('tables')
-        self.assertEqual(
-            sorted(uuid for uuid, _, _ in wanted.values()),
-            sorted(row['rp_uuid'] for row in tables['deployables']),
-        )
-        self.assertEqual(2, len(tables['attach_handles']))
-
-    def story_write_that_placement_refuses_is_made_good(self):
-        # tests.soak.report_sweep tells of all writes, and of kills.
-        self.interrupt([(3, True), (6, False)], lambda: None)
 
     def restart(self, text):
         """Return the error with which an agent with another file ends."""

@@ -74,16 +74,6 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.assert_settled('host1')
         self.finish(burns=2)
 
-    @proofs.proves('device.resize')
-    def story_resize_within_host_is_reverted(self):
-        self.boot_first(within_host=True)
-        self.enlarge()
-        self.server = self.revert(self.server)
-        self.assertEqual(self.old, self.owned(self.server))
-        self.assertEqual(512, self.lpar(self.server).memory_mb)
-        self.assert_settled('host1')
-        self.finish(burns=2)
-
     @proofs.proves('D81', 'O28', 'O41', 'device.resize')
     def story_stopped_server_is_resized_to_other_host_and_stays_stopped(self):
         self.boot_first()
@@ -92,16 +82,6 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.assert_moved('host2', memory_mb=1024, state='not activated')
         self.server = self.confirm(self.server, 'SHUTOFF')
         self.assert_settled('host2', state='not activated')
-        self.finish(burns=2)
-
-    @proofs.proves('device.cold-migrate')
-    def story_move_to_other_host_is_reverted(self):
-        self.boot_first()
-        self.server = self.migrate(self.server)
-        self.assert_moved('host2')
-        self.server = self.revert(self.server)
-        self.assertEqual(self.old, self.owned(self.server))
-        self.assert_settled('host1')
         self.finish(burns=2)
 
     @proofs.proves('device.cold-migrate', 'device.one-time-use')

@@ -118,7 +118,7 @@ gpus:
             name=name,
         )
 
-    @proofs.proves('C8', 'C53', 'C59', 'V15')
+    @proofs.proves('C8', 'C33', 'C47', 'C53', 'C59', 'V15')
     def test_operations_give_results_of_table(self):
         self.tell_stories()
 

@@ -182,22 +182,6 @@ class StuckImagesTest(local_hosts.LocalHostTestCase):
         self.rebuild_from_copy(server)
         self.assert_whole(server)
         self.assert_recorded(server)
-        self.act(server, 'reboot', type='SOFT')
-        self.assert_whole(server)
-        self.record(server, resources)
-        event = self.act(server, 'reboot', 'Error', type='SOFT')
-        self.assertIn('is out of date', event['details'])
-        self.reboot_hard(server)
-        self.assert_whole(server)
-        self.assert_recorded(server)
-        self.assertNotIn('[withdrawn]', self.logged())
-        # All others can be used, also the one that it has had before.
-        self._run_periodics()
-        others = self.slot_providers().keys() - self.owned(server)
-        groups = {'group_policy': 'none'}
-        for number in range(len(others)):
-            groups |= base.gpu_groups(number + 1)
-        self.assertEqual(others, self.owned(self.boot(groups)))
 
     def record(self, server, resources):
         """Let Nova have recorded other devices than Placement."""

@@ -28,7 +28,6 @@ import oslo_messaging
 from nova import context as nova_context
 from nova import objects
 from nova.compute import rpcapi
-from nova.scheduler.client import report
 
 from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.virt import driver
@@ -161,10 +160,6 @@ class StuckOnOneHostTest(StuckServersTestCase):
             flavorRef=self.flavor('gg', swap=1024, disk=2, memory_mb=1024),
         )
 
-    def resized(self):
-        self.resize()
-        self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
-
     def story_killed_once_the_guest_is_off(self):
         with self.threads.killed(
             objects.Migration,
@@ -181,13 +176,6 @@ class StuckOnOneHostTest(StuckServersTestCase):
             self.resize()
         self.restart_host('host1')
         self.end('host1', 'gg')
-
-    def story_killed_while_it_takes_the_server_back(self):
-        self.resized()
-        with self.threads.killed(_DRIVER, 'finish_revert_migration'):
-            self.ask(self.server, 'revertResize')
-        self.restart_host('host1')
-        self.end('host1')
 
     def story_killed_while_it_unrescues(self):
         self.ask(self.server, 'rescue')
@@ -298,15 +286,6 @@ class StuckMovesTest(StuckServersTestCase):
         self.restart_host('host1')
         self.end('host1')
 
-    # In a confirmation
-
-    def story_source_killed_while_it_confirms(self):
-        self.migrated()
-        with self.threads.killed(_DRIVER, 'confirm_migration'):
-            self.ask(self.server, 'confirmResize')
-        self.restart_host('host1')
-        self.end('host2')
-
     # In a revert
 
     def story_destination_killed_while_it_reverts(self):
@@ -315,15 +294,6 @@ class StuckMovesTest(StuckServersTestCase):
             self.ask(self.server, 'revertResize')
         self.restart_host('host2')
         self.end('host2')
-
-    def story_source_killed_before_it_has_its_allocations_back(self):
-        self.migrated()
-        with self.threads.killed(
-            report.SchedulerReportClient, 'move_allocations'
-        ):
-            self.ask(self.server, 'revertResize')
-        self.restart_host('host1')
-        self.end('host1')
 
     def story_server_is_deleted_while_it_reverts(self):
         self.migrated()
@@ -476,8 +446,8 @@ class StuckEvacuationsTest(StuckEvacuationsTestCase):
 class EvacuationBothStartTest(StuckEvacuationsTestCase):
     """One host starts while the other does, before the first write of it.
 
-    tools/soak.sh has it start before each write, and before each read and
-    request, too.
+    tools/soak.sh has either start before each write of the other, and before
+    each read and request, too.
     """
 
     counts_all = 'NOVA_POWERVM_TEST_ALL_REQUESTS' in os.environ
@@ -490,7 +460,8 @@ class EvacuationBothStartTest(StuckEvacuationsTestCase):
 
     def test_one_host_starts_within_the_start_of_the_other(self):
         self.start_at_each_access('host1', 'host2')
-        self.start_at_each_access('host2', 'host1')
+        if self.counts_all:
+            self.start_at_each_access('host2', 'host1')
 
     def start_at_each_access(self, outer, inner):
         """Tell of a start of one host before each access of the other's."""

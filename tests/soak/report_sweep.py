@@ -12,6 +12,9 @@
 
 """Something happens at each write of a first report to Cyborg."""
 
+import contextlib
+
+from tests.functional import real_cyborg
 from tests.functional import test_cyborg_driver
 
 
@@ -38,3 +41,36 @@ class ReportSweepTest(test_cyborg_driver.ReportTest):
     def story_killed_services_make_good_what_they_left(self):
         """Agent and conductor are killed between database and Placement."""
         self.interrupt(self.places, self.cyborg.kill, self.cyborg.restart)
+
+    # Something happens at one of the writes of a first report, of which each
+    # slot has some: class, provider, inventory and traits.
+
+    def interrupt(self, places, spring, repair=lambda: None):
+        """Let something happen at some writes, one after the other.
+
+        :param places: For each, the number of the write, counted from 1, and
+            whether Placement gets it.
+        :param spring: What happens.
+        :param repair: What an operator does afterwards.
+        """
+        wanted = self.contents()
+        for number, passing in places:
+            with self.subTest(f'write {number}, {passing}'):
+                self.begin_anew()
+                self.cyborg.placement.set_trap(number, spring, passing=passing)
+                with contextlib.suppress(real_cyborg.ServiceError):
+                    self.cyborg.report()
+                self.assertTrue(self.cyborg.placement.remove_trap())
+                repair()
+                self.assert_made_good(wanted)
+
+    def assert_made_good(self, wanted):
+        """Assert that all is as wanted after a few more reports."""
+        self.look(3)
+        self.assertEqual(wanted, self.contents())
+        tables = self.cyborg.call('tables')
+        self.assertEqual(
+            sorted(uuid for uuid, _, _ in wanted.values()),
+            sorted(row['rp_uuid'] for row in tables['deployables']),
+        )
+        self.assertEqual(2, len(tables['attach_handles']))

@@ -126,19 +126,6 @@ class Services:
             skip,
         )
 
-    def plan_read(self, uuids, state, skip):
-        """Plan that requests change their state just before a read.
-
-        :param uuids: The requests.
-        :param state: Their new state.
-        :param skip: Number of reads to leave alone before.
-        """
-        self._between.plan(
-            lambda _: [self.set_state(uuid, state) for uuid in uuids],
-            skip,
-            'GET',
-        )
-
     def _intervene(self, action, number, uuids):
         if action == 'away':
             self.go_away()

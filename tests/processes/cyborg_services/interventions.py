@@ -14,7 +14,7 @@
 
 Binding is instant in Cyborg, so Nova sees other states only if something
 intervenes. This middleware of the API does that at a known point: after
-Cyborg has bound requests and before Nova reads the answer, or before a read.
+Cyborg has bound requests and before Nova reads the answer.
 """
 
 import io
@@ -22,7 +22,7 @@ import json
 
 
 class Interventions:
-    """WSGI middleware that acts once, at a binding or at a read.
+    """WSGI middleware that acts once, at a binding.
 
     :param app: Cyborg's API.
     """
@@ -31,23 +31,17 @@ class Interventions:
         self._app = app
         self.plan(None)
 
-    def plan(self, action, skip=0, on='PATCH'):
-        """Act on the next binding or read of requests.
+    def plan(self, action, skip=0):
+        """Act on the next binding of requests.
 
         :param action: Called with the uuids of the requests that were bound;
             None for no action.
-        :param skip: Number of bindings or reads to leave alone before.
-        :param on: 'PATCH' for a binding, 'GET' for a read.
+        :param skip: Number of bindings to leave alone before.
         """
-        self._action, self._skipped, self._on = action, skip, on
+        self._action, self._skipped = action, skip
 
     def __call__(self, environ, start_response):
-        method = environ['REQUEST_METHOD']
-        if self._action is None or method != self._on:
-            return self._app(environ, start_response)
-        if method == 'GET':
-            if 'accelerator_requests' in environ['PATH_INFO']:
-                self._act([])
+        if self._action is None or environ['REQUEST_METHOD'] != 'PATCH':
             return self._app(environ, start_response)
         return self._bind(environ, start_response)
 

@@ -45,7 +45,7 @@ def parse(*items, profile='gpus'):
 
 @ddt.ddt
 class ParseRequestsTest(unittest.TestCase):
-    @proofs.proves('C58')
+    @proofs.proves('C57', 'C58')
     def test_parse_reads_slots_of_requests(self):
         unset = dict.fromkeys(('instance_uuid', 'hostname', 'device_rp_uuid'))
         test_pci = {'attach_handle_type': 'TEST_PCI', 'attach_handle_info': {}}

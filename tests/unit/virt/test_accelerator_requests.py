@@ -25,6 +25,7 @@ from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import system_metadata
+from tests import proofs
 from tests.functional import request_states as table
 from tests.functional.request_states import Result
 
@@ -83,6 +84,7 @@ class BindingWaitTest(test.NoDBTestCase):
         self.assertEqual(['Bound'], self.states)
         self.assertEqual([], self.slept)
 
+    @proofs.proves('C49', 'V16')
     def test_starting_request_is_polled_until_bound(self):
         started = ['BindStarted'] * 4
 

@@ -16,15 +16,19 @@ import concurrent.futures
 import datetime
 import threading
 from types import SimpleNamespace
+from unittest import mock
 
 import ddt
 from nova import objects
 from nova import test
 from oslo_utils.fixture import uuidsentinel as uuids
 
+from nova_powervm import exception
+from nova_powervm.devices import one_time_use
 from nova_powervm.ops import claiming
 from nova_powervm.virt import burn_limit
 from nova_powervm.virt import burn_records
+from nova_powervm.virt import errors
 
 SLOTS = [SimpleNamespace(burns=('device',))]
 
@@ -125,6 +129,193 @@ class BurnLimitTest(test.NoDBTestCase):
 
         self.assertTrue(failures[0].result(60))
         self.assertEqual({uuids.other}, set(self.limit._admitted))
+
+
+class CountTest(test.NoDBTestCase):
+    """What counts, by Nova's records."""
+
+    NOW = datetime.datetime.now(datetime.UTC)
+    CARDS = frozenset(f'card{number}' for number in range(4))
+
+    def setUp(self):
+        super().setUp()
+        self.published = claiming.PublishedSlots(burned=self.CARDS)
+        self.limit = burn_limit.BurnLimit(
+            2, SimpleNamespace(published=self.published), 'host1'
+        )
+        self.records, self.local = [], []
+        self.moved = frozenset()
+        self.actions = {}
+        self.stub_out(
+            f'{burn_records.__name__}.changed_since',
+            lambda since, **filters: iter(
+                self.records if 'project_id' in filters else self.local
+            ),
+        )
+        self.stub_out(
+            f'{burn_records.__name__}.moved_since', lambda *_: self.moved
+        )
+        self.stub_out(
+            f'{burn_records.__name__}.count_device_actions',
+            lambda since, uuid, *, burned: self.actions.get(uuid, 1),
+        )
+        self.stub_out(f'{errors.__name__}.record_failure', self.record)
+        self.events = []
+
+    def record(self, context, built, event, error):
+        self.events.append((built.uuid, event, str(error)))
+
+    def holder(self, name, *cards, has_run=True, age=1):
+        """Return the record of an instance."""
+        return one_time_use.Holder(
+            instance_uuid=getattr(uuids, name),
+            project='one',
+            providers=frozenset(cards),
+            since=self.NOW.timestamp() - age,
+            has_run=has_run,
+        )
+
+    def is_refused(self):
+        """Return whether a build is refused."""
+        try:
+            with self.limit.admit(None, instance('one', uuids.new), SLOTS):
+                pass
+        except exception.BurnLimitReached:
+            return True
+        self.limit._forget(uuids.new)
+        return False
+
+    def test_servers_count_with_what_was_done_to_them(self):
+        self.records = [self.holder('a', 'card0'), self.holder('plain')]
+        self.assertFalse(self.is_refused())
+        self.assertEqual([], self.events)
+
+        self.actions[uuids.a] = 2
+        self.assertTrue(self.is_refused())
+        ((uuid, event, reason),) = self.events
+        self.assertEqual((uuids.new, burn_records.REFUSED), (uuid, event))
+        self.assertIn('may use up 2 one-time-use device(s)', reason)
+
+    def test_server_that_gave_its_card_up_counts_if_it_moved(self):
+        self.records = [self.holder('a'), self.holder('b')]
+        self.actions = {uuids.a: 2, uuids.b: 2}
+        self.assertFalse(self.is_refused())
+        self.moved = frozenset((uuids.a, uuids.b))
+        self.assertTrue(self.is_refused())
+
+    def test_failed_build_counts_if_it_was_the_last_to_have_the_card(self):
+        self.records = [
+            self.holder(name, card, has_run=False)
+            for name, card in (('a', 'card0'), ('b', 'card1'))
+        ]
+        self.assertTrue(self.is_refused())
+        # Builds that were refused name what others have burned later.
+        self.local = [self.holder('other', 'card0', 'card1', age=0)]
+        self.assertFalse(self.is_refused())
+        # Those of an earlier hour do not count.
+        self.local = []
+        self.records = [
+            self.holder(name, card, has_run=False, age=3700)
+            for name, card in (('a', 'card0'), ('b', 'card1'))
+        ]
+        self.assertFalse(self.is_refused())
+
+    def test_running_builds_count_until_they_fail(self):
+        self.records = [
+            self.holder(name, has_run=False) for name in ('a', 'b')
+        ]
+        with (
+            self.limit.admit(None, instance('one', uuids.a), SLOTS),
+            self.limit.admit(None, instance('one', uuids.b), SLOTS),
+        ):
+            self.assertTrue(self.is_refused())
+        self.assertTrue(self.is_refused())
+        self.limit._forget(uuids.b)
+        self.assertFalse(self.is_refused())
+
+
+@ddt.ddt
+class DeviceActionsTest(test.NoDBTestCase):
+    """Actions of a server, by the events that Nova has recorded."""
+
+    NOW = datetime.datetime.now(datetime.UTC)
+
+    def count(self, actions, *, burned=True):
+        """Count actions, each given by its name and its events' results."""
+        found = [
+            SimpleNamespace(
+                action=name,
+                id=number,
+                request_id=f'req-{number}',
+                start_time=self.NOW,
+                updated_at=None,
+            )
+            for number, (name, _) in enumerate(actions)
+        ]
+
+        def get_actions(_context, _uuid, limit, marker):
+            begin = 0 if marker is None else int(marker[4:]) + 1
+            return found[begin : begin + limit]
+
+        def get_events(_context, number):
+            return [
+                SimpleNamespace(event=event, result=result)
+                for event, result in actions[number][1].items()
+            ]
+
+        with mock.patch.multiple(
+            objects,
+            InstanceActionList=mock.Mock(get_by_instance_uuid=get_actions),
+            InstanceActionEventList=mock.Mock(get_by_action=get_events),
+        ):
+            return burn_records.count_device_actions(
+                self.NOW - datetime.timedelta(hours=1), 'uuid', burned=burned
+            )
+
+    @ddt.named_data(
+        # Nova's action stays an error if one host refuses and the next builds.
+        ['build that one host refused', 'create', {burn_records.REFUSED}, 1],
+        ['resize', 'resize', set(), 1],
+        ['migration', 'migrate', set(), 1],
+        ['resize that failed early', 'resize', {'cold_migrate'}, 0],
+        [
+            'resize that failed at the end',
+            'resize',
+            {'compute_finish_resize'},
+            1,
+        ],
+        [
+            'unshelve that failed once it had burned',
+            'unshelve',
+            {'compute_unshelve_instance'},
+            1,
+        ],
+        [
+            'unshelve that was refused',
+            'unshelve',
+            {'compute_unshelve_instance', burn_records.REFUSED},
+            0,
+        ],
+        ['lock', 'lock', set(), 0],
+    )
+    def test_of_a_server_counts_a(self, action, failed, expected):
+        events = dict.fromkeys(failed, 'Error')
+        self.assertEqual(expected, self.count([(action, events)]))
+
+    def test_failed_unshelve_counts_only_if_it_burned_a_card(self):
+        failed = {'compute_unshelve_instance': 'Error'}
+        actions = [('unshelve', failed)]
+        self.assertEqual(0, self.count(actions, burned=False))
+        self.assertEqual(1, self.count([('unshelve', {})], burned=False))
+
+    def test_locks_hide_no_build(self):
+        """Three cards were burned with a limit of two."""
+        self.stub_out(f'{burn_records.__name__}._PAGE', 3)
+        actions = [('lock', {}), ('unlock', {})] * 4 + [('create', {})]
+        self.assertEqual(1, self.count(actions))
+        # More moves than a page all count, and cost no requests.
+        failed = {'cold_migrate': 'Error'}
+        self.assertEqual(4, self.count([('resize', failed)] * 4))
 
 
 class Pool(test.fixtures.Fixture):
