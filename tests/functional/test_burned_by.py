@@ -12,10 +12,8 @@
 """Who burned a device, as Nova's records tell, and nobody waits for him."""
 
 import fixtures
-from nova import context as nova_context
 from oslo_messaging._drivers import impl_fake
 
-from nova_powervm.ops import apply
 from nova_powervm.tool.inventory import conductor
 from tests.functional import base
 from tests.functional import one_time_use
@@ -117,50 +115,6 @@ class BurnedByTest(test_cleaning.CleaningTestCase):
 
         self.assertEqual(0, self.clean_by(clean))
         self.assertEqual([theirs, *sorted([mine, third])], cleaned)
-
-    def story_build_that_failed_later_has_burned_its_device(self):
-        # An earlier user of the same device, which was cleaned meanwhile.
-        group = one_time_use.gpu_group()
-        self.release(self.use_by(lambda: self.boot(group)))
-        self.pass_time()
-        self._run_periodics()
-        driver = self.computes['host1'].manager.driver
-        carry_out = apply.Execution.carry_out
-
-        def carry_out_and_fail(planned):
-            carry_out(planned)
-            raise OSError('the host fails after the burn')
-
-        with fixtures.MockPatchObject(
-            apply.Execution, 'carry_out', carry_out_and_fail
-        ):
-            server = self.boot(group, expected='ERROR')
-        (index,) = self.burned()
-
-        self.assertEqual({index: self.api.project_id}, self.shown())
-        driver.destroy(
-            nova_context.get_admin_context(), self.deleted(server), [], {}
-        )
-
-    def story_metrics_say_the_same_of_what_an_operator_reserved(self):
-        # They laid it to the project that had used the device before.
-        path = self.directory / 'powervm.prom'
-        self.restart_host(metrics_file=str(path))
-        index = self.use_mine()
-        self.release(index)
-        self.pass_time()
-        self._run_periodics()
-
-        self.reserve(self.slot_providers()[index]['uuid'], 'CUSTOM_GPU', 1)
-
-        for _ in range(3):
-            self._run_periodics()
-        self.assertEqual({index: 'unknown'}, self.shown())
-        self.assertEqual(
-            {'unknown': '1.0'},
-            self.metric(path.read_text(), 'powervm_service_burned_devices'),
-        )
-        self.restart_host(metrics_file=None)
 
     def story_commands_work_if_nobody_can_be_asked(self):
         self.use()

@@ -202,7 +202,7 @@ class OneTimeUseTest(one_time_use.OneTimeUseTestCase):
             log,
         )
         self.assertNotIn('Error updating resources for node host1.', log)
-        for part in ('in_tree', '/allocations/', '/inventories'):
+        for part in ('in_tree', '/inventories'):
             with self.cut_off(part):
                 server = self.boot_with_device(expected='ERROR')
                 self.assertIsNone(self.lpar(server))

@@ -186,19 +186,6 @@ class PoolMoveTest(PoolMoveTestCase):
         source.removal.destroy(server['id'], delete_disks=False)
         self.placement.delete(f'/allocations/{self.migration_uuid(server)}')
 
-    def story_move_to_driver_that_cannot_receive_it_is_refused(self):
-        server = self.boot_on_first({})
-        # So answered the versions that could not move instances.
-        with fixtures.MockPatchObject(
-            self.computes['host2'].manager.driver,
-            'check_instance_shared_storage_remote',
-            lambda *_: True,
-        ):
-            reason = self.refuse_move(server, 'migrate')
-        self.assertIn('its driver cannot receive instances', reason)
-        self.assertEqual('running', self.lpar(server).state)
-        self.assertEqual(pools.WRITTEN, self.bytes_of(server, 'host1'))
-
     def story_servers_exchange_hosts_and_one_goes_back(self):
         going, returning = servers = [self.boot_own(host) for host in HOSTS]
         before = [

@@ -137,19 +137,6 @@ class StuckImagesTest(local_hosts.LocalHostTestCase):
             server['id'], {'rebuild': {'imageRef': image_id}}
         )
 
-    def story_killed_while_offloading(self):
-        server = self.boot_written()
-
-        self.kill_in(
-            server, _DRIVER, 'destroy', 'shelve', after=lambda found: True
-        )
-
-        self.assert_task(server, 'shelving_offloading')
-        self.assertIsNone(self.lpar(server))
-        self.set_state_unbound(server)
-        self.rebuild_from_copy(server)
-        self.assert_whole(server)
-
     def set_state_unbound(self, server):
         """Set the state of a server whose port Nova has unbound."""
         port = self.ports.show_port(self.port)

@@ -30,6 +30,7 @@ from nova_powervm.virt import burn_limit
 from nova_powervm.virt import burn_records
 from nova_powervm.virt import errors
 
+WINDOW = datetime.timedelta(hours=1)
 SLOTS = [SimpleNamespace(burns=('device',))]
 
 
@@ -234,6 +235,42 @@ class CountTest(test.NoDBTestCase):
         self.assertFalse(self.is_refused())
 
 
+class HoldersTest(test.NoDBTestCase):
+    def test_build_that_failed_later_has_burned_its_device(self):
+        """Its instance has no host, and never ran."""
+        earlier, failed = (
+            objects.Instance(
+                uuid=uuid,
+                project_id=project,
+                created_at=CountTest.NOW - datetime.timedelta(hours=hours),
+                launched_at=launched,
+                deleted=False,
+                resources=objects.ResourceList(
+                    objects=[
+                        objects.Resource(
+                            provider_uuid=uuids.card,
+                            resource_class='CUSTOM_GPU',
+                            identifier='21010020',
+                        )
+                    ]
+                ),
+            )
+            for uuid, project, hours, launched in (
+                (uuids.a, 'one', 3, CountTest.NOW - WINDOW * 2),
+                (uuids.b, 'two', 1, None),
+            )
+        )
+        found = burn_records.read_holders(
+            'host1',
+            [uuids.card],
+            lambda _, filters, **__: {'host1': [earlier], None: [failed]}[
+                filters['host']
+            ],
+        )
+        self.assertEqual('two', found[uuids.card].project)
+        self.assertFalse(found[uuids.card].has_run)
+
+
 @ddt.ddt
 class DeviceActionsTest(test.NoDBTestCase):
     """Actions of a server, by the events that Nova has recorded."""
@@ -269,7 +306,7 @@ class DeviceActionsTest(test.NoDBTestCase):
             InstanceActionEventList=mock.Mock(get_by_action=get_events),
         ):
             return burn_records.count_device_actions(
-                self.NOW - datetime.timedelta(hours=1), 'uuid', burned=burned
+                self.NOW - WINDOW, 'uuid', burned=burned
             )
 
     @ddt.named_data(
