@@ -165,20 +165,6 @@ class PortsOfServerTest(networks.NetworkTestCase):
         self.assert_exact(self.kept, self.lost)
         self.assertIn('cannot be recorded; it is detached', self.logged())
 
-    def story_attach_refuses_unsupported_vif_type(self):
-        self.set_rmc('active')
-        port = self.make_port(**{'binding:vif_type': 'ovs'})
-
-        self.assertRaises(
-            client.OpenStackApiException,
-            self._attach_interface,
-            self.server,
-            port['id'],
-        )
-
-        self.assert_exact(self.kept, self.lost)
-        self.assertIn("its VIF type is 'ovs'", self.logged())
-
     @proofs.proves('operation.detach-interface')
     def story_detach_fails_on_running_server_without_rmc(self):
         self.api.detach_interface(self.server['id'], self.lost['id'])

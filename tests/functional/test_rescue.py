@@ -100,10 +100,6 @@ class RescueTest(base.PowerVMTestCase):
             status,
         )['adminPass']
 
-    def reboot_hard(self):
-        """Reboot the server hard, as a user."""
-        self.act('reboot', {'type': 'HARD'}, 'ACTIVE')
-
     def assert_rescued(self, state='running'):
         """Assert that the server runs its rescue system."""
         self.assertEqual(RESCUED, self.places())
@@ -123,13 +119,6 @@ class RescueTest(base.PowerVMTestCase):
         self.assertEqual(
             (status, None), (found['status'], found['OS-EXT-STS:task_state'])
         )
-
-    def assert_refused(self, *words):
-        """Assert that Nova shows why the guest still runs its own system."""
-        self.assert_own('ERROR')
-        fault = self.fault(self.server)
-        for word in words:
-            self.assertIn(word, fault)
 
     def story_rescue_starts_its_system_and_unrescue_the_own_one(self):
         password = self.rescue()
@@ -152,59 +141,6 @@ class RescueTest(base.PowerVMTestCase):
     @proofs.proves('device.rescue', 'operation.rescue')
     def test_rescue_and_its_ends(self):
         self.tell_stories()
-
-    def story_stopped_server_is_rescued_and_runs_afterwards(self):
-        self.act('os-stop', status='SHUTOFF')
-        # What Nova calls a stable rescue.
-        image = self.create_image(
-            RESCUE_IMAGE,
-            properties={
-                'architecture': 'ppc64le',
-                'hw_rescue_device': 'disk',
-                'hw_rescue_bus': 'scsi',
-            },
-        )
-
-        self.rescue(image=image)
-        self.assert_rescued()
-        self.act('unrescue', status='ACTIVE')
-
-        self.assert_own()
-
-    def story_rescue_from_cdrom_is_refused_and_guest_runs_on(self):
-        image = self.create_image(
-            RESCUE_IMAGE,
-            properties={
-                'architecture': 'ppc64le',
-                'hw_rescue_device': 'cdrom',
-                'hw_rescue_bus': 'scsi',
-            },
-        )
-        self.control().clear_journal()
-
-        self.rescue('ERROR', image)
-
-        self.assert_refused('hw_rescue_device=cdrom', image)
-        self.assertEqual([], self.jobs())
-        self.reboot_hard()
-
-    def story_host_boot_starts_rescue_system_again(self):
-        self.flags(resume_guests_state_on_host_boot=True)
-        self.act('rescue', None, 'RESCUE')
-        # Without an image it is that of the server.
-        self.assertEqual(
-            hashlib.sha256(base.IMAGE).hexdigest(), self.stored()['z']
-        )
-        self.computes['host1'].stop()
-        self.control().set_partition(
-            self.instance(self.server).name, 'not activated'
-        )
-
-        self.restart_host()
-
-        self.assert_rescued()
-        self.act('unrescue', status='ACTIVE')
-        self.assert_own()
 
     def story_server_deleted_in_rescue_leaves_nothing(self):
         first, self.server = self.server, self.boot_server()
