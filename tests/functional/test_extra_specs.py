@@ -15,7 +15,6 @@
 from nova.tests.functional.api import client
 
 from nova_powervm.lpar import extra_specs
-from tests.functional import base
 from tests.functional import moving
 from tests.functional import pools
 
@@ -107,20 +106,6 @@ class ExtraSpecTest(moving.MovingTestCase, pools.PoolTestCase):
         server = self.confirm(self.migrate(server, 'host2'))
         self.assert_settings(server, _DEDICATED, 'host2')
 
-    def story_weight_set_by_hand_survives_a_hard_reboot(self):
-        server = self.boot({}, request={'host': 'host1'})
-        self.set_by_hand(server, 'UncappedWeight', '77')
-
-        server = self.reboot_hard(server)
-
-        self.assert_settings(server, {'shared_weight': (None, '77')})
-
-    def set_by_hand(self, server, element, text):
-        """Change the document of an LPAR, as pvmctl does."""
-        self.hosts['host1'].reader.set_lpar_text(
-            self.lpar(server).uuid, element, text
-        )
-
     def story_api_refuses_what_the_driver_does_not_know(self):
         flavor = self.make_flavor()
         self.admin_api.microversion = '2.86'
@@ -151,11 +136,3 @@ class ExtraSpecTest(moving.MovingTestCase, pools.PoolTestCase):
         )
         for host in ('host1', 'host2'):
             self.assertIsNone(self.lpar(server, host))
-
-    def story_remote_restart_is_refused_for_a_server_with_a_device(self):
-        server = self.boot(
-            base.gpu_groups(1) | specs({'srr_capability': ('true', '')}),
-            expected='ERROR',
-        )
-
-        self.assertIn('could not restart the server', self.fault(server))

@@ -346,20 +346,6 @@ class ProviderTreeTest(base.PowerVMTestCase):
         self.plug()
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
 
-    def story_owners_are_read_from_profiles_if_system_omits_them(self):
-        self.load_world(reports_slot_owners=False)
-        self.use(EVERYTHING)
-        self.assertIsNone(self.slot_owner(0x21010011))
-
-        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
-
-        server = self.boot(base.gpu_groups(1))
-        self._run_periodics()
-
-        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
-        self._delete_server(server)
-        self.load_world()
-
     def story_slots_are_updated_while_storage_is_down(self):
         self.control().add_fault(match='VolumeGroup', status=500, every=True)
         self.pull()

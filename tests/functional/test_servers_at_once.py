@@ -250,19 +250,3 @@ class OneHostTest(ServersAtOnceTestCase):
                 },
                 version='1.26',
             )
-
-
-class TwoHostsTest(ServersAtOnceTestCase):
-    """Hosts with one GPU and with three."""
-
-    def setUp(self):
-        super().setUp()
-        self.start_host('host1', world(1))
-        self.start_host('host2', world(3))
-
-    @proofs.proves('device.several-servers')
-    def test_servers_at_once_get_devices_of_both_hosts(self):
-        gpu = base.gpu_groups(1)
-        self.assert_different(self.schedule(gpu, 4), 4)
-        self.release()
-        self.assert_different(self.schedule_together(gpu, 4), 4)
