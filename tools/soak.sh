@@ -54,8 +54,7 @@ soak_requests() { # 5 min: disturbs each request of operations on LPARs
         tests.ops.test_faults tests.ops.test_kills
 }
 soak_evacuation-starts() { # 15 min: starts a host at each access of another's start
-    NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round \
-        tests.functional.test_stuck_servers.EvacuationBothStartTest
+    NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round tests.soak.start_sweep
 }
 soak_moves() { # 3 min: disturbs some requests of a move
     test_round tests.soak.move_sweep

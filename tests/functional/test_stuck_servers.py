@@ -17,9 +17,6 @@ runs the commands of the page, and looks whether all is whole.
 """
 
 import contextlib
-import functools
-import itertools
-import os
 import threading
 import time
 
@@ -31,12 +28,12 @@ from nova.compute import rpcapi
 
 from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.virt import driver
-from tests.functional import accesses
 from tests.functional import killed_threads
 from tests.functional import move_sites
 
 _DRIVER = driver.PowerVMDriver
-_DEVICES = 'go'
+#: The devices of the server, as in a flavor.
+DEVICES = 'go'
 
 
 class StuckServersTestCase(move_sites.MoveSiteTestCase):
@@ -50,7 +47,7 @@ class StuckServersTestCase(move_sites.MoveSiteTestCase):
         self.server = None
 
     def prepare(self):
-        self.server = self.boot_server(self.flavor(_DEVICES, swap=512))
+        self.server = self.boot_server(self.flavor(DEVICES, swap=512))
         self.root = self.write_to_root(self.server)
 
     def forget(self):
@@ -83,7 +80,7 @@ class StuckServersTestCase(move_sites.MoveSiteTestCase):
 
     # The page
 
-    def end(self, host, devices=_DEVICES):
+    def end(self, host, devices=DEVICES):
         """Run the commands of the page, and verify that all is whole.
 
         :param host: The one that the server is on in the end.
@@ -100,7 +97,7 @@ class StuckServersTestCase(move_sites.MoveSiteTestCase):
 
     # Checks
 
-    def assert_whole(self, host, devices=_DEVICES):
+    def assert_whole(self, host, devices=DEVICES):
         """Verify that the server runs on a host, and that nothing is left."""
         uuid = self.server['id']
         self.assertEqual({host}, {*self.lpars_of(self.server)})
@@ -234,7 +231,7 @@ class StuckMovesTest(StuckServersTestCase):
         self.ask(
             self.server,
             'resize',
-            flavorRef=self.flavor(_DEVICES, swap=1024),
+            flavorRef=self.flavor(DEVICES, swap=1024),
         )
         self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
         self.set_state(self.server, 'active')
@@ -419,74 +416,3 @@ class StuckEvacuationsTest(StuckEvacuationsTestCase):
         self.restart_host('host2')
         self.assertEqual({'host1'}, {*self.lpars_of(self.server)})
         self.evacuate_again()
-
-
-class EvacuationBothStartTest(StuckEvacuationsTestCase):
-    """One host starts while the other does, before the first write of it.
-
-    tools/soak.sh has either start before each write of the other, and before
-    each read and request, too.
-    """
-
-    counts_all = 'NOVA_POWERVM_TEST_ALL_REQUESTS' in os.environ
-
-    def setUp(self):
-        # Each start waits for a thread of its own.
-        self.flags(update_resources_max_workers=2, group='compute')
-        super().setUp()
-        self.access = None
-
-    def test_one_host_starts_within_the_start_of_the_other(self):
-        self.start_at_each_access('host1', 'host2')
-        if self.counts_all:
-            self.start_at_each_access('host2', 'host1')
-
-    def start_at_each_access(self, outer, inner):
-        """Tell of a start of one host before each access of the other's."""
-        for number in itertools.count(1):
-            self.access = None
-            with self.subTest(f'{inner} starts at access {number} of {outer}'):
-                self._tell(
-                    functools.partial(self.start_both, outer, inner, number)
-                )
-            if not (self.access and self.counts_all):
-                break
-        self.assertTrue(self.access or number > 1)
-
-    def start_both(self, outer, inner, number):
-        """Start a host within the start of the other, and use the page."""
-        self.interrupt()
-        self.flags(rpc_response_timeout=1)
-        self.control('host1').power_on_system()
-        counted = accesses.StartAccesses(
-            number,
-            functools.partial(self.start_within, inner),
-            counts_all=self.counts_all,
-        )
-        with counted:
-            self.restart_host(outer)
-        self.access = counted.access
-        if not self.access:
-            self.restart_host(inner)
-        self.admin_api.put_service_force_down(self.service('host1'), False)
-        self.flags(rpc_response_timeout=10)
-        self.assert_kept()
-        if self._get_allocations_by_server_uuid(self.server['id']):
-            self.end('host1')
-        else:
-            self.evacuate_again()
-
-    def assert_kept(self):
-        """Verify that the source has the LPAR, with all claims or without."""
-        self.await_stillness()
-        self.assert_safe(self.server)
-        self.assertEqual({'host1'}, {*self.lpars_of(self.server)})
-        lpar = self.lpar(self.server, 'host1')
-        self.assertEqual(len(_DEVICES), len(lpar.slots))
-        record = self._record(self.server['id'])
-        self.assertEqual(('host1', None), (record.host, record.task_state))
-        uuid = self.server['id']
-        slots = {('host1', index): {uuid} for index in lpar.slots}
-        (move,) = self.moves(uuid)
-        self.assertIn(move.status, ('failed', 'completed'))
-        self.assertIn(self.consumers(), ({'host1': {uuid}} | slots, {}))
