@@ -159,16 +159,14 @@ class SchemaAgreementTest(unittest.TestCase):
         elif valid:
             self.assertTrue(is_beyond(text), text)
 
-    @settings(max_examples=500)
-    @given(files)
-    def test_parser_and_schema_agree_on_dumped_files(self, value):
-        self.check(yaml.safe_dump(value))
-
     @proofs.proves('D19')
     @settings(max_examples=500)
     @given(files)
-    def test_parser_and_schema_agree_on_unquoted_booleans(self, value):
-        self.check(yaml.dump(value, Dumper=_UnquotedBooleansDumper))
+    def test_parser_and_schema_agree_on_quoted_and_bare_booleans(self, value):
+        quoted = yaml.safe_dump(value)
+        bare = yaml.dump(value, Dumper=_UnquotedBooleansDumper)
+        for text in {quoted, bare}:
+            self.check(text)
 
     @given(st.sampled_from(list(policy.PROPERTIES)), texts)
     @example('vendor_id', '0x10DE')
