@@ -32,11 +32,11 @@ OVS_AGENT = {
 }
 
 
-#: Reads a port of the API, and prints what Neutron makes of it.
-_IS_EXTERNAL = """
+#: Reads ports of the API, and prints what Neutron makes of each.
+_ARE_EXTERNAL = """
 import json, sys
 from neutron.common.ovn import utils
-print(json.dumps(utils.is_port_external(json.load(sys.stdin))))
+print(json.dumps([*map(utils.is_port_external, json.load(sys.stdin))]))
 """
 
 
@@ -152,21 +152,20 @@ class MixedCloudTest(base.NeutronTestCase):
         Nothing that a binding says makes a port external; its type does.
         """
         network = self.vlan_network(117)
-        found = {}
-        for vnic_type in ('normal', 'baremetal'):
-            port = self.port(
-                network, 'power1', **{'binding:vnic_type': vnic_type}
-            )
+        ports = [
+            self.port(network, 'power1', **{'binding:vnic_type': vnic_type})
+            for vnic_type in ('normal', 'baremetal')
+        ]
+        for port in ports:
             self.assertEqual(117, self.details(port)['vlan'])
-            found[vnic_type] = self.is_external(port)
 
-        self.assertEqual({'normal': False, 'baremetal': True}, found)
+        self.assertEqual([False, True], self.are_external(ports))
 
-    def is_external(self, port):
-        """Ask Neutron's driver for OVN about a port, in its own process."""
+    def are_external(self, ports):
+        """Ask Neutron's driver for OVN about ports, in its own process."""
         answer = subprocess.run(
-            [sys.executable, '-P', '-W', 'ignore', '-c', _IS_EXTERNAL],
-            input=json.dumps(port),
+            [sys.executable, '-P', '-W', 'ignore', '-c', _ARE_EXTERNAL],
+            input=json.dumps(ports),
             capture_output=True,
             check=True,
             text=True,

@@ -32,6 +32,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from importlib import metadata
+from unittest import mock
 
 import build
 import build.env
@@ -126,7 +127,9 @@ def build_environment():
 @functools.cache
 def install_for_builds(*wanted):
     """Install what builds require, once for all of them."""
-    build_environment().install(wanted)
+    # Python compiles what builds use when they use it: little of it all.
+    with mock.patch.dict(os.environ, {'PIP_COMPILE': '0'}):
+        build_environment().install(wanted)
 
 
 @functools.cache

@@ -165,7 +165,7 @@ class SchemaAgreementTest(unittest.TestCase):
     def test_parser_and_schema_agree_on_quoted_and_bare_booleans(self, value):
         quoted = yaml.safe_dump(value)
         bare = yaml.dump(value, Dumper=_UnquotedBooleansDumper)
-        for text in {quoted, bare}:
+        for text in dict.fromkeys((quoted, bare)):
             self.check(text)
 
     @given(st.sampled_from(list(policy.PROPERTIES)), texts)
