@@ -37,6 +37,8 @@ api_paste_config = {prefix}/etc/neutron/api-paste.ini
 state_path = {folder}
 log_file = {folder}/neutron.log
 debug = {debug}
+# To write the debug lines of neutron itself takes time.
+default_log_levels = neutron=INFO,neutron_lib=INFO,oslo_policy=INFO
 logging_debug_format_suffix =
 # The agents of a test report once only.
 agent_down_time = 3600
