@@ -87,8 +87,9 @@ class Client(requests.Session):
         :raises AnswerTooLong: It has more than :data:`LONGEST_ANSWER` bytes.
         """
         limit = _Limit(timeout[1] if isinstance(timeout, tuple) else timeout)
+        transport = _Transport(limit)
         for scheme in ('http://', 'https://'):
-            self.mount(scheme, _Transport(limit))
+            self.mount(scheme, transport)
         if isinstance(data, Iterator):
             data = limit.pace(data)
         try:

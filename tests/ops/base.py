@@ -16,6 +16,7 @@ pypowervm talks to the emulator over HTTP, and :mod:`nova_powervm.ops` is as it
 is. There is no Nova and no Placement: a story says what they would.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -515,6 +516,14 @@ class HostTestCase(unittest.TestCase):
         (found,) = self.control.state()['systems']
         return found
 
+    @contextlib.contextmanager
+    def unchanged(self):
+        """Read the state once for several assertions."""
+        with unittest.mock.patch.object(
+            self, '_system', return_value=self._system()
+        ):
+            yield
+
     def logged(self, level):
         """Return a context that notes log lines of a level."""
         logging.disable(logging.NOTSET)
@@ -565,9 +574,10 @@ class HostTestCase(unittest.TestCase):
     def stored(self):
         """Return role -> disk or medium, of those that the driver made."""
         state = self.control.state()
+        (found,) = state['systems']
         groups = [
             group
-            for partition in self._system()['partitions']
+            for partition in found['partitions']
             for group in partition.get('volume_groups', ())
         ]
         found = [disk for group in groups for disk in group['disks']]
@@ -585,12 +595,14 @@ class HostTestCase(unittest.TestCase):
             disks, in the order that its guest sees; ``i`` is the medium, and
             ``j`` that of the rescue system.
         """
-        self.assertEqual(state, self.lpar()['state'])
-        self.assertEqual(dict.fromkeys(slots, True), self.slots())
-        self.assertEqual(
-            sorted((port.mac, port.vlan) for port in ports), self.adapters()
-        )
-        self.assertEqual(disks, self.mapped_disks())
+        with self.unchanged():
+            self.assertEqual(state, self.lpar()['state'])
+            self.assertEqual(dict.fromkeys(slots, True), self.slots())
+            self.assertEqual(
+                sorted((port.mac, port.vlan) for port in ports),
+                self.adapters(),
+            )
+            self.assertEqual(disks, self.mapped_disks())
 
     def mapped_disks(self):
         """Return the roles that are connected, the same on each VIOS."""

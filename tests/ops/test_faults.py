@@ -116,27 +116,35 @@ class SweepTestCase(base.HostTestCase):
         is lost.
         """
         request = self.requests[number]
-        if not request.startswith('GET'):
-            return FAULTS if ALL else self.faults_of_change(request)
+        is_reading = _is_reading(request)
         if ALL:
-            return ERROR, LOST_REQUEST, EXPIRED
-        is_after_change = not all(
-            one.startswith('GET') for one in self.requests[:number]
-        )
-        return self.faults_of_reading(is_after_change=is_after_change)
+            return (ERROR, LOST_REQUEST, EXPIRED) if is_reading else FAULTS
+        before, after = self.requests[:number], self.requests[number + 1 :]
+        if not is_reading:
+            is_first = request not in before
+            return self.faults_of_change(request, is_first=is_first)
+        # Before a change, there is nothing to undo.
+        if request in after or all(map(_is_reading, before)):
+            return ()
+        return self.faults_of_reading()
 
-    def faults_of_change(self, request):
+    def faults_of_change(self, request, *, is_first):
         """Return what a change meets in a default run.
 
         :class:`SpawnSweepTest` has the other faults, and those of requests
         that tidy up.
+
+        :param is_first: Whether it is the first of its kind; a later one
+            meets an error, which shows what is undone there.
         """
         if request.startswith('DELETE Job'):
             return ()
-        return (ERROR,) if _is_of_file(request) else (ERROR, LOST_ANSWER)
+        if _is_of_file(request) or not is_first:
+            return (ERROR,)
+        return ERROR, LOST_ANSWER
 
-    def faults_of_reading(self, *, is_after_change):
-        """Return what a reading meets in a default run."""
+    def faults_of_reading(self):
+        """Return what the last reading of a kind meets in a default run."""
         return ()
 
     def attempt(self, number, fault):
@@ -154,8 +162,9 @@ class SweepTestCase(base.HostTestCase):
         (applied,) = self.control.faults()
         self.control.clear_faults()
         self.assertEqual(1, applied['applied'])
-        self._assert_safe()
-        self.assert_burned_what_it_has()
+        with self.unchanged():
+            self._assert_safe()
+            self.assert_burned_what_it_has()
         if found is None:
             self.assert_right()
             return False
@@ -167,10 +176,11 @@ class SweepTestCase(base.HostTestCase):
     def assert_burned_what_it_has(self):
         """Assert that a one-time-use device of an LPAR is burned."""
         if self.lpar():
+            slots = self.slots()
             burning = {
                 s.drc_index
                 for s in self.wanted.slots
-                if s.burns and s.drc_index in self.slots()
+                if s.burns and s.drc_index in slots
             }
             self.assertLessEqual(burning, self.burned())
 
@@ -178,7 +188,9 @@ class SweepTestCase(base.HostTestCase):
 class EveryFaultMixin:
     """Has each kind of fault, but not where it could prove nothing new."""
 
-    def faults_of_change(self, request):
+    def faults_of_change(self, request, *, is_first):
+        if not is_first:
+            return (ERROR,)
         faults = [ERROR]
         if not request.startswith('DELETE'):
             faults += [LOST_REQUEST, LOST_ANSWER]
@@ -188,9 +200,8 @@ class EveryFaultMixin:
             faults.append(EXPIRED)
         return faults
 
-    def faults_of_reading(self, *, is_after_change):
-        # Before it, there is nothing to undo.
-        return (ERROR,) if is_after_change else ()
+    def faults_of_reading(self):
+        return (ERROR,)
 
 
 class SpawnSweepTest(EveryFaultMixin, SweepTestCase):
@@ -598,6 +609,10 @@ if ALL:
 
     class PoolUnrescueSweepTest(UnrescueSweepTest):
         disk_driver = 'ssp'
+
+
+def _is_reading(request):
+    return request.startswith('GET')
 
 
 def _is_of_file(request):

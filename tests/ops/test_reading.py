@@ -37,6 +37,7 @@ from nova_powervm.powervm.disk import disk_reading
 from nova_powervm.powervm.disk import ssp
 from powervm_emulator import host_root
 from tests.ops import base
+from tests.ops import test_faults
 from tests.ops import test_kills
 
 #: As many bytes has a GB here: more than may be kept in memory.
@@ -576,18 +577,29 @@ class SweepMixin:
             f'{record["method"]} {record["label"]}'
             for record in self.control.journal()
         ]
-        # A reading that fails fails in one way.
-        faults = (
-            {'status': 500},
-            {'drop': True, 'phase': 'after'},
-            {'status': 412},
-            {'drop': True},
-        )
         for number, request in enumerate(requests):
-            is_reading = request.startswith('GET')
-            for fault in faults[:1] if is_reading else faults:
+            is_first = request not in requests[:number]
+            for fault in self.faults_of(request, is_first=is_first):
                 with self.subTest(number=number, request=request, **fault):
                     self.assertTrue(self.fault_at(number, fault))
+
+    def faults_of(self, request, *, is_first):
+        """Return the faults that a request meets.
+
+        :param is_first: Whether it is the first of its kind. A default run
+            has the other requests meet what makes a difference there.
+        """
+        is_full = is_first or test_faults.ALL
+        # A reading that fails fails in one way.
+        if request.startswith('GET'):
+            return (test_faults.ERROR,) if is_full else ()
+        faults = (
+            test_faults.ERROR,
+            test_faults.LOST_ANSWER,
+            test_faults.OUTDATED,
+            test_faults.LOST_REQUEST,
+        )
+        return faults if is_full else faults[:2]
 
     def fault_at(self, number, fault):
         """Read with a fault; return whether it came that far."""

@@ -51,6 +51,7 @@ class AttachKillTest(
     Connections, volumes.VolumesTestCase, test_kills.KillSweepTestCase
 ):
     operation = operations.ATTACH_VOLUME
+    is_left_as_before = True
 
     def setUp(self):
         super().setUp()
@@ -59,9 +60,12 @@ class AttachKillTest(
         )
 
     def prepare(self):
-        self.run_plan(
-            operations.SPAWN, dataclasses.replace(self.wanted, volumes=())
-        )
+        if self.lpar() is None:
+            without = dataclasses.replace(self.wanted, volumes=())
+            self.run_plan(operations.SPAWN, without)
+        elif any(self.found().values()):
+            self.detach(V1)
+        self.assert_no_volumes()
 
     def recover(self):
         super().recover()
@@ -84,7 +88,11 @@ class DetachKillTest(AttachKillTest):
     operation = operations.DETACH_VOLUME
 
     def prepare(self):
-        self.run_plan(operations.SPAWN, self.wanted)
+        if self.lpar() is None:
+            self.run_plan(operations.SPAWN, self.wanted)
+        else:
+            self.attach(V1)
+        self.assert_agree(BOTH)
 
     def recover(self):
         """Nova shows the volume as attached; its user detaches it again."""
@@ -95,18 +103,22 @@ class DetachKillTest(AttachKillTest):
         self.assert_agree({'vios1': [], 'vios2': []})
 
 
-class SpawnKillTest(volumes.VolumesTestCase, test_kills.SpawnKillTest):
-    """A killed build leaves nothing of its volumes once it is deleted."""
+class SpawnKillTest(volumes.VolumesTestCase, test_kills.KillSweepTestCase):
+    """A killed build leaves nothing, of its volumes either, once deleted."""
 
     def setUp(self):
         super().setUp()
         self.wanted = dataclasses.replace(self.wanted, volumes=(V1,))
 
     def recover(self):
+        """Nova has the remains destroyed, and builds the instance again."""
         self.removals.destroy(base.INSTANCE, volumes=self.wanted.volumes)
         self.assert_nothing_left()
         self.assert_no_volumes()
         self.run_plan(operations.SPAWN, self.wanted)
+
+    def test_remains_of_killed_spawn_can_be_removed(self):
+        self.assertGreater(self.sweep(), 9)
 
 
 class FaultTestCase(

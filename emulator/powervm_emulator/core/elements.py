@@ -249,7 +249,11 @@ def keep_marks(
             element.set(name, value)
     if old is None and content.find(element, 'Metadata') is not None:
         element.set('schemaVersion', content.SCHEMA_VERSION)
+    # The members of a list have the same marks.
+    replaced = (
+        {content.local_name(child): child for child in reversed(old)}
+        if old is not None
+        else {}
+    )
     for child in element:
-        # The members of a list have the same marks.
-        name = content.local_name(child)
-        keep_marks(child, None if old is None else content.find(old, name))
+        keep_marks(child, replaced.get(content.local_name(child)))
