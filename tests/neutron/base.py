@@ -44,8 +44,7 @@ logging_debug_format_suffix =
 agent_down_time = 3600
 
 [database]
-# Writers wait for each other longer than the five seconds of the default.
-connection = sqlite:///{folder}/neutron.db?timeout=60
+connection = sqlite:///{folder}/neutron.db
 
 [oslo_concurrency]
 lock_path = {folder}

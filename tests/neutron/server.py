@@ -47,9 +47,15 @@ def main():
         directory.get_plugin().create_or_update_agent(
             context.get_admin_context(), agent
         )
-    server = serving.make_server(
-        '127.0.0.1', 0, api.application, threaded=True
-    )
+    one_at_a_time = threading.Lock()
+
+    def application(environ, start_response):
+        # SQLite refuses the second of two requests that read before they
+        # write, and waits for neither.
+        with one_at_a_time:
+            return api.application(environ, start_response)
+
+    server = serving.make_server('127.0.0.1', 0, application, threaded=True)
     print(server.port, flush=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdin.read()
