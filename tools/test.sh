@@ -52,16 +52,16 @@ elif [ -f "$part" ]; then
     shift
     set -- --test-path "$(dirname "$part")" "${module//\//[.]}[.]" "$@"
 fi
-# Services under test wait a third of the time, and the other tests take as long
-# as theirs.
-each=$(($(nproc) * 3 / 2))
+# Services under test wait a third of the time. What starts none waits little,
+# and each further process imports all of OpenStack once more.
+services=$(($(nproc) * 3 / 2))
 workers=$(mktemp)
 trap 'rm -f "$workers"' EXIT
 cat > "$workers" << END
 - worker: ['^tests[.]functional[.]']
-  concurrency: $each
+  concurrency: $services
 - worker: ['^(?!tests[.]functional[.])']
-  concurrency: $each
+  concurrency: $(nproc)
 END
 "$VENV/bin/stestr" run --worker-file "$workers" "$@" || result=$?
 if [ "$(cat .stestr/next-stream 2>/dev/null || echo none)" = "$before" ]; then
