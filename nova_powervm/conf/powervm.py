@@ -41,6 +41,12 @@ _PROVIDER_NAMES = {
     'spec': '``PowerVM IOSlot <DRC index>``, for clouds of one host only',
 }
 
+_MANAGEMENT_CHOICES = {
+    'new': 'new LPARs, those of servers that come from other hosts included',
+    'all': 'others, too, when they start anew',
+    'none': 'no LPARs',
+}
+
 GROUP = cfg.OptGroup(
     'powervm',
     title='PowerVM options',
@@ -412,6 +418,24 @@ Those from 64 on are for volumes, which need one for each Virtual I/O Server
 with Fibre Channel ports: the default is enough for 32 volumes with two
 servers. With 64, an LPAR has two slots for volumes. PowerVM changes the number
 only while an LPAR is off; nova-compute sets it when it creates one.
+""",
+    )
+    rmc_adapter: str = fields.option(
+        cfg.StrOpt,
+        default='new',
+        choices=[*_MANAGEMENT_CHOICES.items()],
+        help="""
+Which LPARs get a network adapter on the virtual switch MGMTSWITCH, by which a
+guest with the RSCT packages answers RMC requests of NovaLink.
+
+Without an active RMC connection, ports and volumes can be attached to a server
+only while it is stopped. The adapter is not a port of the server: Neutron
+knows nothing about it, and it reaches the NovaLink partition only. An LPAR
+that has one keeps it, whatever this option says. There is none if the host
+has no such switch, or if the mode of the switch is not Vepa.
+
+A flavor with ``powervm:rmc_adapter=false`` or an image with
+``powervm_rmc_adapter=false`` exempts a server.
 """,
     )
     bridge_mappings: Mapping[str, shared_ethernet.BridgeName] = fields.option(

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
+from typing import ClassVar
 
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import settings
@@ -75,6 +76,8 @@ class Units:
 class Truth:
     """True or false, in the words that Nova's API accepts."""
 
+    FALSE: ClassVar = ('0', 'f', 'false', 'off', 'n', 'no')
+
     form: str = 'true or false'
 
     def parse(self, text: str) -> bool:
@@ -82,7 +85,7 @@ class Truth:
         word = text.strip().lower()
         if word in ('1', 't', 'true', 'on', 'y', 'yes'):
             return True
-        if word in ('0', 'f', 'false', 'off', 'n', 'no'):
+        if word in self.FALSE:
             return False
         raise ValueError(text)
 
@@ -136,10 +139,11 @@ class ExtraSpec:
     """A row of the table.
 
     :param name: The key without its prefix, and the name of the field of
-        :class:`.settings.Settings`.
+        :class:`.settings.Settings` if it is a setting of the LPAR.
     :param value: The values that it may have.
     :param element: The REST element in the document of an LPAR; for a number
-        of processors, the element for shared processors.
+        of processors, the element for shared processors. Empty for what is no
+        setting of the LPAR.
     :param text: Its meaning, for the documentation and Nova's API.
     :param default: The value of a new LPAR without it, for the documentation.
     :param in_flavor: Checks a value against the rest of the flavor.
@@ -418,7 +422,17 @@ TABLE: tuple[ExtraSpec, ...] = (
         '0',
         on_host=_needs('has_secure_boot', 'secure boot'),
     ),
+    ExtraSpec(
+        'rmc_adapter',
+        Truth(),
+        '',
+        'Whether ``[powervm]rmc_adapter`` holds for the server. With false, '
+        'it gets no adapter on the management switch.',
+        'true',
+    ),
 )
+#: The rows for settings of LPARs.
+SETTINGS = tuple(row for row in TABLE if row.element)
 _ROWS = {row.key: row for row in TABLE}
 
 
@@ -455,11 +469,20 @@ def parse(
             objections.append(Objection(key, text, _unknown(key)))
             continue
         try:
-            named[row.name] = row.value.parse(text)
+            value = row.value.parse(text)
         except ValueError:
             reason = f'it must be {row.value.form}'
             objections.append(Objection(key, text, reason))
+            continue
+        if row.element:
+            named[row.name] = value
     return named, tuple(objections)
+
+
+def forbids_management_adapter(extra_specs: Mapping[str, str]) -> bool:
+    """Return whether a flavor wants no management adapter."""
+    text = extra_specs.get(f'{PREFIX}rmc_adapter', '')
+    return text.strip().lower() in Truth.FALSE
 
 
 def _unknown(key: str) -> str:

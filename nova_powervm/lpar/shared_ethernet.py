@@ -28,9 +28,6 @@ VIF_TYPE = 'pvm_sea'
 #: VLANs each of them. pypowervm never adds VLANs to the first trunk adapter.
 TRUNKS = 15
 VLANS_PER_TRUNK = 20
-#: The virtual switch of the RMC connections between NovaLink and the guests.
-#: No Neutron port is ever on it.
-MANAGEMENT_SWITCH = 'MGMTSWITCH'
 
 _NO_BRIDGE = 'this host has no Shared Ethernet bridge for its network'
 

@@ -26,6 +26,7 @@ from typing import Any
 from nova_powervm.devices import claims
 from nova_powervm.devices import host_values
 from nova_powervm.lpar import image
+from nova_powervm.lpar import management_adapter
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import settings as lpar_settings
@@ -93,6 +94,7 @@ class Wanted:
     :param config_drive: Whether it has a config drive.
     :param ports: Its ports as Nova knows them; None if they are unknown, which
         leaves the adapters as they are.
+    :param management: Whether it gets a management adapter if it has none.
     :param volumes: Its volumes, or the volumes that an operation is about. A
         boot volume takes the place of ``root``, and a start is told of it.
     :param known_volumes: The ids of all volumes that Nova has for it, volumes
@@ -123,6 +125,7 @@ class Wanted:
     grow_root_gb: int | None = None
     config_drive: bool = False
     ports: tuple[network_ports.Port, ...] | None = None
+    management: management_adapter.Choice = management_adapter.Choice.NONE
     volumes: tuple[lpar_volumes.Volume, ...] = ()
     known_volumes: frozenset[str] | None = None
     rescued: bool = False

@@ -32,7 +32,9 @@ from nova_powervm.lpar import volumes
 #: The slots of network adapters that come after the first ones. The first ones
 #: are at the lowest slots, where the host also puts adapters that nobody
 #: numbers. Disks and volumes are above.
-LATER = range(16, 32)
+LATER = range(16, 31)
+#: The slot of the management adapter, above those of all ports.
+MANAGEMENT = LATER.stop
 #: All slots of network adapters, for an LPAR that has nothing else yet.
 ALL = (*LATER, *range(2, LATER.start))
 
@@ -159,14 +161,16 @@ def check_number(
 ) -> None:
     """Verify that there are slots for new ports, beside disks and volumes.
 
-    :param connections: The ports that get slots.
+    :param connections: The ports that get slots. One that has a slot of its
+        own takes none from the others.
     :param recorded: MAC addresses of ports that had a slot already, which are
         not refused.
     :param present: How many further ports have slots.
     :raises exception.PortRefused: There is no slot for a new port.
     """
-    new = [c for c in connections if c.port.mac not in recorded]
-    room = max(0, len(ALL) - present - (len(connections) - len(new)))
+    ports = [c for c in connections if c.slot is None]
+    new = [c for c in ports if c.port.mac not in recorded]
+    room = max(0, len(ALL) - present - (len(ports) - len(new)))
     if len(new) > room:
         raise exception.PortRefused(
             port=new[room].port.id,
@@ -184,6 +188,8 @@ def place(
 ) -> tuple[_C, ...]:
     """Give connections the slots that they keep, and free slots to the rest.
 
+    A connection that has a slot already keeps that.
+
     :param kept: See :func:`keep`.
     :param used: Slots that other devices have, or had.
     :param choices: The slots to choose from, in their order.
@@ -191,9 +197,10 @@ def place(
         last.
     """
     used = {*used, *kept.values()}
+    used |= {c.slot for c in connections if c.slot is not None}
     placed = []
     for connection in connections:
-        slot = kept.get(connection.port.mac)
+        slot = kept.get(connection.port.mac, connection.slot)
         if slot is None:
             slot = _free_slot(used, choices)
         if slot is not None:

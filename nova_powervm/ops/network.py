@@ -59,10 +59,17 @@ class NetworkOps:
     """Connects the ports of instances to LPARs.
 
     :param drivers: VIF type to VIF driver.
+    :param has_management_switch: Asks the host whether LPARs can have
+        management adapters.
     """
 
-    def __init__(self, drivers: Mapping[str, _Driver]) -> None:
+    def __init__(
+        self,
+        drivers: Mapping[str, _Driver],
+        has_management_switch: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._drivers = drivers
+        self.has_management_switch = has_management_switch
 
     def check(self, ports: Iterable[network_ports.Port]) -> None:
         """Check that adapters can be created for ports.

@@ -16,12 +16,14 @@ import contextlib
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Generator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.lpar import image
+from nova_powervm.lpar import management_adapter
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import plan
@@ -54,10 +56,13 @@ class Askers:
         """Return the keys of VIF drivers in Nova's record of the instance."""
         return network_ops.NO_METADATA
 
-    def make_config_drive(self, owned: Sequence[slots.Slot]) -> bytes:
+    def make_config_drive(
+        self, owned: Sequence[slots.Slot], management_mac: str | None
+    ) -> bytes:
         """Make the contents of the config drive.
 
         :param owned: The instance's slots.
+        :param management_mac: The MAC address of its management adapter.
         """
         raise NotImplementedError
 
@@ -135,6 +140,7 @@ class Survey:
         )
         self._image: _ImageSource | None = None
         self.iso = b''
+        self._has_management: bool | None = None
 
     def __enter__(self) -> 'Survey':
         return self
@@ -227,13 +233,13 @@ class Survey:
         """
         networks = self._readers.networks
         wanted = self._wanted.ports or ()
-        if self._operation.creates is operations.Creation.YES:
-            return self._connect(network_ports.Changes(), wanted)
-        may_be_lost = self._operation.creates is operations.Creation.IF_LOST
-        if may_be_lost and self.actual.lpar is None:
-            bound = self._askers.bind_ports()
-            return self._connect(network_ports.Changes(), bound)
-        present = networks.adapters(self._wanted.lpar_uuid)
+        if self._makes:
+            if self._operation.creates is operations.Creation.IF_LOST:
+                wanted = (*self._askers.bind_ports(),)
+            return self._connect(
+                network_ports.Changes(), (*wanted, *self._management({}))
+            )
+        present = self._adapters_of_ports()
         mismatch = networks.compare(wanted, present)
         is_settled = self._operation.adapters is operations.Adapters.ADDED
         if mismatch and not is_settled:
@@ -244,7 +250,59 @@ class Survey:
             with contextlib.suppress(exception.PortsUnknown):
                 mismatch = networks.compare(self._askers.ports(), present)
         changes = network_ports.Changes(mismatch.surplus, present=present)
-        return self._connect(changes, mismatch.missing)
+        added = self._management(network_ports.slots_of(present))
+        return self._connect(changes, (*mismatch.missing, *added))
+
+    @property
+    def _makes(self) -> bool:
+        """Whether the LPAR is made anew."""
+        creates = self._operation.creates
+        return creates is operations.Creation.YES or (
+            creates is operations.Creation.IF_LOST and self.actual.lpar is None
+        )
+
+    def _adapters_of_ports(self) -> list[network_ports.Adapter]:
+        """Read the adapters of the LPAR without the management adapter."""
+        uuid = self._wanted.lpar_uuid
+        adapters = self._readers.networks.adapters(uuid)
+        others = [
+            adapter
+            for adapter in adapters
+            if not management_adapter.is_adapter(adapter, uuid)
+        ]
+        self._has_management = others != adapters
+        return others
+
+    def _management(
+        self, slots_of_ports: Mapping[str, int]
+    ) -> tuple[network_ports.Port, ...]:
+        """Return what stands for the management adapter if it is to be made.
+
+        An LPAR that has one keeps it. One that exists gets it when it starts
+        anew, since a running guest cannot do without RMC what RMC is for.
+        """
+        wanted, operation = self._wanted, self._operation
+        if self._has_management:
+            return ()
+        adds = wanted.management is not management_adapter.Choice.NONE
+        if not self._makes:
+            lpar = self.actual.lpar
+            starts = operation.restarts or (lpar and not lpar.is_active)
+            adds = (
+                wanted.management is management_adapter.Choice.ALL
+                and operation.adapters is operations.Adapters.FITTED
+                and bool(starts)
+            )
+        self._has_management = (
+            adds
+            and management_adapter.has_room(
+                wanted.lpar_uuid, {**wanted.virtual_slots, **slots_of_ports}
+            )
+            and self._readers.networks.has_management_switch()
+        )
+        if not self._has_management:
+            return ()
+        return (management_adapter.port(wanted.lpar_uuid),)
 
     def _connect(
         self,
@@ -327,9 +385,27 @@ class Survey:
     def _medium(self) -> bytes:
         io_slots, own = self.actual.rules.io_slots, self._wanted.drc_indexes
         self.iso = self._askers.make_config_drive(
-            [slot for slot in io_slots if slot.drc_index in own]
+            [slot for slot in io_slots if slot.drc_index in own],
+            self._management_mac(),
         )
         return self.iso
+
+    def _management_mac(self) -> str | None:
+        """Return the address of the management adapter that the guest sees.
+
+        cloud-init configures no interface at all if the config drive names
+        one that is missing.
+        """
+        if self._has_management is None and self._makes:
+            self._has_management = any(
+                management_adapter.is_port(connection.port)
+                for connection in self.actual.adapters.connections
+            )
+        elif self._has_management is None:
+            self._adapters_of_ports()
+        if not self._has_management:
+            return None
+        return management_adapter.port(self._wanted.lpar_uuid).mac
 
     def _disks(self) -> Any:
         """Read the disks in the pool.

@@ -23,8 +23,10 @@ from typing import Any
 
 import pycdlib
 from nova.api.metadata import base as instance_metadata
+from nova.virt import netutils
 
 from nova_powervm.devices import slots
+from nova_powervm.lpar import management_adapter
 
 #: The label that cloud-init looks for.
 _LABEL = 'config-2'
@@ -39,6 +41,7 @@ def collect_files(
     injected_files: Any,
     admin_password: str | None,
     owned: Sequence[slots.Slot],
+    management_mac: str | None = None,
 ) -> list[File]:
     """Collect Nova's files for a config drive, and add the instance's slots.
 
@@ -46,12 +49,20 @@ def collect_files(
     Add each slot to that list, with its location code.
 
     :param owned: The slots that the instance gets.
+    :param management_mac: The MAC address of its management adapter, which is
+        added to the networks.
     """
+    network_data = netutils.get_network_metadata(network_info)
+    if management_mac:
+        network_data = management_adapter.describe(
+            network_data, management_mac
+        )
     metadata = instance_metadata.InstanceMetadata(
         instance,
         content=injected_files,
         extra_md={'admin_pass': admin_password} if admin_password else {},
         network_info=network_info,
+        network_metadata=network_data,
     )
     return [
         (path, _with_slots(path, _bytes(data), owned))

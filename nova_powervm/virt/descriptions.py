@@ -26,6 +26,7 @@ from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.devices import slots
+from nova_powervm.lpar import management_adapter
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import settings
 from nova_powervm.lpar import spec
@@ -40,6 +41,7 @@ from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import port_records
 from nova_powervm.virt import slot_records
+from nova_powervm.virt import translation
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class Descriptions:
 
     :param slot_claims: Finds the slots of instances.
     :param units_per_vcpu: ``[powervm]proc_units_factor``.
+    :param management: ``[powervm]rmc_adapter``.
     :param virtapi: Nova's VirtAPI.
     :param nodename: Nova's name of this host.
     """
@@ -60,11 +63,13 @@ class Descriptions:
         self,
         slot_claims: claiming.ClaimOps,
         units_per_vcpu: float,
+        management: management_adapter.Choice,
         virtapi: Any,
         nodename: str,
     ) -> None:
         self._claims = slot_claims
         self._units = units_per_vcpu
+        self._management = management
         self._virtapi = virtapi
         self._nodename = nodename
 
@@ -208,6 +213,9 @@ class Descriptions:
             ),
             slots=self._claims.wanted_slots(claimed, requests),
             config_drive=configdrive.required_by(instance),
+            management=translation.management_choice(
+                instance, flavor, self._management
+            ),
             virtual_slots=slot_records.recorded(instance),
             providers={
                 uuid: slot.drc_index for uuid, slot in providers.items()
@@ -287,10 +295,17 @@ class NovaAskers(survey.Askers):
             return None
         return instance_ports.ports(self.network_info)
 
-    def make_config_drive(self, owned: Sequence[slots.Slot]) -> bytes:
+    def make_config_drive(
+        self, owned: Sequence[slots.Slot], management_mac: str | None
+    ) -> bytes:
         """Make the contents of the config drive."""
         files = config_drives.collect_files(
-            self.instance, self.network_info, self.files, self.password, owned
+            self.instance,
+            self.network_info,
+            self.files,
+            self.password,
+            owned,
+            management_mac,
         )
         return config_drives.make_iso(files)
 

@@ -23,6 +23,7 @@ from nova_powervm.conf import powervm as options
 from nova_powervm.devices import names
 from nova_powervm.devices import slot_providers
 from nova_powervm.inventory_file import file_reader
+from nova_powervm.lpar import management_adapter
 from nova_powervm.ops import apply
 from nova_powervm.ops import claiming
 from nova_powervm.ops import consoles as console_ops
@@ -150,6 +151,7 @@ class HostOperations:
         self.descriptions = descriptions.Descriptions(
             self.claims,
             self.settings.proc_units_factor,
+            management_adapter.Choice(self.settings.rmc_adapter),
             self.virtapi,
             nodename,
         )

@@ -46,6 +46,7 @@ from nova_powervm.powervm import system
 from nova_powervm.powervm import terminals
 from nova_powervm.powervm import vif
 from nova_powervm.powervm import volume
+from nova_powervm.powervm.vif import virtual_ethernet
 from nova_powervm.virt import builds
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import errors
@@ -263,7 +264,10 @@ def _assemble(
         networks=network.NetworkOps(
             plugins.load_vif_drivers(
                 vif.Context(adapter, managed, settings, ports)
-            )
+            ),
+            virtual_ethernet.VirtualEthernet(
+                adapter, managed
+            ).has_management_switch,
         ),
         volumes=volume_ops.VolumeOps(
             plugins.load_volume_drivers(

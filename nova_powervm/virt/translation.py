@@ -21,6 +21,8 @@ from nova.objects import fields
 from nova.virt import hardware
 from oslo_utils import timeutils
 
+from nova_powervm.lpar import extra_specs
+from nova_powervm.lpar import management_adapter
 from nova_powervm.lpar import partition
 from nova_powervm.ops import host as host_ops
 
@@ -66,6 +68,24 @@ def shutdown_timeout(instance: Any) -> int:
         instance, 'image_os_shutdown_timeout', int, CONF.shutdown_timeout
     )
     return int(seconds)
+
+
+def management_choice(
+    instance: Any, flavor: Any, configured: management_adapter.Choice
+) -> management_adapter.Choice:
+    """Return whether the LPAR of an instance gets a management adapter.
+
+    :param instance: nova.objects.Instance.
+    :param flavor: nova.objects.Flavor, which may differ in a move.
+    :param configured: ``[powervm]rmc_adapter``.
+    """
+    of_image = instance.system_metadata.get('image_powervm_rmc_adapter', '')
+    if (
+        extra_specs.forbids_management_adapter(flavor.extra_specs or {})
+        or of_image.strip().lower() in extra_specs.Truth.FALSE
+    ):
+        return management_adapter.Choice.NONE
+    return configured
 
 
 def available_resource(

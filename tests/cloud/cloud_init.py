@@ -23,8 +23,11 @@ import sys
 import tempfile
 
 import yaml
+from oslo_utils import netutils
 
+from nova_powervm.lpar import management_adapter
 from tests.functional import test_config_drives
+from tests.functional import test_management
 
 _PROCESSES = pathlib.Path(__file__).parents[1] / 'processes'
 _PACKAGES = 'usr/lib/python3/dist-packages'
@@ -54,7 +57,13 @@ INNER = _subnet(3, '10.30.0.0/24')
 
 
 class CloudInitTest(test_config_drives.ConfigDriveTestCase):
-    """A server has ports with DHCP, static addresses, and no gateway."""
+    """A server has ports with DHCP, static addresses, and no gateway.
+
+    Its management adapter has a link-local address.
+    """
+
+    def world(self):
+        return test_management.world(1)
 
     def make_ports(self):
         dhcp, slaac = self.neutron.subnet_1, self.neutron.subnet_ipv6_1
@@ -81,7 +90,7 @@ class CloudInitTest(test_config_drives.ConfigDriveTestCase):
         return {'subnets': copy.deepcopy(found)}
 
     def read_by_cloud_init(self):
-        """Return what cloud-init makes of the drive in this server's LPAR."""
+        """Have cloud-init read the drive in this server's LPAR."""
         code = os.environ['CLOUD_INIT']
         with tempfile.NamedTemporaryFile(suffix='.iso') as iso:
             iso.write(self.read.data)
@@ -96,8 +105,7 @@ class CloudInitTest(test_config_drives.ConfigDriveTestCase):
                 env=os.environ
                 | {'PYTHONPATH': f'{_PROCESSES}:{code}/{_PACKAGES}'},
             )
-        self.assertEqual(0, done.returncode, done.stderr)
-        return json.loads(done.stdout)
+        return done
 
     def test_config_drive_configures_guest(self):
         self.boot_with_everything()
@@ -106,7 +114,14 @@ class CloudInitTest(test_config_drives.ConfigDriveTestCase):
             adapter['mac']: f'env{adapter["slot"]}'
             for adapter in self.adapters(self.server)
         }
-        found = self.read_by_cloud_init()
+        self.management = [
+            adapter
+            for adapter in self.adapters(self.server)
+            if adapter['switch'] == management_adapter.SWITCH
+        ]
+        done = self.read_by_cloud_init()
+        self.assertEqual(0, done.returncode, done.stderr)
+        found = json.loads(done.stdout)
         with self.subTest('cloud-init chooses config drive'):
             self.assertEqual(
                 'datasource_list: [ ConfigDrive, None ]', found['chosen']
@@ -130,6 +145,13 @@ class CloudInitTest(test_config_drives.ConfigDriveTestCase):
         for name, files in found['rendered'].items():
             with self.subTest(f'{name} has each port'):
                 self.check_files('\n'.join(files.values()).lower())
+        with self.subTest('a drive that names a missing adapter stops it'):
+            # So the adapter must be there as long as a drive names it.
+            (own,) = self.management
+            del self.names[own['mac']]
+            done = self.read_by_cloud_init()
+            self.assertNotEqual(0, done.returncode)
+            self.assertIn('Unable to find a system nic', done.stderr)
 
     def check_netplan(self, interfaces):
         """Verify how each interface is found, and its addresses."""
@@ -151,6 +173,16 @@ class CloudInitTest(test_config_drives.ConfigDriveTestCase):
         self.assertEqual(['10.20.0.2'], static['nameservers']['addresses'])
         self.assertEqual(['10.30.0.77/24'], inner['addresses'])
         self.assertNotIn('routes', inner)
+        (adapter,) = self.management
+        own = interfaces[self.names[adapter['mac']]]
+        self.assertEqual(adapter['mac'], own['match']['macaddress'])
+        self.assertEqual(
+            [
+                f'{netutils.get_ipv6_addr_by_EUI64("fe80::", adapter["mac"])}/64'
+            ],
+            own['addresses'],
+        )
+        self.assertNotIn('routes', own)
 
     def check_files(self, text):
         """Verify that files name all interfaces and static addresses."""

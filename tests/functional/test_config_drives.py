@@ -87,7 +87,10 @@ class ConfigDriveTestCase(base.PowerVMTestCase):
     def setUp(self):
         super().setUp()
         self.flags(max_attempts=1, group='scheduler')
-        self.start_host()
+        self.start_host(world=self.world())
+
+    def world(self):
+        """Return the world of the host; None for the default one."""
 
     def make_ports(self):
         """Return the three ports of the server."""

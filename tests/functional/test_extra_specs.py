@@ -18,7 +18,7 @@ from nova_powervm.lpar import extra_specs
 from tests.functional import moving
 from tests.functional import pools
 
-_ROWS = {row.name: row for row in extra_specs.TABLE}
+_ROWS = {row.name: row for row in extra_specs.SETTINGS}
 #: Settings, and the text of their elements.
 _SHARED = {
     'min_mem': ('256', '256'),

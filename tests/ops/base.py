@@ -57,6 +57,7 @@ from nova_powervm.powervm import volume
 from nova_powervm.powervm.disk import localdisk
 from nova_powervm.powervm.disk import ssp
 from nova_powervm.powervm.vif import sea
+from nova_powervm.powervm.vif import virtual_ethernet
 from nova_powervm.powervm.volume import vscsi
 from powervm_emulator import fixture
 from powervm_emulator import worlds
@@ -354,7 +355,10 @@ class HostTestCase(unittest.TestCase):
                 PORT.vif_type: sea.load(
                     vif.Context(self.adapter, self.managed, chosen, records)
                 )
-            }
+            },
+            virtual_ethernet.VirtualEthernet(
+                self.adapter, self.managed
+            ).has_management_switch,
         )
         self.volumes = volume_ops.VolumeOps(
             self.volume_drivers(

@@ -124,7 +124,7 @@ def list_extra_specs() -> Iterator[tuple[str, ...]]:
             f'``{row.key}``',
             f'{row.text} {value}.',
             row.default,
-            row.element.rpartition('/')[2],
+            row.element.rpartition('/')[2] or 'None',
         )
 
 

@@ -48,11 +48,17 @@ class Behaviour:
     :ivar rmc_after_power_on: ResourceMonitoringControlState of a partition
         that has just been activated. A guest without the RSCT packages, such
         as most cloud images, never becomes ``active``.
+    :ivar guests_have_rsct: Whether a guest becomes ``active`` if it has a
+        configured interface on the management switch.
+    :ivar guests_configure_rmc: Whether a guest configures that interface by
+        itself; otherwise its config drive must name it.
     :ivar residue: What deleted disks have left where disks of volume groups
         are made, or grow; empty for zeros.
     """
 
     rmc_after_power_on: str = 'inactive'
+    guests_have_rsct: bool = False
+    guests_configure_rmc: bool = False
     residue: str = ''
 
 

@@ -91,6 +91,8 @@ def _load_resources(
 ) -> None:
     host.behaviour.rmc_after_power_on = mine['rmc_after_power_on']
     host.behaviour.residue = mine['world'].get('residue', '')
+    for name in ('guests_have_rsct', 'guests_configure_rmc'):
+        setattr(host.behaviour, name, mine['world'].get(name, False))
     host.pools = mine['pools']
     known = {resources.key_of(found): found for found in _shared(host.site)}
     present = set(known)

@@ -44,6 +44,10 @@ def build(host: Host, world: Spec) -> None:
     rmc_state = world.get('rmc_after_power_on')
     if rmc_state is not None:
         host.behaviour.rmc_after_power_on = rmc_state
+    host.behaviour.guests_have_rsct = world.get('guests_have_rsct', False)
+    host.behaviour.guests_configure_rmc = world.get(
+        'guests_configure_rmc', False
+    )
     host.behaviour.residue = world.get('residue', '')
     for spec in world['systems']:
         _build_system(host, spec)

@@ -95,7 +95,17 @@ _WORLD: dict[str, Any] = {
             ['active', 'inactive', 'none', 'unknown', 'busy'],
             'The RMC state of a partition that has been activated. The '
             'default, inactive, is that of a guest without the RSCT '
-            'packages. A VIOS always becomes active.',
+            'packages. A VIOS always becomes active. With active, each '
+            'guest answers by a network of its own.',
+        ),
+        'guests_have_rsct': shapes.boolean(
+            'Whether guests have the RSCT packages: one that starts becomes '
+            'active if it has an adapter on VLAN 4094 of MGMTSWITCH, and a '
+            'config drive that names the adapter. The default is false.'
+        ),
+        'guests_configure_rmc': shapes.boolean(
+            'Whether guests with the RSCT packages configure that adapter '
+            'without a config drive. The default is false.'
         ),
         'residue': shapes.value(
             'string',

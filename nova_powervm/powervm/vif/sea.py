@@ -10,13 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The VIF driver ``pvm_sea``: ports on Shared Ethernet bridges."""
+"""The VIF driver ``pvm_sea``: ports on Shared Ethernet bridges.
+
+It makes management adapters, too: these are of the same virtual Ethernet.
+"""
 
 import contextlib
 from collections.abc import Mapping
 from collections.abc import Sequence
 
 from nova_powervm import exception
+from nova_powervm.lpar import management_adapter
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import shared_ethernet
@@ -87,11 +91,14 @@ class SeaVifDriver(
         :raises exception.PortRefused: A port has no bridge, or its bridge does
             not carry its VLAN and may not be changed or has no room for it.
         """
-        bridges = self._ethernet.bridges()
+        management = [*filter(management_adapter.is_port, ports)]
+        others = [port for port in ports if port not in management]
+        bridges = self._ethernet.bridges() if others else ()
         connections = [
             shared_ethernet.connect(port, bridges, self._mappings)
-            for port in ports
+            for port in others
         ]
+        connections += map(management_adapter.connection, management)
         for connection in connections:
             self._check_vlan(connection)
         shared_ethernet.check_free_vlans(connections)
@@ -107,12 +114,14 @@ class SeaVifDriver(
     def adapters(self, lpar_uuid: str) -> Sequence[shared_ethernet.Adapter]:
         """Read the client network adapters of an LPAR.
 
-        Adapters on the management switch belong to NovaLink and are left out.
+        Adapters on the management switch belong to NovaLink and are left out,
+        except for the LPAR's own management adapter.
         """
         return [
             adapter
             for adapter in self._ethernet.adapters(lpar_uuid)
-            if adapter.switch != shared_ethernet.MANAGEMENT_SWITCH
+            if adapter.switch != management_adapter.SWITCH
+            or management_adapter.is_adapter(adapter, lpar_uuid)
         ]
 
     def serves(

@@ -26,6 +26,7 @@ from pypowervm.wrappers import network as pvm_network
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
+from nova_powervm.lpar import management_adapter
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import shared_ethernet
 from nova_powervm.powervm import rest_errors
@@ -251,6 +252,29 @@ class VirtualEthernet:
         except pvm.HttpNotFound as error:
             raise exception.PartitionNotFound(uuid=lpar_uuid) from error
         return list(adapters)
+
+    @rest_errors.retried
+    def has_management_switch(self) -> bool:
+        """Return whether LPARs can have management adapters.
+
+        On a switch that is a Virtual Ethernet Bridge (VEB) the guests of
+        different projects would reach each other.
+        """
+        name = management_adapter.SWITCH
+        with rest_errors.translated('reading the virtual switches'):
+            for switch in self._read_all(pvm_network.VSwitch):
+                if switch.name != name:
+                    continue
+                if switch.mode == pvm_network.VSwitchMode.VEPA:
+                    return True
+                LOG.warning(
+                    'LPARs get no management adapter: the virtual switch '
+                    '%(name)s is in the mode %(mode)s, in which guests reach '
+                    'each other. Set it to Vepa, or [powervm]rmc_adapter to '
+                    'none.',
+                    {'name': name, 'mode': switch.mode},
+                )
+        return False
 
     def _switch(self, number: int) -> pvm_network.VSwitch:
         """Return a virtual switch; read all if its number is unknown."""

@@ -70,7 +70,7 @@ def settle(host=HOST, present=None, **fields):
 @ddt.ddt
 class TableTest(unittest.TestCase):
     def test_rows_are_the_settings(self):
-        names = [row.name for row in extra_specs.TABLE]
+        names = [row.name for row in extra_specs.SETTINGS]
 
         self.assertEqual({*settings.NAMES} - {'memory_mb', 'vcpus'}, {*names})
         self.assertEqual(len({*names}), len(names))

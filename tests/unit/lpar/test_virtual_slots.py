@@ -138,7 +138,7 @@ class NewLparTest(unittest.TestCase):
         slots = made_slots(made)
 
         self.assertEqual(47, slots.pop(1))
-        self.assertEqual({*range(2, 5), *range(16, 32)}, {*slots.values()})
+        self.assertEqual({*range(2, 6), *range(16, 31)}, {*slots.values()})
 
     def test_volumes_that_are_not_on_record_have_the_order_of_nova(self):
         names = ('/dev/sdaa', '/dev/sdc', '/dev/sdb', '/dev/sdz')
@@ -428,17 +428,17 @@ class NumberTest(unittest.TestCase):
     )
 
     def test_new_port_beyond_them_is_refused(self):
-        recorded = [f'mac{number}' for number in range(29)]
+        recorded = [f'mac{number}' for number in range(28)]
 
-        virtual_slots.check_number(self.CONNECTIONS[:30], recorded)
+        virtual_slots.check_number(self.CONNECTIONS[:29], recorded)
         for connections, present in (
-            (self.CONNECTIONS[:31], 0),
-            (self.CONNECTIONS[29:31], 29),
+            (self.CONNECTIONS[:30], 0),
+            (self.CONNECTIONS[28:30], 28),
         ):
             with self.subTest(present=present):
                 self.assertRaisesRegex(
                     exception.PortRefused,
-                    'Port port30 .* it would be port 31',
+                    'Port port29 .* it would be port 30',
                     virtual_slots.check_number,
                     connections,
                     recorded,

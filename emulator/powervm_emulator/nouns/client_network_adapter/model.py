@@ -25,6 +25,7 @@ from powervm_emulator.nouns import virtual_network
 from powervm_emulator.nouns import virtual_switch
 from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.partition import model as partition_module
+from powervm_emulator.nouns.partition import rmc
 from powervm_emulator.nouns.partition import virtual_slots
 
 Host = host_module.Host
@@ -111,6 +112,17 @@ def _slots(host: Host, partition: Partition) -> Iterator[int]:
         yield adapter.slot
     for trunk in content.find_all(partition.element, f'{TRUNKS}/{TRUNK}'):
         yield content.integer(trunk, virtual_slots.NUMBER)
+
+
+@rmc.register_addresses
+def _on_management_network(host: Host, partition: Partition) -> Iterator[str]:
+    """Yield the MAC addresses of a partition's adapters on that network."""
+    for adapter in host.of_type(Adapter, partition):
+        name = virtual_switch.name_of(
+            host, partition.system, adapter.switch_id
+        )
+        if (name, adapter.pvid) == (rmc.SWITCH, rmc.VLAN):
+            yield adapter.mac
 
 
 def settle_networks(host: Host, system: System) -> None:

@@ -19,6 +19,7 @@ from powervm_emulator.core import jobs as jobs_module
 from powervm_emulator.nouns.partition import document
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import ownership
+from powervm_emulator.nouns.partition import rmc
 from powervm_emulator.nouns.shared_storage_pool import usage
 
 Partition = partition_module.Partition
@@ -190,11 +191,12 @@ def set_state(
 
 
 def _run(host: Host, partition: Partition, state: str = _RUNNING) -> None:
-    rmc_state = host.behaviour.rmc_after_power_on
-    if partition.kind == partition_module.VIOS:
-        rmc_state = partition_module.RMC_ACTIVE
     if state == _STOPPED:
         rmc_state = 'inactive'
+    elif partition.kind == partition_module.VIOS:
+        rmc_state = partition_module.RMC_ACTIVE
+    else:
+        rmc_state = rmc.state_after_boot(host, partition)
     set_state(host, partition, state, rmc_state, boots=True)
 
 

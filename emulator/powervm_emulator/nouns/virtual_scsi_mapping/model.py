@@ -18,12 +18,14 @@ from collections.abc import Collection
 from collections.abc import Iterator
 
 from powervm_emulator.core import content
+from powervm_emulator.core import contents
 from powervm_emulator.core import elements
 from powervm_emulator.core import errors
 from powervm_emulator.core import fields
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.nouns.partition import model as partition_module
+from powervm_emulator.nouns.partition import rmc
 from powervm_emulator.nouns.partition import virtual_slots
 
 Host = host_module.Host
@@ -183,6 +185,20 @@ def taken_slots(host: Host, partition: Partition) -> Iterator[int]:
             path = f'{section}/*'
             for mapping in content.find_all(vios.element, path):
                 yield from slots_of(mapping, vios, partition)
+
+
+@rmc.register_media
+def _in_drives(host: Host, partition: Partition) -> Iterator[contents.Content]:
+    """Yield what is in the optical drives of a partition."""
+    for vios in servers(partition, host):
+        for mapping in of(vios):
+            found = host.contents.find(vios.uuid, mapping.udid)
+            if (
+                found is not None
+                and mapping.is_drive
+                and mapping.client_uuid == partition.uuid.upper()
+            ):
+                yield found
 
 
 def slots_of(

@@ -20,6 +20,7 @@ from pypowervm.wrappers import network as pvm_network
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
+from nova_powervm.lpar import management_adapter
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import shared_ethernet
 from nova_powervm.powervm import system
@@ -29,7 +30,7 @@ from tests.unit.powervm import hosts
 
 OWN = shared_ethernet.Adapter('fa:16:3e:00:00:01', 100, 'ETHERNET0')
 MANAGEMENT = shared_ethernet.Adapter(
-    'fa:16:3e:00:00:02', 1, shared_ethernet.MANAGEMENT_SWITCH
+    'fa:16:3e:00:00:02', 1, management_adapter.SWITCH
 )
 
 
