@@ -13,8 +13,9 @@
 """The world of an emulated host with a storage area network.
 
 It is like the emulator's default world, with a second Virtual I/O Server and
-Fibre Channel adapters for both. Guests have an active RMC connection, without
-which a host refuses to change what a running guest has.
+Fibre Channel adapters for both. It has NovaLink's management switch, and guests
+have the RSCT packages: they answer RMC, without which a host refuses to change
+what a running guest has.
 """
 
 import pathlib
@@ -48,8 +49,9 @@ def add_to(world: worlds.World, host: int = 1) -> worlds.World:
 
     :param host: The number of the host, for names of its ports.
     """
-    world |= {'rmc_after_power_on': 'active'}
+    world |= {'guests_have_rsct': True}
     (system,) = world['systems']
+    system['virtual_switches'].append({'name': 'MGMTSWITCH', 'mode': 'Vepa'})
     first, second = _SERVERS
     (server,) = system['virtual_io_servers']
     system['virtual_io_servers'].append(
