@@ -13,9 +13,9 @@
 """The world of an emulated host with a storage area network.
 
 It is like the emulator's default world, with a second Virtual I/O Server and
-Fibre Channel adapters for both. It has NovaLink's management switch, and guests
-have the RSCT packages: they answer RMC, without which a host refuses to change
-what a running guest has.
+Fibre Channel adapters for both. It has NovaLink's management switch, and its
+guests have the RSCT packages. So they answer RMC, without which a host refuses
+to change what a running guest has.
 """
 
 import pathlib

@@ -79,7 +79,9 @@ def management_choice(
     :param flavor: nova.objects.Flavor, which may differ in a move.
     :param configured: ``[powervm]rmc_adapter``.
     """
-    of_image = instance.system_metadata.get('image_powervm_rmc_adapter', '')
+    of_image = compute_utils.get_value_from_system_metadata(
+        instance, 'image_powervm_rmc_adapter', str, ''
+    )
     if (
         extra_specs.forbids_management_adapter(flavor.extra_specs or {})
         or of_image.strip().lower() in extra_specs.Truth.FALSE

@@ -176,12 +176,8 @@ class CloudInitTest(test_config_drives.ConfigDriveTestCase):
         (adapter,) = self.management
         own = interfaces[self.names[adapter['mac']]]
         self.assertEqual(adapter['mac'], own['match']['macaddress'])
-        self.assertEqual(
-            [
-                f'{netutils.get_ipv6_addr_by_EUI64("fe80::", adapter["mac"])}/64'
-            ],
-            own['addresses'],
-        )
+        address = netutils.get_ipv6_addr_by_EUI64('fe80::', adapter['mac'])
+        self.assertEqual([f'{address}/64'], own['addresses'])
         self.assertNotIn('routes', own)
 
     def check_files(self, text):
