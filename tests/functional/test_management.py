@@ -95,7 +95,15 @@ class ManagementAdapterTest(moving.MovingTestCase, pools.PoolTestCase):
             {'extra_specs': {'powervm:rmc_adapter': 'false'}},
             {'image': image},
         ):
-            server = self.boot_answering(**options)
-            summary = self.lpar_summary(server)
-            self.assertEqual(1, len(summary['adapters']))
-            self.assertEqual('inactive', summary['rmc_state'])
+            self.assert_does_not_answer(self.boot_answering(**options))
+
+    def story_host_can_do_without(self):
+        self.restart_host(rmc_adapter='none')
+        self.assert_does_not_answer(self.boot_answering())
+        self.restart_host(rmc_adapter='new')
+
+    def assert_does_not_answer(self, server):
+        """Verify that a server has its port only."""
+        summary = self.lpar_summary(server)
+        self.assertEqual(1, len(summary['adapters']))
+        self.assertEqual('inactive', summary['rmc_state'])

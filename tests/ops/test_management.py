@@ -131,6 +131,8 @@ class NewTest(ManagementTestCase):
                 self.assertEqual({}, self.own())
         self.run_plan(operations.HARD_REBOOT, self.describe(management=ALL))
         self.assertEqual({MAC: SLOT}, self.own())
+        self.run_plan(operations.HARD_REBOOT, self.describe(management=ALL))
+        self.assertEqual({MAC: SLOT}, self.own())
         # Nothing in its config drive names the interface.
         self.assertEqual('inactive', self.rmc())
 
