@@ -81,7 +81,7 @@ The emulated host has no persistent memory.
   LogicalPartition: AssociatedPersistentMemoryConfiguration
 The adapters are served below their partition, which has no links.
   LogicalPartition: VirtualSCSIClientAdapters
-The emulated firmware has no NVRAM.
+The emulated firmware writes no NVRAM. What a client has written is kept.
   LogicalPartition: PartitionNVRAM
 The emulated firmware has no sources to boot IBM i from.
   LogicalPartition: DesignatedIPLSource

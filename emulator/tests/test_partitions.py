@@ -14,6 +14,7 @@
 
 from concurrent import futures
 
+from pypowervm import const
 from pypowervm import exceptions
 from pypowervm.wrappers import base_partition as bp
 from pypowervm.wrappers import http_error
@@ -82,6 +83,31 @@ class CreateLparTest(base.EmulatorTestCase):
             self.assertEqual('AIX/Linux', owned.part_type)
         other = self.create('vm2', slots=base.GPUS[2:3], required=False)
         self.assertFalse(other.io_config.io_slots[0].required)
+
+    def test_nvram_stays_and_is_shown_in_its_group_only(self):
+        """A guest can be the first to write it."""
+        created = self.build('vm2')
+        created.nvram = 'Zmlyc3Q='
+        for first, uuid in (
+            ('Zmlyc3Q=', created.create().uuid),
+            (None, self.create('vm3').uuid),
+        ):
+            for before, after in ((first, 'c2Vjb25k'), ('c2Vjb25k', 'bg==')):
+                # This document has no NVRAM, which takes none away.
+                found = self.read(uuid)
+                self.assertIsNone(found.nvram)
+                found.name = f'{before} {uuid}'[:31]
+                found.update()
+
+                found = self.read_nvram(uuid)
+                self.assertEqual(before, found.nvram)
+                found.nvram = after
+                found.update()
+
+    def read_nvram(self, uuid):
+        """Read an LPAR with its NVRAM."""
+        groups = [const.XAG.NVRAM]
+        return lpar.LPAR.get(self.adapter, uuid=uuid, xag=groups)
 
     def test_create_accepts_system_as_parent(self):
         created = self.build().create(parent=self.system())

@@ -46,6 +46,8 @@ _VIOS_SECTIONS = {
     'FreeIOAdaptersForLinkAggregation': 'ViosNetwork',
     'FreeEthenetBackingDevicesForSEA': 'ViosNetwork',
 }
+# An element that clients write, and that is its extended group.
+_NVRAM = 'PartitionNVRAM'
 # The parts of a content that clients and the emulator write.
 WRITTEN = (
     '.',
@@ -78,10 +80,21 @@ def set_defaults(partition: Partition) -> None:
     content.section(partition.element, partition_module.PROFILE_SLOTS)
     if partition.kind == partition_module.VIOS:
         _add_vios_sections(partition.element)
+    set_group(partition.element)
     for path in WRITTEN:
         part = content.find(partition.element, path)
         if part is not None:
             elements.fill(part)
+
+
+def set_group(element: content.Element) -> None:
+    """Let only requests that name its group show the NVRAM, if there is one.
+
+    A client does not say the group of an element that it adds.
+    """
+    nvram = content.find(element, _NVRAM)
+    if nvram is not None:
+        nvram.set('group', 'NVRAM')
 
 
 def set_identity(partition: Partition, partition_id: int, mac: int) -> None:

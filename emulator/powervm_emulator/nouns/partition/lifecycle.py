@@ -164,6 +164,7 @@ def update(
     renamed = name != partition.name
     held = partition.held
     document.sort(body)
+    document.set_group(body)
     partition.element = body
     document.set_current(partition)
     if held != partition.held:
