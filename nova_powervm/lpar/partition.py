@@ -86,6 +86,7 @@ class PartitionSpec:
         start the LPAR without it.
     :param changed: The names of the settings to change on an LPAR that exists.
     :param freed: DRC indexes of the slots that the LPAR gives up, for a move.
+    :param nvram: The NVRAM of a new LPAR; None for the firmware's own.
     """
 
     uuid: str
@@ -94,6 +95,7 @@ class PartitionSpec:
     slots: tuple[SlotAssignment, ...] = ()
     changed: frozenset[str] = frozenset()
     freed: frozenset[int] = frozenset()
+    nvram: str | None = dataclasses.field(default=None, repr=False)
 
     @property
     def drc_indexes(self) -> frozenset[int]:

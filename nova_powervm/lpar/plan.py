@@ -249,7 +249,7 @@ class _Planner:
             raise exception.PartitionNotFound(uuid=wanted.lpar_uuid)
         self.remarks.append(
             'there is none on this host; making one around the disks of the '
-            "instance, from Nova's records."
+            "instance, from Nova's records, without the NVRAM that it had."
         )
         swap = [steps.FitSwap(wanted.swap)] if wanted.checks_swap else []
         return [*self._making(), *self._growth(), *swap]
@@ -270,9 +270,10 @@ class _Planner:
         indexes = slots.format_drc_indexes(wanted.drc_indexes) or 'none'
         return steps.Document(
             spec=partition.PartitionSpec(
-                wanted.lpar_uuid, name, settings, assigned
+                wanted.lpar_uuid, name, settings, assigned, nvram=wanted.nvram
             ),
-            reason=f'{settings}, slots: {indexes}',
+            reason=f'{settings}, slots: {indexes}'
+            + (', and its former NVRAM' if wanted.nvram else ''),
             creates=True,
             added=tuple(slot.claim for slot in added),
             burns=self._burns(added),

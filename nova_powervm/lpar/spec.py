@@ -111,6 +111,8 @@ class Wanted:
         on record; see :mod:`.virtual_slots`.
     :param providers: Uuid of each slot provider of the host to its slot; empty
         before the first update of Placement.
+    :param nvram: What a move has brought of the NVRAM of its former LPAR; it
+        may hold secrets.
     """
 
     instance_uuid: str
@@ -136,6 +138,7 @@ class Wanted:
     allocated: frozenset[str] | None = None
     virtual_slots: Mapping[str, int] = dataclasses.field(default_factory=dict)
     providers: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    nvram: str | None = dataclasses.field(default=None, repr=False)
 
     @property
     def lpar_uuid(self) -> str:

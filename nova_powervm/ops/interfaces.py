@@ -84,6 +84,13 @@ class Partitions(Protocol):
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
 
+    def nvram(self, uuid: str) -> str | None:
+        """Read the NVRAM of an LPAR, which may hold secrets.
+
+        :param uuid: Upper-case PowerVM uuid.
+        :returns: A text that another host takes; None if there is none.
+        """
+
     def obstacle(self, uuid: str) -> str | None:
         """Return the reason why adapters of an LPAR cannot be changed now.
 
@@ -104,7 +111,8 @@ class Partitions(Protocol):
             else.
         :param before_write: Is called just before each try of the write, when
             nothing else is left to do.
-        :param creates: Whether the LPAR does not exist yet.
+        :param creates: Whether the LPAR does not exist yet. If the host
+            refuses to create it with its NVRAM, it is created without.
         :returns: The LPAR, as the host reports it afterwards.
         :raises exception.PartitionNotFound: There is no LPAR to change.
         """

@@ -23,6 +23,7 @@ from typing import Any
 
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
+from pypowervm import const
 from pypowervm import exceptions as pvm
 from pypowervm.tasks import power
 from pypowervm.tasks import power_opts
@@ -258,6 +259,12 @@ class RestPartitions(interfaces.Partitions):
             raise exception.RestError(action=action, reason=error) from error
 
     @rest_errors.retried
+    def nvram(self, uuid: str) -> str | None:
+        with rest_errors.translated(f'reading the NVRAM of LPAR {uuid}'):
+            lpar = _LPAR.get(self._adapter, uuid=uuid, xag=[const.XAG.NVRAM])
+        return None if lpar.nvram is None else str(lpar.nvram)
+
+    @rest_errors.retried
     def obstacle(self, uuid: str) -> str | None:
         """Read an LPAR; if it runs, it needs an active RMC connection."""
         with rest_errors.translated(f'reading LPAR {uuid}'):
@@ -284,7 +291,19 @@ class RestPartitions(interfaces.Partitions):
         with rest_errors.translated(f'creating LPAR {spec.name}'):
             document = self._build_checked(spec)
             before_write()
-            return _partition(document.create())
+            if spec.nvram is None:
+                return _partition(document.create())
+            made = _create_with_nvram(document, spec.nvram)
+            if made is None:
+                LOG.warning(
+                    'The host does not create LPAR %(name)s (%(uuid)s) with '
+                    'the NVRAM of another host; creating it without.',
+                    {'name': spec.name, 'uuid': spec.uuid},
+                )
+                document = self._build_checked(spec)
+                before_write()
+                made = document.create()
+            return _partition(made)
 
     @rest_errors.retried_on_conflict
     def _change(
@@ -455,6 +474,21 @@ class RestPartitions(interfaces.Partitions):
 def _off_options(lpar: Any, hard: bool) -> power_opts.PowerOffOpts:
     options = power_opts.PowerOffOpts()
     return options.vsp_hard() if hard else options.soft_detect(lpar)
+
+
+def _create_with_nvram(document: Any, nvram: str) -> Any:
+    """Create an LPAR with an NVRAM; return None if the host refuses it.
+
+    The refusal may quote the NVRAM, so nobody sees it. If its reason is
+    another one, the host refuses the LPAR without the NVRAM, too.
+    """
+    document.nvram = nvram
+    try:
+        return document.create()
+    except pvm.HttpError as error:
+        if rest_errors.class_of_status(error).retryable:
+            raise
+    return None
 
 
 def _sharing(wanted: settings.Settings) -> dict[str, str]:

@@ -16,6 +16,7 @@ import contextlib
 import copy
 import logging as standard_logging
 import os
+import re
 import socket
 import threading
 import time
@@ -102,6 +103,8 @@ _FORBIDDEN = (401, 403)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _EVENTS = '/rest/api/uom/Event'
 _JOBS = '/rest/api/uom/jobs/'
+#: An NVRAM in a document.
+_NVRAM = re.compile(r'(<PartitionNVRAM\b[^<>]*>)[^<]*')
 #: The header by which a server says what it is.
 _KIND = 'X-MC-Type'
 _HMC = 'HMC'
@@ -109,15 +112,18 @@ _NOVALINK = 'PVM'
 
 
 def _shorten(record: standard_logging.LogRecord) -> bool:
-    """Cut a line of pypowervm's, which may have the whole of an answer."""
-    if record.levelno < standard_logging.INFO:
-        return True
+    """Cut a line of pypowervm's, which may have the whole of a document.
+
+    An NVRAM in it may hold secrets, and is hidden at all levels.
+    """
     try:
         whole = record.getMessage()
     except Exception:
         # The handler that writes the record complains.
         return True
-    text = http_limits.shortened(whole)
+    text = _NVRAM.sub(r'\1(hidden)', whole)
+    if record.levelno >= standard_logging.INFO:
+        text = http_limits.shortened(text)
     if text != whole:
         record.msg, record.args, record.exc_info = text, (), None
     return True

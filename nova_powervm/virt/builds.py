@@ -156,11 +156,14 @@ class Builds:
             build.instance, resources, self._host.nodename
         )
 
-    def arrive(self, build: BuildRequest) -> None:
-        """Create an LPAR for an instance that moves here with its disks."""
-        outcome = self._host.lpars.run(
-            operations.ARRIVAL, *self._describe(build)
-        )
+    def arrive(self, build: BuildRequest, nvram: str | None) -> None:
+        """Create an LPAR for an instance that moves here with its disks.
+
+        :param nvram: The NVRAM of its former LPAR.
+        """
+        wanted, askers = self._describe(build)
+        wanted = dataclasses.replace(wanted, nvram=nvram)
+        outcome = self._host.lpars.run(operations.ARRIVAL, wanted, askers)
         slot_records.note_all(build.instance, outcome.slots)
         self._host.storage.record_pool(build.instance)
 

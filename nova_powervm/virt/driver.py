@@ -294,12 +294,11 @@ class PowerVMDriver(driver.ComputeDriver):
         block_device_info: Any = None,
         timeout: int = 0,
         retry_interval: int = 0,
-    ) -> str:
-        """Stop an instance that moves; finish_migration needs no result."""
-        self.services.moves.migrate_disk_and_power_off(
+    ) -> dict[str, str]:
+        """Stop an instance that moves; return what finish_migration gets."""
+        return self.services.moves.migrate_disk_and_power_off(
             context, instance, flavor, block_device_info, timeout
         )
-        return ''
 
     def snapshot(
         self,
@@ -339,6 +338,7 @@ class PowerVMDriver(driver.ComputeDriver):
                 block_device_info,
                 power_on=power_on,
             ),
+            disk_info,
         )
 
     def confirm_migration(

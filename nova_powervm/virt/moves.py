@@ -47,6 +47,7 @@ from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
+from nova_powervm.virt import moved_nvram
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import refusals
 from nova_powervm.virt import removals
@@ -112,15 +113,17 @@ class Moves:
         flavor: Any,
         block_device_info: Any,
         timeout: int,
-    ) -> None:
+    ) -> dict[str, str]:
         """Stop an instance that moves, after checking that it can.
 
         The LPAR stays as it is, so that the move can be reverted.
 
         :param flavor: The new flavor.
+        :returns: The ``disk_info`` for finish_migration.
         :raises nova.exception.InstanceFaultRollback: The move is not
             possible; the server continues as it was.
         """
+        disk_info = {}
         self._deferred_starts.forget(instance)
         with (
             self._refused_moves(instance),
@@ -144,7 +147,12 @@ class Moves:
                     slot_records.save_present(self._host.lpars, instance)
                 self._check_move(context, instance, move, flavor)
                 execution.carry_out()
+            if leaves:
+                disk_info = moved_nvram.hand_over(
+                    self._host.partitions, instance
+                )
         self._host.consoles.forget(instance)
+        return disk_info
 
     def _check_move(
         self, context: Any, instance: Any, move: Any, flavor: Any
@@ -203,7 +211,7 @@ class Moves:
             ) from error
 
     def finish_migration(
-        self, migration: Any, build: builds.BuildRequest
+        self, migration: Any, build: builds.BuildRequest, disk_info: Any
     ) -> None:
         """Continue an instance on this host with its new flavor and slots.
 
@@ -212,6 +220,7 @@ class Moves:
 
         :param migration: nova.objects.Migration.
         :param build: The instance and what belongs to it, without an image.
+        :param disk_info: What the source has returned.
         :raises nova.exception.NovaException: The server goes to ERROR. A hard
             reboot continues it on this host.
         """
@@ -219,8 +228,10 @@ class Moves:
         with errors_out(), instance_records.unchanged(instance):
             if instance_records.is_within_host(migration):
                 self._finish_within_host(build)
-            else:
-                self._builds.arrive(build)
+                return
+            nvram = moved_nvram.take_out(disk_info, instance)
+            with moved_nvram.lost_on_error(nvram, instance):
+                self._builds.arrive(build, nvram)
 
     def _finish_within_host(self, build: builds.BuildRequest) -> None:
         instance = build.instance

@@ -33,7 +33,7 @@ UNCHANGED = [('ManagedSystem.read', 304), ('VolumeGroup.read', 304)]
 #: Requests of a step of a move to each host and to Placement.
 MOVES = {
     'without a device': {
-        'migrate': (6, 11, 19),
+        'migrate': (7, 13, 19),
         'confirm the migration': (6, 0, 9),
         'revert the migration': (8, 10, 14),
     },
@@ -41,7 +41,7 @@ MOVES = {
         'resize': (17, 0, 29),
         'confirm the resize': (0, 0, 13),
         'revert the resize': (15, 0, 18),
-        'migrate': (6, 14, 26),
+        'migrate': (7, 16, 26),
         'confirm the migration': (6, 0, 12),
         'revert the migration': (8, 10, 17),
     },

@@ -17,7 +17,10 @@ from unittest import mock
 
 import fixtures
 from nova import context as nova_context
+from pypowervm import const
+from pypowervm.wrappers import logical_partition
 
+from emulator.tests import base as rest_clients
 from nova_powervm.ops import removal
 from tests import proofs
 from tests.functional import base
@@ -26,6 +29,8 @@ from tests.functional import one_time_use
 from tests.functional import pools
 
 HOSTS = ('host1', 'host2')
+#: What a guest has written to the NVRAM of its LPAR.
+NVRAM = 'Ym9vdC1kZXZpY2U9L3ZkZXZpY2U='
 
 
 class PoolMoveTestCase(
@@ -66,6 +71,7 @@ class PoolMoveTest(PoolMoveTestCase):
         self.forget_virtual_slots(server)
         (old,) = self.owned(server)
         self.refuse_fewer_virtual_slots(server)
+        self.write_nvram(server)
 
         server = self.resize(
             server,
@@ -87,6 +93,7 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertEqual({old}, self.slots_of(self.migration_uuid(server)))
         self.assertEqual(mapped, self.mapped_to(server, 'host2'))
         self.assertEqual(adapters, self.ports_of(server, 'host2'))
+        self.assertEqual(NVRAM, self.nvram(server, 'host2'))
         self.assertEqual(pools.WRITTEN, self.bytes_of(server))
         self.assert_burned(old, host='host1')
         self.assert_burned(new, host='host2')
@@ -124,6 +131,7 @@ class PoolMoveTest(PoolMoveTestCase):
         document = self.document(server)
         mapped = self.mapped_to(server, 'host1')
         (old,) = self.owned(server)
+        self.write_nvram(server)
         server = self.resize(
             server, base.gpu_groups(1), memory_mb=1024, disk=3
         )
@@ -138,6 +146,7 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertEqual([], self.vios('host2')['scsi_mappings'])
         self.assertEqual([], self.media('host2'))
         self.assertEqual(document, self.document(server))
+        self.assertEqual(NVRAM, self.nvram(server, 'host1'))
         self.assertEqual(mapped, self.mapped_to(server, 'host1'))
         self.assertEqual(
             {'root': 1.0, 'swap': 0.5},
@@ -273,6 +282,21 @@ class PoolMoveTest(PoolMoveTestCase):
         with fixtures.MockPatchObject(owner, name, new=cycle_and_go_on):
             yield
         self.assertTrue(called)
+
+    def write_nvram(self, server):
+        """Write to the NVRAM of a server on the first host, as its guest."""
+        adapter = rest_clients.adapter_for(self.hosts['host1'].emulator)
+        self.addCleanup(rest_clients.forget, adapter.session)
+        found = logical_partition.LPAR.get(
+            adapter, uuid=self.lpar_uuid(server), xag=[const.XAG.NVRAM]
+        )
+        found.nvram = NVRAM
+        found.update()
+
+    def nvram(self, server, host):
+        """Return the NVRAM of a server's LPAR on a host."""
+        services = self.computes[host].manager.driver.services
+        return services.host.partitions.nvram(self.lpar_uuid(server))
 
     def document(self, server, host='host1'):
         """Return what a host reports of a server's LPAR."""

@@ -31,6 +31,7 @@ ARRIVAL, HARD = operations.ARRIVAL, operations.HARD_REBOOT
 START, RETURN = operations.START, operations.RETURN
 #: What the guest has written to its root disk.
 WRITTEN = b'what the guest wrote'
+NVRAM = 'Ym9vdC1kZXZpY2U9L3ZkZXZpY2U='
 
 
 class KeptTestCase(base.HostTestCase):
@@ -104,6 +105,25 @@ class ArrivalTest(KeptTestCase):
     def test_kept_disks_have_the_order_of_new_ones(self):
         self.arrive()
 
+        self.assert_kept()
+        self.assertEqual({base.GPU}, self.burned())
+
+    def test_nvram_of_the_former_lpar_is_that_of_the_new_one(self):
+        with self.logged('DEBUG') as logs:
+            self.arrive(nvram=NVRAM)
+
+        found = self.partitions.nvram(self.wanted.lpar_uuid)
+        self.assertEqual(NVRAM, found)
+        self.assertIn('and its former NVRAM', str(logs.output))
+        self.assertNotIn(NVRAM, str(logs.output))
+        self.assert_kept()
+
+    def test_lpar_whose_nvram_is_refused_burns_its_device_once(self):
+        self.control.add_fault(match='LogicalPartition.create', status=400)
+
+        self.arrive(nvram=NVRAM)
+
+        self.assertIsNone(self.partitions.nvram(self.wanted.lpar_uuid))
         self.assert_kept()
         self.assertEqual({base.GPU}, self.burned())
 

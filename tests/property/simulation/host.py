@@ -298,6 +298,9 @@ class RestServer(storage.DiskServer):
             raise exception.PartitionNotFound(uuid=uuid)
         return found.state
 
+    def nvram(self, uuid):
+        return self._ask(lambda: None)
+
     def write(self, spec, before_write, *, creates):
         if not creates and self.find(spec.uuid) is None:
             raise exception.PartitionNotFound(uuid=spec.uuid)

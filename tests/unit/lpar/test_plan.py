@@ -762,7 +762,7 @@ class WordsTest(unittest.TestCase):
             {},
             None,
             {},
-            'there is none on this host',
+            "Nova's records, without the NVRAM that it had.",
         ],
         [
             'plugging that leaves adapter',
@@ -828,6 +828,15 @@ class WordsTest(unittest.TestCase):
             'port1, port2; connect its disks; start it',
             str(made),
         )
+
+    def test_arrival_brings_nvram_that_nobody_can_read_in_the_plan(self):
+        described = wanted(nvram='c2VjcmV0')
+
+        made = decide(operations.ARRIVAL, described)
+
+        self.assertEqual('c2VjcmV0', made.document.spec.nvram)
+        self.assertIn('slots: 21010020, and its former NVRAM;', str(made))
+        self.assertNotIn('c2VjcmV0', f'{made} {made!r} {described!r}')
 
     def test_printed_steps_say_what_they_do(self):
         changed = decide(

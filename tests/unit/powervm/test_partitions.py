@@ -14,8 +14,10 @@
 
 import ast
 import dataclasses
+import logging
 import pathlib
 import threading
+import traceback
 import types
 import unittest
 import unittest.mock
@@ -299,6 +301,80 @@ class AttributesTest(DocumentTestCase):
             self.change(vcpus=1, proc_units=2.0)
 
         self.assertEqual(before, self.partitions.find(self.uuid).settings)
+
+
+class NvramTest(DocumentTestCase):
+    """What a move takes along to an LPAR that does not exist yet."""
+
+    NVRAM = 'c2VjcmV0'
+
+    def setUp(self):
+        super().setUp()
+        self.partitions.delete(self.uuid)
+        self.wanted = dataclasses.replace(self.spec(), nvram=self.NVRAM)
+        self.looks = 0
+
+    def look(self):
+        """Count the last looks at the slots."""
+        self.looks += 1
+
+    def write(self):
+        """Create the LPAR."""
+        return self.partitions.write(self.wanted, self.look, creates=True)
+
+    def refuse(self, status, message, nth=1):
+        """Have the host refuse one creation."""
+        self.control.add_fault(
+            match='LogicalPartition.create',
+            status=status,
+            message=message,
+            nth=nth,
+        )
+
+    def test_new_lpar_has_the_nvram(self):
+        made = self.write()
+
+        self.assertEqual(self.NVRAM, self.partitions.nvram(self.uuid))
+        self.assertEqual([], made.differences(self.wanted))
+        self.assertEqual(1, self.looks)
+
+    def test_lpar_without_nvram_has_none(self):
+        self.assertIsNone(self.partitions.nvram(self.make().uuid))
+
+    def test_lpar_is_made_without_nvram_that_the_host_refuses(self):
+        for status in (400, 500):
+            with self.subTest(status=status):
+                self.refuse(status, f'HSCL1234 {self.NVRAM} is not valid.')
+                logging.disable(logging.NOTSET)
+
+                with self.assertLogs(level='DEBUG') as logs:
+                    self.write()
+
+                self.assertIn('creating it without', str(logs.output))
+                self.assertNotIn(self.NVRAM, str(logs.output))
+                self.assertIsNone(self.partitions.nvram(self.uuid))
+                self.partitions.delete(self.uuid)
+        # A burn is repeated before each try.
+        self.assertEqual(4, self.looks)
+
+    def test_second_refusal_does_not_tell_the_first(self):
+        self.refuse(400, f'{self.NVRAM} is not valid.')
+        self.refuse(400, 'There is no memory.', nth=2)
+
+        with self.assertRaisesRegex(exception.RestError, 'memory') as caught:
+            self.write()
+
+        whole = ''.join(traceback.format_exception(caught.exception))
+        self.assertNotIn(self.NVRAM, whole)
+
+    def test_busy_host_loses_no_nvram(self):
+        self.refuse(503, 'Come back later.')
+
+        with self.assertRaises(exception.RestBusy):
+            self.write()
+
+        self.assertEqual(1, self.looks)
+        self.assertIsNone(self.partitions.find(self.uuid))
 
 
 class SlotsTest(DocumentTestCase):

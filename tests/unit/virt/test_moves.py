@@ -16,6 +16,7 @@ import contextlib
 from unittest import mock
 
 import ddt
+import fixtures
 from nova import exception as nova_exception
 from nova import objects
 from nova import test
@@ -325,8 +326,9 @@ class EndTest(test.NoDBTestCase):
         )
         planning = self.host.lpars.plan = mock.MagicMock()
         leave = planning.return_value.__enter__.return_value.carry_out
+        self.host.partitions.nvram.return_value = 'TlZSQU0='
         with contextlib.suppress(nova_exception.InstanceFaultRollback):
-            self.moves.migrate_disk_and_power_off(
+            self.disk_info = self.moves.migrate_disk_and_power_off(
                 None, self.instance, flavor, {}, 60
             )
         return leave.call_count
@@ -338,10 +340,36 @@ class EndTest(test.NoDBTestCase):
         move = within(dest_compute=destination)
         used, unused = (check, ask) if destination == 'host1' else (ask, check)
         self.assertEqual(1, self.depart(move))
+        # Within a host the LPAR stays, with its NVRAM.
+        self.assertEqual(
+            [] if destination == 'host1' else ['TlZSQU0='],
+            [*self.disk_info.values()],
+        )
         self.host.consoles.forget.assert_called_once_with(self.instance)
         unused.assert_not_called()
         used.side_effect = FULL
         self.assertEqual(0, self.depart(move))
+
+    def test_nvram_arrives_on_another_host(self):
+        move, build = within(dest_compute='host2'), mock.Mock()
+        arrive = self.moves._builds.arrive
+        self.moves.finish_migration(move, build, {'nvram_secret': 'TlZSQU0='})
+        arrive.assert_called_once_with(build, 'TlZSQU0=')
+        self.moves.finish_migration(move, build, '')
+        arrive.assert_called_with(build, None)
+
+    def test_failed_arrival_tells_that_the_nvram_is_lost(self):
+        self.moves._builds.arrive.side_effect = FULL
+        build = mock.Mock(instance=self.instance)
+        logger = self.useFixture(fixtures.FakeLogger())
+        self.assertRaises(
+            nova_exception.NovaException,
+            self.moves.finish_migration,
+            within(dest_compute='host2'),
+            build,
+            {'nvram_secret': 'TlZSQU0='},
+        )
+        self.assertIn('The NVRAM of the instance is lost', logger.output)
 
     def revert(self, move):
         """Have the destination of a move leave its server."""
@@ -393,7 +421,7 @@ class EndTest(test.NoDBTestCase):
         build = mock.Mock(
             instance=self.instance, block_device_info={}, power_on=power_on
         )
-        self.moves.finish_migration(within(), build)
+        self.moves.finish_migration(within(), build, {})
         operation, wanted, _ = self.host.lpars.run.call_args.args
         self.assertIs(operations.RESIZE, operation)
         self.assertEqual({7: uuids.migration}, wanted.moved_slots)
