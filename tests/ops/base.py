@@ -428,7 +428,7 @@ class HostTestCase(unittest.TestCase):
         asked_for = Askers(
             **{
                 'image': Source(),
-                'make_config_drive': lambda slots: ISO,
+                'make_config_drive': lambda slots, mac: ISO,
                 'ports': lambda: wanted.ports or (),
                 'bind_ports': lambda: wanted.ports or (),
             }

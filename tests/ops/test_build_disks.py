@@ -150,7 +150,7 @@ class RootDiskTest(BuildTestCase):
         self.assertEqual(1, source.opened)
 
     def test_image_is_closed_if_something_else_is_refused(self):
-        def config_drive(slots):
+        def config_drive(slots, mac):
             raise exception.RestError(action='it', reason='no drive')
 
         source, wanted = self.prepare(LONG)
@@ -168,7 +168,7 @@ class RootDiskTest(BuildTestCase):
     def test_config_drive_knows_slots_of_instance(self):
         seen = []
 
-        def config_drive(slots):
+        def config_drive(slots, mac):
             seen.extend(slot.drc_index for slot in slots)
             return base.ISO
 
@@ -874,7 +874,7 @@ class RebuildCheckTest(BuildTestCase):
                 wanted,
                 base.Askers(
                     image=source or Glance(base.DATA),
-                    make_config_drive=lambda slots: base.ISO,
+                    make_config_drive=lambda slots, mac: base.ISO,
                 ),
             )
         finally:

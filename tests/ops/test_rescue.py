@@ -79,7 +79,7 @@ class RescueTestCase(base.HostTestCase):
             RESCUE,
             self.asked(**changes),
             image=base.Source(DATA),
-            make_config_drive=lambda slots: PASSWORD,
+            make_config_drive=lambda slots, mac: PASSWORD,
         )
 
     def fail_rescue(self, error, *words, **changes):
@@ -90,7 +90,7 @@ class RescueTestCase(base.HostTestCase):
             self.asked(**changes),
             *words,
             image=base.Source(DATA),
-            make_config_drive=lambda slots: PASSWORD,
+            make_config_drive=lambda slots, mac: PASSWORD,
         )
         self.assert_own()
 
@@ -436,7 +436,7 @@ class PoolRescueTest(DisksMixin, RescueTestCase):
         self.set_state(state)
         other = self.lpar('database')['uuid'].upper()
 
-        def take(slots):
+        def take(slots, mac):
             self.disks.remove(self.wanted.lpar_uuid, delete=False)
             (root,) = (
                 known.stored
