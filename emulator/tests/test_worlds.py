@@ -240,7 +240,7 @@ class BuildWorldTest(unittest.TestCase):
     def test_new_location_of_captured_slot_is_everywhere(self):
         capture = {'file': 'managedsystem.txt', 'entry': 1}
         system = captures.find(capture, 'ManagedSystem').element
-        slot = next(iter(content.find_all(system, './/IOSlot')))
+        slot = next(system.iter('{*}IOSlot'))
         old = content.text(slot, io_slot.DRC_NAME)
         index = content.integer(slot, io_slot.DRC_INDEX)
         spec = {'drc_index': f'{index:08X}', 'drc_name': 'U1-P1-C77'}
@@ -309,7 +309,7 @@ class BuildWorldTest(unittest.TestCase):
 
     def test_captured_slots_name_changed_owner(self):
         (system, *_) = captures.read('managedsystem.txt')
-        owner = content.text(system.element, './/IOSlot/PartitionUUID')
+        owner = system.element.findtext('.//{*}IOSlot/{*}PartitionUUID')
         text = (captures.folder() / 'lpar.txt').read_text()
         (partition, *_) = captures.read('lpar.txt')
         with tempfile.NamedTemporaryFile(suffix='.txt') as file:

@@ -160,15 +160,35 @@ def sort(element: content.Element) -> None:
     Clients that insert an element rely on the ones that are there being in
     order.
     """
-    order = ('Metadata', *CHILDREN[content.local_name(element)])
-    content.sort_children(element, order)
+    ranks = _ranks(content.local_name(element))
+    children = list(element)
+    wanted = sorted(
+        children,
+        key=lambda child: ranks.get(content.local_name(child), len(ranks)),
+    )
+    if wanted != children:
+        element.extend(wanted)
+
+
+@functools.cache
+def _ranks(name: str) -> Mapping[str, int]:
+    """Return the places of the children that an element can have."""
+    order = ('Metadata', *CHILDREN[name])
+    return {child: number for number, child in enumerate(order)}
 
 
 def fill(element: content.Element) -> None:
     """Give an element the values that nobody has said anything about."""
-    for child in CHILDREN[content.local_name(element)].values():
-        if child.default is not None:
-            content.put_default(element, child.name, child.default)
+    content.put_defaults(element, _defaults(content.local_name(element)))
+
+
+@functools.cache
+def _defaults(name: str) -> Mapping[str, str]:
+    return {
+        child.name: child.default
+        for child in CHILDREN[name].values()
+        if child.default is not None
+    }
 
 
 def restore(

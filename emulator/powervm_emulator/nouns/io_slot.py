@@ -255,25 +255,20 @@ def correct_ids(slot: content.Element) -> None:
 
 
 def new_slot(drc_index: int, drc_name: str) -> content.Element:
-    """Return the element of a new, empty slot."""
-    element = content.new(
+    """Return the element of a new slot, which has no card set yet."""
+    return content.new(
         'IOSlot',
         content.leaf('BusGroupingRequired', False),
         content.leaf(DRC_INDEX, drc_index),
         content.leaf(DRC_NAME, drc_name),
     )
-    Slot(element).set_card(Card())
-    return element
 
 
 def associated_slot(slot: content.Element) -> content.Element:
     """Return a system's slot as profiles show it (AssociatedIOSlot)."""
-    values = [
-        content.copy(child)
-        for child in slot
-        if content.local_name(child) not in (*OWNER_ELEMENTS, 'Metadata')
-    ]
-    element = content.new('AssociatedIOSlot', *values)
+    shown = content.copy(slot)
+    content.remove(shown, (*OWNER_ELEMENTS, 'Metadata'))
+    element = content.new('AssociatedIOSlot', *shown)
     if content.find(element, _ADAPTER) is None:
         element.append(_related_adapter(slot))
     elements.sort(element)

@@ -198,10 +198,10 @@ def _build_slots(system: System, spec: Spec) -> None:
 
 def _show_slots(host: Host, system: System, spec: Spec) -> None:
     """Show the described slots in the profiles of captured partitions."""
-    for slot_spec in spec.get('slots', ()):
-        slot = system.get_slot(int(slot_spec['drc_index'], 16))
-        for partition in host.of_type(Partition, system):
-            partition.show_profile_slot(slot)
+    described = {int(one['drc_index'], 16) for one in spec.get('slots', ())}
+    for partition in host.of_type(Partition, system):
+        for drc_index in described.intersection(partition.profile_slots):
+            partition.show_profile_slot(system.get_slot(drc_index))
 
 
 def _assign(host: Host, system: System, spec: Spec) -> None:

@@ -45,7 +45,7 @@ _LINKS = {
 }
 _SLOTS = f'{IO}/IOSlots/IOSlot'
 _BUS_SLOTS = f'{IO}/IOBuses/IOBus/IOSlots/IOSlot'
-_ADAPTERS = f'{IO}/IOAdapters//IOAdapter'
+_ADAPTERS = f'{IO}/IOAdapters'
 SRIOV = f'{IO}/SRIOVAdapters/IOAdapterChoice'
 MTMS = 'MachineTypeModelAndSerialNumber'
 OWNER_CAPABILITY = f'{CAPABILITIES}/IOSlotOwnerAssignmentCapable'
@@ -309,7 +309,7 @@ class System(resource.Resource):
         for element in (
             *self._of(_SLOTS, io_slot.DRC_INDEX, drc_index),
             *self._of(_BUS_SLOTS, io_slot.DRC_INDEX, drc_index),
-            *self._of(_ADAPTERS, 'AdapterID', drc_index),
+            *self._adapters_of(drc_index),
         ):
             element.getparent().remove(element)
 
@@ -317,13 +317,13 @@ class System(resource.Resource):
         """Put a card into a slot, or take it out with ``Card()``."""
         slot.set_card(card)
         self.remove_sriov(slot.drc_index)
-        for adapter in self._of(_ADAPTERS, 'AdapterID', slot.drc_index):
+        for adapter in self._adapters_of(slot.drc_index):
             io_slot.set_adapter(adapter, card)
 
     def name_slot(self, slot: Slot, name: str) -> None:
         """Give a slot a location code."""
         slot.set_name(name)
-        for adapter in self._of(_ADAPTERS, 'AdapterID', slot.drc_index):
+        for adapter in self._adapters_of(slot.drc_index):
             io_slot.name_adapter(adapter, name)
 
     def remove_sriov(self, drc_index: int) -> None:
@@ -351,6 +351,15 @@ class System(resource.Resource):
             element
             for element in content.find_all(self.element, path)
             if content.integer(element, name) == drc_index
+        ]
+
+    def _adapters_of(self, drc_index: int) -> list[content.Element]:
+        """Return what the list of adapters has about a slot, at any depth."""
+        return [
+            adapter
+            for adapters in content.find_all(self.element, _ADAPTERS)
+            for adapter in adapters.iter('{*}IOAdapter')
+            if content.integer(adapter, 'AdapterID') == drc_index
         ]
 
     def _move(self, path: str, amount: float) -> None:
