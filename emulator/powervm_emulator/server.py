@@ -13,14 +13,18 @@
 """A threaded HTTP server for the application."""
 
 import contextlib
+import logging
 import socket
 import ssl
 import sys
 import threading
+from collections.abc import Callable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import NoReturn
 
+from werkzeug import exceptions
 from werkzeug import serving
 
 if TYPE_CHECKING:
@@ -28,9 +32,15 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 
+LOG = logging.getLogger(__name__)
 # Seconds that a client may take for its TLS handshake, or to send the next
 # part of its request.
 _CLIENT_TIMEOUT = 60.0
+# Seconds that a client may take for each part of a body that nobody reads, how
+# much that is at most, and how many there may be.
+_LINGER = 0.01
+_READ = 1 << 20
+_LAST_READS = 10_000
 
 
 class _Handler(serving.WSGIRequestHandler):
@@ -39,6 +49,70 @@ class _Handler(serving.WSGIRequestHandler):
 
     def log(self, type: str, message: str, *args: object) -> None:
         """Log nothing; the journal records every request."""
+
+    def run_wsgi(self) -> None:
+        """Answer the one request of a connection.
+
+        The base class sends head and body apart, and waits for more of a
+        request that has no body; each takes as long as a small answer.
+        """
+        self.close_connection = True
+        environ = self.make_environ()
+        try:
+            self._send(self._answer(environ))
+        finally:
+            if {'CONTENT_LENGTH', 'HTTP_TRANSFER_ENCODING'} & environ.keys():
+                self._drain()
+
+    def _answer(self, environ: 'WSGIEnvironment') -> Iterable[bytes]:
+        try:
+            return self.server.app(environ, self._begin)
+        except (ConnectionError, TimeoutError):
+            raise
+        except Exception:
+            LOG.exception('%s failed', self.requestline)
+            return exceptions.InternalServerError()(environ, self._begin)
+
+    def _begin(
+        self,
+        status: str,
+        headers: list[tuple[str, str]],
+        _error: object = None,
+    ) -> Callable[[bytes], object]:
+        """Take the head of the answer, as WSGI has it."""
+        lines = [
+            f'{self.protocol_version} {status}',
+            f'Server: {self.version_string()}',
+            f'Date: {self.date_time_string()}',
+            *(f'{name}: {value}' for name, value in headers),
+            'Connection: close\r\n\r\n',
+        ]
+        self._head = '\r\n'.join(lines).encode('latin-1')
+        return self.wfile.write
+
+    def _send(self, parts: Iterable[bytes]) -> None:
+        """Send the answer, whose end is that of the connection."""
+        with contextlib.ExitStack() as stack:
+            if hasattr(parts, 'close'):
+                stack.callback(parts.close)
+            head = self._head
+            for part in parts:
+                self.wfile.write(head + part)
+                head = b''
+            if head:
+                self.wfile.write(head)
+
+    def _drain(self) -> None:
+        """Read what is still to come of a body that nobody wants.
+
+        A client that is sending when its connection closes may never see the
+        answer.
+        """
+        self.connection.settimeout(_LINGER)
+        with contextlib.suppress(OSError):
+            for _ in range(_LAST_READS):
+                if not self.rfile.read1(_READ):
+                    break
 
 
 class _Listener(serving.ThreadedWSGIServer):

@@ -47,6 +47,19 @@ def application(_environ, start_response):
     return []
 
 
+def defective(_environ, _start_response):
+    raise KeyError
+
+
+def serve(test, served=application):
+    """Start a server without TLS; return a connection to it."""
+    started = server.Server(served, '127.0.0.1', 0)
+    started.start()
+    test.addCleanup(started.stop)
+    address = (started.host, started.port)
+    return test.enterContext(socket.create_connection(address, 30))
+
+
 def plain():
     return server.Server(application, '127.0.0.1', 0)
 
@@ -73,6 +86,37 @@ class ServerStopTest(unittest.TestCase):
         stopped.start()
         with socket.create_connection((stopped.host, stopped.port)):
             self.stop(stopped)
+
+
+def answer(connection, *sent):
+    """Send a request; return the whole answer."""
+    for part in sent:
+        connection.sendall(part)
+    return b''.join(iter(lambda: connection.recv(1000), b''))
+
+
+class RequestTest(unittest.TestCase):
+    def test_client_is_told_to_continue_if_it_asks(self):
+        connection = serve(self)
+        connection.sendall(
+            b'PUT / HTTP/1.1\r\nExpect: 100-Continue\r\n'
+            b'Content-Length: 1\r\n\r\n'
+        )
+        told = connection.recv(25)
+        self.assertEqual(b'HTTP/1.1 100 Continue\r\n\r\n', told)
+        self.assertRegex(answer(connection, b'x'), b'^HTTP/1.1 204 No')
+
+    def test_client_sees_answer_though_nobody_has_read_its_body(self):
+        size = 20_000_000
+        head = f'PUT / HTTP/1.1\r\nContent-Length: {size}\r\n\r\n'.encode()
+        seen = answer(serve(self), head, bytes(size))
+        self.assertRegex(seen, b'^HTTP/1.1 204 No Content\r\n')
+        self.assertRegex(seen, b'\r\nConnection: close\r\n\r\n$')
+
+    def test_defect_of_application_is_answer_500(self):
+        with self.assertLogs('powervm_emulator.server', 'ERROR'):
+            seen = answer(serve(self, defective), b'GET / HTTP/1.1\r\n\r\n')
+        self.assertRegex(seen, b'^HTTP/1.1 500 INTERNAL SERVER ERROR')
 
 
 class LeavingClientTest(unittest.TestCase):
