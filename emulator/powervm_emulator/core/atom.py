@@ -29,7 +29,7 @@ ATOM_NS = 'http://www.w3.org/2005/Atom'
 CONTENT_TYPE = 'application/atom+xml; charset=UTF-8'
 # Where the content of an entry begins and ends.
 _BEGIN = re.compile(r'(<content type="[^"]*">)<(\w+) xmlns=("[^"]*")')
-_END = re.compile(r'(?<=</)(\w+)(></content>)')
+_END = re.compile(r'</(\w+)></content>')
 _SECRET = ('X-Api-Session', 'Cookie')
 AUTHOR = 'IBM Power Systems Management Console'
 
@@ -215,7 +215,9 @@ def _serialise(root: content.Element) -> bytes:
     # A declaration with an encoding makes the client refuse the document: it
     # decodes the body before it parses it.
     text = etree.tostring(root, encoding='unicode')
-    return bytes(_END.sub(r'\1:\1\2', _BEGIN.sub(_prefixed, text)).encode())
+    return bytes(
+        _END.sub(r'</\1:\1></content>', _BEGIN.sub(_prefixed, text)).encode()
+    )
 
 
 def _prefixed(begin: re.Match[str]) -> str:

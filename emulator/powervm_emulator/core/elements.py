@@ -138,13 +138,14 @@ CHILDREN, ORDERS = _read()
 
 def mark(element: content.Element) -> None:
     """Give the elements below one the marks that clients of a host see."""
-    for parent in element.iter(etree.Element):
-        marked = _marked_children(content.local_name(parent))
-        for node in parent if marked else ():
-            child = marked.get(content.local_name(node))
-            if child is not None and not node.get('kb'):
-                node.set('kb', child.kb)
-                node.set('kxe', child.kxe)
+    marked = _marked_children(content.local_name(element))
+    for node in element:
+        child = marked.get(content.local_name(node))
+        if child is not None and not node.get('kb'):
+            node.set('kb', child.kb)
+            node.set('kxe', child.kxe)
+        if len(node):
+            mark(node)
 
 
 @functools.lru_cache(maxsize=10_000)
