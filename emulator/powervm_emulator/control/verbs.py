@@ -56,10 +56,13 @@ class Control(requests.Requests, terminals.Terminals):
     :param emulation: the emulator, of which no world need be loaded.
     """
 
+    # The last valid world that any emulator of this process has loaded. Tests
+    # load the same one again and again.
+    _checked = ''
+
     def __init__(self, emulation: emulation_module.Emulation) -> None:
         self._emulation = emulation
         self._host = emulation.host
-        self._checked = ''
 
     def state(self) -> JSON:
         """Return a summary of the systems, their contents and the jobs."""
@@ -83,10 +86,10 @@ class Control(requests.Requests, terminals.Terminals):
         """
         # The caller may modify its document later.
         checked = copy.deepcopy(world)
-        # Tests load the same one again and again.
-        if repr(checked) != self._checked:
+        text = repr(checked)
+        if text != Control._checked:
             worlds.check(checked)
-            self._checked = repr(checked)
+            Control._checked = text
         with self._host.changing():
             _run_in_thread(self._build, checked)
             self._host.is_off = False

@@ -60,13 +60,8 @@ class Reader:
                 f'{url!r} is not the URL of a REST server, such as '
                 'https://192.0.2.1:12443'
             )
-        try:
-            context = ssl.create_default_context(cafile=cafile)
-        except OSError as error:
-            raise RecordError(
-                f'cannot read the certificates in {cafile}: '
-                f'{error.strerror or error}'
-            ) from error
+        # The certificates of the machine take long to read.
+        context = _context(cafile) if parts.scheme == 'https' else None
         self._opener = urllib.request.build_opener(
             urllib.request.HTTPSHandler(context=context), _NoRedirect
         )
@@ -138,3 +133,13 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_args: object, **_kwargs: object) -> None:
         """See the base class."""
         return
+
+
+def _context(cafile: str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=cafile)
+    except OSError as error:
+        raise RecordError(
+            f'cannot read the certificates in {cafile}: '
+            f'{error.strerror or error}'
+        ) from error

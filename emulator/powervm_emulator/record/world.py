@@ -12,6 +12,7 @@
 
 """Writing what was read as a world document."""
 
+from typing import TYPE_CHECKING
 from typing import Any
 
 import yaml
@@ -45,7 +46,14 @@ class _Text(str):
     """Text that YAML shows in lines of its own."""
 
 
-class _Dumper(yaml.SafeDumper):
+if TYPE_CHECKING:
+    _SafeDumper = yaml.SafeDumper
+else:
+    # The one in C is many times as fast, and not everywhere.
+    _SafeDumper = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)
+
+
+class _Dumper(_SafeDumper):
     """Writes documents of XML so that people can read them."""
 
     def ignore_aliases(self, _data: object) -> bool:
@@ -54,7 +62,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _show(dumper: yaml.SafeDumper, text: _Text) -> yaml.ScalarNode:
-    return dumper.represent_scalar('tag:yaml.org,2002:str', text, style='|')
+    # Of the class str itself: the dumper in C takes no other.
+    plain = str(text)
+    return dumper.represent_scalar('tag:yaml.org,2002:str', plain, style='|')
 
 
 _Dumper.add_representer(_Text, _show)
