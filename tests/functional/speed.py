@@ -17,6 +17,7 @@ way is always the same, so it is cached for the process. Nothing is cached
 that a test could change, except Placement's answers: a write forgets them.
 """
 
+import copy
 import functools
 import gc
 import re
@@ -36,6 +37,8 @@ from oslo_messaging._drivers import impl_fake
 from oslo_policy import policy
 from oslo_versionedobjects import base as versioned_objects
 from placement import deploy
+from sqlalchemy import event
+from sqlalchemy import orm
 from sqlalchemy import pool
 from sqlalchemy.dialects.sqlite import pysqlite
 
@@ -52,6 +55,7 @@ def cache_between_tests():
     _keep_statements()
     _keep_aliases()
     _keep_connections()
+    _load_by_keys()
     _keep_checked_schemas()
     _keep_validators()
     _share_controllers()
@@ -111,10 +115,30 @@ def _keep_connections():
                     **options.get('connect_args', {}),
                     'check_same_thread': False,
                 },
+                # A file does not hang up.
+                'pool_pre_ping': False,
             }
+            engine = make(url, **options)
+            event.listen(engine, 'begin', _begin)
+            return engine
         return make(url, **options)
 
     sqlalchemy.create_engine = make_with_pool
+
+
+def _begin(connection):
+    """Begin a transaction before oslo.db does, in a tenth of its time."""
+    if 'in_transaction' not in connection.info:
+        connection.connection.driver_connection.execute('BEGIN')
+        connection.info['in_transaction'] = True
+
+
+def _load_by_keys():
+    """Load metadata by the keys of the instances that have been found.
+
+    Nova's subqueries repeat the whole query of the instances, each time.
+    """
+    orm.subqueryload = orm.selectinload
 
 
 def _keep_checked_schemas():
@@ -170,18 +194,50 @@ def _ask_placement_directly():
 
 
 def _keep_names_of_fields():
-    """List the fields of each class of objects once, not in each question."""
-    is_set = versioned_objects.VersionedObject.obj_attr_is_set
+    """List the fields of each class of objects once, not in each question.
+
+    Nova asks each object again and again what of it is set, and what has
+    changed, and copies it before it saves it.
+    """
+    cls = versioned_objects.VersionedObject
+    is_set = cls.obj_attr_is_set
     known = functools.cache(
         lambda made: frozenset((*made.fields, *made.obj_extra_fields))
     )
+    places = functools.cache(
+        lambda made: tuple((name, f'_obj_{name}') for name in made.fields)
+    )
 
     def is_known_and_set(self, attrname):
+        if f'_obj_{attrname}' in self.__dict__:
+            return True
         if attrname in known(type(self)):
             return hasattr(self, f'_obj_{attrname}')
         return is_set(self, attrname)
 
-    versioned_objects.VersionedObject.obj_attr_is_set = is_known_and_set
+    def what_changed(self):
+        changes = self._changed_fields & self.fields.keys()
+        values = self.__dict__
+        for name, place in places(type(self)):
+            value = values.get(place)
+            if isinstance(value, cls) and value.obj_what_changed():
+                changes.add(name)
+        return changes
+
+    def deep_copy(self, memo):
+        made = type(self)()
+        memo[id(self)] = made
+        made._context = self._context
+        values = self.__dict__
+        for _, place in places(type(self)):
+            if place in values:
+                made.__dict__[place] = copy.deepcopy(values[place], memo)
+        made._changed_fields = set(self._changed_fields)
+        return made
+
+    cls.obj_attr_is_set = is_known_and_set
+    cls.obj_what_changed = what_changed
+    cls.__deepcopy__ = deep_copy
 
 
 def _share_controllers():
