@@ -328,7 +328,6 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
             self.delete_lpar(server['OS-EXT-SRV-ATTR:instance_name'], host)
             # This removes the mappings and VLANs of LPARs that are gone.
             self.restart_host(host)
-            self._run_periodics()
 
     def end_finished_moves(self, server):
         """Let Nova end the moves that wait for a decision in vain.

@@ -272,8 +272,14 @@ class CommandsTest(CommandTestCase):
 
     # What is there
 
-    def story_show_tells_which_instance_has_a_device(self):
+    @proofs.proves('O12')
+    def story_commands_tell_of_device_in_use_and_release_none(self):
         server = self.boot(base.gpu_groups(1))
+        self.show_device_in_use(server)
+        self.ask_no_more_on_host_with_more_devices()
+        self.release_only_what_nobody_has(server)
+
+    def show_device_in_use(self, server):
         (index,) = self.allocated_slots(server)
 
         _, listed = self.rows('show')
@@ -311,8 +317,8 @@ class CommandsTest(CommandTestCase):
         self.assertEqual(0, code, err)
         return recorder.take()
 
-    def story_commands_ask_no_more_on_host_with_more_devices(self):
-        self.boot(base.gpu_groups(1))
+    def ask_no_more_on_host_with_more_devices(self):
+        """Count what commands ask, before and after devices are added."""
         commands = ('show', 'metrics', 'release', 'generate', 'diff')
         few = {name: self.asked_by(name) for name in commands}
         empty = ('21010040', '21010048')
@@ -336,6 +342,7 @@ class CommandsTest(CommandTestCase):
         )
         for index in empty:
             self.control().pull(index)
+        self._run_periodics()
 
     # What moves have left
 
@@ -674,9 +681,8 @@ class CommandsTest(CommandTestCase):
     def reserved(self, uuid):
         return self._get_provider_inventory(uuid)['CUSTOM_GPU']['reserved']
 
-    @proofs.proves('O12')
-    def story_release_sets_reserved_of_used_device_to_zero(self):
-        server = self.boot(base.gpu_groups(1))
+    def release_only_what_nobody_has(self, server):
+        """Set what is reserved of used devices to zero."""
         (used,) = self.allocated_slots(server)
         first, *others = sorted(set(self.slot_providers()) - {used})
         allocated, burned = self.burn(used), self.burn(first)

@@ -155,8 +155,13 @@ class ConsoleTest(ConsoleTestCase):
         self.tell_stories()
 
     @proofs.proves('console.vnc')
-    def story_running_and_stopped_servers_have_console(self):
+    def story_console_of_server_is_there_whenever_its_lpar_is(self):
         server = self.boot({})
+        self.outlive_idle_terminal_and_nova_compute(server)
+        self.use_while_it_runs_and_while_it_is_off(server)
+        self.refuse_with_reason(server)
+
+    def use_while_it_runs_and_while_it_is_off(self, server):
         viewer = self.assert_shows(self.ask(server), server)
         viewer.find('state running')
 
@@ -167,26 +172,31 @@ class ConsoleTest(ConsoleTestCase):
         viewer = self.assert_shows(self.ask(server), server)
         viewer.type('sms')
         viewer.find('> sms')
+        viewer.close()
+        self.await_closed(server)
 
-    @proofs.proves('console.vnc')
-    def story_token_outlives_idle_terminal_and_nova_compute(self):
-        server = self.boot({})
+    def outlive_idle_terminal_and_nova_compute(self, server):
         token = self.ask(server)
         self.assert_shows(token, server).close()
-        self.await_found(
-            lambda: self.terminal(server) is None, 'the terminal stays open'
-        )
+        self.await_closed(server)
 
         self.assert_shows(token, server)
         before = self.recorded(server)
         self.restart_host()
 
         self.assertIsNone(self.terminal(server))
-        self.assert_shows(token, server)
+        self.assert_shows(token, server).close()
         self.assertEqual(before, self.recorded(server))
+        self.await_closed(server)
 
-    def story_refused_console_has_reason(self):
-        server = self.boot({})
+    def await_closed(self, server):
+        """Wait until a terminal without viewers is closed."""
+        self.await_found(
+            lambda: self.terminal(server) is None, 'the terminal stays open'
+        )
+
+    def refuse_with_reason(self, server):
+        """Ask in vain for the console of a server that is off."""
         self.control().plan_terminal('HSCL1234 out of terminals')
         code, words = self.refusal(server)
         self.assertEqual(
@@ -199,7 +209,6 @@ class ConsoleTest(ConsoleTestCase):
         self.assertIn('an administrator of the host', self.refusal(server)[1])
         self.control().close_terminal(name)
 
-        self._stop_server(server)
         adapter = rest_clients.adapter_for(self.hosts['host1'].emulator)
         self.addCleanup(rest_clients.forget, adapter.session)
         adapter.delete('LogicalPartition', self.lpar_uuid(server))

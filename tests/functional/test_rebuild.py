@@ -148,8 +148,15 @@ class RebuildTest(complete_servers.CompleteServerTestCase):
 
     # Rebuilds of a server that something else has changed
 
-    def story_refused_rebuild_does_not_stop_deletion(self):
-        server = self.boot(base.gpu_groups(1))
+    def story_server_is_rebuilt_at_home_until_it_is_deleted(self):
+        port = self.make_port()
+        server = self.boot(base.gpu_groups(1), networks=[{'port': port['id']}])
+        self.recreate_lpar(server)
+        self.set_state_in_refused_rebuild(server)
+        self.ask_neutron_nothing(server, port)
+        self.delete_in_refused_rebuild(server)
+
+    def delete_in_refused_rebuild(self, server):
         put_back = builds._put_back_image
         refused = []
 
@@ -172,8 +179,8 @@ class RebuildTest(complete_servers.CompleteServerTestCase):
         # It is not saved, so Nova shows the server as being deleted.
         self.assertIn('task_state', refused[0].obj_what_changed())
 
-    def story_refused_rebuild_whose_state_is_set_keeps_its_image(self):
-        server = self.boot({})
+    def set_state_in_refused_rebuild(self, server):
+        """Set the state of a server, which keeps its image."""
         end = record_changes.end_refused_rebuild
 
         def set_state_and_end(instance):
@@ -192,8 +199,8 @@ class RebuildTest(complete_servers.CompleteServerTestCase):
         self.assertEqual(self.image, after['image']['id'])
         self.assertEqual('ACTIVE', after['status'])
 
-    def story_rebuild_recreates_lpar(self):
-        server = self.boot(base.gpu_groups(1))
+    def recreate_lpar(self, server):
+        """Rebuild a server whose LPAR is gone."""
         lpar = self.lpar(server)
         self.control().set_partition(lpar.uuid, state='not activated')
         self.computes['host1'].manager.driver.services.host.partitions.delete(
@@ -205,9 +212,8 @@ class RebuildTest(complete_servers.CompleteServerTestCase):
         self.assertEqual(dict(lpar.slots), self.lpar(server).slots)
         self.assertEqual('running', self.lpar(server).state)
 
-    def story_rebuild_at_home_asks_neutron_nothing(self):
-        port = self.make_port()
-        server = self.boot({}, networks=[{'port': port['id']}])
+    def ask_neutron_nothing(self, server, port):
+        """Rebuild a server without an answer of Neutron."""
         # Nova's cache has it active, and no event of it is to come.
         self.flags(vif_plugging_timeout=1)
         self.neutron._ports[port['id']]['status'] = 'DOWN'

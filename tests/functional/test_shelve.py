@@ -139,11 +139,16 @@ class ShelveTest(
         )
 
     @proofs.proves('device.shelve')
-    def story_shelved_server_keeps_slots_until_it_is_offloaded(self):
-        self.flags(shelved_offload_time=-1)
+    def story_server_is_shelved_when_nothing_is_in_the_way(self):
         server = self.boot_written()
-        slots = self.owned(server)
+        self.fail_upload(server)
 
+        self.flags(verify_glance_signatures=True, group='glance')
+        self.refuse(server, 'must be signed')
+        self.flags(verify_glance_signatures=False, group='glance')
+
+        self.flags(shelved_offload_time=-1)
+        slots = self.owned(server)
         self.act(server, 'shelve')
         self.assertEqual('not activated', self.lpar(server).state)
         self.assertEqual(slots, self.owned(server))
@@ -156,22 +161,15 @@ class ShelveTest(
         self.assertIsNone(self.lpar(server))
         self.assert_burned(*slots)
 
-    @proofs.proves('device.shelve')
-    def story_server_that_could_not_come_back_is_not_stopped(self):
-        server = self.boot_written()
-        self.flags(verify_glance_signatures=True, group='glance')
-        self.refuse(server, 'must be signed')
-        self.flags(verify_glance_signatures=False, group='glance')
-
-    @proofs.proves('device.shelve')
-    def story_upload_that_fails_starts_guest_again(self):
-        server = self.boot_written()
+    def fail_upload(self, server):
+        """Let an upload fail, after which the guest is started again."""
 
         def fail(number):
             raise ConnectionError('Glance is gone')
 
         self.uploads.on_read = fail
         event = self.act(server, 'shelve', 'Error')
+        self.uploads.on_read = lambda number: None
 
         self.assertIn('Glance did not take the image', event['details'])
         self.assertIn('Glance is gone', self.logged())

@@ -93,6 +93,9 @@ class PoolSnapshotTest(SnapshotTestCase):
         self.assertEqual('daily', second['properties']['backup_type'])
         self.assert_has_no_keys(second)
 
+        self.prepare()
+        self.delete_during_snapshot(server)
+
     def story_servers_become_images_at_once(self):
         servers = [self.boot((), disk=1, memory_mb=256) for _ in range(3)]
 
@@ -118,9 +121,8 @@ class PoolSnapshotTest(SnapshotTestCase):
             {mapping['client'] for mapping in self.vios()['scsi_mappings']},
         )
 
-    @proofs.proves('operation.snapshot')
-    def story_deletion_ends_snapshot(self):
-        server = self.boot_written()
+    def delete_during_snapshot(self, server):
+        """Delete a server, which ends its snapshot."""
         reading, deleting = threading.Event(), threading.Event()
         cancel = disk_reading.DiskReader.cancel
 

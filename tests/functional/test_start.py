@@ -151,6 +151,7 @@ class StartTest(base.PowerVMTestCase):
         self.assertIsNone(virt_node.LOCAL_NODE_UUID)
         self.configure('host1')
 
+    @proofs.proves('operation.get-guest-info')
     def story_start_resumes_each_guest_however_long_others_take(self):
         self.flags(resume_guests_state_on_host_boot=True)
         requested = [self.start_boot({}) for _ in range(2)]
@@ -185,10 +186,11 @@ class StartTest(base.PowerVMTestCase):
                 ('ACTIVE', None),
                 (found['status'], found['OS-EXT-STS:task_state']),
             )
+        self.resume_guest_of_host_that_comes_up(servers[0])
+        self.keep_unknown_power_state(servers[0])
 
-    def story_start_resumes_guests_after_host_boot(self):
-        self.flags(resume_guests_state_on_host_boot=True)
-        server = self.boot({})
+    def resume_guest_of_host_that_comes_up(self, server):
+        """Start nova-compute while its host starts."""
         name = server['OS-EXT-SRV-ATTR:instance_name']
 
         def come_up(*_):
@@ -238,9 +240,8 @@ class StartTest(base.PowerVMTestCase):
         self.assertIn('PUT Logon.create', self.control().journal_counts())
         self.assertIsNotNone(compute.manager.driver.get_host_uptime())
 
-    @proofs.proves('operation.get-guest-info')
-    def story_start_keeps_servers_whose_power_state_is_unknown(self):
-        server = self.boot({})
+    def keep_unknown_power_state(self, server):
+        """Start nova-compute while the host tells no power state."""
         self.control().add_fault(
             match='LogicalPartition.quick', status=500, every=True
         )

@@ -19,7 +19,6 @@ state of the server afterwards, and how to recover.
 import contextlib
 import pathlib
 import shutil
-import time
 
 import fixtures
 import yaml
@@ -107,18 +106,17 @@ class UnsupportedTestCase(base.PowerVMTestCase):
 
     def wait_for_failed_action(self, action, event):
         """Wait until the newest action has failed; return its events."""
-        found = {}
-        for _ in range(300):
+
+        def find_events():
             newest = self.api.get_instance_actions(self.server['id'])[0]
-            if newest['action'] == action and newest['message'] == 'Error':
-                found = self.events(newest)
-                if (
-                    found.get(event, {}).get('result') == 'Error'
-                    and not self.instance(self.server).task_state
-                ):
-                    return found
-            time.sleep(0.05)
-        self.fail(f'{action} has no end: {newest} {found}')
+            if newest['action'] != action or newest['message'] != 'Error':
+                return None
+            found = self.events(newest)
+            has_ended = found.get(event, {}).get('result') == 'Error'
+            return has_ended and not self._states(uuid).task_state and found
+
+        uuid = self.server['id']
+        return self.await_found(find_events, f'{action} has no end')
 
     def events(self, action):
         """Return the events of an action by name."""

@@ -50,9 +50,14 @@ class VolumesTest(volumes.VolumesTestCase):
         'operation.detach-volume',
         'operation.extend-volume',
     )
-    def story_volume_is_attached_extended_and_detached(self):
-        volume = uuidutils.generate_uuid()
+    def story_volumes_come_and_go_while_their_server_runs(self):
         server = self.boot({})
+        self.attach_extend_and_detach(server)
+        volume = self.promise_for_new_volumes_only(server)
+        self.detach_with_a_path_down(server, volume)
+
+    def attach_extend_and_detach(self, server):
+        volume = uuidutils.generate_uuid()
         name = server['OS-EXT-SRV-ATTR:instance_name']
         self.control().set_partition(name, rmc_state='inactive')
         event = self.attach(server, volume, 'error')
@@ -109,9 +114,9 @@ class VolumesTest(volumes.VolumesTestCase):
             server, 'extend_volume', 'compute_extend_volume', expected
         )
 
-    def story_promises_hold_for_new_volumes_only(self):
+    def promise_for_new_volumes_only(self, server):
+        """Attach a volume; return it."""
         volume = uuidutils.generate_uuid()
-        server = self.boot({})
         self.cinder.promises = {'qos_specs': {'total_iops_sec': '100'}}
         event = self.attach(server, volume, 'error')
         self.assertIn('has qos_specs, but the host', event['details'])
@@ -132,12 +137,10 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assertEqual([64, 65], self.slots(server))
         self.assertEqual([volume], self.cinder.mapped())
         self.assertIn(f'volume {volume} stays attached', self.logged())
+        return volume
 
-    @proofs.proves('operation.detach-volume')
-    def story_volume_stays_while_a_server_with_a_path_is_down(self):
-        volume = uuidutils.generate_uuid()
-        server = self.boot({})
-        self.attach(server, volume)
+    def detach_with_a_path_down(self, server, volume):
+        """Let no volume go while a server with a path to it is down."""
         with self.vios2_down():
             event = self.detach(server, volume, 'error')
             self.assertIn('stays connected', event['details'])
@@ -161,7 +164,7 @@ class VolumesTest(volumes.VolumesTestCase):
             'vios2', state='running', rmc_state='active'
         )
 
-    @proofs.proves('storage.block')
+    @proofs.proves('operation.rebuild-volume-backed', 'storage.block')
     def story_server_with_a_device_boots_from_a_volume(self):
         more = uuidutils.generate_uuid()
         server = self.boot_from_volume(more)
@@ -185,6 +188,8 @@ class VolumesTest(volumes.VolumesTestCase):
         self._stop_server(server)
         self._start_server(server)
         self.assertEqual('running', self.lpar(server).state)
+
+        self.write_boot_volume_anew(server)
 
         self._delete_server(server)
         self.assert_no_volumes()
@@ -231,9 +236,7 @@ class VolumesTest(volumes.VolumesTestCase):
             server, {'OS-EXT-STS:task_state': None}
         )
 
-    @proofs.proves('operation.rebuild-volume-backed')
-    def story_boot_volume_is_written_anew(self):
-        server = self.boot_from_volume()
+    def write_boot_volume_anew(self, server):
         image = self.create_image(b'another' * 1000)
         with utils.temporary_mutation(self.api, microversion='2.93'):
             self.api.post_server_action(
@@ -246,7 +249,7 @@ class VolumesTest(volumes.VolumesTestCase):
             server, {'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
         )
 
-        self.assertEqual([32, 48], self.slots(server))
+        self.assertEqual([32, 48, 64, 65], self.slots(server))
         self.assert_has_device(server)
 
     def reimaged(self, server):

@@ -295,9 +295,7 @@ class MixedCloudTest(base.NeutronTestCase):
             expected=(400,),
         )
 
-
-class PortLifeCycleTest(base.NeutronTestCase):
-    """A port from creation to deletion, with default options."""
+    # From creation to deletion
 
     def test_port_follows_its_host_until_it_is_unbound(self):
         port = self.port(self.vlan_network(121))

@@ -368,6 +368,7 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
             elif 'in use by a running LPAR' in fault:
                 self._run_periodics()
                 self.remove_stale_lpars(server)
+                self._run_periodics()
             else:
                 break
         return server
