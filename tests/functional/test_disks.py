@@ -16,7 +16,6 @@ What the host does for them is tested in ``tests/ops``.
 """
 
 import hashlib
-import time
 
 from nova import context as nova_context
 from oslo_utils import uuidutils
@@ -206,9 +205,6 @@ class DiskTest(base.PowerVMTestCase):
         )
 
 
-_LIMIT = 120
-
-
 class PoolDiskTest(pool_sites.SiteTestCase):
     def setUp(self):
         super().setUp()
@@ -255,10 +251,8 @@ class PoolDiskTest(pool_sites.SiteTestCase):
         """Delete servers in parallel and wait until they are gone."""
         for server in servers:
             self.api.delete_server(server['id'])
-        end = time.monotonic() + _LIMIT
-        while self.api.get_servers():
-            self.assertLess(time.monotonic(), end, 'servers are left')
-            time.sleep(0.1)
+        for server in servers:
+            self._wait_until_deleted(server)
 
     @proofs.proves('operation.cache-images')
     def story_image_is_cached_before_servers_need_it(self):

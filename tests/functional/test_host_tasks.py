@@ -89,7 +89,19 @@ class HostTaskTest(test_commands.CommandTestCase):
         self._run_periodics()
         self.assertIn(self.slot, self.slot_providers())
 
-    def story_excluded_slot_goes_when_its_server_is_deleted(self):
+    def story_servers_are_stopped_after_boot_of_host(self):
+        self.turn_off_and_on()
+        self.restart_host()
+        self.assert_stopped_by_nova()
+
+        # While nova-compute runs, the option makes no difference.
+        self.flags(resume_guests_state_on_host_boot=True)
+        self.turn_off_and_on()
+        self.assert_stopped_by_nova()
+        self.exclude_slot_until_its_server_is_deleted()
+
+    def exclude_slot_until_its_server_is_deleted(self):
+        """Exclude the slot of a server, which keeps it."""
         (paragraph,) = [
             text
             for name, text in pages.blocks('yaml')
@@ -112,16 +124,6 @@ class HostTaskTest(test_commands.CommandTestCase):
         self.assertNotIn(self.slot, self.slot_providers())
         self.control().set_owner(self.index, None)
         self.restart_host(inventory=base.GPUS)
-
-    def story_servers_are_stopped_after_boot_of_host(self):
-        self.turn_off_and_on()
-        self.restart_host()
-        self.assert_stopped_by_nova()
-
-        # While nova-compute runs, the option makes no difference.
-        self.flags(resume_guests_state_on_host_boot=True)
-        self.turn_off_and_on()
-        self.assert_stopped_by_nova()
 
     def traits(self):
         """Return the traits of the provider of the server's slot."""

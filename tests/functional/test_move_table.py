@@ -74,9 +74,17 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.assert_settled('host1')
         self.finish(burns=2)
 
-    @proofs.proves('D81', 'O28', 'O41', 'device.resize')
+    @proofs.proves(
+        'D81',
+        'O28',
+        'O41',
+        'device.cold-migrate',
+        'device.one-time-use',
+        'device.resize',
+    )
     def story_stopped_server_is_resized_to_other_host_and_stays_stopped(self):
         self.boot_first()
+        self.refuse_at_the_destination()
         self._stop_server(self.server)
         self.enlarge()
         self.assert_moved('host2', memory_mb=1024, state='not activated')
@@ -84,9 +92,8 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self.assert_settled('host2', state='not activated')
         self.finish(burns=2)
 
-    @proofs.proves('device.cold-migrate', 'device.one-time-use')
-    def story_move_that_the_destination_refuses_changes_nothing(self):
-        self.boot_first()
+    def refuse_at_the_destination(self):
+        """Ask for a move that the other host refuses; it changes nothing."""
         before = self.host_state('host1'), self.host_state('host2')
         reason = self.refuse_move(
             self.server,
@@ -101,10 +108,6 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         )
         self.assert_settled('host1')
 
-        # A deletion before the confirmation of the next one leaves nothing.
-        self.server = self.migrate(self.server)
-        self.finish(burns=2)
-
     @proofs.proves('device.cold-migrate')
     def story_failed_move_is_repaired_by_hard_reboot(self):
         self.boot_first()
@@ -118,7 +121,10 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         driver = self.computes['host1'].manager.driver
         driver.services.host.partitions.delete(lpar.uuid)
         self.restart_host('host1')
-        self.finish(burns=2)
+
+        # A deletion before the confirmation of the next one leaves nothing.
+        self.server = self.migrate(self.server, 'host1')
+        self.finish(burns=3)
 
     # Steps
 

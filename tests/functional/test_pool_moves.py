@@ -160,11 +160,10 @@ class PoolMoveTest(PoolMoveTestCase):
         self._run_periodics()
         self.assert_burned(old, host='host1')
         self.assert_burned(new, host='host2')
+        self.refuse_revert_to_source_without_slot(server)
 
-    def story_revert_is_refused_if_the_source_has_lost_the_slot(self):
-        server = self.boot_on_first(
-            base.gpu_groups(1), swap=512, request={'config_drive': True}
-        )
+    def refuse_revert_to_source_without_slot(self, server):
+        """Migrate a server, and lose the slot that it has had."""
         (old,) = self.owned(server)
         server = self.migrate(server)
         (new,) = self.owned(server, 'host2')

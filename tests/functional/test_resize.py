@@ -150,6 +150,7 @@ class ResizeTest(moving.MovingTestCase):
         provider = self.slot_providers()[0x21010030]['uuid']
         inventory = self._get_provider_inventory(provider)
         self.assertEqual(0, inventory[_ONCE]['reserved'])
+        self.return_allocations_that_placement_kept_back(server)
 
     def story_quota_counts_devices_of_both_sides_until_confirmation(self):
         with self.limits(CUSTOM_GPU=3):
@@ -211,8 +212,8 @@ class ResizeTest(moving.MovingTestCase):
         self.admin_api.put_service(service['id'], {'status': 'disabled'})
         self.computes.pop('host2').stop()
 
-    def story_allocations_that_placement_kept_back_are_returned(self):
-        server = self.boot({}, disk=1, memory_mb=512)
+    def return_allocations_that_placement_kept_back(self, server):
+        """Refuse a resize after which Nova cannot move allocations back."""
         before = self._get_allocations_by_server_uuid(server['id'])
         move = report.SchedulerReportClient.move_allocations
         with fixtures.MockPatchObject(

@@ -227,10 +227,10 @@ class OneHostTest(ServersAtOnceTestCase):
         self.assert_different(self.schedule_together(groups(2), 4), 4, 2)
 
     @proofs.proves('device.several-servers')
-    def story_twenty_requests_at_same_time_find_devices_of_100(self):
-        self.add_cards(100)
+    def story_ten_requests_at_same_time_find_devices_of_50(self):
+        self.add_cards(50)
 
-        self.assert_different(self.schedule_together(MANY, 20), 20)
+        self.assert_different(self.schedule_together(MANY, 10), 10)
 
     def add_cards(self, number):
         """Add providers of other devices to the host."""

@@ -157,7 +157,12 @@ class StuckOnOneHostTest(StuckServersTestCase):
             flavorRef=self.flavor('gg', swap=1024, disk=2, memory_mb=1024),
         )
 
-    def story_killed_once_the_guest_is_off(self):
+    def story_killed_while_server_stays_as_it_is(self):
+        self.kill_once_the_guest_is_off()
+        self.kill_while_it_unrescues()
+        self.kill_while_it_refuses_a_rebuild()
+
+    def kill_once_the_guest_is_off(self):
         with self.threads.killed(
             objects.Migration,
             'save',
@@ -174,7 +179,7 @@ class StuckOnOneHostTest(StuckServersTestCase):
         self.restart_host('host1')
         self.end('host1', 'gg')
 
-    def story_killed_while_it_unrescues(self):
+    def kill_while_it_unrescues(self):
         self.ask(self.server, 'rescue')
         self._wait_for_state_change(self.server, 'RESCUE')
         with self.threads.killed(scsi_mappings.ScsiMappings, 'attach'):
@@ -182,7 +187,7 @@ class StuckOnOneHostTest(StuckServersTestCase):
         self.restart_host('host1')
         self.end('host1')
 
-    def story_killed_while_it_refuses_a_rebuild(self):
+    def kill_while_it_refuses_a_rebuild(self):
         with self.threads.killed(_DRIVER, 'rebuild'):
             self.ask(self.server, 'rebuild', imageRef=self.image)
         self.restart_host('host1')
