@@ -34,6 +34,8 @@ class Agents:
     def __init__(self):
         self._options = {}
         self._managers = {}
+        # Groups and names of the options of the last host.
+        self._set = set()
         self._lock = threading.Lock()
 
     def clear(self):
@@ -69,6 +71,10 @@ class Agents:
     def _apply(self, host):
         CONF.set_override('host', host)
         CONF.set_override('resource_provider_name', host, group='agent')
+        for group, name in self._set:
+            CONF.clear_override(name, group=group)
+        self._set.clear()
         for group, options in self._options[host].items():
             for name, value in options.items():
                 CONF.set_override(name, value, group=group)
+                self._set.add((group, name))
