@@ -14,6 +14,8 @@
 
 import contextlib
 import json
+import math
+import time
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
@@ -201,6 +203,7 @@ class RestPartitions(interfaces.Partitions):
     :param managed: The managed system; new LPARs are checked against its
         rules.
     :param virtual_slots: ``[powervm]virtual_slots``, for new LPARs.
+    :param clock: Returns seconds of a monotonic clock.
     """
 
     def __init__(
@@ -208,7 +211,9 @@ class RestPartitions(interfaces.Partitions):
         adapter: pvm_adapter.Adapter,
         managed: system.RestSystem,
         virtual_slots: int = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._adapter = adapter
         self._managed = managed
         self.virtual_slots = virtual_slots
@@ -427,13 +432,42 @@ class RestPartitions(interfaces.Partitions):
     def power_off(
         self, lpar: partition.Partition, *, hard: bool, timeout: int = 0
     ) -> None:
-        limit = {'timeout': timeout} if timeout else {}
+        options = _off_options(lpar.handle, hard)
         with (
             rest_errors.translated(f'stopping LPAR {lpar.name}'),
             self._unless_reached(lpar, _STOPPED),
         ):
+            self._stop(lpar, options, timeout)
+
+    def _stop(
+        self,
+        lpar: partition.Partition,
+        options: power_opts.PowerOffOpts,
+        timeout: int,
+    ) -> None:
+        """Run a job that stops an LPAR; ask its firmware if RMC fails.
+
+        A connection that is reported as active can be broken. The firmware
+        then tells the operating system of a power failure, which has the rest
+        of the time.
+        """
+        limit = {'timeout': timeout} if timeout else {}
+        began = self._clock()
+        try:
+            power.PowerOp.stop(lpar.handle, opts=options, **limit)
+        except pvm.VMPowerOffTimeout:
+            raise
+        except pvm.VMPowerOffFailure as error:
+            left = math.ceil(timeout - (self._clock() - began))
+            if not options.is_os or left <= 0:
+                raise
+            LOG.warning(
+                'LPAR %(name)s could not be shut down by RMC (%(error)s), so '
+                'its firmware is asked to.',
+                {'name': lpar.name, 'error': error},
+            )
             power.PowerOp.stop(
-                lpar.handle, opts=_off_options(lpar.handle, hard), **limit
+                lpar.handle, opts=options.vsp_normal(), timeout=left
             )
 
     @contextlib.contextmanager
@@ -458,10 +492,9 @@ class RestPartitions(interfaces.Partitions):
     def restart(
         self, lpar: partition.Partition, *, hard: bool, timeout: int = 0
     ) -> None:
-        limit = {'timeout': timeout} if timeout else {}
         with rest_errors.translated(f'restarting LPAR {lpar.name}'):
             options = _off_options(lpar.handle, hard).restart()
-            power.PowerOp.stop(lpar.handle, opts=options, **limit)
+            self._stop(lpar, options, timeout)
 
     def dump(self, lpar: partition.Partition) -> None:
         """Do not retry: a second dump would overwrite the first."""

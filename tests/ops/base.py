@@ -664,7 +664,7 @@ def assert_burn_order(test, trail):
 
 
 def _describe_job(operation, parameters, timeout):
-    """Describe a job: ``on``, ``off hard``, ``restart soft 60``, ``dump``."""
+    """Describe a job: ``on``, ``off hard``, ``restart by RMC 60``."""
     given = {
         parameter.find('ParameterName').text: parameter.find(
             'ParameterValue'
@@ -675,11 +675,12 @@ def _describe_job(operation, parameters, timeout):
         return 'on'
     if not operation.startswith('Power'):
         return operation
-    dumps = given['operation'] == 'dumprestart'
+    asked = given['operation']
+    hard = 'hard' if given.get('immediate') == 'true' else 'soft'
     restarts = 'restart' if given.get('restart') == 'true' else 'off'
     words = [
-        'dump' if dumps else restarts,
-        'hard' if given.get('immediate') == 'true' else 'soft',
+        'dump' if asked == 'dumprestart' else restarts,
+        'by RMC' if asked == 'osshutdown' else hard,
     ]
     return ' '.join(words + ([] if timeout == DEFAULT else [str(timeout)]))
 

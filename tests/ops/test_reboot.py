@@ -227,6 +227,16 @@ class SoftRebootTest(RebootTestCase):
         self.assertEqual([RESTART_SOFT, ON], self.jobs)
         self.assert_right()
 
+    def test_guest_whose_rmc_fails_is_restarted_by_its_firmware(self):
+        self.set_state(base.RUNNING, rmc_state='active')
+        self.control.plan_job('PowerOff', 'HSCL0DB4')
+        self.forget()
+
+        self.reboot(SOFT)
+
+        self.assertEqual(['restart by RMC 60', RESTART_SOFT], self.jobs)
+        self.assert_right()
+
     def test_reboot_without_time_restarts_hard(self):
         self.run_plan(SOFT, self.wanted)
 

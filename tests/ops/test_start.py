@@ -14,6 +14,7 @@
 
 import dataclasses
 import io
+import itertools
 import logging
 
 import ddt
@@ -201,6 +202,14 @@ class ReferenceCodeTest(StartTestCase):
 
 @ddt.ddt
 class StopTest(StartTestCase):
+    def timed(self, seconds):
+        """Return LPARs whose first job to stop one takes some seconds."""
+        return partitions.RestPartitions(
+            self.adapter,
+            self.managed,
+            clock=itertools.count(0, seconds).__next__,
+        )
+
     @ddt.named_data(
         ['running', base.RUNNING, ['off soft 60']],
         ['failed', base.FAILED, [OFF]],
@@ -223,6 +232,41 @@ class StopTest(StartTestCase):
 
         self.assertEqual(['off soft 60', OFF], self.jobs)
         self.assertEqual(base.OFF, self.lpar()['state'])
+
+    def test_guest_with_rmc_is_shut_down_by_it(self):
+        self.set_state(base.RUNNING, rmc_state='active')
+        self.forget()
+
+        power.power_off(self.partitions, self.wanted.lpar_uuid, 60)
+
+        self.assertEqual(['off by RMC 60'], self.jobs)
+
+    @ddt.named_data(
+        ['listens to its firmware', 1, []],
+        ['listens to nobody', 2, [OFF]],
+    )
+    def test_guest_whose_rmc_fails(self, failures, hard):
+        """It has the rest of its time before it is stopped hard."""
+        self.set_state(base.RUNNING, rmc_state='active')
+        for _ in range(failures):
+            self.control.plan_job('PowerOff', 'HSCL0DB4')
+        self.forget()
+
+        with self.logged('WARNING') as log:
+            power.power_off(self.timed(17.5), self.wanted.lpar_uuid, 60)
+
+        self.assertEqual(['off by RMC 60', 'off soft 43', *hard], self.jobs)
+        self.assertIn('could not be shut down by RMC', log.output[0])
+        self.assertEqual(base.OFF, self.lpar()['state'])
+
+    def test_guest_whose_rmc_fails_late_is_stopped_hard(self):
+        self.set_state(base.RUNNING, rmc_state='active')
+        self.control.plan_job('PowerOff', 'the connection is lost')
+        self.forget()
+
+        power.power_off(self.timed(60), self.wanted.lpar_uuid, 60)
+
+        self.assertEqual(['off by RMC 60', OFF], self.jobs)
 
     def test_removal_stops_running_lpar_only(self):
         for state, jobs in ((base.RUNNING, [OFF]), (base.OFF, [])):
