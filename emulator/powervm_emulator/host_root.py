@@ -39,7 +39,7 @@ from powervm_emulator.core import contents as contents_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import units
 from powervm_emulator.nouns.partition import model as partition_module
-from powervm_emulator.nouns.shared_storage_pool import model as storage_pool
+from powervm_emulator.nouns.virtual_scsi_mapping import disk_contents
 from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 
 Host = host_module.Host
@@ -248,22 +248,12 @@ class HostRoot:
                         vios,
                         mapping,
                         _Storage(
-                            self._contents(vios, mapping),
+                            disk_contents.find(self._host, vios, mapping),
                             units.to_bytes(capacity),
                             vios.uuid,
                             mapping.udid,
                         ),
                     )
-
-    def _contents(
-        self, vios: Partition, mapping: Mapping
-    ) -> contents_module.Content | None:
-        if mapping.kind == scsi_mapping.DISK:
-            return self._host.contents.find(vios.uuid, mapping.udid)
-        unit = storage_pool.unit_of(self._host, vios, mapping.udid)
-        if unit is None:
-            return None
-        return self._host.site.contents.find(unit.pool.uuid, unit.udid)
 
     def _scan(self, slot: int) -> None:
         """Make the disks of an adapter appear that are not there yet."""

@@ -20,6 +20,8 @@ from pypowervm.tasks import power_opts
 from pypowervm.wrappers import base_partition as bp
 from pypowervm.wrappers import logical_partition as lpar
 
+from powervm_emulator.nouns.managed_system import model as managed_system
+
 from . import base
 
 MODE = 'PendingProcessorCompatibilityMode'
@@ -226,6 +228,21 @@ class LimitTest(base.EmulatorTestCase):
                     self.assertEqual(wanted, found[name])
                     others = set(keys.values()) - {name}
                     self.assertFalse(any(found[other] for other in others))
+
+    def test_system_reports_what_world_says_of_aix(self):
+        for said, capable in (
+            ('Active', True),
+            ('Inactive', False),
+            ('Unavailable', True),
+        ):
+            with self.subTest(said):
+                system = {**SYSTEM, 'capabilities': {'aix': said}}
+                self.control.load_world({'systems': [system]})
+                found = self.system()
+                self.assertEqual(capable, found.get_capability('aix_capable'))
+                self.assertEqual(
+                    said, found.element.findtext(managed_system.AIX)
+                )
 
     def test_new_lpar_beyond_limits_is_refused(self):
         for change, message in REFUSED:

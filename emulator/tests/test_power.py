@@ -19,7 +19,10 @@ from pypowervm.tasks import power_opts
 from pypowervm.wrappers import job
 from pypowervm.wrappers import virtual_io_server as vios
 
+from powervm_emulator.nouns.partition import operating_system
+
 from . import base
+from . import storage
 
 
 def hard_off():
@@ -337,3 +340,46 @@ class ManualJobTest(base.EmulatorTestCase):
         lpar = self.read(self.lpar.uuid)
         self.assertEqual('error', lpar.state)
         self.assertEqual(f'B2001230 LP={lpar.id:05d}', lpar.ref_code)
+
+
+class OperatingSystemTest(storage.StorageTestCase):
+    def booted(self, *contents):
+        """Start an LPAR with disks; return it without and with RMC."""
+        lpar = self.create()
+        for number, data in enumerate(contents):
+            disk = self.disk(f'disk{number}')
+            if data:
+                self.upload(self.file(disk.udid), data)
+            self.map(lpar, disk)
+        power.power_on(lpar, None)
+        before = self.read(lpar.uuid)
+        self.control.set_partition(lpar.uuid, rmc_state='active')
+        return before, self.read(lpar.uuid)
+
+    def test_disk_of_aix_boots_aix(self):
+        aix = operating_system.AIX_RECORD + b' and the rest'
+        for first in ((), (b'',)):
+            with self.subTest(first=first):
+                self.control.reset()
+
+                before, after = self.booted(*first, aix, b'Linux')
+
+                self.assertFalse(before.ref_code)
+                self.assertEqual('Unknown', before.operating_system)
+                self.assertTrue(after.operating_system.startswith('AIX 7.'))
+
+                power.power_off(after, None, force_immediate=True)
+                off = self.read(after.uuid)
+                self.assertEqual(after.operating_system, off.operating_system)
+                self.assertEqual('00000000', off.ref_code)
+
+    def test_any_other_disk_boots_linux(self):
+        for contents in ((), (b'Linux', operating_system.AIX_RECORD)):
+            with self.subTest(contents=contents):
+                self.control.reset()
+
+                before, after = self.booted(*contents)
+
+                self.assertEqual('Linux ppc64le', before.ref_code)
+                self.assertEqual('Unknown', before.operating_system)
+                self.assertTrue(after.operating_system.startswith('Linux/'))

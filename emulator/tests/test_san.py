@@ -20,12 +20,14 @@ import unittest
 from lxml import etree
 from pypowervm import exceptions
 from pypowervm.tasks import hdisk
+from pypowervm.tasks import power
 from pypowervm.wrappers import event
 
 from powervm_emulator import client as client_module
 from powervm_emulator import fixture
 from powervm_emulator.core import errors
 from powervm_emulator.core import san as san_module
+from powervm_emulator.nouns.partition import operating_system
 
 from . import base
 from . import san
@@ -259,6 +261,16 @@ class DiscoveryTest(san.SanTestCase):
         self.look('vios2', lun=1)
         self.assertEqual('hdisk1', self.look('vios2')[1])
         self.assertEqual(['hdisk0'], list(self.volumes()))
+
+    def test_guest_boots_from_volume(self):
+        client = self.create('vm1')
+        self.file(operating_system.AIX_RECORD)
+        self.look()
+        self.map(client)
+
+        power.power_on(client, None)
+
+        self.assertIn('AIX', self.read(client.uuid).operating_system)
 
     def test_mapped_disk_is_in_use(self):
         client = self.create('vm1')

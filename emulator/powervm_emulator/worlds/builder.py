@@ -170,6 +170,7 @@ def _describe(element: Element, spec: Spec) -> None:
     capabilities = spec.get('capabilities', {})
     for key, (path, _words) in system_described.CAPABILITIES.items():
         values[path] = capabilities.get(key)
+    values[managed_system.AIX] = capabilities.get('aix')
     for path, value in values.items():
         if value is not None:
             content.put(element, path, value)

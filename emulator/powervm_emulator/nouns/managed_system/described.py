@@ -182,6 +182,13 @@ SCHEMA: dict[str, Any] = shapes.record(
                 key: shapes.boolean(words)
                 for key, (_path, words) in CAPABILITIES.items()
             }
+            | {
+                'aix': shapes.choice(
+                    ['Active', 'Inactive', 'Unavailable'],
+                    'What AIXCapable says. By default it is not reported, as '
+                    'by most captured systems, or as it was captured.',
+                )
+            }
         ),
         'reports_slot_owners': shapes.boolean(
             'Whether IOSlots say whose they are. If false, only the profiles '

@@ -57,6 +57,7 @@ REMOTE_RESTART_TOGGLE = (
     f'{CAPABILITIES}/DynamicSimplifiedRemoteRestartToggleCapable'
 )
 SECURE_BOOT = f'{CAPABILITIES}/PartitionSecureBootCapable'
+AIX = f'{CAPABILITIES}/AIXCapable'
 _HYPERVISOR = f'{MEMORY}/MemoryUsedByHypervisor'
 UNITS_PER_PROCESSOR = f'{PROCESSORS}/MinimumProcessorUnitsPerVirtualProcessor'
 #: How the elements begin that limit the desired processors of a partition, and

@@ -18,6 +18,7 @@ from powervm_emulator.core import host as host_module
 from powervm_emulator.core import jobs as jobs_module
 from powervm_emulator.nouns.partition import document
 from powervm_emulator.nouns.partition import model as partition_module
+from powervm_emulator.nouns.partition import operating_system
 from powervm_emulator.nouns.partition import ownership
 from powervm_emulator.nouns.partition import rmc
 from powervm_emulator.nouns.shared_storage_pool import usage
@@ -183,6 +184,7 @@ def set_state(
     """
     held = partition.held
     document.set_state(partition, state, rmc_state, boots)
+    operating_system.show(host, partition)
     host.touch(partition, 'PartitionState,ReferenceCode,Other')
     usage.settle(host.site)
     if held != partition.held:
