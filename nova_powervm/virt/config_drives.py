@@ -12,11 +12,13 @@
 
 """Config drives: Nova's content on an ISO 9660 file system."""
 
+import collections
 import io
 import itertools
 import json
 import re
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -30,6 +32,10 @@ from nova_powervm.lpar import management_adapter
 
 #: The label that cloud-init looks for.
 _LABEL = 'config-2'
+# What ISO 9660 allows in the names of interchange level 3, and their lengths;
+# the longest extension leaves room for a name and its number.
+_NOT_PLAIN = re.compile('[^A-Z0-9_]')
+_LONGEST_FILE, _LONGEST_DIRECTORY, _LONGEST_EXTENSION = 30, 31, 12
 _META_DATA = re.compile(r'openstack/[^/]+/meta_data\.json')
 
 File = tuple[str, bytes]
@@ -136,23 +142,29 @@ def make_iso(files: Iterable[File]) -> bytes:
 class _Tree:
     """Writes files and their directories to a disc.
 
-    Rock Ridge and Joliet have the real names. The plain ISO names, which are
-    limited to eight characters, are numbers.
+    Rock Ridge and Joliet have the real names. The plain ISO names, which some
+    systems see, resemble them as far as ISO 9660 allows.
     """
 
     def __init__(self, disc: Any) -> None:
         self._disc = disc
-        self._numbers = itertools.count(1)
         self._directories = {'': ''}
+        # Plain path of a directory -> the plain names in it.
+        self._taken: dict[str, set[str]] = collections.defaultdict(set)
 
     def add_all(self, files: Iterable[File]) -> None:
         for path, data in files:
             above, _, name = path.strip('/').rpartition('/')
-            plain = f'{self._directory(above)}/F{next(self._numbers):07}.;1'
+            stem, _, extension = name.rpartition('.')
+            if not stem:
+                stem, extension = name, ''
+            plain = self._choose(above, stem, extension, _LONGEST_FILE)
+            if not extension:
+                plain += '.'
             self._disc.add_fp(
                 io.BytesIO(data),
                 len(data),
-                plain,
+                f'{plain};1',
                 rr_name=name,
                 joliet_path=f'/{path.strip("/")}',
             )
@@ -160,9 +172,36 @@ class _Tree:
     def _directory(self, path: str) -> str:
         if path not in self._directories:
             above, _, name = path.rpartition('/')
-            plain = f'{self._directory(above)}/D{next(self._numbers):07}'
+            plain = self._choose(above, name, '', _LONGEST_DIRECTORY)
             self._disc.add_directory(
                 plain, rr_name=name, joliet_path=f'/{path}'
             )
             self._directories[path] = plain
         return self._directories[path]
+
+    def _choose(
+        self, directory: str, stem: str, extension: str, longest: int
+    ) -> str:
+        """Return a plain path that nothing in its directory has yet.
+
+        :param directory: The real path of the directory.
+        :param longest: How many characters the name can have, without dot.
+        """
+        above = self._directory(directory)
+        taken = self._taken[above]
+        names = _plain_names(stem, extension, longest)
+        name = next(name for name in names if name not in taken)
+        taken.add(name)
+        return f'{above}/{name}'
+
+
+def _plain_names(stem: str, extension: str, longest: int) -> Iterator[str]:
+    """Yield plain names, the most similar one first."""
+    stem, extension = (
+        _NOT_PLAIN.sub('_', part.upper()) for part in (stem, extension)
+    )
+    end = f'.{extension[:_LONGEST_EXTENSION]}' if extension else ''
+    longest -= len(end.removeprefix('.'))
+    for number in itertools.count(1):
+        suffix = f'_{number}' if number > 1 else ''
+        yield f'{stem[: longest - len(suffix)]}{suffix}{end}'

@@ -139,6 +139,18 @@ class CloudInitTest(test_config_drives.ConfigDriveTestCase):
             self.assertEqual(
                 {'/etc/motd': _base64(b'welcome')}, found['injected']
             )
+        with self.subTest('plain names are those of the files'):
+            self.assertEqual(
+                {
+                    # In capitals, and with what ISO 9660 allows.
+                    path.upper().replace('-', '_'): _base64(data)
+                    for path, data in self.read.files.items()
+                },
+                {
+                    path.partition(';')[0].removesuffix('.'): data
+                    for path, data in found['plain'].items()
+                },
+            )
         with self.subTest('netplan has each port by its MAC address'):
             (text,) = found['rendered'].pop('netplan').values()
             self.check_netplan(yaml.safe_load(text)['network']['ethernets'])

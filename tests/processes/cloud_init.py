@@ -17,8 +17,9 @@ A process of its own, without Nova. It reads JSON from standard input: the path
 of the ``iso``, and ``names``, which the guest gives to its network interfaces,
 by MAC address. It prints what ds-identify chooses (``chosen``), what the data
 source reads (``read``), the files that it would write (``injected``), what it
-warns of (``warnings``), and the network configuration that cloud-init writes
-for each kind of distribution (``rendered``).
+warns of (``warnings``), the network configuration that cloud-init writes for
+each kind of distribution (``rendered``), and the files of the medium by their
+plain ISO names (``plain``).
 """
 
 import base64
@@ -86,8 +87,7 @@ class Guest:
         """Call a function with the files of the medium, by Rock Ridge."""
         assert device == self.iso, device
         isoinfo = [_ROOT / 'usr/bin/isoinfo', '-R', '-i', self.iso]
-        listed = subprocess.check_output([*isoinfo, '-f'], text=True)
-        paths = listed.splitlines()
+        paths = _list(isoinfo)
         with tempfile.TemporaryDirectory(dir=self.directory) as directory:
             for path in paths:
                 copy = pathlib.Path(directory) / path.strip('/')
@@ -97,6 +97,22 @@ class Guest:
                         subprocess.check_output([*isoinfo, '-x', path])
                     )
             return callback(directory)
+
+
+def _list(isoinfo):
+    """Return all paths of the medium, those of directories as well."""
+    listed = subprocess.check_output([*isoinfo, '-f'], text=True)
+    return listed.splitlines()
+
+
+def plain_files(iso):
+    """Return the files whose names a system without Rock Ridge sees."""
+    isoinfo = [_ROOT / 'usr/bin/isoinfo', '-i', iso]
+    return {
+        path: _base64(subprocess.check_output([*isoinfo, '-x', path]))
+        for path in _list(isoinfo)
+        if ';' in path
+    }
 
 
 def source_of(guest, written):
@@ -173,6 +189,7 @@ def main():
                 'injected': {
                     path: _base64(data) for path, data in written.items()
                 },
+                'plain': plain_files(guest.iso),
                 'rendered': rendered(source.network_config, guest.directory),
                 'warnings': warnings.found,
             },

@@ -223,6 +223,59 @@ class ConfigDriveTest(unittest.TestCase):
         self.assertEqual(files, read(disc, 'rr_path'))
         self.assertEqual(files, read(disc, 'joliet_path'))
 
+    @settings(deadline=None, max_examples=60)
+    @given(trees)
+    def test_plain_names_are_those_that_iso_9660_allows(self, files):
+        disc = pycdlib.PyCdlib()
+        disc.open_fp(io.BytesIO(config_drives.make_iso(files.items())))
+        self.addCleanup(disc.close)
+        plain = read(disc, 'iso_path')
+        self.assertEqual(sorted(files.values()), sorted(plain.values()))
+        for path in plain:
+            *directories, name = path.split('/')
+            self.assertRegex(name, r'^[A-Z0-9_]+\.[A-Z0-9_]*;1$')
+            self.assertLessEqual(len(name), len('.;1') + 30)
+            for directory in directories:
+                self.assertRegex(directory, '^[A-Z0-9_]{1,31}$')
+
+    def test_plain_names_resemble_the_real_ones(self):
+        names = {
+            'openstack/latest/meta_data.json': (
+                'OPENSTACK/LATEST/META_DATA.JSON;1'
+            ),
+            'ec2/2009-04-04/meta-data.json': 'EC2/2009_04_04/META_DATA.JSON;1',
+            'openstack/content/0000': 'OPENSTACK/CONTENT/0000.;1',
+            'a.b.profile': 'A_B.PROFILE;1',
+            '.profile': '_PROFILE.;1',
+            'name.': 'NAME.;1',
+            f'{"a" * 30}.{"b" * 30}': f'{"A" * 18}.{"B" * 12};1',
+        }
+        disc = pycdlib.PyCdlib()
+        made = config_drives.make_iso((name, b'') for name in names)
+        disc.open_fp(io.BytesIO(made))
+        self.addCleanup(disc.close)
+        self.assertEqual(
+            sorted(names.values()), sorted(read(disc, 'iso_path'))
+        )
+
+    def test_names_that_would_be_alike_are_numbered(self):
+        names = ['a-b', 'a_b', 'A_b', f'{"a" * 40}1', f'{"a" * 40}2', 'a-b!/c']
+        disc = pycdlib.PyCdlib()
+        made = config_drives.make_iso((name, b'') for name in names)
+        disc.open_fp(io.BytesIO(made))
+        self.addCleanup(disc.close)
+        self.assertEqual(
+            {
+                'A_B.;1',
+                'A_B_2.;1',
+                'A_B_3.;1',
+                f'{"A" * 30}.;1',
+                f'{"A" * 28}_2.;1',
+                'A_B_/C.;1',
+            },
+            {*read(disc, 'iso_path')},
+        )
+
     @settings(deadline=None, max_examples=20)
     @given(trees)
     def test_config_drive_matches_iso_format(self, files):
