@@ -492,6 +492,18 @@ class ExtraSpecUnsupported(ExtraSpecRefused):
     elsewhere = True
 
 
+class AixUnsupported(PowerVMError):
+    """This host cannot run AIX."""
+
+    code = 'powervm.image.aix'
+    message = (
+        'The image has os_distro=aix, but the host cannot run AIX. With the '
+        'image property trait:CUSTOM_POWERVM_AIX=required, the scheduler '
+        'chooses a host that can.'
+    )
+    user_message = message
+
+
 class InsufficientCapacity(PowerVMError):
     """The host has not enough free processors or memory."""
 

@@ -28,10 +28,13 @@ _GENERATION_TRAITS = {
     8: os_traits.HW_CPU_PPC64LE_POWER8,
     9: os_traits.HW_CPU_PPC64LE_POWER9,
 }
-#: All traits of processors that the driver decides.
-CPU_TRAITS = frozenset(_GENERATION_TRAITS.values()) | {
+#: The trait of hosts that can run AIX.
+AIX_TRAIT = 'CUSTOM_POWERVM_AIX'
+#: All traits of a host that the driver decides.
+TRAITS = frozenset(_GENERATION_TRAITS.values()) | {
     os_traits.HW_ARCH_PPC64,
     os_traits.HW_ARCH_PPC64LE,
+    AIX_TRAIT,
 }
 
 
@@ -99,6 +102,7 @@ class ManagedSystem:
     :param has_remote_restart: Whether it is capable of simplified remote
         restart.
     :param has_secure_boot: Whether it is capable of secure boot.
+    :param has_aix: Whether its LPARs can run AIX.
     """
 
     name: str
@@ -117,6 +121,7 @@ class ManagedSystem:
     has_dedicated_processors: bool = True
     has_remote_restart: bool = False
     has_secure_boot: bool = False
+    has_aix: bool = True
 
     @property
     def vcpus(self) -> int:
@@ -134,7 +139,12 @@ class ManagedSystem:
         return self.memory_mb - self.memory_free_mb
 
     @property
-    def cpu_traits(self) -> frozenset[str]:
+    def traits(self) -> frozenset[str]:
+        """The traits that tell which guests it runs."""
+        return self._cpu_traits | ({AIX_TRAIT} if self.has_aix else set())
+
+    @property
+    def _cpu_traits(self) -> frozenset[str]:
         """The traits of processors that its guests can rely on.
 
         An LPAR runs in the newest mode that host and guest know.

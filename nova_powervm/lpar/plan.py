@@ -524,6 +524,7 @@ class _Planner:
             a rescue.
         """
         wanted, actual = self._wanted, self._actual
+        setting_checks.check_guest(wanted, actual.rules)
         if actual.has_rescue:
             self._refuse_rescue('an earlier rescue has left its disk')
         if not any(map(storage.is_root_name, actual.mappings)):

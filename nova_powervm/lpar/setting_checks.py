@@ -21,6 +21,9 @@ from nova_powervm.lpar import extra_specs
 from nova_powervm.lpar import settings
 from nova_powervm.lpar import spec
 
+#: The image property ``os_distro`` of AIX.
+AIX = 'aix'
+
 
 def choose_settings(
     wanted: spec.Wanted,
@@ -40,6 +43,8 @@ def choose_settings(
     flavor = wanted.settings
     if flavor is None:
         return None
+    if present is None:
+        check_guest(wanted, host)
     named = _parse(flavor)
     chosen = settings.decide_settings(
         flavor, named, present, [*map(_of_new_lpar, wanted.other_settings)]
@@ -55,6 +60,15 @@ def choose_settings(
         _refuse(flavor, row, reason, exception.ExtraSpecUnsupported)
     _check_sizes(flavor, chosen, host, changed)
     return chosen
+
+
+def check_guest(wanted: spec.Wanted, host: host_values.ManagedSystem) -> None:
+    """Check that the host can run the operating system of an image.
+
+    :raises exception.AixUnsupported: It cannot.
+    """
+    if wanted.os_distro == AIX and not host.has_aix:
+        raise exception.AixUnsupported()
 
 
 def _parse(flavor: settings.FlavorSettings) -> settings.Named:

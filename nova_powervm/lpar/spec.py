@@ -78,6 +78,8 @@ class Wanted:
     :param name: Its name (``instance.name``, not the display name).
     :param settings: The settings that its flavor gives; None to leave the
         LPAR's settings as they are.
+    :param os_distro: The operating system in lower case, as its image says;
+        empty if that does not say it.
     :param other_settings: The settings that the other flavors of a move give.
     :param slots: All the slots that it has.
     :param moved_slots: DRC index of each slot that a move takes from the LPAR
@@ -118,6 +120,7 @@ class Wanted:
     instance_uuid: str
     name: str = ''
     settings: lpar_settings.FlavorSettings | None = None
+    os_distro: str = ''
     other_settings: tuple[lpar_settings.FlavorSettings, ...] = ()
     slots: tuple[WantedSlot, ...] = ()
     moved_slots: Mapping[int, str] = dataclasses.field(default_factory=dict)

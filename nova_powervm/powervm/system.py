@@ -91,6 +91,8 @@ def managed_system_of(
             'simplified_remote_restart_capable'
         ),
         has_secure_boot=system.get_capability('partition_secure_boot_capable'),
+        # Also true if the host does not report it, as many that run AIX.
+        has_aix=system.get_capability('aix_capable'),
         io_slots=tuple(_slots(system, owners)),
     )
 

@@ -206,6 +206,7 @@ class Descriptions:
             instance.uuid,
             name=instance.name,
             settings=self._settings(flavor),
+            os_distro=translation.os_distro(instance),
             other_settings=tuple(
                 self._settings(other)
                 for other in instance_records.flavors(instance)

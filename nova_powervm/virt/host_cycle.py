@@ -164,9 +164,9 @@ class HostCycle:
         reading: host_ops.Reading,
         find_ratios: Callable[[Any], dict[str, float]],
     ) -> None:
-        """Publish the processors, memory and disk of the host."""
+        """Publish the processors, memory, disk and traits of the host."""
         managed, disk = reading.system, reading.disk
-        contents.set_cpu_traits(provider_tree, nodename, managed.cpu_traits)
+        contents.set_host_traits(provider_tree, nodename, managed.traits)
         disk_reserved = utils.convert_mb_to_ceil_gb(CONF.reserved_host_disk_mb)
         ratios = find_ratios(provider_tree.data(nodename).inventory)
         resources = {

@@ -26,7 +26,6 @@ from nova.compute import vm_states
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
-from nova_powervm.lpar import spec
 from nova_powervm.lpar import supported_features
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import deferred_starts
@@ -80,8 +79,16 @@ class Rescues:
             instance, network_info, password=password
         )
         askers.image = glance.read
-        root = descriptions.image(instance, glance)
-        self._run(operations.RESCUE, context, askers, root)
+        properties = refusals.image_properties(image_meta)
+        self._run(
+            operations.RESCUE,
+            context,
+            askers,
+            root=descriptions.image(instance, glance),
+            os_distro=translation.normal_os_distro(
+                properties.get('os_distro')
+            ),
+        )
 
     def unrescue(self, context: Any, instance: Any) -> None:
         """Start the instance's own system again; delete the rescue system.
@@ -97,8 +104,12 @@ class Rescues:
         operation: operations.Operation,
         context: Any,
         askers: descriptions.NovaAskers,
-        root: spec.WantedImage | None = None,
+        **changes: Any,
     ) -> None:
+        """Run an operation.
+
+        :param changes: What it wants beside what is on record.
+        """
         instance = askers.instance
         self._deferred_starts.forget(instance)
         requests = accelerator_requests.fetch_requests(
@@ -112,7 +123,7 @@ class Rescues:
                 ),
                 ports=askers.passed_ports,
                 timeout=translation.shutdown_timeout(instance),
-                root=root,
+                **changes,
             )
             self._host.lpars.run(operation, wanted, askers)
         self._host.consoles.forget(instance)

@@ -70,6 +70,20 @@ def shutdown_timeout(instance: Any) -> int:
     return int(seconds)
 
 
+def os_distro(instance: Any) -> str:
+    """Return the ``os_distro`` of an instance's image, in lower case."""
+    return normal_os_distro(
+        compute_utils.get_value_from_system_metadata(
+            instance, 'image_os_distro', str, ''
+        )
+    )
+
+
+def normal_os_distro(value: str | None) -> str:
+    """Return the image property ``os_distro`` in lower case."""
+    return (value or '').strip().lower()
+
+
 def management_choice(
     instance: Any, flavor: Any, configured: management_adapter.Choice
 ) -> management_adapter.Choice:

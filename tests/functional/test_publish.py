@@ -218,8 +218,12 @@ class ProviderTreeTest(base.PowerVMTestCase):
 
         self.boot({'trait:HW_CPU_PPC64LE_POWER9': 'required'}, image=image)
 
+        self.assertIn('CUSTOM_POWERVM_AIX', self.root_traits())
         modes = ['default', 'POWER7', 'POWER8']
-        self.load_world(processors={'compatibility_modes': modes})
+        self.load_world(
+            processors={'compatibility_modes': modes},
+            capabilities={'aix': 'Inactive'},
+        )
         self.computes['host1'].manager.reportclient.clear_provider_cache()
         self._run_periodics()
         self.assertEqual(

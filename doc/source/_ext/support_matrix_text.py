@@ -24,6 +24,7 @@ from typing import Protocol
 #: Prefix of the features' keys, and title, of each group.
 GROUPS = {
     'device.': 'Devices',
+    'system.': 'Operating systems of guests',
     'operation.': 'Operations on servers and hosts',
     'guest.': 'Guest configuration',
     'console.': 'Consoles',
@@ -79,7 +80,8 @@ def page(features: Iterable[Feature]) -> Iterator[str]:
 
 def _source(feature: Feature) -> str:
     """Tell who says whether drivers have to support a feature."""
-    return 'We say' if feature.key.startswith('device.') else 'Nova says'
+    own = ('device.', 'system.')
+    return 'We say' if feature.key.startswith(own) else 'Nova says'
 
 
 def _summary(features: Iterable[Feature], source: str) -> Iterator[str]:

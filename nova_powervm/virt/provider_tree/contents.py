@@ -85,16 +85,15 @@ def _largest(name: str, total: int, ratio: float) -> int:
     return max(total, math.floor(total * ratio)) if name == VCPU else total
 
 
-def set_cpu_traits(tree: Any, nodename: str, traits: Iterable[str]) -> None:
-    """Give the compute node's own provider the traits of its processors.
+def set_host_traits(tree: Any, nodename: str, traits: Iterable[str]) -> None:
+    """Give the compute node's own provider the traits of the host.
 
     Keep all other traits: Nova and operators set traits there, too.
 
-    :param traits: Some of :data:`host_values.CPU_TRAITS`; the others are
-        removed.
+    :param traits: Some of :data:`host_values.TRAITS`; the others are removed.
     """
     tree.add_traits(nodename, *traits)
-    tree.remove_traits(nodename, *host_values.CPU_TRAITS.difference(traits))
+    tree.remove_traits(nodename, *host_values.TRAITS.difference(traits))
 
 
 def read_additions(location: str) -> Mapping[str, slot_providers.Additions]:

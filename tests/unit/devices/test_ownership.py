@@ -192,8 +192,16 @@ class HostViewTest(unittest.TestCase):
     def test_cpu_traits_follow_compatibility_modes(self, modes, traits):
         seen = managed_system(compatibility_modes=tuple(modes.split()))
         self.assertEqual(
-            {f'HW_{trait}' for trait in traits.split()}, seen.cpu_traits
+            {f'HW_{trait}' for trait in traits.split()},
+            seen.traits - {'CUSTOM_POWERVM_AIX'},
         )
+
+    def test_trait_tells_who_runs_aix(self):
+        for capable in (True, False):
+            seen = managed_system(has_aix=capable)
+            self.assertEqual(
+                capable, 'CUSTOM_POWERVM_AIX' in seen.traits, capable
+            )
 
 
 @ddt.ddt

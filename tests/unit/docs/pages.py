@@ -22,6 +22,7 @@ SOURCE = ROOT / 'doc' / 'source'
 #: Documents whose console examples tests.functional.test_guide runs.
 FOLLOWED = (
     'README',
+    'admin/aix',
     'admin/cleaning',
     'admin/cyborg',
     'admin/devices',

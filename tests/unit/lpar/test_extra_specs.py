@@ -12,6 +12,7 @@
 
 """The table of extra specs, and the checks of their values."""
 
+import contextlib
 import dataclasses
 import unittest
 
@@ -304,6 +305,33 @@ class ChecksTest(unittest.TestCase):
         self.assertEqual(
             dataclasses.replace(present, shared_weight=9),
             settle(strict, present, **named | {'shared_weight': '9'}),
+        )
+
+    @ddt.named_data(
+        ['AIX', 'aix', False, True],
+        ['AIX where it runs', 'aix', True, False],
+        ['Linux', 'rhel', False, False],
+        ['not said', '', False, False],
+    )
+    def test_host_without_aix_refuses_it(self, os_distro, has_aix, refused):
+        host = dataclasses.replace(HOST, has_aix=has_aix)
+        described = dataclasses.replace(wanted(), os_distro=os_distro)
+        context = contextlib.nullcontext()
+        if refused:
+            context = self.assertRaises(exception.AixUnsupported)
+
+        with context:
+            setting_checks.choose_settings(described, host)
+
+        if refused:
+            self.assertTrue(context.exception.elsewhere)
+
+    def test_lpar_that_is_there_may_run_aix(self):
+        host = dataclasses.replace(HOST, has_aix=False)
+        described = dataclasses.replace(wanted(), os_distro='aix')
+
+        self.assertIsNotNone(
+            setting_checks.choose_settings(described, host, settle())
         )
 
     def test_unknown_flavor_gives_no_settings(self):

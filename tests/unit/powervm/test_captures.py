@@ -89,6 +89,18 @@ class CapturesTest(unittest.TestCase):
         self.assertIn('--system-name', self.refused(path))
         self.assertIn('HV4', self.refused(path, name='HV5'))
 
+    def test_only_a_system_that_denies_it_cannot_run_aix(self):
+        # The 8408-E8E runs AIX without saying so.
+        for file, name, has_aix in (
+            ('managedsystem.txt', 'HV4', False),
+            ('managedsystem.txt', 'Server-8246-L1C-SN0604CAA', True),
+            ('sys_with_sriov.txt', None, True),
+        ):
+            with self.subTest(file=file, name=name):
+                path = emulated.folder() / file
+                capture = captures.read([str(path)], name)
+                self.assertEqual(has_aix, capture.system.has_aix)
+
     def test_answers_for_another_system_do_not_tell_owners(self):
         folder = emulated.folder()
         lpars, vioses = (
