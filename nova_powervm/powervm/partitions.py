@@ -455,8 +455,6 @@ class RestPartitions(interfaces.Partitions):
         began = self._clock()
         try:
             power.PowerOp.stop(lpar.handle, opts=options, **limit)
-        except pvm.VMPowerOffTimeout:
-            raise
         except pvm.VMPowerOffFailure as error:
             left = math.ceil(timeout - (self._clock() - began))
             if not options.is_os or left <= 0:

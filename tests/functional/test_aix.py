@@ -22,6 +22,7 @@ from nova import objects
 from pypowervm.wrappers import job
 
 from powervm_emulator import fixture
+from powervm_emulator import worlds
 from powervm_emulator.nouns.partition import operating_system
 from tests import proofs
 from tests.functional import moving
@@ -32,8 +33,7 @@ from tests.unit.docs import pages
 AIX = operating_system.AIX_RECORD + bytes(32 * 1024)
 TRAIT = 'CUSTOM_POWERVM_AIX'
 REFUSAL = 'but the host cannot run AIX'
-#: What the hosts say of AIX; the first does not say anything.
-HOSTS = {'host1': None, 'host2': 'Active', 'host3': 'Inactive'}
+HOSTS = ('host1', 'host2', 'host3')
 
 
 def properties_of_page():
@@ -46,12 +46,18 @@ def properties_of_page():
     return dict(re.findall(r'--property (\S+?)=(\S+)', line))
 
 
-def world(number, aix):
-    """Return the world of a host whose guests have RMC."""
-    made = pools.numbered_world(number) | {'rmc_after_power_on': 'active'}
-    if aix:
-        made['systems'][0]['capabilities']['aix'] = aix
-    return made
+def made_worlds():
+    """Return the worlds of the hosts, which share a pool.
+
+    The first is that of the demonstration, which says that it runs AIX. The
+    second does not say anything, and the last denies it.
+    """
+    first = worlds.load_file(str(pages.ROOT / 'demo' / 'aix-world.yaml'))
+    silent, denying = map(pools.numbered_world, (2, 4))
+    denying['systems'][0]['capabilities']['aix'] = 'Inactive'
+    # Guests have RMC, as AIX always does.
+    shared = {'clusters': [pools.cluster()], 'rmc_after_power_on': 'active'}
+    return [one | shared for one in (first, silent, denying)]
 
 
 class AixTest(moving.MovingTestCase, test_consoles.ConsoleTestCase):
@@ -60,13 +66,15 @@ class AixTest(moving.MovingTestCase, test_consoles.ConsoleTestCase):
         self.flags(allow_resize_to_same_host=False)
         self.start_site(
             HOSTS,
-            [world(*each) for each in enumerate(HOSTS.values(), start=1)],
+            made_worlds(),
             host_roots=[self.root(name) for name in HOSTS],
         )
         properties = properties_of_page()
         self.aix_where_it_runs = self.create_image(AIX, properties=properties)
         self.assertEqual('required', properties.pop(f'trait:{TRAIT}'))
-        self.aix = self.create_image(AIX, properties=properties)
+        self.aix = self.create_image(
+            AIX, properties=properties | {'os_distro': 'AIX'}
+        )
 
     def start_site(self, names, described, host_roots):
         """Start hosts whose nova-compute is on the management partition."""
@@ -95,7 +103,7 @@ class AixTest(moving.MovingTestCase, test_consoles.ConsoleTestCase):
         lpar = self.lpar_uuid(server)
         return [
             reader.lpar_text(lpar, name)
-            for name in ('ReferenceCode', operating_system.VERSION)
+            for name in ('ReferenceCode', 'OperatingSystemVersion')
         ]
 
     def jobs_of_stop(self, act, *arguments):

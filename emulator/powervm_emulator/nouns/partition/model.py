@@ -70,6 +70,7 @@ COMPATIBILITY = 'PendingProcessorCompatibilityMode'
 SECURE_BOOT = 'PendingSecureBoot'
 REMOTE_RESTART = 'SimplifiedRemoteRestartCapable'
 CAPABILITIES = 'PartitionCapabilities'
+OPERATING_SYSTEM = 'OperatingSystemVersion'
 PROFILE_SLOTS = f'{IO}/ProfileIOSlots'
 PROFILE = 'LogicalPartitionProfile'
 PROFILE_LINK = 'AssociatedPartitionProfile'
@@ -233,6 +234,7 @@ def summary(found: Partition) -> resource.JSON:
         'type': found.type,
         'state': found.state,
         'rmc_state': found.rmc_state,
+        'operating_system': found.text(OPERATING_SYSTEM),
         'memory': found.memory,
         'processor_units': found.units,
         'slots': [

@@ -24,7 +24,6 @@ Partition = partition_module.Partition
 
 #: How a disk begins that AIX boots from: IBMA, in EBCDIC.
 AIX_RECORD = bytes.fromhex('C9C2D4C1')
-VERSION = 'OperatingSystemVersion'
 # In the form of captures and of HMCs; the name ends at the first slash or
 # space.
 AIX = 'AIX 7.3 7300-02-01-2346'
@@ -50,9 +49,9 @@ def show(host: Host, partition: Partition) -> None:
         partition.put('ReferenceCode', '')
     if (
         partition.rmc_state == partition_module.RMC_ACTIVE
-        and partition.text(VERSION)[:3] != booted[:3]
+        and partition.text(partition_module.OPERATING_SYSTEM)[:3] != booted[:3]
     ):
-        partition.put(VERSION, booted)
+        partition.put(partition_module.OPERATING_SYSTEM, booted)
 
 
 def boots_aix(host: Host, partition: Partition) -> bool:
