@@ -18,6 +18,7 @@ import copy
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ from oslo_utils import netutils
 from nova_powervm.lpar import management_adapter
 from tests.functional import test_config_drives
 from tests.functional import test_management
+from tests.unit.docs import pages
 
 _PROCESSES = pathlib.Path(__file__).parents[1] / 'processes'
 _PACKAGES = 'usr/lib/python3/dist-packages'
@@ -139,6 +141,13 @@ class CloudInitTest(test_config_drives.ConfigDriveTestCase):
             self.assertEqual(
                 {'/etc/motd': _base64(b'welcome')}, found['injected']
             )
+        with self.subTest('page on AIX has the module and its command'):
+            page = pages.documents()['admin/aix']
+            self.assertIn('``reset_rmc``', page)
+            code = pathlib.Path(os.environ['CLOUD_INIT'], _PACKAGES)
+            module = code / 'cloudinit' / 'config' / 'cc_reset_rmc.py'
+            (path,) = re.findall('RSCT_PATH = "(.+)"', module.read_text())
+            self.assertIn(f'# {path}/recfgct', page)
         with self.subTest('plain names are those of the files'):
             self.assertEqual(
                 {

@@ -101,7 +101,8 @@ _WORLD: dict[str, Any] = {
         'guests_have_rsct': shapes.boolean(
             'Whether guests have the RSCT packages: one that starts becomes '
             'active if it has an adapter on VLAN 4094 of MGMTSWITCH, and a '
-            'config drive that names the adapter. The default is false.'
+            'config drive that names the adapter. The default is false; '
+            'AIX always has them.'
         ),
         'guests_configure_rmc': shapes.boolean(
             'Whether guests with the RSCT packages configure that adapter '

@@ -198,7 +198,8 @@ def _run(host: Host, partition: Partition, state: str = _RUNNING) -> None:
     elif partition.kind == partition_module.VIOS:
         rmc_state = partition_module.RMC_ACTIVE
     else:
-        rmc_state = rmc.state_after_boot(host, partition)
+        has_rsct = operating_system.boots_aix(host, partition)
+        rmc_state = rmc.state_after_boot(host, partition, has_rsct)
     set_state(host, partition, state, rmc_state, boots=True)
 
 

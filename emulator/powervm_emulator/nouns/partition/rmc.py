@@ -58,10 +58,14 @@ def register_media(asker: Media) -> Media:
     return asker
 
 
-def state_after_boot(host: Host, partition: Partition) -> str:
-    """Return the RMC state of a partition whose guest has booted."""
+def state_after_boot(host: Host, partition: Partition, has_rsct: bool) -> str:
+    """Return the RMC state of a partition whose guest has booted.
+
+    :param has_rsct: whether its guest has the packages, whatever others have.
+    """
     behaviour = host.behaviour
-    if behaviour.guests_have_rsct and _is_configured(host, partition):
+    has_rsct |= behaviour.guests_have_rsct
+    if has_rsct and _is_configured(host, partition):
         return partition_module.RMC_ACTIVE
     return behaviour.rmc_after_power_on
 
