@@ -289,6 +289,7 @@ class HostTestCase(unittest.TestCase):
         self.emulator = _emulator()
         self.host_root = _host_root().name
         self.control = self.emulator.control
+        self._known = []
         self.begin()
         self.addCleanup(self._assert_safe)
 
@@ -325,6 +326,21 @@ class HostTestCase(unittest.TestCase):
         self._others = self._state_of_others()
         self.placement = Placement(self._note)
         self.start_service()
+
+    def is_new(self, request=None):
+        """Return whether a sweep's story comes to this for the first time.
+
+        What a new service does to a host it does to an equal one. One that
+        has met a fault may remember something of it.
+
+        :param request: Which request met the fault.
+        """
+        state = self.control.state()
+        del state['sessions']
+        found = request, sorted(self.placement.burned), repr(state)
+        is_new = found not in self._known
+        self._known.append(found)
+        return is_new
 
     def start_service(self, **settings):
         """Start a service that remembers nothing."""

@@ -76,7 +76,7 @@ class ExtraSpecTest(base.HostTestCase):
         )
         self.run_plan(operation, self.wanted)
 
-    @ddt.idata(extra_specs.TABLE)
+    @ddt.idata(extra_specs.SETTINGS)
     def test_extra_spec_is_in_the_document_after(self, row):
         value, text, beside = VALUES[row.name]
         special = flavor(**beside, **{row.name: value})
@@ -121,7 +121,7 @@ class ExtraSpecTest(base.HostTestCase):
             operations.RESIZE, dataclasses.replace(PLAIN, memory_mb=2048)
         )
 
-        rows = {row.name: row for row in extra_specs.TABLE}
+        rows = {row.name: row for row in extra_specs.SETTINGS}
         self.assertEqual('77', self.element(rows['shared_weight']))
         self.assertEqual('true', self.element(rows['srr_capability']))
         self.assertEqual(2048, self.lpar()['memory'])
@@ -172,7 +172,7 @@ class ExtraSpecTest(base.HostTestCase):
     def test_capped_processors_have_no_weight(self):
         self.wanted = self.spawn(settings=flavor(uncapped='false'))
         weight = next(
-            row for row in extra_specs.TABLE if row.name == 'shared_weight'
+            row for row in extra_specs.SETTINGS if row.name == 'shared_weight'
         )
         self.assertIsNone(self.element(weight))
 

@@ -49,6 +49,9 @@ class SweepTestCase(base.HostTestCase):
 
     #: The operation, and what is done after its failure.
     operation = operations.HARD_REBOOT
+    #: Whether :meth:`disturb` can follow a failure at once. A default run
+    #: recovers then where that could show something new.
+    is_left_for_next = False
 
     def setUp(self):
         super().setUp()
@@ -169,8 +172,9 @@ class SweepTestCase(base.HostTestCase):
             self.assert_right()
             return False
         self.assert_failed()
-        self.recover()
-        self.assert_right()
+        if ALL or not self.is_left_for_next or self.is_new(method + label):
+            self.recover()
+            self.assert_right()
         return True
 
     def assert_burned_what_it_has(self):
@@ -208,6 +212,7 @@ class SpawnSweepTest(EveryFaultMixin, SweepTestCase):
     """What a spawn made goes; a second spawn is complete."""
 
     operation = operations.SPAWN
+    is_left_for_next = True
 
     def setUp(self):
         super().setUp()
@@ -409,6 +414,7 @@ class DepartureSweepTest(SweepTestCase):
     """A departure that fails starts the guest again, with its swap disk."""
 
     operation = operations.DEPARTURE
+    is_left_for_next = True
 
     def spawn_first(self):
         self.wanted = dataclasses.replace(
@@ -497,6 +503,7 @@ class ArrivalSweepTest(SweepTestCase):
 
     disk_driver = 'ssp'
     operation = operations.ARRIVAL
+    is_left_for_next = True
 
     def disturb(self):
         if self.lpar():
@@ -550,6 +557,7 @@ class RescueSweepTest(SweepTestCase):
     """A guest runs its own system again after each failed rescue."""
 
     operation = operations.RESCUE
+    is_left_for_next = True
 
     def spawn_first(self):
         self.wanted = dataclasses.replace(self.wanted, config_drive=True)

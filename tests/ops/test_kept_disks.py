@@ -18,7 +18,6 @@ import dataclasses
 import hashlib
 import unittest.mock
 
-import ddt
 from pypowervm.wrappers import storage as storage_wrappers
 
 from nova_powervm import exception
@@ -72,6 +71,10 @@ class KeptTestCase(base.HostTestCase):
             self.lpar('database')['uuid'].upper(), [found.stored]
         )
 
+    def free_disks(self):
+        """Take from the other LPAR what :meth:`use_disk` gave it."""
+        self.disks.remove(self.lpar('database')['uuid'].upper(), delete=False)
+
     def assert_kept(self, state=base.RUNNING, disks='r0si'):
         """Assert that the LPAR is there with its disks and their bytes."""
         self.assert_lpar(state, slots=[base.GPU], disks=disks)
@@ -84,7 +87,6 @@ class KeptTestCase(base.HostTestCase):
         self.assertEqual([], [m for m in self.mapped().values() if m])
 
 
-@ddt.ddt
 class ArrivalTest(KeptTestCase):
     """An evacuation, or the end of a move, on the host that gets it."""
 
@@ -103,10 +105,46 @@ class ArrivalTest(KeptTestCase):
         self.assert_disks_stay()
 
     def test_kept_disks_have_the_order_of_new_ones(self):
+        for role in 'r0s':
+            with self.subTest('in use', role=role):
+                self.use_disk(role)
+                self.refuse_in_use()
+        with self.subTest('slot of another'):
+            self.give(base.GPU, 'archive')
+            with self.others_changed():
+                self.refuse(
+                    exception.ClaimFailed, 'owned by partition archive'
+                )
+            self.give(base.GPU, None)
+
         self.arrive()
 
         self.assert_kept()
         self.assertEqual({base.GPU}, self.burned())
+
+        with self.subTest('one that is not asked for is in use'):
+            self.lose_lpar()
+            self.use_disk('0')
+            # It would have to be free for a start.
+            self.arrive(
+                blanks=(base.SWAP,), config_drive=False, power_on=False
+            )
+
+            self.assert_kept(base.OFF, disks='rs')
+
+    def refuse_in_use(self):
+        """Have the arrival refused for a disk, which becomes free."""
+        self.refused(exception.DiskInUse, ARRIVAL, self.wanted, 'is in use')
+        self.free_disks()
+        self.assert_disks_stay()
+
+    @contextlib.contextmanager
+    def others_changed(self):
+        """Have others own what a story has given them meanwhile."""
+        before, self._others = self._others, self._state_of_others()
+        yield
+        self._assert_safe()
+        self._others = before
 
     def test_nvram_of_the_former_lpar_is_that_of_the_new_one(self):
         with self.logged('DEBUG') as logs:
@@ -136,32 +174,26 @@ class ArrivalTest(KeptTestCase):
 
         self.assert_lpar(disks='x')
 
-    @ddt.named_data(['root', 'r', 'root'], ['ephemeral', '0', 'ephemeral 1'])
-    def test_missing_disk_is_named(self, role, words):
-        self.delete_disk(role)
+    def test_missing_disk_is_named(self):
+        for role, words in (('0', 'ephemeral 1'), ('r', 'root')):
+            self.delete_disk(role)
 
-        found = self.refused(exception.DiskMissing, ARRIVAL, self.wanted)
+            found = self.refused(exception.DiskMissing, ARRIVAL, self.wanted)
 
-        self.assertIn(f'The {words} disk of', str(found))
+            self.assertIn(f'The {words} disk of', str(found))
 
-    def test_missing_swap_disk_is_made_in_its_place(self):
-        self.delete_disk('s')
+    def test_swap_disk_is_kept_or_made_in_its_place(self):
+        with self.subTest('rounded'), self.logged('INFO') as logs:
+            self.arrive(
+                blanks=(base.EPHEMERAL, storage.Disk(storage.SWAP, 0.501))
+            )
+        self.assertEqual(
+            [], [line for line in logs.output if 'WARNING' in line]
+        )
 
-        self.arrive()
-
-        self.assert_kept()
-
-    def test_swap_disk_is_not_made_for_flavor_without_one(self):
-        self.delete_disk('s')
-
-        self.arrive(blanks=(base.EPHEMERAL,))
-
-        self.assert_kept(disks='r0i')
-
-    def test_swap_disk_of_other_size_is_kept_with_a_warning(self):
-        with self.logged('WARNING') as logs:
+        self.lose_lpar()
+        with self.subTest('of other size'), self.logged('WARNING') as logs:
             self.arrive(blanks=(base.EPHEMERAL, storage.Disk(storage.SWAP, 1)))
-
         self.assertIn(
             'keeping the swap disk of 0.5 GB, although the flavor has one of '
             '1 GB.',
@@ -169,30 +201,16 @@ class ArrivalTest(KeptTestCase):
         )
         self.assert_kept()
 
-    def test_swap_disk_whose_size_is_rounded_is_kept_in_silence(self):
-        with self.logged('INFO') as logs:
-            self.arrive(
-                blanks=(base.EPHEMERAL, storage.Disk(storage.SWAP, 0.501))
-            )
+        self.lose_lpar()
+        self.delete_disk('s')
+        with self.subTest('not asked for'):
+            self.arrive(blanks=(base.EPHEMERAL,))
+            self.assert_kept(disks='r0i')
 
-        self.assertEqual(
-            [], [line for line in logs.output if 'WARNING' in line]
-        )
-
-    @ddt.data('r', '0', 's')
-    def test_disk_in_use_is_refused_before_anything_is_made(self, role):
-        self.use_disk(role)
-        self._others = self._state_of_others()
-
-        self.refused(exception.DiskInUse, ARRIVAL, self.wanted, 'is in use')
-
-    def test_disk_that_instance_does_not_ask_for_may_be_in_use(self):
-        self.use_disk('0')
-
-        # It would have to be free for a start.
-        self.arrive(blanks=(base.SWAP,), config_drive=False, power_on=False)
-
-        self.assert_kept(base.OFF, disks='rs')
+        self.lose_lpar()
+        with self.subTest('missing'):
+            self.arrive(blanks=(base.EPHEMERAL, base.SWAP))
+            self.assert_kept()
 
     def test_disk_that_comes_into_use_during_arrival_is_refused(self):
         # The plan finds them free, and the look after it does not.
@@ -239,16 +257,8 @@ class ArrivalTest(KeptTestCase):
         self.failed(exception.RestError, ARRIVAL, self.wanted, 'no power')
 
         self.assert_disks_stay()
-
-    def test_slot_of_another_is_refused(self):
-        self.give(base.GPU, 'archive')
-        self._others = self._state_of_others()
-
-        self.refuse(exception.ClaimFailed, 'owned by partition archive')
-
-    def test_instance_that_is_to_stay_off_stays_off(self):
+        # One that is to stay off does.
         self.arrive(power_on=False)
-
         self.assert_kept(base.OFF)
 
 
@@ -256,55 +266,47 @@ class ArrivalAgainTest(KeptTestCase):
     """What an interrupted arrival left, and what is in the way."""
 
     def test_stopped_lpar_is_made_anew_around_its_disks(self):
+        self.refused(
+            exception.PartitionConflict, ARRIVAL, self.wanted, 'is running'
+        )
+        self.assert_kept()
         self.set_state(base.OFF)
 
         self.run_plan(ARRIVAL, self.wanted, image=self.fail)
 
         self.assert_kept()
 
-    def test_running_lpar_is_in_the_way(self):
-        self.refused(
-            exception.PartitionConflict, ARRIVAL, self.wanted, 'is running'
-        )
-        self.assert_kept()
-
-    def test_check_of_arrival_leaves_disks_that_the_guest_uses(self):
-        self.lose_lpar()
-        self.use_disk('r')
-        self.forget()
-
-        self.lpars.check(ARRIVAL, self.wanted)
-
-        self.assertEqual([], self.changes())
-
-    def test_check_of_arrival_refuses_running_lpar(self):
+    def test_check_of_arrival_refuses_what_is_in_the_way(self):
         self.forget()
         for state in (base.RUNNING, 'suspended'):
             self.set_state(state)
-            with self.assertRaises(exception.PartitionConflict) as caught:
-                self.lpars.check(ARRIVAL, self.wanted)
-            self.assertIn(f'is {state}', str(caught.exception))
-        self.assertEqual([], self.changes())
+            self.refuse_check(exception.PartitionConflict, f'is {state}')
 
-    def test_check_of_arrival_refuses_slot_of_another(self):
-        self.lose_lpar()
-        self.give(base.GPU, 'archive')
-        self._others = self._state_of_others()
-        self.forget()
-
-        with self.assertRaises(exception.ClaimFailed) as caught:
-            self.lpars.check(ARRIVAL, self.wanted)
-
-        self.assertIn('owned by partition archive', str(caught.exception))
-        self.assertEqual([], self.changes())
-
-    def test_check_of_arrival_accepts_stopped_lpar(self):
+        # Not a stopped LPAR.
         self.set_state(base.OFF)
         self.give(base.GPU, base.NAME)
         self.forget()
-
         self.lpars.check(ARRIVAL, self.wanted)
+        self.assertEqual([], self.changes())
 
+        # Nor a disk that the guest uses on the other host.
+        self.lose_lpar()
+        self.use_disk('r')
+        self.forget()
+        self.lpars.check(ARRIVAL, self.wanted)
+        self.assertEqual([], self.changes())
+
+        self.free_disks()
+        self.give(base.GPU, 'archive')
+        self._others = self._state_of_others()
+        self.forget()
+        self.refuse_check(exception.ClaimFailed, 'owned by partition archive')
+
+    def refuse_check(self, error, words):
+        """Assert that the check refuses an arrival."""
+        with self.assertRaises(error) as caught:
+            self.lpars.check(ARRIVAL, self.wanted)
+        self.assertIn(words, str(caught.exception))
         self.assertEqual([], self.changes())
 
 
@@ -383,7 +385,6 @@ class LocalArrivalTest(base.HostTestCase):
         self.refused(exception.DiskMissing, ARRIVAL, self.describe())
 
 
-@ddt.ddt
 class LostLparTest(KeptTestCase):
     """A hard reboot and a return make an LPAR around its disks."""
 
@@ -391,22 +392,32 @@ class LostLparTest(KeptTestCase):
         super().setUp()
         self.lose_lpar()
 
-    @ddt.data(HARD, RETURN)
-    def test_lost_lpar_is_made_around_its_disks(self, operation):
-        self.run_plan(operation, self.wanted, image=self.fail)
+    def test_lost_lpar_is_made_around_its_disks(self):
+        for operation in (HARD, RETURN):
+            with self.subTest(operation):
+                self.run_plan(operation, self.wanted, image=self.fail)
 
-        self.assert_kept()
+                self.assert_kept()
+            self.lose_lpar()
 
-    def test_config_drive_of_killed_arrival_is_made_anew(self):
-        self.disks.make_medium(self.wanted.lpar_uuid, b'of the arrival')
-        self.start_service()
+        with self.subTest('config drive of killed arrival'):
+            self.disks.make_medium(self.wanted.lpar_uuid, b'of the arrival')
+            self.start_service()
 
-        self.run_plan(HARD, self.wanted)
+            self.run_plan(HARD, self.wanted)
 
-        self.assert_kept()
-        self.assertEqual(
-            base.ISO, self.control.contents(self.stored()['i']['udid'])
-        )
+            self.assert_kept()
+            self.assertEqual(
+                base.ISO, self.control.contents(self.stored()['i']['udid'])
+            )
+
+        self.lose_lpar()
+        with self.subTest('ports are bound anew'):
+            self.change(ports=())
+
+            self.run_plan(HARD, self.wanted, bind_ports=lambda: (base.PORT,))
+
+            self.assert_kept()
 
     def test_return_makes_former_swap_disk_for_lost_lpar(self):
         # That of the flavor that the move was to.
@@ -423,13 +434,6 @@ class LostLparTest(KeptTestCase):
         self.assert_kept(disks='r0si')
         self.assertEqual(0.5, self.stored()['s']['capacity'])
 
-    def test_ports_of_lost_lpar_are_bound_anew(self):
-        self.change(ports=())
-
-        self.run_plan(HARD, self.wanted, bind_ports=lambda: (base.PORT,))
-
-        self.assert_kept()
-
     def test_root_disk_of_lost_lpar_is_grown(self):
         self.change(grow_root_gb=3)
 
@@ -438,34 +442,30 @@ class LostLparTest(KeptTestCase):
         self.assertTrue(outcome.has_grown)
         self.assertEqual(3, self.stored()['r']['capacity'])
 
-    def test_start_makes_no_lost_lpar(self):
+    def test_lost_lpar_is_not_made_without_disks_of_its_own(self):
         self.refused(exception.PartitionNotFound, START, self.wanted)
 
-    def test_disks_of_years_ago_are_not_used(self):
-        self.change(pool_is_current=False)
+        with self.subTest('of years ago'):
+            self.change(pool_is_current=False)
+            self.refused(exception.PartitionNotFound, HARD, self.wanted)
+            self.change(pool_is_current=True)
 
-        self.refused(exception.PartitionNotFound, HARD, self.wanted)
+        with self.subTest('in use elsewhere'):
+            self.use_disk('r')
+            self.refused(exception.DiskInUse, HARD, self.wanted)
+            self.free_disks()
 
-    def test_lpar_without_disks_is_not_made(self):
-        for role in 'r0s':
-            self.delete_disk(role)
+        with self.subTest('failed start'):
+            self.control.plan_job('PowerOn', 'no power')
+            self.failed(exception.RestError, HARD, self.wanted)
+            self.assert_disks_stay()
 
-        self.refused(exception.PartitionNotFound, HARD, self.wanted)
-
-    def test_disk_in_use_elsewhere_is_refused(self):
-        self.use_disk('r')
-
-        self.refused(exception.DiskInUse, HARD, self.wanted)
-
-    def test_failure_takes_lpar_and_keeps_disks(self):
-        self.control.plan_job('PowerOn', 'no power')
-
-        self.failed(exception.RestError, HARD, self.wanted)
-
-        self.assert_disks_stay()
+        with self.subTest('none'):
+            for role in 'r0s':
+                self.delete_disk(role)
+            self.refused(exception.PartitionNotFound, HARD, self.wanted)
 
 
-@ddt.ddt
 class LostMappingTest(KeptTestCase):
     """A hard reboot connects what a move that was interrupted left."""
 
@@ -475,24 +475,28 @@ class LostMappingTest(KeptTestCase):
         self.disks.remove(self.wanted.lpar_uuid, delete=False)
         self.assertEqual('', self.mapped_disks())
 
-    @ddt.data(HARD, RETURN)
-    def test_lost_mappings_and_medium_are_made_again(self, operation):
-        self.run_plan(operation, self.wanted)
+    def test_lost_mappings_and_medium_are_made_again(self):
+        for operation in (START, operations.SOFT_REBOOT):
+            with self.subTest('no root disk', operation=operation):
+                self.refused(
+                    exception.DiskNotConnected, operation, self.wanted
+                )
+                self.assertEqual(base.OFF, self.lpar()['state'])
+
+        self.use_disk('r')
+        for operation in (HARD, RETURN, START):
+            with self.subTest('in use elsewhere', operation=operation):
+                self.refused(exception.DiskInUse, operation, self.wanted)
+        self.free_disks()
+
+        with self.subTest('of years ago'):
+            self.change(pool_is_current=False)
+            self.refused(exception.DiskNotConnected, HARD, self.wanted)
+            self.change(pool_is_current=True)
+
+        self.run_plan(RETURN, self.wanted)
 
         self.assert_kept()
-
-    @ddt.data(START, operations.SOFT_REBOOT)
-    def test_start_and_soft_reboot_refuse_lpar_without_root_disk(
-        self, operation
-    ):
-        self.refused(exception.DiskNotConnected, operation, self.wanted)
-        self.assertEqual(base.OFF, self.lpar()['state'])
-
-    @ddt.data(HARD, RETURN, START)
-    def test_disk_in_use_elsewhere_is_refused(self, operation):
-        self.use_disk('r')
-
-        self.refused(exception.DiskInUse, operation, self.wanted)
 
     def test_unknown_mappings_refuse_hard_reboot(self):
         before = self.lpar()
@@ -510,23 +514,16 @@ class LostMappingTest(KeptTestCase):
         self.run_plan(HARD, self.wanted)
         self.assert_kept()
 
-    def test_disks_of_years_ago_are_not_connected(self):
-        self.change(pool_is_current=False)
-
-        self.refused(exception.DiskNotConnected, HARD, self.wanted)
-
 
 class GrowthTest(KeptTestCase):
     def test_root_disk_of_running_lpar_grows_and_keeps_its_bytes(self):
+        # That is, those that the guest wrote.
+        data = self.control.contents(self.stored()['r']['udid'])
+        self.assertTrue(data.startswith(WRITTEN))
+        self.assertEqual(hashlib.sha256(data).hexdigest(), self.before)
         self.change(grow_root_gb=3)
 
         self.assertTrue(self.run_plan(HARD, self.wanted).has_grown)
 
         self.assertEqual(3, self.stored()['r']['capacity'])
         self.assert_kept()
-
-    def test_bytes_are_those_that_the_guest_wrote(self):
-        data = self.control.contents(self.stored()['r']['udid'])
-
-        self.assertTrue(data.startswith(WRITTEN))
-        self.assertEqual(hashlib.sha256(data).hexdigest(), self.before)

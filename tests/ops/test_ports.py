@@ -117,7 +117,7 @@ class AttachTest(PortsTestCase):
         )
 
     def test_port_beyond_slots_for_ports_is_refused(self):
-        words = f'Port {MANY[30].id} cannot be connected: it would be port 31'
+        words = f'Port {MANY[29].id} cannot be connected: it would be port 30'
         self.removals.destroy(base.INSTANCE)
         self.forget()
         self.refused(
@@ -126,11 +126,11 @@ class AttachTest(PortsTestCase):
             self.describe(ports=MANY),
             words,
         )
-        self.spawn(ports=MANY[:30])
+        self.spawn(ports=MANY[:29])
         self.set_state(base.OFF)
         self.forget()
         self.refused(
-            exception.PortRefused, ATTACH, self.wanted(MANY[30]), words
+            exception.PortRefused, ATTACH, self.wanted(MANY[29]), words
         )
         self.assertEqual(
             [*range(2, 32)],

@@ -148,40 +148,52 @@ class CommonMixin:
         self.write(b'written by the guest', 3 * MB)
         self.assertEqual(self.expected, self.read())
 
+        with self.subTest('second reader'):
+            with self.disks.read_root(self.uuid):
+                self.assertRaises(exception.RestBusy, self.read)
+                self.assertRaises(
+                    exception.RestBusy, self.disks.end_read, self.uuid
+                )
+            self.assert_returned()
+
+        with self.subTest('error of the reader'):
+            with (
+                self.assertRaises(ZeroDivisionError),
+                self.disks.read_root(self.uuid) as found,
+            ):
+                found.stream.read(1)
+                _ = 1 / 0
+            self.assert_returned()
+
+        with self.subTest('removal'):
+            self.enterContext(
+                unittest.mock.patch.object(disk_reading, '_CANCEL_SECONDS', 0)
+            )
+            with self.disks.read_root(self.uuid):
+                with self.assertRaises(exception.RestBusy):
+                    self.disks.remove(self.uuid)
+                self.assertIn(storage.ROOT, self.stored())
+            self.assert_returned()
+
     def test_check_returns_size_and_changes_nothing(self):
         self.assertEqual(1, self.disks.check_read(self.uuid, is_off=True))
         self.assertEqual([], self.changes())
         self.assertEqual([], self.links())
 
-    def test_read_is_refused_to_session_with_password(self):
-        self.is_local = False
-        self.start_service()
-        self.refused('logs on to the REST API with a password')
+        with self.subTest('password'):
+            self.is_local = False
+            self.start_service()
+            self.refused('logs on to the REST API with a password')
+            self.is_local = True
+            self.start_service()
 
-    def test_read_is_refused_without_disk(self):
-        self.disks.remove(self.uuid)
-        for refuse in (
-            lambda: self.disks.check_read(self.uuid, is_off=True),
-            self.read,
-        ):
-            self.assertRaises(exception.DiskMissing, refuse)
-
-    def test_error_of_reader_is_raised_and_disk_returned(self):
-        with (
-            self.assertRaises(ZeroDivisionError),
-            self.disks.read_root(self.uuid) as found,
-        ):
-            found.stream.read(1)
-            _ = 1 / 0
-        self.assert_returned()
-
-    def test_second_reader_is_refused(self):
-        with self.disks.read_root(self.uuid):
-            self.assertRaises(exception.RestBusy, self.read)
-            self.assertRaises(
-                exception.RestBusy, self.disks.end_read, self.uuid
-            )
-        self.assert_returned()
+        with self.subTest('no disk'):
+            self.disks.remove(self.uuid)
+            for refuse in (
+                lambda: self.disks.check_read(self.uuid, is_off=True),
+                self.read,
+            ):
+                self.assertRaises(exception.DiskMissing, refuse)
 
     def test_disk_that_ends_too_early_is_refused(self):
         with self.disks.read_root(self.uuid) as found:
@@ -211,16 +223,6 @@ class CommonMixin:
         self.assertEqual([True], ended)
         self.assert_nothing_left()
         self.assertEqual([], self.mappings(MANAGEMENT))
-
-    def test_removal_is_refused_while_reader_does_not_end(self):
-        self.enterContext(
-            unittest.mock.patch.object(disk_reading, '_CANCEL_SECONDS', 0)
-        )
-        with self.disks.read_root(self.uuid):
-            with self.assertRaises(exception.RestBusy):
-                self.disks.remove(self.uuid)
-            self.assertIn(storage.ROOT, self.stored())
-        self.assert_returned()
 
     def device_files(self):
         """Return the files of this size below ``dev``."""
@@ -276,6 +278,7 @@ class Planted:
         for path in self._made:
             path.unlink()
         self._made.clear()
+        self.deleted.clear()
 
 
 class LentMixin(CommonMixin):
@@ -331,67 +334,31 @@ class LentMixin(CommonMixin):
         self.planted.remove()
         self.assert_returned()
 
-    def test_disk_at_other_adapter_is_refused_and_not_deleted(self):
-        self.hurry()
-        size, _ = self.expected
-        end = self.root['udid'][-32:]
-        write = management_partition.DirectFiles.write
+        with self.subTest('at another adapter'):
+            size, _ = self.expected
+            end = self.root['udid'][-32:]
+            write = management_partition.DirectFiles.write
 
-        def appear(files, path, text):
-            if text == '- - -' and not self.planted.deleted:
-                self.planted.plant(
-                    'sdz',
-                    f'wwn-0x{end}',
-                    size,
-                    'bus/vio/devices/30000063/host9/target9:0:0/9:0:0:0',
-                )
-            write(files, path, text)
+            def appear(files, path, text):
+                if text == '- - -' and not self.planted.deleted:
+                    self.planted.plant(
+                        'sdz',
+                        f'wwn-0x{end}',
+                        size,
+                        'bus/vio/devices/30000063/host9/target9:0:0/9:0:0:0',
+                    )
+                write(files, path, text)
 
-        with (
-            unittest.mock.patch.object(
-                management_partition.DirectFiles, 'write', appear
-            ),
-            self.assertRaisesRegex(exception.DiskUnreadable, 'to sdz'),
-        ):
-            self.read()
-        self.assertEqual({b''}, self.planted.contents())
-        self.planted.remove()
-        self.assert_returned()
-
-    def test_disk_that_another_one_replaces_is_refused(self):
-        size, _ = self.expected
-        end = self.root['udid'][-32:]
-        open_ = management_partition.DirectFiles.open
-
-        def swap(files, path, **options):
-            self.planted.plant('sdz', f'scsi-0IBM_{end}', size)
-            return open_(files, path, **options)
-
-        with (
-            unittest.mock.patch.object(
-                management_partition.DirectFiles, 'open', swap
-            ),
-            self.assertRaisesRegex(exception.DiskUnreadable, 'another one'),
-        ):
-            self.read()
-        self.planted.remove()
-        self.assert_returned()
-
-    def test_disk_of_other_size_is_refused_and_returned(self):
-        size, _ = self.expected
-        with (
-            unittest.mock.patch.object(
-                host_root,
-                'units',
-                types.SimpleNamespace(to_bytes=lambda gb: size + 16 * MB),
-            ),
-            self.assertRaisesRegex(
-                exception.DiskUnreadable,
-                f'has {size + 16 * MB} bytes, and the host reports 1 GB',
-            ),
-        ):
-            self.read()
-        self.assert_returned()
+            with (
+                unittest.mock.patch.object(
+                    management_partition.DirectFiles, 'write', appear
+                ),
+                self.assertRaisesRegex(exception.DiskUnreadable, 'to sdz'),
+            ):
+                self.read()
+            self.assertEqual({b''}, self.planted.contents())
+            self.planted.remove()
+            self.assert_returned()
 
     def test_lent_disk_is_opened_for_writing(self):
         size, _ = self.expected
@@ -403,22 +370,6 @@ class LentMixin(CommonMixin):
             self.assertEqual(b'zeros', path.read_bytes()[:5])
             self.assertRaises(OSError, disk.file.read, 1)
 
-    def test_lent_disk_in_use_is_not_opened_for_writing(self):
-        def refuse(files, path, *, write=False):
-            raise OSError(errno.EBUSY, 'Device or resource busy', path)
-
-        with (
-            unittest.mock.patch.object(
-                management_partition.DirectFiles, 'open', refuse
-            ),
-            self.assertRaisesRegex(
-                exception.DiskUnwritable, 'cannot be written.*busy.*LVM, mdadm'
-            ),
-            self.lent(write=True),
-        ):
-            pass
-        self.assertEqual([], self.mappings(MANAGEMENT))
-
     def hurry(self):
         """Wait less than a second for a disk."""
         self.enterContext(
@@ -427,33 +378,87 @@ class LentMixin(CommonMixin):
             )
         )
 
-    def test_disk_that_does_not_appear_is_refused_and_returned(self):
-        self.enterContext(
+    def test_disk_that_is_not_what_it_should_be_is_refused_and_returned(self):
+        with (
             unittest.mock.patch.object(
                 management_partition, 'APPEAR_SECONDS', 0.1
-            )
-        )
-        self.enterContext(
+            ),
             unittest.mock.patch.object(
                 management_partition.DirectFiles, 'write', lambda *args: None
-            )
-        )
-        with self.assertRaisesRegex(exception.DiskUnreadable, 'not appear'):
+            ),
+            self.assertRaisesRegex(exception.DiskUnreadable, 'not appear'),
+        ):
             self.read()
         self.assert_returned()
 
-    def test_scan_that_fails_is_refused_and_disk_returned(self):
-        def fail(files, path, text):
-            raise PermissionError(13, 'Permission denied', path)
+        with self.subTest('the scan fails'):
 
-        self.enterContext(
-            unittest.mock.patch.object(
-                management_partition.DirectFiles, 'write', fail
-            )
-        )
-        with self.assertRaisesRegex(exception.DiskUnreadable, 'denied'):
-            self.read()
-        self.assert_returned()
+            def fail(files, path, text):
+                raise PermissionError(13, 'Permission denied', path)
+
+            with (
+                unittest.mock.patch.object(
+                    management_partition.DirectFiles, 'write', fail
+                ),
+                self.assertRaisesRegex(exception.DiskUnreadable, 'denied'),
+            ):
+                self.read()
+            self.assert_returned()
+
+        with self.subTest('of other size'):
+            size, _ = self.expected
+            with (
+                unittest.mock.patch.object(
+                    host_root,
+                    'units',
+                    types.SimpleNamespace(to_bytes=lambda gb: size + 16 * MB),
+                ),
+                self.assertRaisesRegex(
+                    exception.DiskUnreadable,
+                    f'has {size + 16 * MB} bytes, and the host reports 1 GB',
+                ),
+            ):
+                self.read()
+            self.assert_returned()
+
+        with self.subTest('another one replaces it'):
+            size, _ = self.expected
+            end = self.root['udid'][-32:]
+            open_ = management_partition.DirectFiles.open
+
+            def swap(files, path, **options):
+                self.planted.plant('sdz', f'scsi-0IBM_{end}', size)
+                return open_(files, path, **options)
+
+            with (
+                unittest.mock.patch.object(
+                    management_partition.DirectFiles, 'open', swap
+                ),
+                self.assertRaisesRegex(
+                    exception.DiskUnreadable, 'another one'
+                ),
+            ):
+                self.read()
+            self.planted.remove()
+            self.assert_returned()
+
+        with self.subTest('in use'):
+
+            def refuse(files, path, *, write=False):
+                raise OSError(errno.EBUSY, 'Device or resource busy', path)
+
+            with (
+                unittest.mock.patch.object(
+                    management_partition.DirectFiles, 'open', refuse
+                ),
+                self.assertRaisesRegex(
+                    exception.DiskUnwritable,
+                    'cannot be written.*busy.*LVM, mdadm',
+                ),
+                self.lent(write=True),
+            ):
+                pass
+            self.assertEqual([], self.mappings(MANAGEMENT))
 
     def test_read_is_refused_without_running_server(self):
         for name in ('vios1', 'vios2')[: len(self.mapped())]:
@@ -507,7 +512,7 @@ class LentMixin(CommonMixin):
         self.start_service()
         self.assertEqual(1, len(self.mappings(MANAGEMENT)))
 
-    def test_start_of_service_unmaps_lost_disk(self):
+    def test_lost_disk_is_unmapped_and_taken_back_and_deleted(self):
         self.lose()
         self.disks.unmap_deleted(())
         self.assertEqual(1, len(self.mappings(MANAGEMENT)))
@@ -517,26 +522,25 @@ class LentMixin(CommonMixin):
         self.assertEqual([], self.mappings(MANAGEMENT))
         self.assertEqual([], self.links())
 
-    def test_deletion_removes_lost_disk(self):
-        self.lose()
-        self.removals.destroy(base.INSTANCE)
-        self.assert_nothing_left()
-        self.assertEqual([], self.mappings(MANAGEMENT))
-        self.assertEqual([], self.links())
+        with self.subTest('the next read takes it back'):
+            self.assertEqual(1, self.disks.check_read(self.uuid, is_off=True))
+            self.assertEqual(self.expected, self.read())
+            self.assert_returned()
 
-    def test_start_takes_lost_disk_back(self):
-        self.lose()
-        self.set_state(base.OFF)
-        self.run_plan(operations.START, self.wanted)
-        self.assert_returned()
-        self.assertEqual(base.RUNNING, self.lpar()['state'])
+        with self.subTest('a start takes it back'):
+            self.lose()
+            self.set_state(base.OFF)
+            self.run_plan(operations.START, self.wanted)
+            self.assert_returned()
+            self.assertEqual(base.RUNNING, self.lpar()['state'])
 
-    def test_next_read_takes_lost_disk_back(self):
-        self.lose()
-        self.disks.unmap_deleted()
-        self.assertEqual(1, self.disks.check_read(self.uuid, is_off=True))
-        self.assertEqual(self.expected, self.read())
-        self.assert_returned()
+        with self.subTest('a deletion removes it'):
+            self.set_state(self.state)
+            self.lose()
+            self.removals.destroy(base.INSTANCE)
+            self.assert_nothing_left()
+            self.assertEqual([], self.mappings(MANAGEMENT))
+            self.assertEqual([], self.links())
 
 
 @contextlib.contextmanager

@@ -76,48 +76,36 @@ class SwapTest(base.HostTestCase):
         self.assert_lpar(disks='rs')
 
 
-@ddt.ddt
 class StateTest(RebootTestCase):
     @proofs.proves('operation.reboot')
-    @ddt.named_data(
-        ['off', base.OFF, [ON]],
-        ['running', base.RUNNING, [RESTART]],
-        ['failed', base.FAILED, [OFF_HARD, ON]],
-        ['suspended', 'suspended', [OFF_HARD, ON]],
-    )
-    def test_hard_reboot_depends_on_state(self, state, expected):
-        self.set_state(state)
+    def test_reboot_depends_on_state(self):
+        for operation, state, expected in (
+            (HARD, base.OFF, [ON]),
+            (HARD, base.RUNNING, [RESTART]),
+            (HARD, base.FAILED, [OFF_HARD, ON]),
+            (HARD, 'suspended', [OFF_HARD, ON]),
+            (SOFT, base.OFF, [ON]),
+            (SOFT, base.RUNNING, [RESTART_SOFT]),
+            (SOFT, base.FAILED, [OFF_HARD, ON]),
+            (SOFT, 'suspended', [OFF_HARD, ON]),
+        ):
+            with self.subTest(operation=operation, state=state):
+                self.set_state(state)
 
-        self.reboot()
+                self.reboot(operation)
 
-        self.assertEqual(expected, self.jobs)
-        self.assert_right()
+                self.assertEqual(expected, self.jobs)
+                self.assert_right()
 
-    @ddt.named_data(
-        ['off', base.OFF, [ON]],
-        ['running', base.RUNNING, [RESTART_SOFT]],
-        ['failed', base.FAILED, [OFF_HARD, ON]],
-        ['suspended', 'suspended', [OFF_HARD, ON]],
-    )
-    def test_soft_reboot_depends_on_state(self, state, expected):
-        self.set_state(state)
-
-        self.reboot(SOFT)
-
-        self.assertEqual(expected, self.jobs)
-        self.assert_right()
-
-    @ddt.data(HARD, SOFT)
-    def test_reboot_of_unavailable_lpar_is_refused(self, operation):
+    def test_reboot_of_unavailable_lpar_is_refused(self):
         self.set_state('not available')
+        for operation in (HARD, SOFT):
+            self.refuse(exception.PartitionNotStartable, operation=operation)
 
-        self.refuse(exception.PartitionNotStartable, operation=operation)
-
-    @ddt.data(HARD, SOFT)
-    def test_lpar_that_is_gone_from_its_disks_is_not_found(self, operation):
+        # Nor is one found that is gone from its disks.
         self.removals.destroy(base.INSTANCE)
-
-        self.refused(exception.PartitionNotFound, operation, self.wanted)
+        for operation in (HARD, SOFT):
+            self.refused(exception.PartitionNotFound, operation, self.wanted)
 
     def test_hard_reboot_with_devices_reads_lpar_adapters_and_disks_only(self):
         self.reboot()
@@ -279,21 +267,21 @@ class SoftRebootTest(RebootTestCase):
         self.refuse(exception.SlotsDiffer, operation=SOFT)
 
 
-@ddt.ddt
 class HardRebootTest(RebootTestCase):
-    @ddt.data(base.RUNNING, base.FAILED, base.OFF)
-    def test_missing_slot_comes_back_while_lpar_is_off(self, state):
-        self.give(base.GPU, None)
-        self.set_state(state)
+    def test_missing_slot_comes_back_while_lpar_is_off(self):
+        for state in (base.RUNNING, base.FAILED, base.OFF):
+            with self.subTest(state=state):
+                self.give(base.GPU, None)
+                self.set_state(state)
 
-        self.reboot()
+                self.reboot()
 
-        self.assert_right()
-        done = [n for n in self.changes() if n != 'DELETE Job.delete']
-        stop = [] if state == base.OFF else ['PowerOff']
-        self.assertEqual(
-            [*stop, 'burn 21010020', base.DOCUMENT[1], 'PowerOn'], done
-        )
+                self.assert_right()
+                done = [n for n in self.changes() if n != 'DELETE Job.delete']
+                stop = [] if state == base.OFF else ['PowerOff']
+                self.assertEqual(
+                    [*stop, 'burn 21010020', base.DOCUMENT[1], 'PowerOn'], done
+                )
 
     def test_slot_that_is_added_meanwhile_is_not_lost(self):
         self.give(base.GPU, None)

@@ -131,7 +131,10 @@ class RescueTestCase(base.HostTestCase):
 class DisksMixin:
     """What each disk driver does in its own way."""
 
-    def test_rescue_puts_its_disk_in_place_of_root_disk(self):
+    @proofs.proves('device.rescue')
+    def test_unrescue_brings_back_what_rescue_has_put_aside(self):
+        before = self.disks.capacity().reserved_gb
+
         self.rescue()
 
         self.assert_rescued()
@@ -140,6 +143,15 @@ class DisksMixin:
             hashlib.sha256(PASSWORD).hexdigest(), self.bytes_of('j')['j']
         )
         self.assertEqual(1, self.stored()['z']['capacity'])
+        self.assertEqual(before + 1, self.disks.capacity().reserved_gb)
+
+        self.run_plan(UNRESCUE, self.wanted)
+
+        self.assert_own()
+        self.assertEqual(['off soft 60', 'on'], self.jobs)
+        # Not even asked for.
+        self.assertEqual({base.GPU}, self.burned())
+        self.assertNotIn('GET allocations', self.trail())
 
     def test_port_that_was_attached_is_not_in_the_way_of_a_rescue(self):
         self.set_state(base.RUNNING, rmc_state='active')
@@ -152,40 +164,19 @@ class DisksMixin:
 
         self.assert_lpar(slots=[base.GPU], ports=ports, disks='zr0sj')
 
-    @proofs.proves('device.rescue')
-    def test_unrescue_brings_back_what_was_there(self):
-        self.rescue()
+        with self.subTest('deletion of a rescued server'):
+            self.removals.destroy(base.INSTANCE)
 
-        self.run_plan(UNRESCUE, self.wanted)
+            self.assert_nothing_left()
 
-        self.assert_own()
-        self.assertEqual(['off soft 60', 'on'], self.jobs)
-        # Not even asked for.
-        self.assertEqual({base.GPU}, self.burned())
-        self.assertNotIn('GET allocations', self.trail())
+        with self.subTest('server without config drive'):
+            self.wanted = self.spawn()
 
-    def test_server_without_config_drive_gets_none_for_its_rescue(self):
-        self.removals.destroy(base.INSTANCE)
-        self.wanted = self.spawn()
+            self.rescue()
 
-        self.rescue()
-
-        self.assertEqual('zr', self.mapped_disks())
-        self.run_plan(UNRESCUE, self.wanted)
-        self.assertEqual('r', self.mapped_disks())
-
-    def test_rescue_disk_is_made_anew_beside_others(self):
-        for _ in range(2):
-            self.disks.make_root(
-                self.wanted.lpar_uuid,
-                storage.Disk(storage.RESCUE, 1),
-                IMAGE,
-                image.Contents(len(DATA), 'raw', len(DATA)),
-                base.Source(DATA),
-            )
-
-        self.assertEqual([*'0irsz'], sorted(self.stored()))
-        self.assert_places(OWN)
+            self.assertEqual('zr', self.mapped_disks())
+            self.run_plan(UNRESCUE, self.wanted)
+            self.assertEqual('r', self.mapped_disks())
 
     def test_storage_of_others_stays_where_it_is(self):
         self.set_state(base.OFF)
@@ -225,43 +216,59 @@ class DisksMixin:
 
     # Refused, or failed
 
-    def test_rescue_without_room_is_refused_before_guest_stops(self):
-        large = dataclasses.replace(IMAGE, size=100_000 * GIB)
+    def test_rescue_is_refused_before_guest_stops(self):
+        with self.subTest('without room'):
+            large = dataclasses.replace(IMAGE, size=100_000 * GIB)
 
-        self.fail_rescue(
-            exception.InsufficientSpace,
-            'rescue disk of 100000 GB',
-            root=spec.WantedImage(large, 0),
-        )
+            self.fail_rescue(
+                exception.InsufficientSpace,
+                'rescue disk of 100000 GB',
+                root=spec.WantedImage(large, 0),
+            )
 
-        self.assertEqual(([], []), (self.changes(), self.jobs))
+            self.assertEqual(([], []), (self.changes(), self.jobs))
 
-    def test_rescue_is_refused_while_server_with_disks_is_down(self):
-        self.set_server(base.OFF)
+        with self.subTest('server with disks is down'):
+            self.set_server(base.OFF)
 
-        with self.assertRaisesRegex(
-            exception.RestBusy, 'vios1, which serves its disks, does not run'
-        ):
-            self.rescue()
+            with self.assertRaisesRegex(
+                exception.RestBusy,
+                'vios1, which serves its disks, does not run',
+            ):
+                self.rescue()
 
-        self.assertEqual(([], []), (self.changes(), self.jobs))
-        self.set_server(base.RUNNING)
-        self.assert_own()
+            self.assertEqual(([], []), (self.changes(), self.jobs))
+            self.set_server(base.RUNNING)
+            self.assert_own()
 
-    def test_hard_reboot_that_leaves_disks_disconnected_starts_nothing(self):
+        with self.subTest('a rescue disk is made anew beside the others'):
+            for _ in range(2):
+                self.disks.make_root(
+                    self.wanted.lpar_uuid,
+                    storage.Disk(storage.RESCUE, 1),
+                    IMAGE,
+                    image.Contents(len(DATA), 'raw', len(DATA)),
+                    base.Source(DATA),
+                )
+
+            self.assertEqual([*'0irsz'], sorted(self.stored()))
+            self.assert_places(OWN)
+
+    @proofs.proves('operation.rescue')
+    def test_hard_reboot_connects_all_after_interrupted_rescue(self):
         self.rescue()
         self.control.add_fault(
             method='POST', match='VirtualIOServer.update', nth=2, status=500
         )
 
+        # One that leaves disks disconnected starts nothing.
         self.failed(exception.RestError, HARD, self.wanted)
 
         self.assertEqual(base.OFF, self.lpar()['state'])
         self.run_plan(START, self.wanted)
         self.assert_own()
 
-    @proofs.proves('operation.rescue')
-    def test_hard_reboot_connects_all_after_interrupted_rescue(self):
+        self.control.clear_faults()
         self.rescue()
         self.set_state(base.OFF)
         self.disks.remove(self.wanted.lpar_uuid, delete=False)
@@ -272,22 +279,7 @@ class DisksMixin:
         self.assertEqual([*'0rs'], sorted(set(self.stored()) - {'i'}))
         self.assertEqual('r0s', self.mapped_disks().rstrip('i'))
 
-    def test_rescued_server_that_is_deleted_leaves_nothing(self):
-        self.rescue()
 
-        self.removals.destroy(base.INSTANCE)
-
-        self.assert_nothing_left()
-
-    def test_rescue_disk_is_reserved(self):
-        before = self.disks.capacity().reserved_gb
-
-        self.rescue()
-
-        self.assertEqual(before + 1, self.disks.capacity().reserved_gb)
-
-
-@ddt.ddt
 class RescueTest(DisksMixin, RescueTestCase):
     """A volume group, and what holds wherever the disks are."""
 
@@ -298,32 +290,24 @@ class RescueTest(DisksMixin, RescueTestCase):
         """Return the uuid of a server with the disks."""
         return self.disks.groups.vios
 
-    def test_server_that_is_off_is_rescued_and_starts(self):
-        self.set_state(base.OFF)
+    def test_hard_reboot_ends_rescue_whatever_the_states_are(self):
+        for before, jobs, meanwhile in (
+            (base.OFF, ['on'], base.RUNNING),
+            (base.FAILED, ['off hard', 'on'], base.OFF),
+            (base.RUNNING, ['off soft 60', 'on'], base.FAILED),
+        ):
+            with self.subTest(before=before, meanwhile=meanwhile):
+                self.set_state(before)
 
-        self.rescue()
+                self.rescue()
 
-        self.assert_rescued()
-        self.assertEqual(['on'], self.jobs)
+                self.assert_rescued()
+                self.assertEqual(jobs, self.jobs)
+                self.set_state(meanwhile)
 
-    def test_failed_guest_is_stopped_for_its_rescue(self):
-        self.set_state(base.FAILED)
+                self.run_plan(HARD, self.wanted)
 
-        self.rescue()
-
-        self.assert_rescued()
-        self.assertEqual(['off hard', 'on'], self.jobs)
-
-    def test_rescue_of_server_with_disk_of_former_options_is_refused(self):
-        self.start_service(**self.other_options)
-
-        with self.assertRaises(exception.RestError) as caught:
-            self.rescue()
-
-        self.assertIn('is connected, but not where', str(caught.exception))
-        self.assertEqual(([], []), (self.changes(), self.jobs))
-        self.start_service()
-        self.assert_own()
+                self.assert_own()
 
     def test_rescued_server_is_neither_rescued_again_nor_moved(self):
         self.rescue()
@@ -344,80 +328,92 @@ class RescueTest(DisksMixin, RescueTestCase):
 
         self.assert_rescued()
 
-    def test_damaged_image_leaves_guest_running(self):
-        damaged = dataclasses.replace(IMAGE, hash_value='0' * 128)
+        with self.subTest('the boot of the host starts it again'):
+            self.set_state(base.OFF)
 
-        self.fail_rescue(
-            exception.ImageDamaged, root=spec.WantedImage(damaged, 0)
-        )
+            self.run_plan(
+                START, dataclasses.replace(self.wanted, rescued=True)
+            )
 
-        self.assertEqual([], self.jobs)
+            self.assert_rescued()
 
-    def test_guest_starts_again_if_its_rescue_system_does_not(self):
-        self.fail_start()
+        with self.subTest('a start ends what Nova does not know'):
+            self.set_state(base.OFF)
 
-        self.fail_rescue(exception.RestError, 'PowerOn')
+            self.run_plan(START, self.wanted)
 
-        self.assertEqual(['off soft 60', 'on', 'on'], self.jobs)
+            self.assert_own()
 
-    def test_guest_that_was_off_stays_off_after_failed_rescue(self):
-        self.set_state(base.OFF)
-        self.fail_start()
+    def test_guest_is_as_it_was_after_failed_rescue(self):
+        with self.subTest('damaged image'):
+            damaged = dataclasses.replace(IMAGE, hash_value='0' * 128)
 
-        with self.assertRaises(exception.RestError):
-            self.rescue()
+            self.fail_rescue(
+                exception.ImageDamaged, root=spec.WantedImage(damaged, 0)
+            )
 
-        self.assert_own(base.OFF)
+            self.assertEqual([], self.jobs)
+
+        with self.subTest('disk of former options'):
+            self.start_service(**self.other_options)
+
+            with self.assertRaises(exception.RestError) as caught:
+                self.rescue()
+
+            self.assertIn('is connected, but not where', str(caught.exception))
+            self.assertEqual(([], []), (self.changes(), self.jobs))
+            self.start_service()
+            self.assert_own()
+
+        with self.subTest('no start'):
+            self.fail_start()
+
+            self.fail_rescue(exception.RestError, 'PowerOn')
+
+            self.assertEqual(['off soft 60', 'on', 'on'], self.jobs)
+
+        with self.subTest('a start in spite of an error'):
+            self.fail_start(phase='after')
+            # The driver cannot find out that it runs.
+            self.control.add_fault(match='LogicalPartition.quick', status=500)
+
+            self.fail_rescue(exception.RestError)
+
+            self.assertEqual(
+                ['off soft 60', 'on', 'off hard', 'on'], self.jobs
+            )
+
+        with self.subTest('a guest that was off'):
+            self.set_state(base.OFF)
+            self.fail_start()
+
+            with self.assertRaises(exception.RestError):
+                self.rescue()
+
+            self.assert_own(base.OFF)
 
     def fail_start(self, **options):
         """Let the next start fail."""
+        self.control.clear_faults()
         self.control.add_fault(
             method='PUT', match='/do/PowerOn', status=500, **options
         )
-
-    def test_rescue_system_that_started_in_spite_of_error_is_stopped(self):
-        self.fail_start(phase='after')
-        # The driver cannot find out that it runs.
-        self.control.add_fault(match='LogicalPartition.quick', status=500)
-
-        self.fail_rescue(exception.RestError)
-
-        self.assertEqual(['off soft 60', 'on', 'off hard', 'on'], self.jobs)
-
-    # After that
-
-    @ddt.data(base.RUNNING, base.OFF, base.FAILED)
-    def test_hard_reboot_ends_rescue_of_lpar_that_is(self, state):
-        self.rescue()
-        self.set_state(state)
-
-        self.run_plan(HARD, self.wanted)
-
-        self.assert_own()
-
-    def test_host_boot_starts_rescue_system_again(self):
-        self.rescue()
-        self.set_state(base.OFF)
-
-        self.run_plan(START, dataclasses.replace(self.wanted, rescued=True))
-
-        self.assert_rescued()
-
-    def test_start_ends_rescue_that_nova_does_not_know(self):
-        self.rescue()
-        self.set_state(base.OFF)
-
-        self.run_plan(START, self.wanted)
-
-        self.assert_own()
 
 
 @ddt.ddt
 class PoolRescueTest(DisksMixin, RescueTestCase):
     disk_driver = 'ssp'
 
-    def test_rescue_of_server_with_disk_of_former_options_is_refused(self):
+    def test_image_of_other_format_and_disk_of_former_options_are_refused(
+        self,
+    ):
         """The disks are in the pool, but one was made in a volume group."""
+        other = dataclasses.replace(IMAGE, disk_format='qcow2')
+        self.fail_rescue(
+            exception.ImageRefused, root=spec.WantedImage(other, 0)
+        )
+        self.assertEqual([], self.changes())
+
         self.set_state(base.OFF)
         name = storage.disk_name(self.wanted.lpar_uuid, storage.EPHEMERALS[1])
         self.map_by_hand(name, 51)
@@ -476,12 +472,3 @@ class PoolRescueTest(DisksMixin, RescueTestCase):
     def vios_uuid(self):
         """Return the uuid of the first server of the pool."""
         return self.disks._units.servers[0]
-
-    def test_image_in_another_format_is_refused(self):
-        other = dataclasses.replace(IMAGE, disk_format='qcow2')
-
-        self.fail_rescue(
-            exception.ImageRefused, root=spec.WantedImage(other, 0)
-        )
-
-        self.assertEqual([], self.changes())

@@ -51,28 +51,33 @@ class StartTestCase(base.HostTestCase):
         self.assertEqual(state, self.lpar()['state'])
 
 
-@ddt.ddt
 class StateTest(StartTestCase):
-    @ddt.named_data(
-        ['off', base.OFF, ['on']],
-        ['running', base.RUNNING, []],
-        ['starting', 'starting', []],
-        ['failed', base.FAILED, [OFF, 'on']],
-    )
-    def test_start_depends_on_state(self, state, expected):
-        self.start(state)
+    def test_start_depends_on_state(self):
+        for state, expected in (
+            (base.OFF, ['on']),
+            (base.RUNNING, []),
+            (base.FAILED, [OFF, 'on']),
+            ('starting', []),
+        ):
+            with self.subTest(state=state):
+                self.start(state)
 
-        self.assertEqual(expected, self.jobs)
-        if state != 'starting':
-            self.assert_lpar(slots=[base.GPU])
+                self.assertEqual(expected, self.jobs)
+                if state != 'starting':
+                    self.assert_lpar(slots=[base.GPU])
 
-    @ddt.data('suspended', 'not available', 'Unknown')
-    def test_start_is_refused(self, state):
-        self.refuse_start(
-            exception.PartitionNotStartable,
-            f'is in the state "{state}"',
-            state=state,
-        )
+    def test_start_is_refused(self):
+        for state in ('suspended', 'not available', 'Unknown'):
+            with self.subTest(state=state):
+                self.refuse_start(
+                    exception.PartitionNotStartable,
+                    f'is in the state "{state}"',
+                    state=state,
+                )
+
+        with self.subTest('LPAR is missing'):
+            self.removals.destroy(base.INSTANCE)
+            self.refused(exception.PartitionNotFound, START, self.wanted)
 
     def test_instance_that_is_to_stay_off_is_not_started(self):
         self.wanted = dataclasses.replace(self.wanted, power_on=False)
@@ -80,11 +85,6 @@ class StateTest(StartTestCase):
         self.start()
 
         self.assertEqual([], self.changes())
-
-    def test_missing_lpar_is_not_found(self):
-        self.removals.destroy(base.INSTANCE)
-
-        self.refused(exception.PartitionNotFound, START, self.wanted)
 
     def test_start_changes_no_size_and_frees_no_slot(self):
         self.wanted = dataclasses.replace(

@@ -110,11 +110,14 @@ class SpawnKillTest(volumes.VolumesTestCase, test_kills.KillSweepTestCase):
         super().setUp()
         self.wanted = dataclasses.replace(self.wanted, volumes=(V1,))
 
-    def recover(self):
-        """Nova has the remains destroyed, and builds the instance again."""
+    def tidy_up(self):
+        """Nova has the remains destroyed."""
         self.removals.destroy(base.INSTANCE, volumes=self.wanted.volumes)
         self.assert_nothing_left()
         self.assert_no_volumes()
+
+    def recover(self):
+        """Nova builds the instance again."""
         self.run_plan(operations.SPAWN, self.wanted)
 
     def test_remains_of_killed_spawn_can_be_removed(self):
@@ -143,6 +146,7 @@ class SpawnFaultTest(FaultTestCase):
     """A build with a volume fails at each change, and leaves nothing."""
 
     operation = operations.SPAWN
+    is_left_for_next = True
 
     def disturb(self):
         self.begin()

@@ -69,16 +69,6 @@ class AttachTest(volumes.VolumesTestCase):
 
     @proofs.proves('storage.block.backend.fibrechannel')
     def test_running_guest_gets_volume_by_both_servers(self):
-        self.attach(V1)
-
-        self.assertEqual(BOTH, self.connected())
-        self.assertEqual('r', self.mapped()['vios1'][0])
-        # No path is missing.
-        found = self.volumes.connected(self.describe().lpar_uuid, [V1])
-        connected = lpar_volumes.Connected(True, {0: 64, 1: 65}, V1.kind)
-        self.assertEqual({V1.id: connected}, found)
-
-    def test_attachment_tells_udid_and_makes_these_requests(self):
         udids = self.attach(V1)
 
         self.assertEqual({V1.id: san.UDID}, udids)
@@ -103,44 +93,63 @@ class AttachTest(volumes.VolumesTestCase):
                 for record in self.control.journal()
             ],
         )
-
-    def test_detachment_makes_these_requests(self):
-        self.attach(V1)
-        self.detach(V1)
-        of_server = [
-            'GET VirtualIOServer.read',
-            'POST VirtualIOServer.update',
-            # Whether anything else has the disk.
-            'GET VirtualIOServer.read',
-            'PUT VirtualIOServer.job',
-            'DELETE Job.delete',
-        ]
-        self.assertEqual(
-            [
-                'GET LogicalPartition.read',
-                'GET VirtualIOServer.feed',
-                *of_server * 2,
-            ],
-            [
-                name
-                for record in self.control.journal()
-                if (name := f'{record["method"]} {record["label"]}')
-                != 'GET VirtualIOServer.job_template'
-            ],
-        )
-
-    def test_repeated_attachment_changes_nothing(self):
-        udids = self.attach(V1)
-        self.attach(V1)
-        self.assertEqual(
-            ['PUT VirtualIOServer.job', 'DELETE Job.delete'] * 2,
-            self.changes(),
-            'looks at the place again, and no more',
-        )
-        self.attach(V1.with_udid(udids[V1.id]))
-
         self.assertEqual(BOTH, self.connected())
-        self.assertEqual([], self.changes())
+        self.assertEqual('r', self.mapped()['vios1'][0])
+        # No path is missing.
+        found = self.volumes.connected(self.describe().lpar_uuid, [V1])
+        connected = lpar_volumes.Connected(True, {0: 64, 1: 65}, V1.kind)
+        self.assertEqual({V1.id: connected}, found)
+
+        with self.subTest('repeated'):
+            self.attach(V1)
+            self.assertEqual(
+                ['PUT VirtualIOServer.job', 'DELETE Job.delete'] * 2,
+                self.changes(),
+                'looks at the place again, and no more',
+            )
+            self.attach(V1.with_udid(udids[V1.id]))
+
+            self.assertEqual(BOTH, self.connected())
+            self.assertEqual([], self.changes())
+
+        with self.subTest('detached'):
+            self.detach(V1)
+            of_server = [
+                'GET VirtualIOServer.read',
+                'POST VirtualIOServer.update',
+                # Whether anything else has the disk.
+                'GET VirtualIOServer.read',
+                'PUT VirtualIOServer.job',
+                'DELETE Job.delete',
+            ]
+            self.assertEqual(
+                [
+                    'GET LogicalPartition.read',
+                    'GET VirtualIOServer.feed',
+                    *of_server * 2,
+                ],
+                [
+                    name
+                    for record in self.control.journal()
+                    if (name := f'{record["method"]} {record["label"]}')
+                    != 'GET VirtualIOServer.job_template'
+                ],
+            )
+
+        with self.subTest('detached again'):
+            self.attach(V1)
+            known = V1.with_udid(san.UDID)
+            self.detach(known)
+            self.detach(known)
+
+            self.assertEqual([], self.changes())
+
+        with self.subTest('detached from an LPAR that is gone'):
+            self.attach(V1)
+            self.removals.destroy(base.INSTANCE)
+            self.detach(V1)
+
+            self.assert_no_volumes()
 
     def test_volumes_have_slots_of_their_own(self):
         self.attach(V1)
@@ -153,6 +162,17 @@ class AttachTest(volumes.VolumesTestCase):
             },
             self.connected(),
         )
+
+        with self.subTest('one is detached'):
+            self.detach(V1)
+
+            self.assertEqual(
+                {'vios1': {66: 'v2'}, 'vios2': {67: 'v2'}}, self.connected()
+            )
+            self.assertEqual(
+                {'vios1': ['hdisk3'], 'vios2': ['hdisk2']}, self.hdisks()
+            )
+            self.assert_lpar()
 
     def test_port_and_volumes_take_no_slot_of_each_other(self):
         # The host would put the port at 66, where the next volume belongs.
@@ -170,30 +190,6 @@ class AttachTest(volumes.VolumesTestCase):
     def adapter_slots(self):
         """Return the virtual slots of the LPAR's adapters."""
         return [adapter['slot'] for adapter in self.lpar()['adapters']]
-
-    def test_running_guest_without_rmc_is_refused(self):
-        self.set_state(base.RUNNING, rmc_state='inactive')
-
-        for operation in (operations.ATTACH_VOLUME, operations.DETACH_VOLUME):
-            self.refused(
-                exception.VolumesImpossible,
-                operation,
-                self.describe(volumes=(V1,)),
-                'Stop the server first',
-            )
-
-    def test_detached_volume_leaves_no_mapping_and_no_disk(self):
-        self.attach(V1)
-        self.attach(V2)
-        self.detach(V1)
-
-        self.assertEqual(
-            {'vios1': {66: 'v2'}, 'vios2': {67: 'v2'}}, self.connected()
-        )
-        self.assertEqual(
-            {'vios1': ['hdisk3'], 'vios2': ['hdisk2']}, self.hdisks()
-        )
-        self.assert_lpar()
 
     def test_disk_that_cannot_be_forgotten_stays_with_a_warning(self):
         for fault in (
@@ -222,21 +218,6 @@ class AttachTest(volumes.VolumesTestCase):
         ):
             self.detach(V1)
         self.assertEqual(2, str(log.output).count('may keep'))
-
-    def test_second_detachment_finds_nothing(self):
-        self.attach(V1)
-        known = V1.with_udid(san.UDID)
-        self.detach(known)
-        self.detach(known)
-
-        self.assertEqual([], self.changes())
-
-    def test_volume_of_lpar_that_is_gone_can_be_detached(self):
-        self.attach(V1)
-        self.removals.destroy(base.INSTANCE)
-        self.detach(V1)
-
-        self.assert_no_volumes()
 
     def test_lpar_without_free_slot_is_refused_early(self):
         self.start_service(virtual_slots=64)
@@ -296,6 +277,28 @@ class AttachTest(volumes.VolumesTestCase):
             connects.connector(instance)
 
     def test_connector_has_ports_of_all_servers_if_one_answers(self):
+        with (
+            self.subTest('no name'),
+            mock.patch.object(base_partition.PhysFCPort, 'wwpn', None),
+            mock.patch.object(pvm_storage.PV, 'capacity', None),
+            self.assertRaisesRegex(exception.VolumesImpossible, 'has a Fibre'),
+        ):
+            self.volumes.connector()
+
+        with self.subTest('running guest without RMC'):
+            self.set_state(base.RUNNING, rmc_state='inactive')
+
+            for operation in (
+                operations.ATTACH_VOLUME,
+                operations.DETACH_VOLUME,
+            ):
+                self.refused(
+                    exception.VolumesImpossible,
+                    operation,
+                    self.describe(volumes=(V1,)),
+                    'Stop the server first',
+                )
+
         every = sorted(wwpn.lower() for wwpn in volumes.BOTH)
         # REST has no names of nodes here.
         ports = {'wwpns': every, 'wwnns': every}
@@ -306,14 +309,6 @@ class AttachTest(volumes.VolumesTestCase):
         self.stop_server('vios1')
         with self.assertRaisesRegex(
             exception.VolumesImpossible, 'vios1, vios2 do not answer'
-        ):
-            self.volumes.connector()
-
-    def test_port_without_a_name_and_disk_without_a_size_are_no_error(self):
-        with (
-            mock.patch.object(base_partition.PhysFCPort, 'wwpn', None),
-            mock.patch.object(pvm_storage.PV, 'capacity', None),
-            self.assertRaisesRegex(exception.VolumesImpossible, 'has a Fibre'),
         ):
             self.volumes.connector()
 
@@ -331,24 +326,19 @@ class AttachTest(volumes.VolumesTestCase):
         with self.assertRaises(exception.VolumeMissing):
             self.volumes.resize(V2, lpar_uuid, size)
 
-    def test_volume_is_extended_while_a_server_is_off(self):
-        self.attach(V1)
-        self.stop_server()
-        size = 2 * volumes.GB
-        self.set_san('v1', size=size)
-        lpar_uuid = self.describe().lpar_uuid
-        self.volumes.resize(V1, lpar_uuid, size)
-        self.stop_server('vios1')
-        with self.assertRaises(exception.RestError):
-            self.volumes.resize(V1, lpar_uuid, size)
+        with self.subTest('a server that runs has to see it'):
+            self.control.set_partition('vios2', rmc_state='inactive')
+            size = 3 * volumes.GB
+            self.set_san('v1', size=size)
+            with self.assertRaisesRegex(exception.RestError, 'vios2'):
+                self.volumes.resize(V1, lpar_uuid, size)
 
-    def test_server_that_runs_has_to_see_the_new_size(self):
-        self.attach(V1)
-        self.control.set_partition('vios2', rmc_state='inactive')
-        size = 2 * volumes.GB
-        self.set_san('v1', size=size)
-        with self.assertRaisesRegex(exception.RestError, 'vios2'):
-            self.volumes.resize(V1, self.describe().lpar_uuid, size)
+        with self.subTest('one that is off has not'):
+            self.stop_server()
+            self.volumes.resize(V1, lpar_uuid, size)
+            self.stop_server('vios1')
+            with self.assertRaises(exception.RestError):
+                self.volumes.resize(V1, lpar_uuid, size)
 
 
 class NotFoundTest(volumes.VolumesTestCase):
@@ -366,7 +356,7 @@ class NotFoundTest(volumes.VolumesTestCase):
         )
 
     @proofs.proves('operation.attach-volume')
-    def test_wrong_port_or_unit_of_the_array_is_not_found(self):
+    def test_volume_is_refused_if_it_is_not_found_as_described(self):
         def target(array):
             for port in array['ports']:
                 port['wwpn'] = changed(port['wwpn'])
@@ -376,6 +366,16 @@ class NotFoundTest(volumes.VolumesTestCase):
 
         def initiator(array):
             array['hosts'][0]['wwpns'] = [*map(changed, volumes.BOTH)]
+
+        def other(array):
+            array['hosts'] = [
+                {'name': name, 'wwpns': [*san.WWPNS[name]]}
+                for name in ('vios1', 'vios2')
+            ]
+            array['maps'] = [
+                {'host': 'vios1', 'volume': 'v1', 'lun': 0},
+                {'host': 'vios2', 'volume': 'v2', 'lun': 0},
+            ]
 
         for change in (target, lun, initiator):
             with self.subTest(change.__name__):
@@ -389,20 +389,38 @@ class NotFoundTest(volumes.VolumesTestCase):
                 )
                 self.assert_no_volumes()
 
-    def test_paths_to_another_volume_are_not_both_connected(self):
-        def other(array):
-            array['hosts'] = [
-                {'name': name, 'wwpns': [*san.WWPNS[name]]}
-                for name in ('vios1', 'vios2')
-            ]
-            array['maps'] = [
-                {'host': 'vios1', 'volume': 'v1', 'lun': 0},
-                {'host': 'vios2', 'volume': 'v2', 'lun': 0},
-            ]
+        with self.subTest('paths to another volume'):
+            self.change_san(other)
+            self.refuse(exception.VolumeRefused, 'find different disks')
+            self.assert_no_volumes()
 
-        self.change_san(other)
-        self.refuse(exception.VolumeRefused, 'find different disks')
-        self.assert_no_volumes()
+        with self.subTest('reserve policy'):
+            self.set_san('v1', reserve_policy='SinglePath')
+            self.refuse(
+                exception.VolumeRefused,
+                'reserve policy SinglePath',
+                'rules -o modify',
+            )
+            self.assert_no_volumes()
+
+        with self.subTest('ports elsewhere'):
+            self.set_san('v1', 'v2', 'v3')
+            elsewhere = volumes.volume(
+                initiator_target_map={'10000090FA999901': [*san.TARGETS]}
+            )
+            self.refuse(
+                exception.VolumeMissing,
+                'mapped it to none of the ports of vios1',
+                volume=elsewhere,
+            )
+
+        with self.subTest('kind'):
+            self.refuse(
+                exception.VolumeRefused,
+                "its type is 'iscsi', and this host connects volumes of the "
+                'types: fibre_channel',
+                volume=lpar_volumes.Volume('v1', 'iscsi'),
+            )
 
     def test_volume_with_some_of_its_paths_is_connected(self):
         def one_target(array):
@@ -414,33 +432,6 @@ class NotFoundTest(volumes.VolumesTestCase):
         self.assertEqual(BOTH, self.connected())
         self.assertIn('by some of the 2 paths', ''.join(logs.output))
 
-    def test_policy_with_which_servers_lock_each_other_out_is_refused(self):
-        self.set_san('v1', reserve_policy='SinglePath')
-        self.refuse(
-            exception.VolumeRefused,
-            'reserve policy SinglePath',
-            'rules -o modify',
-        )
-        self.assert_no_volumes()
-
-    def test_volume_that_is_mapped_to_ports_elsewhere_is_not_found(self):
-        elsewhere = volumes.volume(
-            initiator_target_map={'10000090FA999901': [*san.TARGETS]}
-        )
-        self.refuse(
-            exception.VolumeMissing,
-            'mapped it to none of the ports of vios1',
-            volume=elsewhere,
-        )
-
-    def test_refused_kind_names_what_is_possible(self):
-        self.refuse(
-            exception.VolumeRefused,
-            "its type is 'iscsi', and this host connects volumes of the "
-            'types: fibre_channel',
-            volume=lpar_volumes.Volume('v1', 'iscsi'),
-        )
-
 
 class OthersTest(volumes.VolumesTestCase):
     """Somebody else has the disk, or had one that looks the same."""
@@ -448,6 +439,14 @@ class OthersTest(volumes.VolumesTestCase):
     def setUp(self):
         super().setUp()
         self.spawn()
+
+    def anew(self, *cases):
+        """Yield cases; begin anew for each but the first."""
+        for number, case in enumerate(cases):
+            if number:
+                self.begin()
+                self.spawn()
+            yield case
 
     def map_by_hand(self, name='database', vios='vios1', tag=None):
         """Map volume v1 to a partition, as an administrator does."""
@@ -468,10 +467,8 @@ class OthersTest(volumes.VolumesTestCase):
 
     @proofs.proves('operation.attach-volume')
     def test_disk_of_another_lpar_is_refused(self):
-        for vios, name in (('vios1', 'hdisk2'), ('vios2', 'hdisk1')):
+        for vios, name in self.anew(('vios1', 'hdisk2'), ('vios2', 'hdisk1')):
             with self.subTest(vios):
-                self.begin()
-                self.spawn()
                 self.map_by_hand(vios=vios)
                 self.failed(
                     exception.VolumeInUse,
@@ -485,10 +482,8 @@ class OthersTest(volumes.VolumesTestCase):
                 self.assertEqual([1, 1], [*map(len, self.hdisks().values())])
 
     def test_disk_of_a_volume_group_is_refused(self):
-        for vios in ('vios1', 'vios2'):
+        for vios in self.anew('vios1', 'vios2'):
             with self.subTest(vios):
-                self.begin()
-                self.spawn()
                 self.volumes.find(V1, self.describe().lpar_uuid)
                 (name,) = self.hdisks()[vios]
                 disk = pvm_storage.PV.bld(self.adapter, name)
@@ -560,6 +555,15 @@ class OthersTest(volumes.VolumesTestCase):
 
         self.assertEqual(2, len(self.connected()['vios1']))
 
+        self.detach(V1)
+        with self.subTest('without a trace'):
+            self.change_san(no_maps)
+            self.detach(V1)
+            self.assertEqual(
+                [['v2']] * 2,
+                [[*has.values()] for has in self.connected().values()],
+            )
+
     def test_volume_without_tag_is_known_by_its_udid(self):
         self.map_by_hand(base.NAME)
         known = V1.with_udid(san.UDID)
@@ -569,64 +573,78 @@ class OthersTest(volumes.VolumesTestCase):
         self.detach(known)
         self.assert_no_volumes()
 
-    def test_volume_without_tag_and_udid_is_discovered(self):
+        with self.subTest('discovered'):
+            self.map_by_hand(base.NAME)
+            self.detach(V1)
+            self.assert_no_volumes()
+
         self.map_by_hand(base.NAME)
-        self.detach(V1)
-        self.assert_no_volumes()
+        with self.subTest('nothing tells it'):
+            self.map_by_hand(base.NAME)
+            with mock.patch.object(pvm_storage.PV, 'udid', None):
+                self.refused(
+                    exception.VolumeHeld,
+                    operations.DETACH_VOLUME,
+                    self.describe(volumes=(V1.with_udid(san.UDID),)),
+                    'vios1 maps hdisk2 to the LPAR without a tag and UDID',
+                )
+
+        with self.subTest('not to be told from another'):
+            self.change_san(no_maps)
+            self.failed(
+                exception.VolumeHeld,
+                operations.DETACH_VOLUME,
+                self.describe(volumes=(V1,)),
+                'vios1 maps hdisk2 to the LPAR without a tag',
+                'vios1 finds no disk',
+            )
+            self.assertEqual(['v1'], [*self.connected()['vios1'].values()])
+
+        with self.subTest('the other has a UDID'):
+            self.detach(V2.with_udid(volumes.UDIDS['v2']))
+            self.assertEqual(['v1'], [*self.connected()['vios1'].values()])
+
+        self.set_san('v1', 'v2', 'v3')
+        with self.subTest('hard reboot'):
+            self.run_plan(
+                operations.HARD_REBOOT,
+                self.describe(volumes=(V1,), known_volumes=frozenset({V1.id})),
+            )
+            self.assertEqual(
+                [['v1']] * 2,
+                [[*found.values()] for found in self.connected().values()],
+            )
 
     def test_tag_tells_a_volume_beside_one_that_nothing_tells(self):
         self.map_by_hand(base.NAME)
         self.attach(V2)
-        self.change_san(no_maps)
-        self.detach(V2)
+        with mock.patch.object(pvm_storage.PV, 'udid', None):
+            self.failed(
+                exception.VolumeHeld,
+                operations.DETACH_VOLUME,
+                self.describe(volumes=(V1.with_udid(san.UDID),)),
+            )
+            self.detach(V2.with_udid(volumes.UDIDS['v2']))
         self.assertEqual(
             {'vios1': ['v1'], 'vios2': []},
             {vios: [*has.values()] for vios, has in self.connected().items()},
         )
 
-    def test_udid_tells_a_volume_beside_one_that_nothing_tells(self):
-        self.map_by_hand(base.NAME)
-        self.change_san(no_maps)
-        self.detach(V2.with_udid(volumes.UDIDS['v2']))
-        self.assertEqual(['v1'], [*self.connected()['vios1'].values()])
-
-    def test_volume_without_a_trace_needs_no_discovery_beside_a_tag(self):
-        self.attach(V2)
-        self.change_san(no_maps)
-        self.detach(V1)
-        self.assertEqual(
-            [['v2']] * 2,
-            [[*has.values()] for has in self.connected().values()],
-        )
-
-    def test_volume_that_cannot_be_told_from_another_stays(self):
-        self.map_by_hand(base.NAME)
-        self.change_san(no_maps)
-        self.failed(
-            exception.VolumeHeld,
-            operations.DETACH_VOLUME,
-            self.describe(volumes=(V1,)),
-            'vios1 maps hdisk2 to the LPAR without a tag',
-            'vios1 finds no disk',
-        )
-        self.assertEqual(['v1'], [*self.connected()['vios1'].values()])
-
-    def test_hard_reboot_keeps_a_volume_without_tag(self):
-        self.map_by_hand(base.NAME)
-        self.run_plan(
-            operations.HARD_REBOOT,
-            self.describe(volumes=(V1,), known_volumes=frozenset({V1.id})),
-        )
-        self.assertEqual(
-            [['v1']] * 2,
-            [[*found.values()] for found in self.connected().values()],
-        )
+        with self.subTest('no place leads to it'):
+            self.attach(V2)
+            self.change_san(no_maps)
+            self.detach(V2)
+            self.assertEqual(
+                {'vios1': ['v1'], 'vios2': []},
+                {
+                    vios: [*has.values()]
+                    for vios, has in self.connected().items()
+                },
+            )
 
     def test_hard_reboot_leaves_disks_that_an_administrator_has_mapped(self):
-        for tag in (None, 'oracle-data'):
+        for tag in self.anew(None, 'oracle-data'):
             with self.subTest(tag=tag):
-                self.begin()
-                self.spawn()
                 self.map_by_hand(base.NAME, tag=tag)
                 self.run_plan(
                     operations.HARD_REBOOT,
@@ -635,10 +653,10 @@ class OthersTest(volumes.VolumesTestCase):
                 self.assertEqual(['v1'], [*self.connected()['vios1'].values()])
 
     def test_tag_on_one_server_tells_the_volume_on_the_other(self):
-        for operation in (operations.DETACH_VOLUME, operations.HARD_REBOOT):
+        for operation in self.anew(
+            operations.DETACH_VOLUME, operations.HARD_REBOOT
+        ):
             with self.subTest(operation.name):
-                self.begin()
-                self.spawn()
                 self.stop_server()
                 self.attach(V1)
                 self.start_server()
@@ -664,31 +682,6 @@ class OthersTest(volumes.VolumesTestCase):
         self.assertEqual({'vios1': {}, 'vios2': {}}, self.connected())
         self.assertEqual(
             [1, 1], [len(disks) for disks in self.hdisks().values()]
-        )
-
-    def test_mapping_without_tag_and_udid_holds_a_detachment(self):
-        self.map_by_hand(base.NAME)
-        with mock.patch.object(pvm_storage.PV, 'udid', None):
-            self.refused(
-                exception.VolumeHeld,
-                operations.DETACH_VOLUME,
-                self.describe(volumes=(V1.with_udid(san.UDID),)),
-                'vios1 maps hdisk2 to the LPAR without a tag and UDID',
-            )
-
-    def test_tag_tells_a_volume_beside_a_mapping_without_udid(self):
-        self.map_by_hand(base.NAME)
-        self.attach(V2)
-        with mock.patch.object(pvm_storage.PV, 'udid', None):
-            self.failed(
-                exception.VolumeHeld,
-                operations.DETACH_VOLUME,
-                self.describe(volumes=(V1.with_udid(san.UDID),)),
-            )
-            self.detach(V2.with_udid(volumes.UDIDS['v2']))
-        self.assertEqual(
-            {'vios1': ['v1'], 'vios2': []},
-            {vios: [*has.values()] for vios, has in self.connected().items()},
         )
 
     def test_attachment_looks_at_the_disk_of_a_mapping_that_is_left(self):
@@ -871,13 +864,12 @@ class ServerDownTest(volumes.VolumesTestCase):
         self.detach(V1)
         self.assert_no_volumes()
 
-    def test_silent_server_is_not_asked_for_a_volume_without_a_trace(self):
-        self.stop_server()
-        self.detach(V1)
-        job = ['PUT VirtualIOServer.job', 'DELETE Job.delete']
-        # The discovery, and the removal of what it has found.
-        self.assertEqual(job * 2, self.changes())
-        self.assert_no_volumes()
+        with self.subTest('without a trace'):
+            self.detach(V1)
+            job = ['PUT VirtualIOServer.job', 'DELETE Job.delete']
+            # The discovery, and the removal of what it has found.
+            self.assertEqual(job * 2, self.changes())
+            self.assert_no_volumes()
 
 
 class SickServerTest(volumes.VolumesTestCase):
@@ -907,19 +899,17 @@ class SickServerTest(volumes.VolumesTestCase):
             self.describe(volumes=(V1,)),
             'vios2 does not answer, and may connect it',
         )
+        with self.subTest('extended'):
+            self.set_san('v1', size=2 * volumes.GB)
+            self.forget()
+
+            self.volumes.resize(V1, self.describe().lpar_uuid, 2 * volumes.GB)
+
+            self.assertEqual(['LUARecovery'] * 2, self.jobs)
+
         self.control.clear_faults()
         self.detach(V1)
         self.assert_no_volumes()
-
-    def test_volume_is_extended_where_its_path_may_be(self):
-        self.attach(V1)
-        self.sicken('vios2')
-        self.set_san('v1', size=2 * volumes.GB)
-        self.forget()
-
-        self.volumes.resize(V1, self.describe().lpar_uuid, 2 * volumes.GB)
-
-        self.assertEqual(['LUARecovery'] * 2, self.jobs)
 
     def test_busy_server_is_waited_for(self):
         self.control.add_fault(
@@ -979,26 +969,24 @@ class HiddenServerTest(volumes.VolumesTestCase):
             'vios2 does not answer, and may connect it',
         )
 
-    def test_server_that_shows_nothing_may_have_one_of_unnamed_ports(self):
-        self.hide_server()
-        self.refused(
-            exception.VolumeHeld,
-            operations.DETACH_VOLUME,
-            self.describe(
-                volumes=(volumes.volume(initiator_target_map=None),)
-            ),
-            'vios2 does not answer, and may connect it',
-        )
+        with self.subTest('unnamed ports'):
+            self.refused(
+                exception.VolumeHeld,
+                operations.DETACH_VOLUME,
+                self.describe(
+                    volumes=(volumes.volume(initiator_target_map=None),)
+                ),
+                'vios2 does not answer, and may connect it',
+            )
 
-    def test_server_that_shows_nothing_has_no_path_of_others(self):
-        self.hide_server()
-        ports = [*san.WWPNS['vios1']]
-        known = volumes.volume(
-            initiator_target_map={one: [*san.TARGETS] for one in ports}
-        )
-        self.attach(known)
-        self.detach(known)
-        self.assert_no_volumes()
+        with self.subTest('no path of others'):
+            ports = [*san.WWPNS['vios1']]
+            known = volumes.volume(
+                initiator_target_map={one: [*san.TARGETS] for one in ports}
+            )
+            self.attach(known)
+            self.detach(known)
+            self.assert_no_volumes()
 
 
 class FirstServerDownTest(volumes.VolumesTestCase):
