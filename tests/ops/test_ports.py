@@ -133,7 +133,7 @@ class AttachTest(PortsTestCase):
             exception.PortRefused, ATTACH, self.wanted(MANY[29]), words
         )
         self.assertEqual(
-            [*range(2, 32)],
+            [*range(2, 31)],
             sorted(one['slot'] for one in self.lpar()['adapters']),
         )
 
