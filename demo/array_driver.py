@@ -28,6 +28,7 @@ from cinder.volume.drivers.ibm.storwize_svc import storwize_svc_fc
 from oslo_config import cfg
 
 from demo import array_evidence
+from demo import array_shell
 from demo import storage_array
 from powervm_emulator import client
 
@@ -35,6 +36,7 @@ OPTIONS = (
     cfg.URIOpt('emulator_url', help='The emulator of one of the hosts.'),
     cfg.StrOpt('volume_directory', help='Where the bytes of volumes are.'),
     cfg.StrOpt('fabric', help='The fabric that the array is in.'),
+    cfg.PortOpt('shell_port', help='Where the array takes commands.'),
 )
 
 _RAW = 'raw'
@@ -57,6 +59,10 @@ class ArrayDriver(storwize_svc_fc.StorwizeSVCFCDriver):
             self._tell,
         )
         self._helpers.check_fcmapping_interval = _SECONDS
+        array_shell.serve(
+            lambda words: self._array.execute_command(words, False),
+            self.configuration.shell_port,
+        )
 
     def _tell(self, described: dict[str, typing.Any]) -> None:
         """Let the array be in the network of the emulated hosts."""

@@ -72,8 +72,12 @@ def find(stack: stack_lib.Stack, identifier: str) -> ArrayVolume | None:
 
     :param identifier: of the volume.
     """
+    return find_by_name(stack, f'volume-{identifier}')
+
+
+def find_by_name(stack: stack_lib.Stack, name: str) -> ArrayVolume | None:
+    """Return the volume that has a name in the array, or None."""
     described = read(stack)
-    name = f'volume-{identifier}'
     for volume in described['volumes']:
         if volume['name'] == name:
             break

@@ -305,6 +305,7 @@ def cinder(stack: stack_lib.Stack) -> Sections:
             'emulator_url': stack.host.url,
             'volume_directory': stack.volumes,
             'fabric': volume_world.FABRIC,
+            'shell_port': stack.ports[stack_lib.ARRAY],
         },
         'database': _database(stack, 'cinder'),
         'coordination': {'backend_url': f'file://{state_path}'},

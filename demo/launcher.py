@@ -269,7 +269,10 @@ def _make_stack(
     consoles = (
         (stack_lib.PROXY, stack_lib.CONSOLES) if choices.has_console else ()
     )
-    ports = stack_lib.free_ports((*stack_lib.APIS, *more, *consoles, _BROKER))
+    arrays = (stack_lib.ARRAY,) if choices.has_cinder else ()
+    ports = stack_lib.free_ports(
+        (*stack_lib.APIS, *more, *arrays, *consoles, _BROKER)
+    )
     own_broker = messaging.url(ports.pop(_BROKER))
     default = own_broker if choices.needs_broker else stack_lib.IN_PROCESS
     etc = state_dir / 'etc'

@@ -48,6 +48,9 @@ CYBORG = 'cyborg'
 #: The same of a cloud with volumes.
 CINDER = 'cinder'
 
+#: The port of such a cloud on which the array takes commands.
+ARRAY = 'array'
+
 #: What a cloud with consoles has beside these: Nova's proxy for browsers, and
 #: the port on which nova-compute serves consoles to it.
 PROXY, CONSOLES = 'novncproxy', 'consoles'

@@ -79,14 +79,24 @@ class Array(test_storwize_svc.StorwizeSVCManagementSimulator):
             command has failed.
         """
         with self._lock:
+            words = [self._unquote(word) for word in cmd]
             try:
                 answer: tuple[str, str] = super().execute_command(
-                    cmd, check_exit_code
+                    words, check_exit_code
                 )
             finally:
                 # A failed command can have done a part of its work.
                 self._settle()
             return answer
+
+    def _unquote(self, word: str) -> str:
+        """Return a word of a command, without quotes if it names a volume.
+
+        The simulator wants them around other names, and takes them from those
+        of volumes that Cinder has named.
+        """
+        name = word.strip('"')
+        return name if name in self._volumes_list else word
 
     def file(self, volume: str) -> pathlib.Path:
         """Return the file with the bytes of a volume.

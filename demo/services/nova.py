@@ -38,6 +38,7 @@ from nova.conductor import rpcapi as conductor_rpcapi
 from nova.db import migration
 from nova.objects import host_mapping
 from nova.scheduler import rpcapi as scheduler_rpcapi
+from os_brick.initiator import utils as initiator_utils
 
 from demo import config
 from demo import sqlite
@@ -70,6 +71,10 @@ def serve(stack: stack_lib.Stack) -> None:
     admin = context.get_admin_context()
     _create_databases(stack, admin)
     os_vif.initialize()
+    # A compute node has open-iscsi, this machine need not. Without it os-brick
+    # takes a lock with the name of Cinder's service, which Cinder does not
+    # record for a volume that it has been told to manage.
+    initiator_utils.ISCSI_SUPPORTS_MANUAL_SCAN = True
     # The conductor exits if it can't get a token.
     http.wait_until_up(stack.auth_url)
     # nova-compute needs a conductor.

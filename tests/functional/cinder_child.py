@@ -156,7 +156,9 @@ class Services:
         users = (*stack_lib.SERVICE_USERS, 'cinder')
         stack = stack_lib.Stack(
             state_dir=state,
-            ports=stack_lib.free_ports((*stack_lib.APIS, 'cinder')),
+            ports=stack_lib.free_ports(
+                (*stack_lib.APIS, stack_lib.CINDER, stack_lib.ARRAY)
+            ),
             passwords=stack_lib.new_passwords(users),
             prefix=pathlib.Path(sys.prefix),
             computes=(
