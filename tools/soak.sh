@@ -92,6 +92,9 @@ soak_all-volume-kills() { # 20 min: kills nova-compute at each of these requests
 soak_pool-kills() { # 10 min: kills nova-computes of a cloud at some requests
     "$VENV/bin/python" -m tests.cloud.pool_kills --seed "$seed" --cases 20
 }
+soak_adoption() { # 2 min: brings an LPAR into a cloud by the commands of the page
+    "$VENV/bin/python" -W ignore -m tests.cloud.adoption
+}
 
 names() {
     sed -n 's/^soak_\([a-z-]*\)() { # \(.*\): \(.*\)/\1\t\2\t\3/p' \

@@ -42,6 +42,8 @@ FOLLOWED = (
 )
 #: The document whose console examples tests.cloud.life_cycle runs.
 LIVED = 'admin/life-of-a-card'
+#: The document whose console examples tests.cloud.adoption runs.
+ADOPTED = 'admin/adopting'
 
 _BLOCK = re.compile(
     r'^(?P<indent> *)\.\. code-block:: (?P<language>\S+)\n\n'

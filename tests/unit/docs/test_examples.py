@@ -129,7 +129,7 @@ class CommandExampleTest(unittest.TestCase):
             for line, _ in pages.commands(name)
             if line.startswith(('openstack ', 'nova-powervm-inventory '))
         }
-        self.assertEqual({*pages.FOLLOWED, pages.LIVED}, found)
+        self.assertEqual({*pages.FOLLOWED, pages.LIVED, pages.ADOPTED}, found)
 
 
 class FlavorExampleTest(unittest.TestCase):
