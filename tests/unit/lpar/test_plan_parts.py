@@ -55,8 +55,8 @@ class PartsTest(unittest.TestCase):
  lpar adapters disks mappings | lpar | "
             hard reboot: lpar rules adapters has_rescue | . | . |\
  lpar rules adapters disks mappings | lpar | lpar disks slots adapters
-            rescue: lpar has_rescue mappings image | . | . |\
- lpar disks has_rescue mappings image | lpar | "
+            rescue: lpar rules has_rescue mappings image | . | . |\
+ lpar disks rules has_rescue mappings image | lpar | "
             unrescue: lpar | . | . | lpar disks | lpar | "
             attachment of a port, running: adapters
             detachment of a port, running: -
