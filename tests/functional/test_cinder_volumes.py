@@ -65,7 +65,9 @@ class CinderVolumesTestCase(base.PowerVMTestCase):
 
     def setUp(self):
         super().setUp()
-        self.start_host(world=volume_world.make())
+        # Its guests need no config drive to answer RMC.
+        world = volume_world.make() | {'guests_configure_rmc': True}
+        self.start_host(world=world)
         self.cinder = self.useFixture(real_cinder.RealCinder(self))
 
     def forget(self):
