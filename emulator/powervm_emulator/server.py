@@ -190,6 +190,10 @@ class Server:
         host = f'[{self.host}]' if ':' in self.host else self.host
         return f'{self._scheme}://{host}:{self.port}'
 
+    def serve(self, application: 'WSGIApplication') -> None:
+        """Serve another application from the next request on."""
+        self._server.app = application
+
     def start(self) -> None:
         """Start serving."""
         self._thread.start()

@@ -12,6 +12,8 @@
 
 """Common parts of the emulator's tests: an emulator and a pypowervm client."""
 
+import copy
+import functools
 import logging
 import re
 import unittest
@@ -24,6 +26,7 @@ from pypowervm.wrappers import base_partition as bp
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import managed_system as ms
 
+from powervm_emulator import app
 from powervm_emulator import fixture
 
 # Slots of the default world.
@@ -41,17 +44,27 @@ EVENTS = (
 
 
 class EmulatorTestCase(unittest.TestCase):
-    """Starts an emulator and opens a pypowervm session for each test."""
+    """Starts an emulator and opens a pypowervm session for each test.
+
+    :cvar is_alone: Whether it has a server of its own and has logged on over
+        HTTP, for tests about sessions, and about the end of an emulator. The
+        others take turns with one server.
+    """
 
     world = None
+    is_alone = False
 
     def setUp(self):
         super().setUp()
         quieten(self)
-        self.emulator = start(self, world=self.world)
+        if self.is_alone:
+            self.emulator = start(self, world=self.world)
+            session = session_for(self.emulator)
+            self.addCleanup(forget, session)
+        else:
+            self.emulator, session = take(self, self.world)
         self.control = self.emulator.control
-        self.adapter = adapter_for(self.emulator)
-        self.addCleanup(forget, self.adapter.session)
+        self.adapter = pvm_adapter.Adapter(session)
 
     def system(self):
         """Read and return the only managed system."""
@@ -106,6 +119,28 @@ class EmulatorTestCase(unittest.TestCase):
         for status, message, function, *args in cases:
             with self.subTest(message=message, args=args):
                 self.assert_refused(status, message, function, *args)
+
+
+@functools.cache
+def _served():
+    """Start a server for this process, and log on to what it serves."""
+    emulator = fixture.Emulator().start()
+    session = session_for(emulator)
+    forget(session)
+    return emulator, session
+
+
+def take(test, world=None):
+    """Let the server of this process serve a new emulator until a test ends.
+
+    :returns: the emulator, which nobody may stop, and a session.
+    """
+    emulator, session = map(copy.copy, _served())
+    emulator._application = application = app.make_app(world)
+    test.addCleanup(application.close)
+    emulator._server.serve(application)
+    session._sessToken = application.emulation.host.sessions.open()
+    return emulator, session
 
 
 def quieten(test):

@@ -13,6 +13,7 @@
 """What pypowervm reads of wrappers and of a whole host, as plain values."""
 
 import collections.abc
+import functools
 import inspect
 
 from pypowervm import const
@@ -51,17 +52,24 @@ def read_properties(wrapper, around=()):
     """
     around = (*around, _identity(wrapper))
     values = {}
-    for name, _ in inspect.getmembers(
-        type(wrapper), lambda member: isinstance(member, property)
-    ):
-        if name.startswith('_') or name in _OF_THE_READING:
-            continue
+    for name in _properties(type(wrapper)):
         try:
             value = getattr(wrapper, name)
         except Exception as error:
             value = f'{type(error).__name__}: {error}'
         values[name] = _plain(value, around)
     return values
+
+
+@functools.cache
+def _properties(type_):
+    return [
+        name
+        for name, _ in inspect.getmembers(
+            type_, lambda member: isinstance(member, property)
+        )
+        if not name.startswith('_') and name not in _OF_THE_READING
+    ]
 
 
 def _identity(wrapper):

@@ -217,12 +217,12 @@ class VolumeGroupCaptureTest(CaptureTestCase):
 def leaves(element):
     """Count (path, attributes, text) of everything in a content element."""
     found = collections.Counter()
+    paths = {}
     for node in element.iter(etree.Element):
-        path = '/'.join(
-            etree.QName(above).localname
-            for above in (*reversed(list(node.iterancestors())), node)
-            if 'atom' not in etree.QName(above).namespace.lower()
-        )
+        above = paths.get(node.getparent(), '')
+        name = etree.QName(node)
+        is_atom = 'atom' in name.namespace.lower()
+        path = paths[node] = above if is_atom else f'{above}/{name.localname}'
         attributes = tuple(
             sorted(
                 (name, base.without_host(value))

@@ -23,6 +23,8 @@ from . import base
 
 
 class InjectedFaultTest(base.EmulatorTestCase):
+    is_alone = True
+
     def names(self):
         return {found.name for found in lpar.LPAR.get(self.adapter)}
 
@@ -174,6 +176,8 @@ class InjectedFaultTest(base.EmulatorTestCase):
 
 
 class JournalTest(base.EmulatorTestCase):
+    is_alone = True
+
     def test_journal_records_request_and_answer(self):
         self.control.clear_journal()
         self.system()

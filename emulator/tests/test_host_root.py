@@ -93,6 +93,8 @@ class Files:
 
 
 class HostRootTestCase(base.EmulatorTestCase):
+    is_alone = True
+
     def setUp(self):
         directory = self.enterContext(tempfile.TemporaryDirectory())
         self.files = Files(directory)

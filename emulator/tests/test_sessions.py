@@ -45,6 +45,8 @@ BY_FILE = (
 
 
 class SessionTest(base.EmulatorTestCase):
+    is_alone = True
+
     def test_logon_by_password_succeeds(self):
         session = self.adapter.session
         self.assertEqual('PVM', session.mc_type)

@@ -163,12 +163,13 @@ def sort(element: content.Element) -> None:
     """
     ranks = _ranks(content.local_name(element))
     children = list(element)
-    wanted = sorted(
-        children,
-        key=lambda child: ranks.get(content.local_name(child), len(ranks)),
-    )
-    if wanted != children:
-        element.extend(wanted)
+    found = [
+        ranks.get(child.tag.rpartition('}')[2], len(ranks))
+        for child in children
+    ]
+    if found != sorted(found):
+        order = sorted(range(len(found)), key=found.__getitem__)
+        element.extend([children[number] for number in order])
 
 
 @functools.cache
