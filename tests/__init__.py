@@ -12,6 +12,7 @@
 
 """Tests of nova-powervm."""
 
+import functools
 import gc
 import os
 import pathlib
@@ -25,8 +26,13 @@ from hypothesis import core
 from hypothesis.internal import constants_ast
 from hypothesis.internal.conjecture import providers
 from nova import monkey_patch
+from oslo_policy import policy
 
 monkey_patch.patch(backend='threading')
+
+# Nova's fixtures write the same rules for each test, which takes YAML's parser
+# as long as all else that they do.
+policy.parse_file_contents = functools.cache(policy.parse_file_contents)
 
 # OpenStack's modules and the tests' worlds stay until a process ends. Looking
 # through them for garbage would take a tenth of its time.

@@ -17,8 +17,10 @@ Tests install them as entry points, as a package of somebody else would.
 import collections
 import contextlib
 import dataclasses
+import functools
 import pathlib
 import sys
+import tempfile
 from typing import ClassVar
 
 import fixtures
@@ -54,16 +56,8 @@ class InstalledDrivers(fixtures.Fixture):
     """A distribution with the drivers of this module."""
 
     def _setUp(self):
-        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        info = folder / 'powervm_example_drivers-1.0.dist-info'
-        info.mkdir()
-        (info / 'METADATA').write_text(
-            'Metadata-Version: 2.1\nName: powervm-example-drivers\n'
-            'Version: 1.0\n'
-        )
-        (info / 'entry_points.txt').write_text(_ENTRY_POINTS)
         self.useFixture(
-            fixtures.MonkeyPatch('sys.path', [*sys.path, str(folder)])
+            fixtures.MonkeyPatch('sys.path', [*sys.path, _folder().name])
         )
         # stevedore remembers what a process has found.
         self.useFixture(
@@ -71,6 +65,19 @@ class InstalledDrivers(fixtures.Fixture):
                 'stevedore.ExtensionManager.ENTRY_POINT_CACHE', {}
             )
         )
+
+
+@functools.cache
+def _folder():
+    """Install the distribution; stevedore reads each path for a second."""
+    folder = tempfile.TemporaryDirectory()
+    info = pathlib.Path(folder.name, 'powervm_example_drivers-1.0.dist-info')
+    info.mkdir()
+    (info / 'METADATA').write_text(
+        'Metadata-Version: 2.1\nName: powervm-example-drivers\nVersion: 1.0\n'
+    )
+    (info / 'entry_points.txt').write_text(_ENTRY_POINTS)
+    return folder
 
 
 class ExampleDisks(base.DiskDriver):

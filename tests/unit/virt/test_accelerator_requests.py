@@ -17,7 +17,6 @@ from keystoneauth1 import exceptions as keystone_exceptions
 from nova import context
 from nova import exception as nova_exception
 from nova import objects
-from nova import test
 from nova.accelerator import cyborg
 from oslo_utils.fixture import uuidsentinel as uuids
 
@@ -28,10 +27,11 @@ from nova_powervm.virt import system_metadata
 from tests import proofs
 from tests.functional import request_states as table
 from tests.functional.request_states import Result
+from tests.unit.virt import base
 
 
 @ddt.ddt
-class BindingWaitTest(test.NoDBTestCase):
+class BindingWaitTest(base.NoDBTestCase):
     """Requests that Cyborg is still binding."""
 
     def setUp(self):
@@ -212,7 +212,7 @@ class CyborgOfState:
 
 
 @ddt.ddt
-class RequestStatesTest(test.NoDBTestCase):
+class RequestStatesTest(base.NoDBTestCase):
     """What the driver decides in each state of the table."""
 
     def setUp(self):

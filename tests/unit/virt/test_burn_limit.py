@@ -19,8 +19,8 @@ from types import SimpleNamespace
 from unittest import mock
 
 import ddt
+import fixtures
 from nova import objects
-from nova import test
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
@@ -29,6 +29,7 @@ from nova_powervm.ops import claiming
 from nova_powervm.virt import burn_limit
 from nova_powervm.virt import burn_records
 from nova_powervm.virt import errors
+from tests.unit.virt import base
 
 WINDOW = datetime.timedelta(hours=1)
 SLOTS = [SimpleNamespace(burns=('device',))]
@@ -42,7 +43,7 @@ def instance(project, uuid=uuids.instance):
 
 
 @ddt.ddt
-class BurnLimitTest(test.NoDBTestCase):
+class BurnLimitTest(base.NoDBTestCase):
     def setUp(self):
         super().setUp()
         self.limit = burn_limit.BurnLimit(
@@ -132,7 +133,7 @@ class BurnLimitTest(test.NoDBTestCase):
         self.assertEqual({uuids.other}, set(self.limit._admitted))
 
 
-class CountTest(test.NoDBTestCase):
+class CountTest(base.NoDBTestCase):
     """What counts, by Nova's records."""
 
     NOW = datetime.datetime.now(datetime.UTC)
@@ -235,7 +236,7 @@ class CountTest(test.NoDBTestCase):
         self.assertFalse(self.is_refused())
 
 
-class HoldersTest(test.NoDBTestCase):
+class HoldersTest(base.NoDBTestCase):
     def test_build_that_failed_later_has_burned_its_device(self):
         """Its instance has no host, and never ran."""
         earlier, failed = (
@@ -272,7 +273,7 @@ class HoldersTest(test.NoDBTestCase):
 
 
 @ddt.ddt
-class DeviceActionsTest(test.NoDBTestCase):
+class DeviceActionsTest(base.NoDBTestCase):
     """Actions of a server, by the events that Nova has recorded."""
 
     NOW = datetime.datetime.now(datetime.UTC)
@@ -355,7 +356,7 @@ class DeviceActionsTest(test.NoDBTestCase):
         self.assertEqual(4, self.count([('resize', failed)] * 4))
 
 
-class Pool(test.fixtures.Fixture):
+class Pool(fixtures.Fixture):
     """Threads that end with a test."""
 
     def _setUp(self):

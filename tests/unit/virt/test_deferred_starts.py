@@ -16,7 +16,6 @@ import ddt
 import oslo_messaging
 from nova import exception as nova_exception
 from nova import objects
-from nova import test
 from nova.compute import task_states
 from nova.compute import vm_states
 from oslo_concurrency import lockutils
@@ -24,6 +23,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
 from nova_powervm.virt import deferred_starts
+from tests.unit.virt import base
 
 SILENT = exception.CyborgSilent(instance_uuid='i', reason='no answer')
 BINDING = exception.AcceleratorsUnknown(instance_uuid='i', reason='binding')
@@ -32,7 +32,7 @@ REFUSED = exception.AcceleratorRefused(instance_uuid='i', reason='not bound')
 
 
 @ddt.ddt
-class DeferredStartsTest(test.NoDBTestCase):
+class DeferredStartsTest(base.NoDBTestCase):
     def setUp(self):
         super().setUp()
         self.started = []

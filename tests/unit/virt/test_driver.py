@@ -16,7 +16,6 @@ from unittest import mock
 from nova import context
 from nova import exception as nova_exception
 from nova import objects
-from nova import test
 from nova.compute import power_state
 from nova.compute import task_states
 from nova.virt import driver as nova_driver
@@ -30,6 +29,7 @@ from nova_powervm.virt import moves
 from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import services
 from tests import proofs
+from tests.unit.virt import base
 
 
 def start(host):
@@ -45,7 +45,7 @@ def start(host):
     return started
 
 
-class DriverTest(test.NoDBTestCase):
+class DriverTest(base.NoDBTestCase):
     """What nova's own helper says of the driver's shape."""
 
     @proofs.proves('D66')
@@ -217,7 +217,7 @@ def refused_methods():
     ]
 
 
-class UnsupportedMethodsTest(test.NoDBTestCase):
+class UnsupportedMethodsTest(base.NoDBTestCase):
     """What Nova may call is done, refused in words, or left to Nova."""
 
     #: Nova goes another way when these raise NotImplementedError.

@@ -21,7 +21,6 @@ import requests
 from cursive import exception as cursive_exception
 from nova import context as nova_context
 from nova import exception as nova_exception
-from nova import test
 from nova.tests import fixtures as nova_fixtures
 from oslo_utils import uuidutils
 
@@ -29,13 +28,14 @@ from nova_powervm import exception
 from nova_powervm.lpar import image
 from nova_powervm.virt import glance_images
 from tests.functional import images as samples
+from tests.unit.virt import base
 
 DATA = b'\x01boot sector' * 10000
 NO_HASH = {'os_hash_algo': None, 'os_hash_value': None}
 
 
 @ddt.ddt
-class GlanceImageTest(test.NoDBTestCase):
+class GlanceImageTest(base.NoDBTestCase):
     def setUp(self):
         super().setUp()
         glance = self.useFixture(nova_fixtures.GlanceFixture(self))

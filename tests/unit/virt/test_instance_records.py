@@ -14,12 +14,12 @@
 
 from nova import context as nova_context
 from nova import objects
-from nova import test
 from oslo_utils import uuidutils
 
 from nova_powervm.devices import slot_providers
 from nova_powervm.lpar import partition
 from nova_powervm.virt import instance_records
+from tests.unit.virt import base
 
 HERE = uuidutils.generate_uuid()
 THERE = uuidutils.generate_uuid()
@@ -35,7 +35,7 @@ def resources(provider):
     return objects.ResourceList(objects=[resource])
 
 
-class RecordsTestCase(test.TestCase):
+class RecordsTestCase(base.TestCase):
     def setUp(self):
         super().setUp()
         self.context = nova_context.get_admin_context()

@@ -21,7 +21,6 @@ from nova import context as nova_context
 from nova import exception_wrapper
 from nova import objects
 from nova import rpc
-from nova import test
 from nova.objects import base as objects_base
 from oslo_config import cfg
 from oslo_serialization import jsonutils
@@ -29,12 +28,13 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
 from nova_powervm.virt import moved_nvram
+from tests.unit.virt import base
 
 NVRAM = 'cGFzc3dvcmQ9ZWFzeQ==\ncGFzc3dvcmQ='
 LONGEST = 'A' * moved_nvram.LONGEST
 
 
-class NvramTestCase(test.NoDBTestCase):
+class NvramTestCase(base.NoDBTestCase):
     """An instance, and what its host has as its NVRAM."""
 
     def setUp(self):

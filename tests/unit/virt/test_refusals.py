@@ -20,7 +20,6 @@ import oslo_messaging
 from nova import context
 from nova import exception as nova_exception
 from nova import objects
-from nova import test
 from nova.api.validation.extra_specs import validators
 from oslo_utils.fixture import uuidsentinel as uuids
 
@@ -29,10 +28,11 @@ from nova_powervm.lpar import extra_specs
 from nova_powervm.virt import errors
 from nova_powervm.virt import extra_spec_validators
 from nova_powervm.virt import refusals
+from tests.unit.virt import base
 
 
 @ddt.ddt
-class DiskRequestTest(test.NoDBTestCase):
+class DiskRequestTest(base.NoDBTestCase):
     def setUp(self):
         super().setUp()
         self.instance = objects.Instance(
@@ -112,7 +112,7 @@ class DiskRequestTest(test.NoDBTestCase):
 
 
 @ddt.ddt
-class ActionEventTest(test.NoDBTestCase):
+class ActionEventTest(base.NoDBTestCase):
     @ddt.named_data(
         ['conductor timeout', oslo_messaging.MessagingTimeout(), True],
         [
@@ -189,7 +189,7 @@ class ValidatorTest(unittest.TestCase):
 
 
 @ddt.ddt
-class BuildErrorTest(test.NoDBTestCase):
+class BuildErrorTest(base.NoDBTestCase):
     """Nova tries other hosts after a build that failed, or does not."""
 
     @ddt.named_data(

@@ -16,12 +16,12 @@ from unittest import mock
 
 import ddt
 from nova import objects
-from nova import test
 from oslo_concurrency import lockutils
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm.lpar import partition
 from nova_powervm.virt import removals
+from tests.unit.virt import base
 
 LPAR = partition.lpar_uuid(uuids.instance)
 VOLUMES = {
@@ -32,7 +32,7 @@ VOLUMES = {
 
 
 @ddt.ddt
-class RemovalsTest(test.NoDBTestCase):
+class RemovalsTest(base.NoDBTestCase):
     def setUp(self):
         super().setUp()
         self.host = mock.Mock(nodename='host1')

@@ -27,7 +27,6 @@ import ddt
 import fixtures
 from nova import exception as nova_exception
 from nova import objects
-from nova import test
 from nova.compute import task_states
 from oslo_utils import uuidutils
 
@@ -39,6 +38,7 @@ from nova_powervm.virt import burn_records
 from nova_powervm.virt import host_cycle
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import restart_repairs
+from tests.unit.virt import base
 from tests.unit.virt import test_instance_records
 
 READ = 30
@@ -284,7 +284,7 @@ def burned(uuid):
     )
 
 
-class CycleMetricsTest(test.NoDBTestCase):
+class CycleMetricsTest(base.NoDBTestCase):
     def setUp(self):
         super().setUp()
         self.path = pathlib.Path(

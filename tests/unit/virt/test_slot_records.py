@@ -19,7 +19,6 @@ from unittest import mock
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
-from nova import test as nova_test
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
@@ -27,6 +26,7 @@ from nova_powervm.ops import apply
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import slot_records
 from nova_powervm.virt import system_metadata
+from tests.unit.virt import base
 
 MAC, OTHER = 'fa:16:3e:00:00:01', 'fa:16:3e:00:00:02'
 FIRST, SECOND = f'{uuids.volume}@0', f'{uuids.volume}@1'
@@ -38,7 +38,7 @@ def name_of(key):
     return system_metadata.virtual_slot(key).name
 
 
-class SlotRecordsTest(nova_test.NoDBTestCase):
+class SlotRecordsTest(base.NoDBTestCase):
     def setUp(self):
         super().setUp()
         self.instance = objects.Instance(
@@ -147,7 +147,7 @@ class SlotRecordsTest(nova_test.NoDBTestCase):
         self.saved.assert_not_called()
 
 
-class ConcurrentTest(nova_test.TestCase):
+class ConcurrentTest(base.TestCase):
     """Several threads have objects of one record."""
 
     def setUp(self):

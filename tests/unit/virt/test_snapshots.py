@@ -20,7 +20,6 @@ from unittest import mock
 import ddt
 from nova import exception as nova_exception
 from nova import objects
-from nova import test
 from nova.compute import task_states
 from nova.compute import vm_states
 from oslo_utils.fixture import uuidsentinel as uuids
@@ -30,6 +29,7 @@ from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
 from nova_powervm.ops import drivers
 from nova_powervm.virt import snapshots
+from tests.unit.virt import base
 
 DISK = bytes(1000)
 VHD = b'conectix'.ljust(1000, b'\0')
@@ -60,7 +60,7 @@ class Glance:
 
 
 @ddt.ddt
-class SnapshotTest(test.NoDBTestCase):
+class SnapshotTest(base.NoDBTestCase):
     def setUp(self):
         super().setUp()
         self.glance = Glance()

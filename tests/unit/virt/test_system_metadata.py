@@ -20,7 +20,6 @@ import unittest.mock
 from nova import context
 from nova import exception as nova_exception
 from nova import objects
-from nova import test as nova_test
 from nova import utils
 from nova.compute import utils as compute_utils
 from nova.compute import vm_states
@@ -30,6 +29,7 @@ import nova_powervm
 from nova_powervm.lpar import shared_ethernet
 from nova_powervm.powervm.vif import vlans
 from nova_powervm.virt import system_metadata
+from tests.unit.virt import base
 
 #: A host with the longest name that Nova's database takes.
 LONG = 'h' * 255
@@ -60,7 +60,7 @@ def all_keys(host='host1'):
     ]
 
 
-class ImagesTest(nova_test.NoDBTestCase):
+class ImagesTest(base.NoDBTestCase):
     """What nova-api copies into images, with Nova's own function.
 
     Before, every snapshot of a server, backup and shelved image had the path
@@ -107,7 +107,7 @@ class ImagesTest(nova_test.NoDBTestCase):
         self.assertEqual({}, self.properties(metadata))
 
 
-class InheritedTest(nova_test.NoDBTestCase):
+class InheritedTest(base.NoDBTestCase):
     """Properties of images, which users choose, and of poisoned images."""
 
     def test_driver_reads_no_property_of_image(self):
@@ -132,7 +132,7 @@ class InheritedTest(nova_test.NoDBTestCase):
         self.assertEqual(before, metadata)
 
 
-class KeysTest(nova_test.NoDBTestCase):
+class KeysTest(base.NoDBTestCase):
     def test_keys_begin_so_that_images_lack_them(self):
         for key in all_keys():
             self.assertRegex(key.name, '^os_glance_powervm_[a-z]')
@@ -191,7 +191,7 @@ def other_accesses(tree):
             yield node.lineno
 
 
-class RenamedTest(nova_test.NoDBTestCase):
+class RenamedTest(base.NoDBTestCase):
     OLD = types.MappingProxyType(
         {
             'image_os_type': 'linux',
@@ -251,7 +251,7 @@ class RenamedTest(nova_test.NoDBTestCase):
         self.assertEqual({}, metadata)
 
 
-class StartTest(nova_test.NoDBTestCase):
+class StartTest(base.NoDBTestCase):
     """What the start of a service renames in Nova's records."""
 
     def setUp(self):
