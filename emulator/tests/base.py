@@ -14,6 +14,7 @@
 
 import copy
 import functools
+import json
 import logging
 import re
 import unittest
@@ -28,6 +29,9 @@ from pypowervm.wrappers import managed_system as ms
 
 from powervm_emulator import app
 from powervm_emulator import fixture
+from powervm_emulator.control import verbs
+from powervm_emulator.core import emulation as emulation_module
+from powervm_emulator.state import hosts
 
 # Slots of the default world.
 GPUS = (0x21010020, 0x21010021, 0x21010022, 0x21020024)
@@ -41,6 +45,8 @@ EVENTS = (
     '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
     '&QUEUE_APPLICATIONID=test'
 )
+# What was built of each world, by its text.
+_SAVED = {}
 
 
 class EmulatorTestCase(unittest.TestCase):
@@ -130,13 +136,37 @@ def _served():
     return emulator, session
 
 
+def _application(world):
+    """Return a new emulator with a world as if that had been built for it.
+
+    To build it takes ten times as long as to load what was saved then. Like
+    that it is done in a thread of its own, see ``load_world``.
+    """
+    text = repr(world)
+    if text not in _SAVED:
+        built = app.make_app(world)
+        _SAVED[text] = json.dumps(hosts.save([built.emulation]))
+        built.close()
+    emulation = app.make_emulation(
+        username='admin',
+        password='abc123',
+        seed=0,
+        event_wait=emulation_module.EVENT_WAIT,
+        site=None,
+        host_root=None,
+    )
+    saved = json.loads(_SAVED[text])
+    verbs._run_in_thread(hosts.load, emulation, saved, 0)
+    return app.Application(emulation)
+
+
 def take(test, world=None):
     """Let the server of this process serve a new emulator until a test ends.
 
     :returns: the emulator, which nobody may stop, and a session.
     """
     emulator, session = map(copy.copy, _served())
-    emulator._application = application = app.make_app(world)
+    emulator._application = application = _application(world)
     test.addCleanup(application.close)
     emulator._server.serve(application)
     session._sessToken = application.emulation.host.sessions.open()
