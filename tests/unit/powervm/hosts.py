@@ -12,6 +12,7 @@
 
 """Emulated hosts, and the driver's own session on them."""
 
+from emulator.tests import base
 from nova_powervm.conf import powervm as options
 from nova_powervm.powervm import session
 from powervm_emulator import fixture
@@ -20,9 +21,13 @@ from powervm_emulator import fixture
 def start(test, world=None, **changes):
     """Start the emulator of a host until the end of a test.
 
+    Without more arguments a test has only one at a time.
+
     :param changes: More arguments of the emulator.
     """
-    return test.enterContext(fixture.Emulator(world, **changes))
+    if changes:
+        return test.enterContext(fixture.Emulator(world, **changes))
+    return base.take(test, world)[0]
 
 
 def server_of(emulator):

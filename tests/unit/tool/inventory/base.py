@@ -20,8 +20,8 @@ import tempfile
 import textwrap
 import unittest
 
+from emulator.tests import base as emulator_base
 from nova_powervm.tool.inventory import app
-from powervm_emulator import fixture
 from powervm_emulator.core import captures
 
 #: Captured systems that pypowervm ships, and the name of one where there are
@@ -129,9 +129,7 @@ class HostTestCase(ToolTestCase):
 
     def setUp(self):
         super().setUp()
-        self.emulator = fixture.Emulator(self.world)
-        self.emulator.start()
-        self.addCleanup(self.emulator.stop)
+        self.emulator, _ = emulator_base.take(self, self.world)
         with open(self.conf, 'a') as conf:
             conf.write(
                 f'rest_url = {self.emulator.url}\n'

@@ -267,7 +267,7 @@ class HostTest(FileTestCase, base.HostTestCase):
         self.assertRegex(result.out, words)
 
     def test_invalid_file_needs_no_host(self):
-        self.emulator.stop()
+        self.emulator.control.power_off_system()
         result = self.check(BAD)
         self.assertEqual((2, ''), (result.status, result.err))
         self.assertIn('2 errors', result.out)
