@@ -13,6 +13,7 @@
 """Volume groups, disks and media repositories through pypowervm."""
 
 import base64
+from unittest import mock
 
 from pypowervm.tasks import scsi_mapper
 from pypowervm.tasks import storage as tasks
@@ -27,8 +28,10 @@ from . import base
 from . import storage
 
 SERIAL = '00f8d6de00004b000000014a54555cd9'
-#: The smallest disk in GB, and its end in bytes.
-SMALL, END = 0.125, 1 << 27
+# A GB of bytes takes a second.
+SMALL_GB = mock.patch('powervm_emulator.core.units._GB', 1 << 20)
+#: The smallest disk in GB, and its end in bytes where a GB is 1 MiB.
+SMALL, END = 0.125, 1 << 17
 
 
 def _base64(data):
@@ -116,6 +119,7 @@ class ResidueTest(storage.StorageTestCase):
 
     def setUp(self):
         super().setUp()
+        self.enterContext(SMALL_GB)
         self.control.load_world(worlds.default() | {'residue': 'old bytes'})
 
     def test_new_disk_shows_residue_from_beginning_to_end(self):
@@ -246,6 +250,7 @@ class RefusedDiskChangeTest(storage.StorageTestCase):
         self.assertNotEqual(etag, self.vios().etag)
 
     def test_disk_of_running_partition_grows_and_its_new_end_is_zero(self):
+        self.enterContext(SMALL_GB)
         small = self.disk('small', size=SMALL)
         self.map(self.create(), small)
         self.control.set_partition('vm1', state='running')
