@@ -42,9 +42,9 @@ _PROVIDER_NAMES = {
 }
 
 _MANAGEMENT_CHOICES = {
-    'new': 'new LPARs, those of servers that come from other hosts included',
-    'all': 'others, too, when they start anew',
-    'none': 'no LPARs',
+    'new': 'new servers, and those that are rebuilt or unshelved',
+    'all': 'others, too, when they start anew or move',
+    'none': 'none that has no adapter yet',
 }
 
 GROUP = cfg.OptGroup(
@@ -425,14 +425,15 @@ only while an LPAR is off; nova-compute sets it when it creates one.
         default='new',
         choices=[*_MANAGEMENT_CHOICES.items()],
         help="""
-Which LPARs get a network adapter on the virtual switch MGMTSWITCH, by which a
-guest with the RSCT packages answers RMC requests of NovaLink.
+Which servers get a network adapter on the virtual switch MGMTSWITCH, by which
+a guest with the RSCT packages answers RMC requests of NovaLink.
 
 Without an active RMC connection, ports and volumes can be attached to a server
 only while it is stopped. The adapter is not a port of the server: Neutron
-knows nothing about it, and it reaches the NovaLink partition only. An LPAR
-that has one keeps it, whatever this option says. There is none if the host
-has no such switch, or if the mode of the switch is not Vepa.
+knows nothing about it, and it reaches the NovaLink partition only. Restrict
+what guests reach there: see the page "Security". A server that has an adapter
+keeps it, whatever this option says. There is none if the host has no such
+switch, or if the mode of the switch is not Vepa.
 
 A flavor with ``powervm:rmc_adapter=false`` or an image with
 ``powervm_rmc_adapter=false`` exempts a server.

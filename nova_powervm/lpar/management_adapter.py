@@ -17,9 +17,9 @@ A guest with the RSCT packages answers there, at a link-local address, without
 any network of its own; NovaLink then changes adapters and volumes while the
 guest runs, and lets it shut down by itself.
 
-Nothing about an adapter is recorded: its MAC address follows from the LPAR's
-uuid, and an LPAR that has one keeps it. So a config drive that names the
-adapter stays true, whenever it was made.
+Its MAC address follows from the LPAR's uuid. A server that has an adapter
+keeps it: its virtual slot is on record, like that of a port. So a config drive
+that names the adapter stays true, whenever it was made.
 """
 
 import enum
@@ -50,11 +50,33 @@ _PREFIX = '06'
 
 
 class Choice(enum.StrEnum):
-    """Which LPARs get a management adapter that have none."""
+    """Which servers get a management adapter that have none."""
 
     NEW = 'new'
     ALL = 'all'
     NONE = 'none'
+    #: What the flavor or the image of a server says.
+    NEVER = 'never'
+
+
+def adds(
+    choice: Choice, *, is_recorded: bool, is_new: bool, starts: bool
+) -> bool:
+    """Return whether an LPAR without a management adapter gets one.
+
+    A server that has been without one gets none by moving: its guest numbers
+    its interfaces, and cloud-init has configured them.
+
+    :param choice: What the option, the flavor and the image say.
+    :param is_recorded: Whether the server has had one.
+    :param is_new: Whether its root disk is made anew.
+    :param starts: Whether the LPAR is made, or starts anew.
+    """
+    if choice is Choice.NEVER or not starts:
+        return False
+    if choice is Choice.NEW:
+        return is_new or is_recorded
+    return choice is Choice.ALL or is_recorded
 
 
 def port(lpar_uuid: str) -> network_ports.Port:

@@ -20,6 +20,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+from oslo_log import log as logging
+
 from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.lpar import image
@@ -35,6 +37,8 @@ from nova_powervm.ops import images as image_ops
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network as network_ops
 from nova_powervm.ops import volumes as volume_ops
+
+LOG = logging.getLogger(__name__)
 
 #: The operations on volumes that need no valid paths to them.
 _PATHS_UNUSED = (operations.Volumes.NO, operations.Volumes.REMOVED)
@@ -284,25 +288,39 @@ class Survey:
         wanted, operation = self._wanted, self._operation
         if self._has_management:
             return ()
-        adds = wanted.management is not management_adapter.Choice.NONE
-        if not self._makes:
-            lpar = self.actual.lpar
-            starts = operation.restarts or (lpar and not lpar.is_active)
-            adds = (
-                wanted.management is management_adapter.Choice.ALL
-                and operation.adapters is operations.Adapters.FITTED
-                and bool(starts)
-            )
+        port = management_adapter.port(wanted.lpar_uuid)
+        starts = self._makes or (
+            operation.adapters is operations.Adapters.FITTED
+            and (operation.restarts or not self._is_active)
+        )
         self._has_management = (
-            adds
-            and management_adapter.has_room(
-                wanted.lpar_uuid, {**wanted.virtual_slots, **slots_of_ports}
+            management_adapter.adds(
+                wanted.management,
+                is_recorded=port.mac in wanted.virtual_slots,
+                is_new=operation.disks is operations.Disks.MADE,
+                starts=starts,
             )
+            and self._has_room({**wanted.virtual_slots, **slots_of_ports})
             and self._readers.networks.has_management_switch()
         )
-        if not self._has_management:
-            return ()
-        return (management_adapter.port(wanted.lpar_uuid),)
+        return (port,) if self._has_management else ()
+
+    @property
+    def _is_active(self) -> bool:
+        lpar = self.actual.lpar
+        return lpar is None or lpar.is_active
+
+    def _has_room(self, slots_of_others: Mapping[str, int]) -> bool:
+        uuid = self._wanted.lpar_uuid
+        has_room = management_adapter.has_room(uuid, slots_of_others)
+        if not has_room:
+            LOG.warning(
+                'LPAR %(uuid)s gets no management adapter: another device of '
+                'the server has virtual slot %(slot)d.',
+                {'uuid': uuid, 'slot': management_adapter.SLOT},
+                instance_uuid=self._wanted.instance_uuid,
+            )
+        return has_room
 
     def _connect(
         self,

@@ -300,14 +300,14 @@ class RestPartitions(interfaces.Partitions):
                 return _partition(document.create())
             made = _create_with_nvram(document, spec.nvram)
             if made is None:
-                LOG.warning(
-                    'The host does not create LPAR %(name)s (%(uuid)s) with '
-                    'the NVRAM of another host; creating it without.',
-                    {'name': spec.name, 'uuid': spec.uuid},
-                )
                 document = self._build_checked(spec)
                 before_write()
                 made = document.create()
+                LOG.warning(
+                    'The host does not create LPAR %(name)s (%(uuid)s) with '
+                    'the NVRAM of another host; it is created without.',
+                    {'name': spec.name, 'uuid': spec.uuid},
+                )
             return _partition(made)
 
     @rest_errors.retried_on_conflict

@@ -103,8 +103,8 @@ _FORBIDDEN = (401, 403)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _EVENTS = '/rest/api/uom/Event'
 _JOBS = '/rest/api/uom/jobs/'
-#: An NVRAM in a document.
-_NVRAM = re.compile(r'(<PartitionNVRAM\b[^<>]*>)[^<]*')
+#: An NVRAM in a document, with the prefix that pypowervm writes or without.
+_NVRAM = re.compile(r'(<(?:\w+:)?PartitionNVRAM\b[^<>]*>)[^<]*')
 #: The header by which a server says what it is.
 _KIND = 'X-MC-Type'
 _HMC = 'HMC'

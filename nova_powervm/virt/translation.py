@@ -100,7 +100,7 @@ def management_choice(
         extra_specs.forbids_management_adapter(flavor.extra_specs or {})
         or of_image.strip().lower() in extra_specs.Truth.FALSE
     ):
-        return management_adapter.Choice.NONE
+        return management_adapter.Choice.NEVER
     return configured
 
 

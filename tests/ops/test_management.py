@@ -90,6 +90,18 @@ class NewTest(ManagementTestCase):
         self.run_plan(operations.ATTACH_PORT, more)
         before = self.slots()
         self.assertEqual({base.PORT.mac, base.PORT2.mac, MAC}, before.keys())
+        # It comes back after somebody has deleted it.
+        kept = self.describe(
+            ports=(base.PORT, base.PORT2),
+            management=NONE,
+            virtual_slots=before,
+        )
+        self.networks.detach(
+            kept.lpar_uuid, management_adapter.port(kept.lpar_uuid)
+        )
+        self.assertEqual({}, self.own())
+        self.run_plan(operations.HARD_REBOOT, kept)
+        self.assertEqual(before, self.slots())
         both = self.describe(
             ports=(base.PORT, base.PORT2),
             management=NONE,
@@ -144,7 +156,9 @@ class NewTest(ManagementTestCase):
 
     def test_thirtieth_port_keeps_its_slot(self):
         taken = {base.PORT.mac: virtual_slots.MANAGEMENT}
-        self.build(NEW, virtual_slots=taken)
+        with self.logged('WARNING') as logged:
+            self.build(NEW, virtual_slots=taken)
+        self.assertIn('another device of the server', logged.output[0])
         self.assertEqual(taken, self.slots())
 
     def test_adapter_of_another_on_the_switch_stays_foreign(self):
@@ -165,6 +179,22 @@ class NewTest(ManagementTestCase):
 
         self.run_plan(operations.RESCUE, wanted, make_config_drive=make)
         self.assertEqual([MAC], seen)
+
+
+class ArrivalTest(ManagementTestCase):
+    """A server with disks in a pool comes from another host."""
+
+    disk_driver = 'ssp'
+
+    def test_server_without_adapter_gets_none_by_moving(self):
+        self.build(NEW)
+        for recorded, expected in (({}, {}), ({MAC: SLOT}, {MAC: SLOT})):
+            self.removals.destroy(base.INSTANCE, delete_disks=False)
+            self.run_plan(
+                operations.ARRIVAL,
+                self.describe(management=NEW, virtual_slots=recorded),
+            )
+            self.assertEqual(expected, self.own())
 
 
 class BridgedSwitchTest(ManagementTestCase):

@@ -49,6 +49,32 @@ class AddressTest(unittest.TestCase):
         self.assertEqual([1], data['links'])
 
 
+class ChoiceTest(unittest.TestCase):
+    """Servers keep their adapters; others get one when they are new."""
+
+    def test_server_gets_adapter_by_choice_record_and_newness(self):
+        # Recorded, new: the choices that give the server an adapter.
+        for recorded, new, expected in (
+            (False, False, ['all']),
+            (False, True, ['new', 'all']),
+            (True, False, ['new', 'all', 'none']),
+            (True, True, ['new', 'all', 'none']),
+        ):
+            for starts in (True, False):
+                with self.subTest(recorded=recorded, new=new, starts=starts):
+                    found = [
+                        choice.value
+                        for choice in management_adapter.Choice
+                        if management_adapter.adds(
+                            choice,
+                            is_recorded=recorded,
+                            is_new=new,
+                            starts=starts,
+                        )
+                    ]
+                    self.assertEqual(expected if starts else [], found)
+
+
 class AdapterTest(unittest.TestCase):
     def test_adapter_of_tenant_with_same_address_is_no_management_adapter(
         self,

@@ -351,18 +351,19 @@ class LogTest(HostileTestCase):
 
     def test_nvram_of_a_document_is_hidden_at_all_levels(self):
         """It may have passwords; damaged documents are logged at ERROR."""
-        tag = b'<PartitionNVRAM group="NVRAM" kb="CUD">'
         self.logger = self.enterContext(fixtures.FakeLogger(level=1))
-        for end in (b'</PartitionNVRAM></x>', b'', b'</other>'):
-            self.hostile.answer = hostile.send(
-                hostile.whole(b'<x>' + tag + b'c2VjcmV0' + end)
-            )
+        for name in (b'PartitionNVRAM', b'uom:PartitionNVRAM'):
+            tag = b'<' + name + b' group="NVRAM" kb="CUD">'
+            for end in (b'</' + name + b'></x>', b'', b'</other>'):
+                self.hostile.answer = hostile.send(
+                    hostile.whole(b'<x>' + tag + b'c2VjcmV0' + end)
+                )
 
-            with self.assertRaises(exception.RestError):
-                self.read()
+                with self.assertRaises(exception.RestError):
+                    self.read()
 
-            self.assertIn(tag.decode() + '(hidden)', self.logger.output)
-            self.assertNotIn('c2VjcmV0', self.logger.output)
+                self.assertIn(tag.decode() + '(hidden)', self.logger.output)
+                self.assertNotIn('c2VjcmV0', self.logger.output)
 
     def test_answer_that_is_no_http_makes_short_log_and_error(self):
         self.hostile.answer = hostile.send(b'x' * 60000 + b'\r\n\r\n')
