@@ -125,7 +125,7 @@ class BurnLimitTest(BurnLimitTestCase):
         self.assertIn(_WORDS, event['details'])
 
     def story_builds_at_the_same_time_stop_at_the_limit(self):
-        started = [self.start_boot(GPU) for _ in range(LIMIT + 2)]
+        started = [self.start_boot(GPU) for _ in self.cards]
         ends = [self._wait_until_built(server['id']) for server in started]
 
         self.assertEqual(
