@@ -30,8 +30,12 @@ from nova_powervm.lpar import supported_features
 
 #: The ``driver_volume_type`` of volumes that are reached by Fibre Channel.
 FIBRE_CHANNEL = 'fibre_channel'
-#: Key of ``connection_info['data']`` for the UDID that the host has found.
-UDID_KEY = 'powervm_udid'
+#: Key of ``connection_info['data']`` for the UDID that the host has found. Of
+#: all values, Nova keeps this one whenever Cinder maps the volume anew
+#: (``DriverVolumeBlockDevice._preserve_multipath_id``).
+UDID_KEY = 'multipath_id'
+# What volumes attached by earlier versions have instead.
+_OLD_UDID_KEY = 'powervm_udid'
 
 #: The virtual slots from this one on are for volumes, so that a guest sees
 #: volumes after its own disks, which have the slots below.
@@ -152,7 +156,7 @@ def identify(
         kind=str(connection_info.get('driver_volume_type') or ''),
         data=data,
         is_boot=is_boot,
-        udid=str(data.get(UDID_KEY) or ''),
+        udid=str(data.get(UDID_KEY) or data.get(_OLD_UDID_KEY) or ''),
         device=device,
     )
 
