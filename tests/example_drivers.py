@@ -293,6 +293,9 @@ class ExampleVolumes:
     def disconnect(self, volume, lpar_uuid):
         self._unmap(lpar_uuid, lambda mapping: mapping.volume_id == volume.id)
 
+    def check_disconnection(self, lpar_uuid, wanted):
+        self._servers()
+
     def check_removal(self, lpar_uuid, wanted):
         self._servers()
 

@@ -88,9 +88,13 @@ class Volumes(enum.StrEnum):
     #: Connects all volumes.
     MADE = 'connected'
     #: Connects missing volumes, and disconnects volumes that no longer belong
-    #: to the instance. Only an operation for which Nova locks the instance may
-    #: do so: otherwise a volume could be detached at the same time.
+    #: to the instance. Only an operation for which Nova locks the instance, or
+    #: whose task keeps it from attaching and detaching volumes, may do so:
+    #: otherwise a volume could be detached at the same time.
     FITTED = 'connected again where missing, others disconnected'
+    #: Disconnects them from the LPAR once its guest is off: Nova has Cinder
+    #: map them to the host of the next LPAR, which may be the same.
+    LEFT = 'disconnected'
     #: Connects the volumes to attach, and looks at no other volume.
     ADDED = '+1'
     #: Disconnects the volumes to detach.
@@ -174,7 +178,11 @@ ARRIVAL = dataclasses.replace(
 )
 #: The stop of the guest on the host that it moves away from.
 DEPARTURE = Operation(
-    'departure', stops=Stop.YES, disks=Disks.STAY, failure=Failure.RESTART
+    'departure',
+    stops=Stop.YES,
+    disks=Disks.STAY,
+    volumes=Volumes.LEFT,
+    failure=Failure.RESTART,
 )
 #: The end of a resize within a host, or of its revert.
 RESIZE = Operation(
@@ -185,6 +193,7 @@ RESIZE = Operation(
     settings=True,
     adapters=Adapters.FITTED,
     disks=Disks.STAY,
+    volumes=Volumes.FITTED,
     failure=Failure.LEAVE,
 )
 #: The end of a revert, on the host that gets the instance back.
@@ -195,6 +204,7 @@ RETURN = Operation(
     adds_slots=True,
     adapters=Adapters.FITTED,
     disks=Disks.MAPPED,
+    volumes=Volumes.FITTED,
     failure=Failure.LEAVE,
 )
 START = Operation(

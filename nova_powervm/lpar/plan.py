@@ -115,7 +115,8 @@ class _Planner:
             disks = []
         else:
             disks = self._kept_disks()
-        if wanted.config_drive and (disks or self._makes_disks):
+        is_moved = self._operation.is_check and not self._makes_disks
+        if wanted.config_drive and not is_moved:
             disks.append(steps.MakeMedium(self._actual.medium_bytes))
         return [
             *remains,
@@ -237,15 +238,19 @@ class _Planner:
         return storage.slots_of(self._actual.mappings) | {*connected.values()}
 
     def _making_lost(self) -> list[steps.Step]:
-        """Plan an LPAR around the disks that the instance has in the pool.
+        """Plan an LPAR around the disks that the instance has elsewhere.
 
-        :raises exception.PartitionNotFound: It has no disks there.
+        :raises exception.PartitionNotFound: It has none in the pool, and needs
+            one.
         :raises exception.ClaimFailed: Its slots are not slots of this host.
         """
         wanted = self._wanted
-        if not self._actual.has_pool or not wanted.pool_is_current:
-            raise exception.PartitionNotFound(uuid=wanted.lpar_uuid)
-        if not self._actual.disks:
+        # A swap disk that is missing is made.
+        needs_disks = not wanted.boots_from_volume or any(
+            disk.role != storage.SWAP for disk in wanted.blanks
+        )
+        has_disks = self._actual.has_pool and wanted.pool_is_current
+        if needs_disks and not (has_disks and self._actual.disks):
             raise exception.PartitionNotFound(uuid=wanted.lpar_uuid)
         self.remarks.append(
             'there is none on this host; making one around the disks of the '
@@ -330,9 +335,12 @@ class _Planner:
         """Plan to use the disks in the pool, and make a missing swap disk."""
         wanted = self._wanted
         kept = storage.select_kept(
-            self._actual.disks, wanted.blanks, wanted.instance_uuid
+            self._actual.disks,
+            wanted.blanks,
+            wanted.instance_uuid,
+            has_root=not wanted.boots_from_volume,
         )
-        planned: list[steps.Step] = [steps.KeepDisks(tuple(kept))]
+        planned: list[steps.Step] = [steps.KeepDisks(tuple(kept))] * bool(kept)
         if wanted.swap is None:
             return planned
         present = [k.disk for k in kept if k.disk.role == storage.SWAP]
@@ -497,7 +505,20 @@ class _Planner:
             planned.append(steps.Stop('it moves', self._wanted.timeout))
         if self._wanted.checks_swap:
             planned.append(steps.FitSwap(None))
-        return planned
+        return [*planned, *self._left_volumes()]
+
+    def _left_volumes(self) -> list[steps.Step]:
+        """Plan to disconnect the volumes of an LPAR that may stay without.
+
+        They have the virtual slots at which they are connected, in case that
+        they have to be connected again.
+        """
+        wanted = self._wanted
+        if not wanted.volumes:
+            return []
+        present = virtual_slots.of_connected(self._actual.volumes)
+        slots = {**wanted.virtual_slots, **present}
+        return _disconnect(virtual_slots.place_volumes(wanted.volumes, slots))
 
     def _reordering(
         self, lpar: partition.Partition, power: Power
@@ -781,7 +802,10 @@ class _Planner:
         ):
             return []
         kept = storage.select_kept(
-            disks, self._wanted.blanks, self._wanted.instance_uuid
+            disks,
+            self._wanted.blanks,
+            self._wanted.instance_uuid,
+            has_root=not self._wanted.boots_from_volume,
         )
         medium = storage.config_drive_name(self._wanted.lpar_uuid)
         planned: list[steps.Step] = [steps.KeepDisks(tuple(kept)), steps.Map()]

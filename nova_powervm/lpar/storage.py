@@ -419,7 +419,11 @@ def only(disks: Collection[PoolDisk], role: str, owner: str) -> PoolDisk:
 
 
 def select_kept(
-    disks: Sequence[PoolDisk], blanks: Iterable[Disk], instance_uuid: str
+    disks: Sequence[PoolDisk],
+    blanks: Iterable[Disk],
+    instance_uuid: str,
+    *,
+    has_root: bool = True,
 ) -> list[PoolDisk]:
     """Select the disks that an instance keeps, the root disk first.
 
@@ -428,6 +432,7 @@ def select_kept(
     :param disks: Its disks in the pool.
     :param blanks: The disks that it has beside the root disk.
     :param instance_uuid: Its uuid, for messages.
+    :param has_root: Whether one of them is its root disk, and not a volume.
     :raises exception.DiskMissing: A disk other than the swap disk is missing.
     :raises exception.DiskAmbiguous: There are several disks of one role.
     :raises exception.DiskInUse: A running LPAR uses one of the disks.
@@ -438,7 +443,8 @@ def select_kept(
         return only(of_roles, role_name(roles[0]), f'instance {instance_uuid}')
 
     has_swap = any(disk.disk.role == SWAP for disk in disks)
-    kept = [select(*ROOTS)] + [
+    kept = [select(*ROOTS)] if has_root else []
+    kept += [
         select(blank.role)
         for blank in blanks
         if blank.role != SWAP or has_swap

@@ -161,6 +161,10 @@ class LparOperations:
         with survey.Survey(readers, operation, wanted, askers) as surveyed:
             planned = surveyed.plan()
             self._check_rescue(wanted, planned)
+            if operation.volumes is operations.Volumes.LEFT:
+                readers.volumes.check_disconnection(
+                    wanted.lpar_uuid, wanted.volumes
+                )
             yield Execution(self, planned, wanted, askers, surveyed)
 
     def run(
@@ -237,6 +241,7 @@ class Execution:
         self._stored: list[storage.Stored] = []
         self._medium: storage.Stored | None = None
         self._volumes: dict[str, drivers.LocatedVolume] = {}
+        self._left: list[lpar_volumes.Volume] = []
         self._stopped: partition.Partition | None = None
         self._is_reordered = False
         self._gave_up_swap = False
@@ -361,6 +366,7 @@ class Execution:
             if failure is operations.Failure.RESTORE:
                 self._undo_rescue()
             self._restore_swap()
+            self._restore_volumes()
             # Another LPAR may write to the disk now.
             is_used = isinstance(error, exception.DiskInUse)
             if self._stopped is not None and not is_used:
@@ -369,7 +375,8 @@ class Execution:
                     self._stopped.name,
                 )
                 power.start(self._readers.partitions, self._stopped)
-        except exception.PowerVMError as second:
+        except Exception as second:
+            # Also an error of a volume driver that nobody expects.
             raise exception.GuestStaysOff(
                 reason=error, second=second
             ) from error
@@ -393,6 +400,12 @@ class Execution:
                 {'lpar_uuid': uuid, 'error': error},
                 instance_uuid=self._wanted.instance_uuid,
             )
+
+    def _restore_volumes(self) -> None:
+        """Connect volumes again that were to go to another LPAR."""
+        for volume in self._left:
+            located = self._readers.volumes.find(volume, self._lpar_uuid)
+            self._readers.volumes.connect(located, self._lpar)
 
     def _restore_swap(self) -> None:
         """Make a swap disk again that was given up; guests run without it."""
@@ -466,6 +479,7 @@ class Execution:
             pool.disks(self._lpar_uuid) if pool else (),
             self._wanted.blanks,
             self._wanted.instance_uuid,
+            has_root=not self._wanted.boots_from_volume,
         )
         self._stored += [pool_disk.stored for pool_disk in kept]
 
@@ -537,11 +551,15 @@ class Execution:
 
     def _disconnect_volumes(self, step: steps.DisconnectVolumes) -> None:
         """Disconnect volumes; a server may run with a surplus volume."""
-        fits = self._plan.operation.volumes is operations.Volumes.FITTED
+        how = self._plan.operation.volumes
+        fits = how is operations.Volumes.FITTED
         for volume in step.volumes:
+            if how is operations.Volumes.LEFT:
+                self._left.append(volume)
             try:
                 self._readers.volumes.disconnect(volume, self._lpar_uuid)
-                self._outcome.forget(volume.id)
+                if how is not operations.Volumes.LEFT:
+                    self._outcome.forget(volume.id)
             except exception.PowerVMError as error:
                 if not fits:
                     raise

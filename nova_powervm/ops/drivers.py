@@ -676,6 +676,16 @@ class VolumeDriver(Protocol):
             changed.
         """
 
+    def check_disconnection(
+        self, lpar_uuid: str, wanted: Collection[volumes.Volume]
+    ) -> None:
+        """Verify that :meth:`disconnect` would refuse none of some volumes.
+
+        A guest is stopped for its move only then.
+
+        :raises exception.VolumeHeld: It would refuse one.
+        """
+
     def check_removal(
         self, lpar_uuid: str, wanted: Collection[volumes.Volume]
     ) -> None:

@@ -41,7 +41,11 @@ from nova_powervm.ops import volumes as volume_ops
 LOG = logging.getLogger(__name__)
 
 #: The operations on volumes that need no valid paths to them.
-_PATHS_UNUSED = (operations.Volumes.NO, operations.Volumes.REMOVED)
+_PATHS_UNUSED = (
+    operations.Volumes.NO,
+    operations.Volumes.LEFT,
+    operations.Volumes.REMOVED,
+)
 
 
 class Askers:

@@ -150,6 +150,15 @@ class VolumeOps:
         :raises exception.VolumesImpossible: One cannot be connected again.
         """
         self.check_removal(lpar_uuid, wanted)
+        self.check_arrival(wanted)
+
+    def check_arrival(self, wanted: Collection[Volume]) -> None:
+        """Verify that this host can connect the volumes of a server to come.
+
+        :raises exception.VolumeRefused: It has no driver for one.
+        :raises exception.VolumesImpossible: It can connect none of a type.
+        """
+        self.check(wanted)
         for kind in sorted({volume.kind for volume in wanted}):
             self._drivers[kind].connector()
 
@@ -162,6 +171,18 @@ class VolumeOps:
         """
         for kind, driver in self._drivers.items():
             driver.check_removal(lpar_uuid, self._of(kind, wanted))
+
+    def check_disconnection(
+        self, lpar_uuid: str, wanted: Collection[Volume]
+    ) -> None:
+        """Verify that each of some volumes can be disconnected.
+
+        :raises exception.VolumeHeld: One cannot be disconnected now.
+        """
+        for kind, driver in self._drivers.items():
+            own = self._of(kind, wanted)
+            if own:
+                driver.check_disconnection(lpar_uuid, own)
 
     def remove(self, lpar_uuid: str, wanted: Collection[Volume] = ()) -> None:
         """Disconnect all volumes of an LPAR, or none if a driver refuses."""

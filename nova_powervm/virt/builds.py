@@ -164,6 +164,7 @@ class Builds:
         wanted, askers = self._describe(build)
         wanted = dataclasses.replace(wanted, nvram=nvram)
         outcome = self._host.lpars.run(operations.ARRIVAL, wanted, askers)
+        instance_volumes.record(build.block_device_info, outcome.udids)
         slot_records.note_all(build.instance, outcome.slots)
         self._host.storage.record_pool(build.instance)
 
@@ -185,7 +186,7 @@ class Builds:
         instance = build.instance
         with _refused_on_error(build.context, instance, evacuate=evacuate):
             if evacuate:
-                instance_volumes.refuse_move(instance)
+                instance_volumes.refuse_evacuation(instance)
             keeps_disks = self._keeps_disks(instance)
             _check(
                 build,

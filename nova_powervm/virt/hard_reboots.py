@@ -126,13 +126,17 @@ class HardReboots:
         confirmation fails.
         """
         old, new = instance.old_flavor, instance.flavor
-        if old is None or new.root_gb > old.root_gb:
+        if old is not None and new.root_gb <= old.root_gb:
+            return
+        if not instance_volumes.is_volume_backed(instance):
             _ROOT_GB.write(instance.system_metadata, str(new.root_gb))
 
     def _record_size(self, instance: Any) -> None:
         """Record the root disk's size after a move that cannot be reverted."""
         size_gb = instance.flavor.root_gb
-        if size_gb and _ROOT_GB.read(instance.system_metadata) is None:
+        if not size_gb or _ROOT_GB.read(instance.system_metadata) is not None:
+            return
+        if not instance_volumes.is_volume_backed(instance):
             _ROOT_GB.write(instance.system_metadata, str(size_gb))
 
     def grow_root(self, instance: Any) -> None:

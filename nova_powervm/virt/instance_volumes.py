@@ -13,6 +13,7 @@
 """Connects the volumes of instances to their LPARs, as Nova asks for it."""
 
 import uuid
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
@@ -72,13 +73,6 @@ class InstanceVolumes:
         :raises exception.VolumesImpossible: The instance can have no further
             volume now.
         """
-        if instance.vm_state == vm_states.RESIZED:
-            raise exception.VolumesImpossible(
-                where='',
-                reason='the server awaits the confirmation of a move, and '
-                'servers with volumes cannot be moved back. Confirm or revert '
-                'it first',
-            )
         lpar = self._host.partitions.find(translation.lpar_of(instance))
         # Without any way for volumes, it does not help to stop the server.
         ports = slot_records.recorded_of_ports(instance) if lpar else ()
@@ -259,9 +253,14 @@ def recorded(instance: Any) -> tuple[volumes.Volume, ...]:
         nova_context.get_admin_context(), instance.uuid
     )
     return tuple(
-        volumes.identify(jsonutils.loads(disk.connection_info))
+        volumes.identify(
+            connection_info,
+            is_boot=disk.boot_index == 0,
+        )
         for disk in disks
-        if disk.is_volume and disk.connection_info
+        # Nova may record it as null.
+        if disk.is_volume
+        and (connection_info := jsonutils.loads(disk.connection_info or '{}'))
     )
 
 
@@ -301,10 +300,29 @@ def _note(connection_info: Any, udids: Mapping[str, str]) -> bool:
     return True
 
 
-def refuse_move(instance: Any) -> None:
-    """Refuse to move an instance with volumes.
+def refuse_changing(
+    instance: Any, known: Iterable[volumes.Volume] = ()
+) -> None:
+    """Refuse to move an instance while a volume is attached or detached.
 
-    What Nova passes for a move leaves out those that are just being attached.
+    What Nova passes for a move leaves such a volume out.
+
+    :param known: The volumes that Nova has passed.
+    :raises exception.MoveRefused: There is one.
+    """
+    ids = sorted(recorded_ids(instance) - {volume.id for volume in known})
+    if ids:
+        raise exception.MoveRefused(
+            reason=exception.Listing(
+                ids,
+                before='volumes are just being attached or detached: ',
+                after='. Try again when that has ended, or detach them',
+            )
+        )
+
+
+def refuse_evacuation(instance: Any) -> None:
+    """Refuse to evacuate an instance with volumes.
 
     :raises exception.MoveRefused: It has some.
     """
@@ -313,7 +331,7 @@ def refuse_move(instance: Any) -> None:
         raise exception.MoveRefused(
             reason=exception.Listing(
                 ids,
-                before='the driver moves no volumes yet. Detach ',
+                before='the driver evacuates no volumes yet. Detach ',
                 after=' first, or keep only its boot volume and build anew',
             )
         )

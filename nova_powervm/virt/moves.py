@@ -27,6 +27,7 @@ nothing is changed.
 import contextlib
 import dataclasses
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from nova import exception as nova_exception
@@ -36,7 +37,9 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
+from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.ops import power
 from nova_powervm.virt import builds
 from nova_powervm.virt import deferred_starts
@@ -63,6 +66,8 @@ LOG = logging.getLogger(__name__)
 _MOVED = 'moved'
 #: Uuid of an instance that comes back to the host that is asked.
 _RETURNED = 'returned'
+#: Uuid of an instance that has no disks but volumes.
+_NO_DISKS = 'no disks'
 _REFUSAL = 'refusal'
 #: The LPAR on the source, while the guest still runs with its disks elsewhere.
 _SLOTS_BACK = dataclasses.replace(
@@ -70,6 +75,7 @@ _SLOTS_BACK = dataclasses.replace(
     creates=operations.Creation.NO,
     adapters=operations.Adapters.NO,
     disks=operations.Disks.NO,
+    volumes=operations.Volumes.NO,
 )
 #: The status of a migration that its user has yet to confirm or revert.
 _AWAITS_USER = 'finished'
@@ -129,7 +135,8 @@ class Moves:
             self._refused_moves(instance),
             instance_records.unchanged(instance),
         ):
-            instance_volumes.refuse_move(instance)
+            volumes = instance_volumes.parse_all(instance, block_device_info)
+            instance_volumes.refuse_changing(instance, volumes)
             move = instance_records.move_of(instance)
             leaves = not instance_records.is_within_host(move)
             source = dataclasses.replace(
@@ -138,14 +145,21 @@ class Moves:
                 ),
                 blanks=descriptions.blank_disks(block_device_info),
                 checks_swap=leaves and flavor.swap != instance.flavor.swap,
+                volumes=volumes,
                 timeout=timeout,
             )
             planning = self._host.lpars.plan(operations.DEPARTURE, source)
             with planning as execution:
-                if leaves:
+                # Cinder's next answer would replace those of earlier versions.
+                instance_volumes.record(
+                    block_device_info, {v.id: v.udid for v in volumes}
+                )
+                if leaves or volumes:
                     # The destination reads them, to answer.
-                    slot_records.save_present(self._host.lpars, instance)
-                self._check_move(context, instance, move, flavor)
+                    slot_records.save_present(
+                        self._host.lpars, instance, volumes
+                    )
+                self._check_move(context, instance, move, flavor, source)
                 execution.carry_out()
             if leaves:
                 disk_info = moved_nvram.hand_over(
@@ -155,19 +169,27 @@ class Moves:
         return disk_info
 
     def _check_move(
-        self, context: Any, instance: Any, move: Any, flavor: Any
+        self,
+        context: Any,
+        instance: Any,
+        move: Any,
+        flavor: Any,
+        source: spec.Wanted,
     ) -> None:
         """Check everything that can be checked before the guest is stopped.
 
         The plan of the departure has checked the present LPAR.
 
+        :param source: The present LPAR.
         :raises exception.PowerVMError: The move is refused.
         """
+        old = instance_records.disk_sizes(instance.flavor)
+        new = instance_records.disk_sizes(flavor)
+        if source.boots_from_volume:
+            # Its root disk has the size of the volume.
+            new = dataclasses.replace(new, root_gb=old.root_gb)
         reasons = [
-            *storage.refused_disk_changes(
-                instance_records.disk_sizes(instance.flavor),
-                instance_records.disk_sizes(flavor),
-            ),
+            *storage.refused_disk_changes(old, new),
             *refusals.refused_specs(flavor),
         ]
         if reasons:
@@ -176,11 +198,14 @@ class Moves:
             )
         if instance_records.is_within_host(move):
             wanted = self._host.descriptions.moving(instance, flavor)
+            self._host.volumes.check_arrival(source.volumes)
             self._host.lpars.check(operations.RESIZE, wanted)
             self._host.burn_limit.check_move(instance, wanted.slots)
         else:
-            self.questions.ask_to_take(context, instance, move.dest_compute)
-        if flavor.root_gb > instance.flavor.root_gb:
+            self.questions.ask_to_take(
+                context, instance, move.dest_compute, source
+            )
+        if new.root_gb > old.root_gb:
             self._host.disks.check_growth(
                 translation.lpar_of(instance), flavor.root_gb
             )
@@ -244,9 +269,14 @@ class Moves:
             ports=askers.passed_ports,
             blanks=descriptions.blank_disks(build.block_device_info),
             checks_swap=instance_records.changes_swap(instance),
+            volumes=instance_volumes.parse_all(
+                instance, build.block_device_info
+            ),
+            known_volumes=instance_volumes.recorded_ids(instance),
             power_on=build.power_on,
         )
         outcome = self._host.lpars.run(operations.RESIZE, wanted, askers)
+        instance_volumes.record(build.block_device_info, outcome.udids)
         slot_records.try_to_save(instance, outcome)
 
     def confirm_migration(self, migration: Any, instance: Any) -> None:
@@ -290,7 +320,21 @@ class Moves:
             )
             return
         with errors_out(_NOT_CLEANED), instance_records.unchanged(instance):
-            self._removals.remove(instance, delete_disks=False)
+            self._remove_lpar(instance)
+
+    def _remove_lpar(
+        self, instance: Any, block_device_info: Any = None
+    ) -> None:
+        """Remove the LPAR of one side of a move.
+
+        What a host without a pool has of a server that can move is a config
+        drive.
+        """
+        self._removals.remove(
+            instance,
+            delete_disks=self._host.storage.pool is None,
+            block_device_info=block_device_info,
+        )
 
     def destroy(
         self,
@@ -314,7 +358,7 @@ class Moves:
             self._removals.destroy(instance, destroy_disks, block_device_info)
             return
         with errors_out(_NOT_REVERTED), instance_records.unchanged(instance):
-            self._leave_destination(context, instance)
+            self._leave_destination(context, instance, block_device_info)
 
     def _record_virtual_slots(
         self, instance: Any, block_device_info: Any
@@ -331,35 +375,54 @@ class Moves:
                 instance=instance,
             )
 
-    def _leave_destination(self, context: Any, instance: Any) -> None:
+    def _leave_destination(
+        self, context: Any, instance: Any, block_device_info: Any
+    ) -> None:
         """Stop an instance whose move is reverted, and remove a second LPAR.
 
         Its guest has the disks of the source, and shuts down to leave them
-        whole.
+        whole. Nova has Cinder map its volumes anew in any case.
         """
+        volumes = instance_volumes.identify_all(block_device_info)
         move = instance_records.move_of(instance)
         is_within = instance_records.is_within_host(move)
-        if not is_within:
-            self._ask_source(context, instance, move)
+        self._check_revert(context, instance, move, volumes)
+        lpar_uuid = translation.lpar_of(instance)
         with contextlib.suppress(exception.PartitionNotFound):
             power.power_off(
                 self._host.partitions,
-                translation.lpar_of(instance),
+                lpar_uuid,
                 translation.shutdown_timeout(instance),
             )
         if not is_within:
-            self._removals.remove(instance, delete_disks=False)
+            self._remove_lpar(instance, block_device_info)
+            return
+        for volume in volumes:
+            self._host.volumes.disconnect(volume, lpar_uuid)
 
-    def _ask_source(self, context: Any, instance: Any, move: Any) -> None:
-        """Let the guest run on if the source cannot take it back.
+    def _check_revert(
+        self,
+        context: Any,
+        instance: Any,
+        move: Any,
+        volumes: Sequence[lpar_volumes.Volume],
+    ) -> None:
+        """Let the guest run on if it cannot go back to the source.
 
         :raises nova.exception.InstanceFaultRollback: It cannot; Nova shows the
             server as ACTIVE, and the move as failed.
         """
+        lpar_uuid, attached = translation.lpar_of(instance), self._host.volumes
         try:
-            self.questions.ask_to_take_back(
-                context, instance, move.source_compute
-            )
+            if instance_records.is_within_host(move):
+                attached.check_disconnection(lpar_uuid, volumes)
+                attached.check_arrival(volumes)
+            else:
+                if volumes:
+                    attached.check_removal(lpar_uuid, volumes)
+                self.questions.ask_to_take_back(
+                    context, instance, move.source_compute
+                )
         except Exception as error:
             # Any error of Nova's RPC: the guest has not been touched.
             LOG.error(
@@ -403,12 +466,17 @@ class Moves:
                 ),
                 ports=askers.passed_ports,
                 checks_swap=instance_records.changes_swap(instance),
+                volumes=instance_volumes.parse_all(
+                    instance, block_device_info
+                ),
+                known_volumes=instance_volumes.recorded_ids(instance),
                 power_on=power_on,
             )
             operation = (
                 operations.RESIZE if is_resized_here else operations.RETURN
             )
             outcome = self._host.lpars.run(operation, wanted, askers)
+            instance_volumes.record(block_device_info, outcome.udids)
             slot_records.try_to_save(instance, outcome)
 
 
@@ -422,18 +490,25 @@ class MoveQuestions:
         self._host = host
 
     def ask_to_take(
-        self, context: Any, instance: Any, destination: str
+        self,
+        context: Any,
+        instance: Any,
+        destination: str,
+        source: spec.Wanted,
     ) -> None:
         """Ask the destination whether it can run an instance.
 
+        :param source: The present LPAR.
         :raises exception.MoveRefused: It cannot.
         """
-        if not self._host.storage.kept_disks(instance):
+        has_disks = bool(source.blanks) or not source.boots_from_volume
+        if has_disks and not self._host.storage.kept_disks(instance):
+            others = ' but the root disk' * source.boots_from_volume
             raise exception.MoveRefused(
-                reason='its disks are not in a shared storage pool '
+                reason=f'its disks{others} are not in a shared storage pool '
                 '([powervm]disk_driver), so no other host sees them',
             )
-        self._ask(context, instance, destination, _MOVED)
+        self._ask(context, instance, destination, _MOVED, has_disks=has_disks)
 
     def ask_to_take_back(
         self, context: Any, instance: Any, source: str
@@ -442,18 +517,26 @@ class MoveQuestions:
 
         :raises exception.MoveRefused: It cannot.
         """
-        self._ask(context, instance, source, _RETURNED)
+        has_disks = bool(self._host.storage.kept_disks(instance))
+        self._ask(context, instance, source, _RETURNED, has_disks=has_disks)
 
     def _ask(
-        self, context: Any, instance: Any, other_host: str, question: str
+        self,
+        context: Any,
+        instance: Any,
+        other_host: str,
+        question: str,
+        *,
+        has_disks: bool,
     ) -> None:
-        pool = self._host.storage.pool
+        pool = self._host.storage.pool if has_disks else None
         answer = rpcapi.ComputeAPI().check_instance_shared_storage(
             context,
             {
                 shared_storage.POOL: None if pool is None else pool.identity(),
                 shared_storage.LPAR: translation.lpar_of(instance),
                 question: instance.uuid,
+                **({} if has_disks else {_NO_DISKS: instance.uuid}),
             },
             instance=instance,
             host=other_host,
@@ -476,7 +559,7 @@ class MoveQuestions:
         :returns: Whether the storage is shared; for a move, a dictionary with
             the refusal, which may be None.
         """
-        is_shared = self._host.storage.is_shared(data)
+        is_shared = _NO_DISKS in data or self._host.storage.is_shared(data)
         if not {_MOVED, _RETURNED} & data.keys():
             return is_shared
         if not is_shared:
@@ -495,13 +578,16 @@ class MoveQuestions:
         wanted = dataclasses.replace(
             self._host.descriptions.moving(instance, instance.new_flavor),
             ports=instance_ports.ports(instance.get_network_info()),
+            volumes=instance_volumes.recorded(instance),
         )
+        self._host.volumes.check_arrival(wanted.volumes)
         self._host.lpars.check(operations.ARRIVAL, wanted)
         self._host.burn_limit.check_move(instance, wanted.slots)
 
     def _check_return(self, uuid: str) -> None:
         """Check the LPAR of the source, which is made anew if it is lost."""
         instance = instance_records.read_moving(uuid)
+        self._host.volumes.check_arrival(instance_volumes.recorded(instance))
         with contextlib.suppress(exception.PartitionNotFound):
             wanted = self._host.descriptions.recorded(
                 instance, self._host.allocations.find(instance)

@@ -29,6 +29,7 @@ from emulator.tests import san
 from nova_powervm.lpar import volumes as lpar_volumes
 from powervm_emulator import worlds
 from tests import proofs
+from tests.functional import moving
 from tests.functional import volumes
 
 
@@ -308,48 +309,28 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assert_has_no_keys(image)
 
 
-class MovesTest(volumes.VolumesTestCase):
-    """Servers with volumes stay where they are, as they were."""
+class MovesTest(moving.MovingTestCase, volumes.VolumesTestCase):
+    """Servers with volumes are resized in place, and not evacuated."""
 
     def setUp(self):
         super().setUp()
-        self.flags(allow_resize_to_same_host=True)
         self.start_host(world=san.add_to(worlds.default()))
-        self.server = self.boot({})
         self.volume = uuidutils.generate_uuid()
-        self.attach(self.server, self.volume)
 
-    @proofs.proves('storage.block')
-    def test_moves_are_refused_before_anything_changes(self):
-        self.refuse_resize()
+    @proofs.proves('storage.block', 'device.resize')
+    def test_resize_in_place_keeps_volumes_and_evacuation_is_refused(self):
+        self.server = self.boot_from_volume(self.volume, extra_specs={})
+        before = self.connected(self.server)
+        for end, size in ((self.revert, 1024), (self.confirm, 2048)):
+            self.resize(
+                self.server, volumes.base.gpu_groups(1), memory_mb=size
+            )
+            self.assertEqual(before, self.connected(self.server))
+            self.assertEqual(1, len(self.owned(self.server)))
+            end(self.server)
+            self.assertEqual(before, self.connected(self.server))
+        self.assertEqual(4, len(self.array_disks()))
         self.refuse_evacuation()
-
-    def refuse_resize(self):
-        # One that is attached already, and another that just is.
-        waiting = uuidutils.generate_uuid()
-        objects.BlockDeviceMapping(
-            nova_context.get_admin_context(),
-            instance_uuid=self.server['id'],
-            volume_id=waiting,
-            source_type='volume',
-            destination_type='volume',
-        ).create()
-        flavor = self.make_flavor(memory_mb=1024)
-        self.control().clear_journal()
-        self.api.post_server_action(
-            self.server['id'], {'resize': {'flavorRef': flavor}}
-        )
-        event = self._wait_for_instance_action_event(
-            self.server, 'resize', 'compute_resize_instance', 'error'
-        )
-
-        self.assertIn('moves no volumes yet', event['details'])
-        for volume in (self.volume, waiting):
-            self.assertIn(volume, event['details'])
-        self.assertEqual([], self.jobs())
-        self.assertEqual('running', self.lpar(self.server).state)
-        self.assertEqual([64, 65], self.slots(self.server))
-        self.assertEqual([self.volume], self.cinder.mapped())
 
     def refuse_evacuation(self):
         world = san.add_to(worlds.default())
@@ -366,8 +347,8 @@ class MovesTest(volumes.VolumesTestCase):
         self.api.post_server_action(self.server['id'], {'evacuate': {}})
         server = self._wait_for_state_change(self.server, 'ERROR')
 
-        self.assertIn('moves no volumes yet', self.fault(server))
-        self.assertEqual([self.volume], self.cinder.mapped())
+        self.assertIn('evacuates no volumes yet', self.fault(server))
+        self.assertIn(self.volume, self.cinder.mapped())
         self.assertIsNone(self.lpar(server, 'host2'))
         self.assertEqual([], self.array_disks('host2'))
-        self.assertEqual([64, 65], self.slots(server))
+        self.assertEqual(4, len(self.slots(server)))

@@ -29,8 +29,8 @@ BOOT_VOLUME = nova_fixtures.CinderFixture.IMAGE_BACKED_VOL
 class ArrayFixture(nova_fixtures.CinderFixture):
     """Maps a volume to the ports that a connector names, and to no others.
 
-    What it tells Nova is never read by the array: a volume is at the next unit
-    number of a host.
+    What it tells Nova is never read by the array. A volume that is mapped anew
+    is at another unit number.
 
     :param case: The test case.
     :param apply: Makes the array that is described the truth.
@@ -85,13 +85,13 @@ class ArrayFixture(nova_fixtures.CinderFixture):
                         {
                             'host': attachment['id'],
                             'volume': volume_id,
-                            'lun': self._lun(volume_id),
+                            'lun': self._lun(attachment['id']),
                         }
                     )
         self._apply(array)
 
-    def _lun(self, volume_id):
-        return self._luns.setdefault(volume_id, len(self._luns))
+    def _lun(self, attachment_id):
+        return self._luns.setdefault(attachment_id, len(self._luns))
 
     def _find_connection_info(self, volume_id, attachment_id):
         attachment = self.volume_to_attachment[volume_id][attachment_id]
@@ -101,7 +101,7 @@ class ArrayFixture(nova_fixtures.CinderFixture):
             'data': {
                 'volume_id': 'not its id',
                 'target_wwn': [*san.TARGETS],
-                'target_lun': self._lun(volume_id),
+                'target_lun': self._lun(attachment_id),
                 'initiator_target_map': {
                     wwpn: [*san.TARGETS] for wwpn in connector['wwpns']
                 },
@@ -203,7 +203,8 @@ class VolumesTestCase(base.PowerVMTestCase):
         return self.boot(
             base.gpu_groups(1) if extra_specs is None else extra_specs,
             image='',
-            request={'block_device_mapping_v2': disks},
+            request={'block_device_mapping_v2': disks}
+            | options.pop('request', {}),
             **options,
         )
 

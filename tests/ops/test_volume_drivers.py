@@ -168,6 +168,29 @@ class TwoTypesTest(volumes.VolumesTestCase):
             self.removals.destroy(base.INSTANCE, volumes=[V1, EXAMPLE])
         self.assertEqual(ALL, self.connected())
 
+    def test_guest_leaves_without_volumes_of_any_type_or_runs_on(self):
+        self.attach(EXAMPLE)
+        wanted = self.describe(volumes=(V1, EXAMPLE))
+        with mock.patch.object(
+            self.example,
+            'check_disconnection',
+            side_effect=exception.VolumeHeld(volume='', reason='a test'),
+        ):
+            self.refused(exception.VolumeHeld, operations.DEPARTURE, wanted)
+        busy = exception.RestBusy(action='a test', reason='it is one')
+        with mock.patch.object(self.example, 'disconnect', side_effect=busy):
+            self.failed(exception.RestBusy, operations.DEPARTURE, wanted)
+        self.assertEqual(ALL, self.connected())
+        self.assert_lpar()
+        self.run_plan(operations.DEPARTURE, wanted)
+        self.assertEqual(NONE, self.connected())
+
+    def test_volume_arrives_only_where_its_type_has_a_driver(self):
+        self.volumes.check_arrival([V1, EXAMPLE])
+        unknown = dataclasses.replace(EXAMPLE, kind='another')
+        with self.assertRaises(exception.VolumeRefused):
+            self.volumes.check_arrival([V1, unknown])
+
     def test_lpar_without_room_for_one_type_can_get_the_other(self):
         both = {'wwpns', 'wwnns', 'example'}
         self.assertEqual(both, {*self.connectors()})

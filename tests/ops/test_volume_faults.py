@@ -196,3 +196,41 @@ class RemovalFaultTest(FaultTestCase):
 
     def test_deletion_is_ended_by_the_next_one(self):
         self.assert_swept()
+
+
+class DepartureFaultTest(FaultTestCase):
+    """A guest that cannot leave runs on, with its volumes where they were."""
+
+    operation = operations.DEPARTURE
+
+    def spawn_first(self):
+        super().spawn_first()
+        wanted = (*self.wanted.volumes, volumes.volume('v2'))
+        self.wanted = dataclasses.replace(
+            self.wanted,
+            volumes=wanted,
+            virtual_slots={f'{V1.id}@0': 70, f'{V1.id}@1': 71},
+        )
+        super(FaultTestCase, self).spawn_first()
+        self.before = self.connected()
+        record = self.lpars.read_virtual_slots(self.wanted.lpar_uuid, wanted)
+        self.reboot = dataclasses.replace(self.wanted, virtual_slots=record)
+
+    def disturb(self):
+        """Have the guest back after the last departure."""
+        self.run_plan(operations.HARD_REBOOT, self.reboot)
+
+    def recover(self):
+        self.run_plan(operations.DEPARTURE, self.wanted)
+
+    def assert_failed(self):
+        self.assert_lpar(disks='')
+        self.assertEqual(self.before, self.connected())
+        self.assertEqual([2, 2], [*map(len, self.hdisks().values())])
+
+    def assert_right(self):
+        self.assert_lpar(base.OFF, disks='')
+        self.assertEqual({'vios1': [], 'vios2': []}, self.found())
+
+    def test_guest_that_cannot_leave_runs_on_with_its_volumes(self):
+        self.assert_swept()

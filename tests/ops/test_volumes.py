@@ -582,12 +582,13 @@ class OthersTest(volumes.VolumesTestCase):
         with self.subTest('nothing tells it'):
             self.map_by_hand(base.NAME)
             with mock.patch.object(pvm_storage.PV, 'udid', None):
-                self.refused(
-                    exception.VolumeHeld,
-                    operations.DETACH_VOLUME,
-                    self.describe(volumes=(V1.with_udid(san.UDID),)),
-                    'vios1 maps hdisk2 to the LPAR without a tag and UDID',
-                )
+                for row in (operations.DETACH_VOLUME, operations.DEPARTURE):
+                    self.refused(
+                        exception.VolumeHeld,
+                        row,
+                        self.describe(volumes=(V1.with_udid(san.UDID),)),
+                        'vios1 maps hdisk2 to the LPAR without a tag and UDID',
+                    )
 
         with self.subTest('not to be told from another'):
             self.change_san(no_maps)
@@ -858,8 +859,29 @@ class ServerDownTest(volumes.VolumesTestCase):
         self.start_server()
         self.lpars.check(operations.SPAWN, wanted)
 
+    def test_guest_does_not_leave_while_a_path_is_silent(self):
+        self.attach(V1)
+        self.stop_server()
+        self.refused(
+            exception.VolumeHeld,
+            operations.DEPARTURE,
+            self.describe(volumes=(V1,)),
+            'vios2 does not answer',
+        )
+        self.assert_lpar()
+        # Nor does the other server connect it for a server to come.
+        self.volumes.check_arrival([V1])
+        self.stop_server('vios1')
+        with self.assertRaises(exception.VolumesImpossible):
+            self.volumes.check_arrival([V1])
+
     def test_server_without_a_path_may_be_silent(self):
         self.stop_server()
+        self.attach(V1)
+        self.run_plan(
+            operations.DEPARTURE, self.describe(volumes=(V1,), ports=None)
+        )
+        self.assert_no_volumes()
         self.attach(V1)
         self.detach(V1)
         self.assert_no_volumes()
@@ -1306,3 +1328,111 @@ class LifeTest(volumes.VolumesTestCase):
         self.run_plan(operations.UNRESCUE, wanted)
         self.assertEqual(before, self.connected())
         self.assert_lpar(disks='ri')
+
+
+class MoveTest(volumes.VolumesTestCase):
+    """Servers with volumes leave a host without a pool, and arrive there."""
+
+    def spawn_backed(self):
+        """Spawn an instance that has nothing but volumes and a config drive.
+
+        Describe it with its virtual slots, as after its departure.
+        """
+        wanted = self.spawn(
+            root=None,
+            volumes=(BOOT, V2),
+            config_drive=True,
+            slots=(base.slot(base.GPU),),
+        )
+        self.before = self.connected()
+        return dataclasses.replace(
+            wanted,
+            virtual_slots=self.lpars.read_virtual_slots(
+                wanted.lpar_uuid, wanted.volumes
+            ),
+        )
+
+    def assert_here(self):
+        """Assert that the instance is as it was."""
+        self.assert_lpar(slots=[base.GPU], disks='i')
+        self.assertEqual(self.before, self.connected())
+
+    def test_guest_stays_off_if_its_volumes_do_not_come_back(self):
+        wanted = self.spawn_backed()
+        for nth in (2, 3):  # Vios2 keeps v1, and vios1 does not get it again.
+            self.control.add_fault(
+                method='POST',
+                match='VirtualIOServer.update',
+                nth=nth,
+                status=500,
+            )
+        self.failed(exception.GuestStaysOff, operations.DEPARTURE, wanted)
+        self.control.clear_faults()
+        self.assertEqual(base.OFF, self.lpar()['state'])
+        self.run_plan(operations.HARD_REBOOT, wanted)
+        self.assert_here()
+
+    def test_guest_stays_off_after_an_error_that_nobody_expects(self):
+        wanted = self.spawn_backed()
+        self.control.add_fault(
+            method='POST', match='VirtualIOServer.update', nth=2, status=500
+        )
+        with mock.patch.object(
+            self.volumes, 'find', side_effect=ValueError('a bug')
+        ):
+            self.failed(
+                exception.GuestStaysOff, operations.DEPARTURE, wanted, 'a bug'
+            )
+
+    def test_lpar_is_made_around_volumes_and_goes_with_its_config_drive(self):
+        wanted = self.spawn_backed()
+        self.run_plan(operations.DEPARTURE, wanted)
+        self.assert_no_volumes()
+        for row in (
+            operations.HARD_REBOOT,
+            operations.RETURN,
+            operations.ARRIVAL,
+        ):
+            with self.subTest(row.name):
+                self.removals.destroy(base.INSTANCE)
+                self.assert_nothing_left()
+                self.assert_no_volumes()
+                self.run_plan(row, wanted)
+                self.assert_here()
+
+    def test_failed_arrival_leaves_no_volume_and_can_be_repeated(self):
+        wanted = self.spawn_backed()
+        self.removals.destroy(base.INSTANCE)
+        wanted = dataclasses.replace(wanted, blanks=(base.SWAP,))
+        self.control.add_fault(
+            method='PUT', match='LogicalPartition.create', status=500
+        )
+        self.failed(exception.RestError, operations.ARRIVAL, wanted)
+        self.control.clear_faults()
+        self.assertIsNone(self.lpar())
+        self.assert_no_volumes()
+        self.run_plan(operations.HARD_REBOOT, wanted)
+        self.assert_lpar(slots=[base.GPU], disks='si')
+        self.assertEqual(self.before, self.connected())
+        self.removals.destroy(base.INSTANCE)
+        self.assert_nothing_left()
+
+
+class PoolMoveTest(volumes.VolumesTestCase):
+    """A server has an ephemeral disk in a pool beside its boot volume."""
+
+    disk_driver = 'ssp'
+
+    def test_disk_in_the_pool_arrives_with_the_boot_volume(self):
+        wanted = self.spawn(
+            root=None, volumes=(BOOT,), blanks=(base.EPHEMERAL,)
+        )
+        before, stored = self.connected(), self.stored()
+        self.assertEqual(['0'], [*stored])
+        self.removals.destroy(base.INSTANCE, delete_disks=False)
+        for row in (operations.ARRIVAL, operations.HARD_REBOOT):
+            with self.subTest(row.name):
+                self.run_plan(row, wanted)
+                self.assertEqual(before, self.connected())
+                self.assertEqual(stored, self.stored())
+                self.removals.destroy(base.INSTANCE, delete_disks=False)

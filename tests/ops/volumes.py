@@ -80,10 +80,14 @@ class VolumesTestCase(base.HostTestCase):
 
     def world(self):
         """Return the world with a second server, and ports for both."""
-        made = san.add_to(super().world())
+        made = super().world()
+        servers = made['systems'][0]['virtual_io_servers']
+        # With a pool, there is a second one already.
+        del servers[1:]
+        san.add_to(made)
         if not self.has_own_disk:
-            del made['systems'][0]['virtual_io_servers'][1]['volume_groups']
-        return made
+            del servers[1]['volume_groups']
+        return made | {'rmc_after_power_on': 'active'}
 
     def begin(self):
         """Load the world anew, with all volumes on the array."""

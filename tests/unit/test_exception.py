@@ -190,19 +190,29 @@ class ListingTest(unittest.TestCase):
         )
 
     def test_volumes_are_shortened(self):
-        with (
-            mock.patch.object(
-                instance_volumes, 'recorded_ids', return_value=UUIDS
+        for refuse, words, end in (
+            (
+                instance_volumes.refuse_evacuation,
+                f'Detach {UUIDS[0]} and 7 more first',
+                'its boot volume and build anew (log',
             ),
-            self.assertRaises(exception.MoveRefused) as caught,
+            (
+                instance_volumes.refuse_changing,
+                f'attached or detached: {UUIDS[0]} and 7 more. Try',
+                'or detach them (log',
+            ),
         ):
-            instance_volumes.refuse_move(None)
-        self.check(
-            caught.exception,
-            f'Detach {UUIDS[0]} and 7 more first',
-            'its boot volume and build anew (log',
-        )
-        self.assertIn(UUIDS[7], str(caught.exception))
+            with (
+                mock.patch.object(
+                    instance_volumes,
+                    'recorded_ids',
+                    return_value=frozenset(UUIDS),
+                ),
+                self.assertRaises(exception.MoveRefused) as caught,
+            ):
+                refuse(None)
+            self.check(caught.exception, words, end)
+            self.assertIn(UUIDS[7], str(caught.exception))
 
     def test_lost_accelerators_are_shortened(self):
         with self.assertRaises(exception.AcceleratorRefused) as caught:

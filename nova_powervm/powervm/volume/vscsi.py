@@ -464,6 +464,16 @@ class VscsiVolumes:
             holders.hold_unknown(volume, '; '.join(reasons))
         return ''
 
+    def check_disconnection(
+        self, lpar_uuid: str, wanted: Collection[Volume]
+    ) -> None:
+        """Verify that servers answer, and that mappings can be identified."""
+        servers = self._mappings.read()
+        for volume in wanted:
+            known = self._identified(volume, servers, lpar_uuid)
+            is_its = holders.is_of(known, lpar_uuid)
+            holders.check_answers(servers, [known], is_its)
+
     def check_removal(
         self, lpar_uuid: str, wanted: Collection[Volume]
     ) -> None:

@@ -39,6 +39,7 @@ from nova.objects import fields
 from nova_powervm.virt import errors
 from tests.property.simulation import placement
 from tests.property.simulation import process
+from tests.property.simulation import volumes
 
 EVACUATION = fields.MigrationType.EVACUATION
 RESIZE = fields.MigrationType.RESIZE
@@ -315,6 +316,8 @@ class Database:
             ),
             (rpcapi, 'ComputeAPI', lambda: self),
             (neutron, 'API', lambda: self),
+            # Its root disk is one of the host's.
+            (compute_utils, 'is_volume_backed_instance', lambda *args: False),
             (errors, 'record_failure', lambda *args: None),
             (compute_utils, 'add_instance_fault_from_exc', lambda *args: None),
         )
@@ -353,7 +356,10 @@ class Database:
     def _volumes(self, context, uuid):
         return [
             types.SimpleNamespace(
-                is_volume=True, volume_id=volume, boot_index=None
+                is_volume=True,
+                volume_id=volume,
+                boot_index=None,
+                connection_info=json.dumps(volumes.connection_of(volume)),
             )
             for instance in self._nova.instances
             if instance.uuid == uuid

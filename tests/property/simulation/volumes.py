@@ -31,16 +31,17 @@ class _Disk(dict):
         """Save nothing: the next one is made anew."""
 
 
+def connection_of(volume):
+    """Return what Nova has recorded of the connection of a volume."""
+    return {'serial': volume, 'driver_volume_type': KIND, 'data': {}}
+
+
 def disks_of(instance):
     """Return Nova's records of the volumes of an instance."""
     return [
         _Disk(
             boot_index=None,
-            connection_info={
-                'serial': volume,
-                'driver_volume_type': KIND,
-                'data': {},
-            },
+            connection_info=connection_of(volume),
         )
         for volume in sorted(instance.volumes)
     ]
@@ -62,6 +63,9 @@ class Driver:
 
     def check(self, volume):
         pass
+
+    def check_disconnection(self, lpar_uuid, wanted):
+        self._server.ask(lambda: None)
 
     def check_removal(self, lpar_uuid, wanted):
         pass

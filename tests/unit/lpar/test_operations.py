@@ -24,10 +24,11 @@ from nova_powervm.lpar import storage
 ROWS = """
 spawn: yes, no, -, adds, -, size, made, made, made, remove
 arrival: yes, no, -, adds, -, size, made, server's own, made, remove lpar
-departure: no, yes, -, -, -, -, no, kept, no, restart
+departure: no, yes, -, -, -, -, no, kept, left, restart
 resize within the host: no, change, -, adds, frees, size, fitted, kept, \
-no, leave
-return: if lost, never running, -, adds, -, -, fitted, mapped, no, leave
+fitted, leave
+return: if lost, never running, -, adds, -, -, fitted, mapped, fitted, \
+leave
 start: no, failed, -, adds, -, -, fitted, there, no, nothing
 soft reboot: no, yes, restarts, adds, -, -, fitted, there, no, restart
 hard reboot: if lost, yes, restarts, adds, frees, size, fitted, mapped, \
@@ -54,6 +55,7 @@ WORDS = {
     operations.Disks.RESTORED: 'restored',
     operations.Volumes.MADE: 'made',
     operations.Volumes.FITTED: 'fitted',
+    operations.Volumes.LEFT: 'left',
 }
 
 

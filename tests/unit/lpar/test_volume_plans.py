@@ -88,10 +88,12 @@ class VolumePlanTest(unittest.TestCase):
             values.RUNNING,
             'find stop connect start',
         ],
-        ['moved', operations.RESIZE, values.OFF, 'start'],
-        ['returned', operations.RETURN, values.OFF, 'start'],
+        # Nova attaches and detaches nothing while a server moves.
+        ['moved', operations.RESIZE, values.OFF, 'find connect start'],
+        ['returned', operations.RETURN, values.OFF, 'find connect start'],
+        ['left alone', operations.RETURN, values.RUNNING, ''],
     )
-    def test_only_hard_reboot_connects_missing(self, row, state, expected):
+    def test_hard_reboot_and_ends_of_moves_connect_missing(self, row, state, expected):
         self.assert_plan(expected, row, {'volumes': (DATA,)}, lpar(state))
 
     def test_mappings_of_disks_are_not_read_without_disks(self):
@@ -147,6 +149,88 @@ class VolumePlanTest(unittest.TestCase):
             self.assert_plan(
                 'VolumesImpossible', row, described, lpar(obstacle='no RMC.')
             )
+
+    @ddt.named_data(
+        ['running', values.RUNNING, False, 'stop disconnect'],
+        ['off', values.OFF, False, 'disconnect'],
+        ['swap', values.RUNNING, True, 'stop disconnect swap'],
+    )
+    def test_departure_disconnects_volumes(self, state, checks_swap, expected):
+        made = self.assert_plan(
+            expected,
+            operations.DEPARTURE,
+            {
+                'volumes': (DATA, BOOT),
+                'checks_swap': checks_swap,
+                'virtual_slots': {'data@0': 70, 'boot@0': 48, '02': 66},
+            },
+            lpar(state),
+            volumes={'data': volumes.Connected(slots={0: 64, 1: 65})},
+        )
+        (left,) = (
+            step
+            for step in made.steps
+            if type(step) is steps.DisconnectVolumes
+        )
+        # Where they were, if they have to be connected again.
+        self.assertEqual(
+            [
+                ('boot', {0: 48}, {64, 65, 66}),
+                ('data', {0: 64, 1: 65}, {48, 66}),
+            ],
+            [(v.id, v.slots, v.avoided) for v in left.volumes],
+        )
+
+    def test_departure_without_volumes_does_not_look_for_any(self):
+        made, read = values.survey(
+            operations.DEPARTURE,
+            wanted(volumes=()),
+            values.parts(lpar(values.RUNNING)),
+        )
+        self.assertEqual('stop', words(made))
+        self.assertNotIn(spec.Part.VOLUMES, read)
+
+    @ddt.named_data(
+        ['volume', {}, 'find write connect start'],
+        [
+            'config drive',
+            {'config_drive': True},
+            'find medium write map connect start',
+        ],
+        # Swap space has nothing to lose.
+        [
+            'swap disk',
+            {'blanks': (values.SWAP,)},
+            'find blank write map connect start',
+        ],
+        ['other disk', {'blanks': (values.EPHEMERAL,)}, '!lost'],
+        ['root disk', {'volumes': (DATA,)}, '!lost'],
+    )
+    def test_lost_lpar_is_made_around(self, described, expected):
+        """Without a pool, an instance has nothing but volumes elsewhere."""
+        described = {'volumes': (BOOT,), 'root': None} | described
+        for row in (operations.HARD_REBOOT, operations.RETURN):
+            self.assert_plan(expected, row, described, has_pool=False)
+
+    def test_arrival_keeps_disks_beside_a_boot_volume(self):
+        disk = values.pool_disk(values.EPHEMERAL)
+        described = {
+            'volumes': (BOOT,),
+            'root': None,
+            'blanks': (values.EPHEMERAL,),
+            'config_drive': True,
+        }
+        for row, expected in (
+            (operations.ARRIVAL, 'find keep medium write map connect start'),
+            (operations.HARD_REBOOT, 'find keep medium write map connect start'),
+            # The guest still has all of it.
+            (operations.ARRIVAL.as_check(), 'write start'),
+        ):
+            self.assert_plan(expected, row, described, disks=(disk,))
+        missing = {**described, 'volumes': (DATA,)}
+        self.assert_plan(
+            '!disk', operations.ARRIVAL, missing, disks=(disk,)
+        )
 
     def test_lpar_that_is_gone_can_only_lose_a_volume(self):
         described = {'volumes': (DATA,)}

@@ -26,11 +26,16 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_powervm import exception
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
+from nova_powervm.lpar import storage
+from nova_powervm.lpar import volumes
 from nova_powervm.virt import moves
 from tests.unit.virt import test_instance_records
 
 STOPPED = exception.GuestStaysOff(reason='it is full', second='It is locked')
 FULL = exception.MoveRefused(reason='it is full')
+BOOT = (volumes.Volume('v1', 'fibre_channel', is_boot=True),)
+#: A server with a root disk of the host.
+DISKS = spec.Wanted('')
 
 
 @ddt.ddt
@@ -47,7 +52,7 @@ class RefusedMoveTest(test.NoDBTestCase):
                 lambda _: contextlib.nullcontext(),
             )
         self.stub_out(
-            'nova_powervm.virt.instance_volumes.refuse_move',
+            'nova_powervm.virt.instance_volumes.refuse_changing',
             mock.Mock(side_effect=error),
         )
         unused = mock.Mock()
@@ -56,8 +61,10 @@ class RefusedMoveTest(test.NoDBTestCase):
             nova_exception.InstanceFaultRollback,
             moves.Moves(*[unused] * 5).migrate_disk_and_power_off,
             None,
-            objects.Instance(uuid=uuids.instance),
-            *[unused] * 3,
+            objects.Instance(uuid=uuids.instance, vm_state='active'),
+            unused,
+            {},
+            60,
         )
 
         message = str(refused.inner_exception)
@@ -218,8 +225,13 @@ class RevertTest(test.NoDBTestCase):
             'nova_powervm.virt.instance_records.unchanged',
             contextlib.nullcontext,
         )
+        self.stub_out(
+            'nova_powervm.virt.instance_volumes.recorded_ids',
+            lambda _: frozenset({'kept'}),
+        )
         instance = objects.Instance(
             uuid=uuids.instance,
+            vm_state='resized',
             task_state=task,
             old_flavor=None,
             new_flavor=None,
@@ -232,13 +244,53 @@ class RevertTest(test.NoDBTestCase):
         reverting._hard_reboots.describe_recorded.return_value = spec.Wanted(
             instance.uuid
         )
+        host.lpars.run.return_value.udids = {'v2': 'its UDID'}
         for power_on in (True, False):
+            passed = attached('v1', 'v2')
             reverting.finish_revert_migration(
-                instance, [], migration, None, power_on
+                instance, [], migration, passed, power_on
             )
+            self.assertEqual(['its UDID'], udids(passed))
             operation, wanted, _ = host.lpars.run.call_args.args
             self.assertIs(expected, operation)
+            self.assertEqual(['v1', 'v2'], [v.id for v in wanted.volumes])
+            self.assertEqual({'kept'}, wanted.known_volumes)
             self.assertIs(power_on, wanted.power_on)
+
+
+class Disk(dict):
+    """Nova's record of a volume, which it passes to the driver."""
+
+    saved = False
+
+    def save(self):
+        self.saved = True
+
+
+def attached(*names, **data):
+    """Return what Nova passes of volumes, the first one to boot from."""
+    return {
+        'block_device_mapping': [
+            Disk(
+                boot_index=0 if name == names[0] else None,
+                connection_info={
+                    'driver_volume_type': 'fibre_channel',
+                    'serial': name,
+                    'data': {**data},
+                },
+            )
+            for name in names
+        ]
+    }
+
+
+def udids(passed):
+    """Return the UDIDs of volumes that Nova has saved, or None."""
+    return [
+        disk['connection_info']['data'].get('multipath_id')
+        for disk in passed['block_device_mapping']
+        if disk.saved
+    ]
 
 
 def within(**changes):
@@ -260,6 +312,7 @@ class EndTest(test.NoDBTestCase):
         self.instance = objects.Instance(
             uuid=uuids.instance,
             host='host1',
+            vm_state='active',
             task_state=None,
             old_flavor=objects.Flavor(swap=0),
             new_flavor=objects.Flavor(swap=512),
@@ -292,9 +345,19 @@ class EndTest(test.NoDBTestCase):
         self.moves.confirm_migration(move, self.instance)
         self.assertEqual(['note', 'remove', 'grow'], self.named())
         self.calls.remove.assert_called_once_with(
-            self.instance, delete_disks=False
+            self.instance, delete_disks=False, block_device_info=None
         )
         self.assertEqual([self.instance], self.compared)
+
+    def test_source_without_pool_keeps_nothing_of_a_confirmed_move(self):
+        """A server that has moved has a config drive there at most."""
+        self.instance.host = 'host2'
+        self.host.storage.pool = None
+        move = within(dest_compute='host2')
+        self.moves.confirm_migration(move, self.instance)
+        self.calls.remove.assert_called_once_with(
+            self.instance, delete_disks=True, block_device_info=None
+        )
 
     def test_failed_confirmation_grows_no_disk_and_tells_the_cure(self):
         self.instance.host = 'host2'
@@ -312,7 +375,7 @@ class EndTest(test.NoDBTestCase):
         """Have a server of host1 leave, or be refused."""
         for name, value in (
             ('instance_records.move_of', lambda _: move),
-            ('instance_volumes.refuse_move', lambda _: None),
+            ('instance_volumes.refuse_changing', lambda *_: None),
             ('record_changes.drop_migration_context', lambda _: None),
             ('slot_records.save_present', lambda *_: None),
         ):
@@ -327,10 +390,15 @@ class EndTest(test.NoDBTestCase):
         planning = self.host.lpars.plan = mock.MagicMock()
         leave = planning.return_value.__enter__.return_value.carry_out
         self.host.partitions.nvram.return_value = 'TlZSQU0='
+        # As an earlier version has recorded it.
+        passed = attached('v1', powervm_udid='its UDID')
         with contextlib.suppress(nova_exception.InstanceFaultRollback):
             self.disk_info = self.moves.migrate_disk_and_power_off(
-                None, self.instance, flavor, {}, 60
+                None, self.instance, flavor, passed, 60
             )
+        self.assertEqual(['its UDID'], udids(passed))
+        (_, source), _ = planning.call_args
+        self.assertEqual(['v1'], [volume.id for volume in source.volumes])
         return leave.call_count
 
     @ddt.data('host1', 'host2')
@@ -349,6 +417,10 @@ class EndTest(test.NoDBTestCase):
         unused.assert_not_called()
         used.side_effect = FULL
         self.assertEqual(0, self.depart(move))
+        if destination == 'host1':
+            used.side_effect = None
+            self.host.volumes.check_arrival.side_effect = FULL
+            self.assertEqual(0, self.depart(move))
 
     def test_nvram_arrives_on_another_host(self):
         move, build = within(dest_compute='host2'), mock.Mock()
@@ -371,7 +443,24 @@ class EndTest(test.NoDBTestCase):
         )
         self.assertIn('The NVRAM of the instance is lost', logger.output)
 
-    def revert(self, move):
+    def test_volumes_keep_no_root_disk_size(self):
+        """The root disk is a volume, whatever the flavor says."""
+        instance, flavors = mock.Mock(), [
+            objects.Flavor(root_gb=size, ephemeral_gb=0, swap=0, extra_specs={})
+            for size in (2, 1, 3)
+        ]
+        instance.flavor = flavors[0]
+        for flavor in flavors:
+            self.moves._check_move(
+                None,
+                instance,
+                within(),
+                flavor,
+                spec.Wanted('', volumes=BOOT),
+            )
+        self.host.disks.check_growth.assert_not_called()
+
+    def revert(self, move, passed=None):
         """Have the destination of a move leave its server."""
         for name, value in (
             ('_refuse_earlier', lambda _: None),
@@ -382,13 +471,34 @@ class EndTest(test.NoDBTestCase):
         self.stop = mock.Mock()
         self.stub_out(f'{moves.__name__}.power.power_off', self.stop)
         self.instance.task_state = task_states.RESIZE_REVERTING
-        self.moves.destroy(None, self.instance, True, None)
+        self.moves.destroy(None, self.instance, True, passed)
 
-    def test_revert_within_host_keeps_the_lpar(self):
-        self.revert(within())
+    def test_revert_within_host_keeps_the_lpar_and_no_volumes(self):
+        self.revert(within(), attached('v1', 'v2'))
         self.stop.assert_called_once()
         self.assertEqual([], self.named())
         self.assertEqual([self.instance], self.compared)
+        left = self.host.volumes.disconnect.call_args_list
+        self.assertEqual(['v1', 'v2'], [volume.id for (volume, _), _ in left])
+
+    @ddt.data(
+        ('check_disconnection', 'host1'),
+        ('check_arrival', 'host1'),
+        ('check_removal', 'host2'),
+    )
+    @ddt.unpack
+    def test_guest_runs_on_if_its_volumes_cannot(self, check, source):
+        self.moves.questions.ask_to_take_back = mock.Mock()
+        getattr(self.host.volumes, check).side_effect = FULL
+        self.assertRaises(
+            nova_exception.InstanceFaultRollback,
+            self.revert,
+            within(source_compute=source),
+            attached('v1'),
+        )
+        self.stop.assert_not_called()
+        self.host.volumes.disconnect.assert_not_called()
+        self.assertEqual([], self.named())
 
     def test_revert_removes_lpar_of_destination_without_its_disks(self):
         ask = self.moves.questions.ask_to_take_back = mock.Mock()
@@ -396,7 +506,7 @@ class EndTest(test.NoDBTestCase):
         self.stop.assert_called_once()
         ask.assert_called_once_with(None, self.instance, 'host2')
         self.calls.remove.assert_called_once_with(
-            self.instance, delete_disks=False
+            self.instance, delete_disks=False, block_device_info=None
         )
 
     def test_guest_runs_on_if_the_source_does_not_take_it_back(self):
@@ -415,18 +525,28 @@ class EndTest(test.NoDBTestCase):
             f'{moves.__name__}.instance_records.moved_slots',
             lambda *_: {7: uuids.migration},
         )
+        self.stub_out(
+            f'{moves.__name__}.instance_volumes.recorded_ids',
+            lambda _: frozenset({'v1'}),
+        )
         self.host.descriptions.allocated.return_value = spec.Wanted(
             uuids.instance
         )
         build = mock.Mock(
-            instance=self.instance, block_device_info={}, power_on=power_on
+            instance=self.instance,
+            block_device_info=attached('v1'),
+            power_on=power_on,
         )
+        self.host.lpars.run.return_value.udids = {'v1': 'its UDID'}
         self.moves.finish_migration(within(), build, {})
         operation, wanted, _ = self.host.lpars.run.call_args.args
         self.assertIs(operations.RESIZE, operation)
         self.assertEqual({7: uuids.migration}, wanted.moved_slots)
         self.assertIs(power_on, wanted.power_on)
         self.assertTrue(wanted.checks_swap)
+        self.assertEqual(['v1'], [volume.id for volume in wanted.volumes])
+        self.assertEqual({'v1'}, wanted.known_volumes)
+        self.assertEqual(['its UDID'], udids(build.block_device_info))
 
 
 @ddt.ddt
@@ -454,18 +574,57 @@ class QuestionsTest(test.NoDBTestCase):
             None,
             self.instance,
             'host2',
+            DISKS,
         )
         self.call.return_value = {'refusal': None}
-        self.questions.ask_to_take(None, self.instance, 'host2')
+        self.questions.ask_to_take(None, self.instance, 'host2', DISKS)
 
     def test_server_without_disks_in_a_pool_does_not_move(self):
         self.host.storage.kept_disks.return_value = ()
-        with self.assertRaisesRegex(exception.MoveRefused, 'not in a shared'):
-            self.questions.ask_to_take(None, self.instance, 'host2')
+        for source, words in (
+            (DISKS, 'its disks are not in a shared'),
+            (
+                spec.Wanted('', volumes=BOOT, blanks=(storage.Disk('0', 1),)),
+                'its disks but the root disk are not',
+            ),
+        ):
+            with self.assertRaisesRegex(exception.MoveRefused, words):
+                self.questions.ask_to_take(
+                    None, self.instance, 'host2', source
+                )
         self.call.assert_not_called()
+
+    def test_server_without_disks_needs_no_pool_on_either_host(self):
+        self.host.storage.kept_disks.return_value = ()
+        self.call.return_value = {'refusal': None}
+        source = spec.Wanted('', volumes=BOOT)
+        self.questions.ask_to_take(None, self.instance, 'host2', source)
+        self.questions.ask_to_take_back(None, self.instance, 'host2')
+        for (_, asked), _ in self.call.call_args_list:
+            self.assertIsNone(asked['pool'])
+            self.assertEqual(uuids.instance, asked['no disks'])
+        self.prepare_answer()
+        self.host.storage.is_shared.return_value = False
+        self.assertEqual({'refusal': None}, self.questions.answer(asked))
 
     @ddt.data('moved', 'returned')
     def test_host_refuses_what_it_cannot_run(self, question):
+        asked = {'pool': 'p', 'lpar': 'l', question: uuids.instance}
+        self.prepare_answer()
+        self.assertEqual({'refusal': None}, self.questions.answer(asked))
+        self.host.volumes.check_arrival.assert_called_once_with(BOOT)
+        for check in (self.host.volumes.check_arrival, self.host.lpars.check):
+            check.side_effect = FULL
+            self.assertIn('full', self.questions.answer(asked)['refusal'])
+            check.side_effect = None
+        self.host.storage.is_shared.return_value = False
+        self.assertIn('pool', self.questions.answer(asked)['refusal'])
+
+    def prepare_answer(self):
+        """Have Nova and the host describe an instance."""
+        self.stub_out(
+            f'{moves.__name__}.instance_volumes.recorded', lambda _: BOOT
+        )
         self.stub_out(
             f'{moves.__name__}.instance_records.read_moving',
             lambda _: mock.Mock(),
@@ -474,10 +633,4 @@ class QuestionsTest(test.NoDBTestCase):
             getattr(self.host.descriptions, name).return_value = spec.Wanted(
                 uuids.instance
             )
-        asked = {'pool': 'p', 'lpar': 'l', question: uuids.instance}
         self.stub_out(f'{moves.__name__}.instance_ports.ports', lambda _: ())
-        self.assertEqual({'refusal': None}, self.questions.answer(asked))
-        self.host.lpars.check.side_effect = FULL
-        self.assertIn('full', self.questions.answer(asked)['refusal'])
-        self.host.storage.is_shared.return_value = False
-        self.assertIn('pool', self.questions.answer(asked)['refusal'])

@@ -76,6 +76,17 @@ class MovedTest(test_instance_records.RecordsTestCase):
         )
         self.assertIsNone(self.record().migration_context)
 
+    def test_moved_server_keeps_the_size_of_a_root_disk_but_of_a_volume(self):
+        self.planned.carry_out.side_effect = SILENT
+        for is_volume, expected in ((True, None), (False, 1)):
+            self.stub_out(
+                'nova_powervm.virt.instance_volumes.is_volume_backed',
+                lambda _, answer=is_volume: answer,
+            )
+            self.assertRaises(exception.RestSilent, self.reboot)
+            (_, wanted, _), _ = self.plan.call_args
+            self.assertEqual(expected, wanted.grow_root_gb)
+
     def test_refused_reboot_leaves_allocations_where_they_are(self):
         self.plan.side_effect = SILENT
         self.assertRaises(exception.RestSilent, self.reboot)
@@ -122,9 +133,14 @@ class GrowthTest(test.NoDBTestCase):
             flavor=objects.Flavor(root_gb=new),
             system_metadata={},
         )
-        hard_reboots.HardReboots(None).record_growth(instance)
-        found = system_metadata.ROOT_GB.read(instance.system_metadata)
-        self.assertEqual(expected, found)
+        for is_volume in (True, False):
+            self.stub_out(
+                'nova_powervm.virt.instance_volumes.is_volume_backed',
+                lambda _, answer=is_volume: answer,
+            )
+            hard_reboots.HardReboots(None).record_growth(instance)
+            found = system_metadata.ROOT_GB.read(instance.system_metadata)
+            self.assertEqual(None if is_volume else expected, found)
 
     @ddt.data(
         (None, None), (exception.GrowthPutOff(name='root'), '2'), (SILENT, '2')

@@ -1,0 +1,180 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Servers with volumes that are resized and migrated."""
+
+from nova import context as nova_context
+from nova import objects
+from oslo_utils import uuidutils
+
+from emulator.tests import san
+from powervm_emulator import worlds
+from tests import proofs
+from tests.functional import moving
+from tests.functional import pools
+from tests.functional import volumes
+
+
+def world(number, made=None):
+    """Return the world of a host with ports of its own to one array."""
+    made = san.add_to(made or pools.numbered_world(number))
+    (system,) = made['systems']
+    system |= {
+        'name': f'emulated-9009-22A-EMU000{number}',
+        'serial': f'EMU000{number}',
+    }
+    for slot in system['slots']:
+        for port in slot.get('fibre_channel_ports', ()):
+            port['wwpn'] = port['wwpn'].replace('90FA', f'90F{number}')
+    return made
+
+
+class VolumeMoveTestCase(
+    moving.MovingTestCase, volumes.VolumesTestCase, pools.PoolTestCase
+):
+    """Follows the volumes of servers."""
+
+    def assert_on(self, host, other, server, connected):
+        """Verify that a server has its volumes on one host, and no other.
+
+        :param connected: As of :meth:`connected`.
+        """
+        self.assertEqual(connected, self.connected(server, host))
+        if other:
+            self.assertEqual([], self.slots(server, other))
+            self.assertEqual([], self.array_disks(other))
+        self.assertEqual('running', self.lpar(server, host).state)
+
+
+class VolumeMovesTest(VolumeMoveTestCase):
+    """Two hosts with one pool, and one array."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_site(described=[world(1), world(2)])
+
+    def test_servers_move_with_their_volumes(self):
+        self.tell_stories()
+
+    def boot_with_volume(self, extra_specs=()):
+        """Boot a server on the first host, and attach a volume."""
+        server = self.boot_on_first(dict(extra_specs))
+        volume = uuidutils.generate_uuid()
+        self.attach(server, volume)
+        return server, volume
+
+    @proofs.proves('storage.block')
+    def story_server_migrates_with_volume_and_is_confirmed(self):
+        server, volume = self.boot_with_volume()
+        before = self.connected(server)
+        self.migrate(server)
+        self.assert_on('host2', 'host1', server, before)
+        second = uuidutils.generate_uuid()
+        # A server that awaits its confirmation gets another one.
+        self.attach(server, second)
+        self.confirm(server)
+        self.assertEqual(4, len(self.slots(server, 'host2')))
+        self.assertEqual(sorted([volume, second]), self.cinder.mapped())
+        self.detach(server, volume)
+        self.detach(server, second)
+        self.assertEqual([], self.array_disks('host2'))
+
+    def story_server_comes_back_with_volumes_of_both_hosts(self):
+        server, _ = self.boot_with_volume()
+        before = self.connected(server)
+        self.migrate(server)
+        second = uuidutils.generate_uuid()
+        self.attach(server, second)
+        both = self.connected(server, 'host2')
+        self.revert(server)
+        self.assert_on('host1', 'host2', server, both)
+        for vios, slots in before.items():
+            self.assertLessEqual(slots.items(), both[vios].items())
+
+    def story_volume_of_another_uid_at_its_place_is_refused(self):
+        server, _ = self.boot_with_volume()
+        truth = self.cinder.uid
+
+        def other(volume_id):
+            return truth(volume_id)[:-1] + '0'
+
+        self.migrate(server)
+        self.cinder.uid = other
+        self.revert(server, expected='ERROR')
+        self.assertIn('leads to another disk now', self.fault(server))
+        self.assertEqual([], self.slots(server))
+        self.cinder.uid = truth
+        self.cinder.publish()
+        self.reboot_hard(server)
+        self.assertEqual(2, len(self.slots(server)))
+
+    def story_volume_that_is_just_attached_keeps_server_where_it_is(self):
+        server, _ = self.boot_with_volume()
+        waiting = objects.BlockDeviceMapping(
+            nova_context.get_admin_context(),
+            instance_uuid=server['id'],
+            volume_id=uuidutils.generate_uuid(),
+            source_type='volume',
+            destination_type='volume',
+        )
+        waiting.create()
+        before = self.connected(server)
+        reason = self.refuse_move(server, 'migrate')
+        self.assertIn(waiting.volume_id, reason)
+        self.assert_on('host1', 'host2', server, before)
+        waiting.destroy()
+
+
+class WithoutPoolTest(VolumeMoveTestCase):
+    """Two hosts whose local disks are in volume groups."""
+
+    def setUp(self):
+        super().setUp()
+        for number in (1, 2):
+            self.start_host(
+                f'host{number}', world=world(number, worlds.default())
+            )
+
+    def test_server_moves_that_has_no_disks_but_volumes(self):
+        self.tell_stories()
+
+    @proofs.proves('storage.block')
+    def story_server_with_device_boots_from_volume_and_migrates(self):
+        data = uuidutils.generate_uuid()
+        server = self.boot_from_volume(
+            data, request={'host': 'host1', 'config_drive': True}
+        )
+        before = self.connected(server)
+        self.assertEqual(1, len(self.owned(server)))
+        self.migrate(server)
+        self.assert_on('host2', 'host1', server, before)
+        self.assertEqual(1, len(self.owned(server, 'host2')))
+        self.revert(server)
+        self.assert_on('host1', 'host2', server, before)
+        self.assertIsNone(self.lpar(server, 'host2'))
+        self.assertEqual([], self.media('host2'))
+        self.migrate(server)
+        self.confirm(server)
+        self.assert_on('host2', 'host1', server, before)
+        self.assertIsNone(self.lpar(server))
+        self.assertEqual([], self.media('host1'))
+        self.reboot_hard(server)
+        self.assert_on('host2', 'host1', server, before)
+
+    def story_server_with_ephemeral_disk_stays_at_home(self):
+        server = self.boot_from_volume(
+            extra_specs={}, request={'host': 'host1'}, ephemeral=1
+        )
+        before = self.connected(server)
+        reason = self.refuse_move(server, 'migrate')
+        self.assertIn('disks but the root disk are not in a shared', reason)
+        self.assert_on('host1', 'host2', server, before)
