@@ -359,7 +359,12 @@ class PowerVMDriver(driver.ComputeDriver):
     ) -> None:
         """Continue an instance on the source, as it was before its move."""
         self.services.moves.finish_revert_migration(
-            instance, network_info, migration, block_device_info, power_on
+            context,
+            instance,
+            network_info,
+            migration,
+            block_device_info,
+            power_on,
         )
 
     # Guests

@@ -164,7 +164,11 @@ class GuestPower:
             if reboot_type == 'HARD':
                 with instance_records.unchanged(instance):
                     self._hard_reboots.hard_reboot(
-                        instance, network_info, block_device_info, requests
+                        context,
+                        instance,
+                        network_info,
+                        block_device_info,
+                        requests,
                     )
             else:
                 self.run(

@@ -33,6 +33,7 @@ from nova_powervm.virt import shared_storage
 from nova_powervm.virt import slot_records
 from nova_powervm.virt import system_metadata
 from nova_powervm.virt import translation
+from nova_powervm.virt import volume_attachments
 
 LOG = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class HardReboots:
 
     def hard_reboot(
         self,
+        context: Any,
         instance: Any,
         network_info: Any,
         block_device_info: Any,
@@ -70,6 +72,10 @@ class HardReboots:
         has_moved = instance.migration_context is not None
         if has_moved:
             self._record_size(instance)
+        # After a revert that was killed, nothing tells that there was a move.
+        attachments = self.renew_attachments(
+            context, instance, block_device_info
+        )
         growth = _ROOT_GB.read(instance.system_metadata)
         askers = self._host.descriptions.askers(instance, network_info)
         wanted = dataclasses.replace(
@@ -94,10 +100,26 @@ class HardReboots:
             outcome = execution.carry_out()
         instance_volumes.record(block_device_info, outcome.udids)
         slot_records.try_to_save(instance, outcome)
+        volume_attachments.complete(context, attachments)
         if outcome.has_grown:
             _ROOT_GB.remove(instance.system_metadata)
         if has_moved:
             record_changes.drop_migration_context(instance)
+
+    def renew_attachments(
+        self, context: Any, instance: Any, block_device_info: Any
+    ) -> list[str]:
+        """Have Cinder map volumes here that a killed move has unmapped.
+
+        See :func:`.volume_attachments.renew`.
+        """
+        connects = instance_volumes.InstanceVolumes(self._host)
+        return volume_attachments.renew(
+            context,
+            instance,
+            block_device_info,
+            lambda: connects.connector(instance),
+        )
 
     def describe_recorded(
         self,

@@ -57,6 +57,7 @@ from nova_powervm.virt import removals
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import slot_records
 from nova_powervm.virt import translation
+from nova_powervm.virt import volume_attachments
 
 LOG = logging.getLogger(__name__)
 
@@ -436,6 +437,7 @@ class Moves:
 
     def finish_revert_migration(
         self,
+        context: Any,
         instance: Any,
         network_info: Any,
         migration: Any,
@@ -452,12 +454,17 @@ class Moves:
             reboot tries again.
         """
         # Before the move has stopped the guest, there is nothing to take back.
+        was_killed = instance.task_state == task_states.RESIZE_MIGRATING
         is_resized_here = (
-            instance_records.is_within_host(migration)
-            and instance.task_state != task_states.RESIZE_MIGRATING
+            instance_records.is_within_host(migration) and not was_killed
         )
         askers = self._host.descriptions.askers(instance, network_info)
         with errors_out(), instance_records.unchanged(instance):
+            attachments = []
+            if was_killed:
+                attachments = self._renew_attachments(
+                    context, instance, block_device_info
+                )
             wanted = dataclasses.replace(
                 self._hard_reboots.describe_recorded(
                     instance,
@@ -478,6 +485,28 @@ class Moves:
             outcome = self._host.lpars.run(operation, wanted, askers)
             instance_volumes.record(block_device_info, outcome.udids)
             slot_records.try_to_save(instance, outcome)
+            volume_attachments.complete(context, attachments)
+
+    def _renew_attachments(
+        self, context: Any, instance: Any, block_device_info: Any
+    ) -> list[str]:
+        """Have Cinder map volumes that a killed move has unmapped, if any.
+
+        nova.conf may lack the credentials for Cinder that this needs at Nova's
+        start. Without an answer, the host finds out what is missing.
+        """
+        try:
+            return self._hard_reboots.renew_attachments(
+                context, instance, block_device_info
+            )
+        except exception.PowerVMError as error:
+            LOG.warning(
+                'It is unknown whether Cinder still maps the volumes of the '
+                'instance: %s',
+                error,
+                instance=instance,
+            )
+            return []
 
 
 class MoveQuestions:

@@ -85,6 +85,24 @@ def save_connection(instance: Any, connection_info: Mapping[str, Any]) -> None:
     disk.save()
 
 
+def refresh_connection(
+    context: Any, instance: Any, volume_api: Any, disk: Any
+) -> None:
+    """Record how Cinder has mapped a volume after an interrupted move.
+
+    ``ComputeManager._finish_resize`` and ``_finish_revert_resize`` do so, but
+    ``ComputeManager.reboot_instance`` passes the record as it is, and so does
+    ``_init_instance``, which takes a move back.
+
+    :param context: The context of Nova's request.
+    :param instance: nova.objects.Instance.
+    :param volume_api: nova.volume.cinder.API.
+    :param disk: nova.virt.block_device.DriverVolumeBlockDevice, which keeps
+        the UDID.
+    """
+    disk.refresh_connection_info(context, instance, volume_api, None)
+
+
 def drop_migration_context(instance: Any) -> None:
     """Drop the migration context of an instance that is not moved.
 

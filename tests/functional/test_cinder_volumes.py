@@ -23,6 +23,7 @@ import json
 
 from nova import context as nova_context
 from nova import objects
+from nova.compute import manager
 
 from demo import volume_world
 from nova_powervm.lpar import supported_features
@@ -31,6 +32,7 @@ from nova_powervm.powervm.volume import volume_mappings
 from tests import proofs
 from tests.functional import base
 from tests.functional import killed_threads
+from tests.functional import moving
 from tests.functional import real_cinder
 from tests.unit.docs import pages
 
@@ -175,7 +177,7 @@ class CinderVolumesTestCase(base.PowerVMTestCase):
         return self.boot(**from_volumes(*volumes), **options)
 
 
-class CinderVolumesTest(CinderVolumesTestCase):
+class CinderVolumesTest(moving.MovingTestCase, CinderVolumesTestCase):
     def setUp(self):
         super().setUp()
         self.threads = self.useFixture(killed_threads.Threads())
@@ -245,6 +247,31 @@ class CinderVolumesTest(CinderVolumesTestCase):
         )
         for name in SERVERS:
             self.assertFalse(self.disks_of(name)[udid]['stale'])
+
+    @proofs.proves('operation.resize')
+    def story_resize_maps_volumes_anew_even_if_it_is_killed(self):
+        root = self.cinder.create_bootable(DATA)
+        volume = self.cinder.create(data=DATA)
+        server = self.boot_from(root, volume)
+        server = self.resize(server, memory_mb=1024)
+        self.assert_connected(server, root)
+        before = self.assert_connected(server, volume)
+        # Cinder maps it to no host then.
+        compute = manager.ComputeManager
+        with self.threads.killed(compute, '_update_volume_attachments'):
+            self.api.post_server_action(server['id'], {'revertResize': None})
+        self.assertEqual([], self.cinder.find(volume).wwpns)
+        self.assertEqual('reserved', self.cinder.status(volume))
+        self.restart_host()
+        self.admin_api.post_server_action(
+            server['id'], {'os-resetState': {'state': 'error'}}
+        )
+        server = self.reboot_hard(server)
+        self.assert_connected(server, root)
+        found = self.assert_connected(server, volume)
+        self.assertEqual(before.udid, found.udid)
+        self.assertEqual(DATA, found.file.read_bytes())
+        self._delete_server(server)
 
     def story_killed_in_attachment(self):
         server, volume = self.boot({}), self.cinder.create()

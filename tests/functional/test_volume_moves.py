@@ -12,13 +12,18 @@
 
 """Servers with volumes that are resized and migrated."""
 
+import contextlib
+
 from nova import context as nova_context
 from nova import objects
+from nova.compute import manager
+from nova.network import neutron
 from oslo_utils import uuidutils
 
 from emulator.tests import san
 from powervm_emulator import worlds
 from tests import proofs
+from tests.functional import killed_threads
 from tests.functional import moving
 from tests.functional import pools
 from tests.functional import volumes
@@ -61,6 +66,7 @@ class VolumeMovesTest(VolumeMoveTestCase):
     def setUp(self):
         super().setUp()
         self.start_site(described=[world(1), world(2)])
+        self.threads = self.useFixture(killed_threads.Threads())
 
     def test_servers_move_with_their_volumes(self):
         self.tell_stories()
@@ -116,6 +122,66 @@ class VolumeMovesTest(VolumeMoveTestCase):
         self.cinder.publish()
         self.reboot_hard(server)
         self.assertEqual(2, len(self.slots(server)))
+
+    @contextlib.contextmanager
+    def killed(self, owner, name):
+        """Kill the services before a method of Nova's; start them again."""
+        with self.threads.killed(owner, name):
+            yield
+        for host in ('host1', 'host2'):
+            self.restart_host(host)
+
+    def assert_whole(self, server, before):
+        """Verify that a server is whole on its host, and in Cinder."""
+        host, other = self.here_and_there(server)
+        self.assert_on(host, other, server, before)
+        disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
+            nova_context.get_admin_context(), server['id']
+        )
+        attachments = {disk.attachment_id for disk in disks if disk.is_volume}
+        self.assertEqual(2, len(attachments))
+        self.assertLessEqual(attachments, self.cinder.complete)
+
+    def here_and_there(self, server):
+        """Return the host that Nova records, and the other one."""
+        server = self.admin_api.get_server(server['id'])
+        here = server['OS-EXT-SRV-ATTR:host']
+        return here, {'host1': 'host2', 'host2': 'host1'}[here]
+
+    def story_start_takes_back_a_move_that_lost_the_attachments(self):
+        server, _ = self.boot_with_volume()
+        self.attach(server, uuidutils.generate_uuid())
+        before = self.connected(server)
+        with self.killed(neutron.API, 'migrate_instance_start'):
+            self.admin_api.post_server_action(server['id'], {'migrate': None})
+        self._wait_for_server_parameter(
+            server, {'OS-EXT-STS:task_state': None}
+        )
+        self.assertEqual('host1', self.here_and_there(server)[0])
+        self.assert_whole(server, before)
+
+    def story_hard_reboot_ends_a_move_that_lost_the_attachments(self):
+        compute = manager.ComputeManager
+        for action, name, expected in (
+            # Before the array maps volumes to the host, and after it.
+            ('migrate', '_update_volume_attachments', 'host2'),
+            ('revertResize', '_update_volume_attachments', 'host1'),
+            ('revertResize', '_complete_volume_attachments', 'host1'),
+        ):
+            server, _ = self.boot_with_volume()
+            self.attach(server, uuidutils.generate_uuid())
+            before = self.connected(server)
+            if action == 'revertResize':
+                self.migrate(server)
+            with self.killed(compute, name):
+                self.admin_api.post_server_action(server['id'], {action: None})
+            self.admin_api.post_server_action(
+                server['id'], {'os-resetState': {'state': 'error'}}
+            )
+            self.reboot_hard(server)
+            self.assertEqual(expected, self.here_and_there(server)[0])
+            self.assert_whole(server, before)
+            self._delete_server(self.api.get_server(server['id']))
 
     def story_volume_that_is_just_attached_keeps_server_where_it_is(self):
         server, _ = self.boot_with_volume()

@@ -37,6 +37,7 @@ class ArrayFixture(nova_fixtures.CinderFixture):
     :ivar sizes: Sizes of volumes in GB, by their ids; 1 for others.
     :ivar told: What Nova is told instead of the truth, by volume id.
     :ivar promises: What Nova is told of all volumes besides.
+    :ivar complete: The ids of the attachments that Nova has completed.
     """
 
     def __init__(self, case, apply):
@@ -46,6 +47,7 @@ class ArrayFixture(nova_fixtures.CinderFixture):
         self.sizes = {}
         self.told = {}
         self.promises = {}
+        self.complete = set()
 
     def uid(self, volume_id):
         """Return the uid of a volume."""
@@ -95,9 +97,14 @@ class ArrayFixture(nova_fixtures.CinderFixture):
 
     def _find_connection_info(self, volume_id, attachment_id):
         attachment = self.volume_to_attachment[volume_id][attachment_id]
-        connector = attachment.get('connector') or {'wwpns': []}
+        connector = attachment.get('connector')
+        if not connector:
+            return {}
         told = {
             'driver_volume_type': 'fibre_channel',
+            'status': 'attached'
+            if attachment_id in self.complete
+            else 'attaching',
             'data': {
                 'volume_id': 'not its id',
                 'target_wwn': [*san.TARGETS],
@@ -117,6 +124,11 @@ class ArrayFixture(nova_fixtures.CinderFixture):
         )
         self.publish()
         return answer
+
+    def fake_attachment_complete(self, context, attachment_id):
+        """Note it."""
+        super().fake_attachment_complete(context, attachment_id)
+        self.complete.add(attachment_id)
 
     def fake_attachment_delete(self, context, attachment_id):
         """Unmap a volume."""

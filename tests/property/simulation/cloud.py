@@ -612,7 +612,7 @@ class Nova:
     def _reboot_hard(self, instance):
         record = instance.record
         instance.node.compute.driver.services.hard_reboots.hard_reboot(
-            record, None, instance.blank_disks(), instance.requests
+            None, record, None, instance.blank_disks(), instance.requests
         )
         record.save()
 

@@ -93,7 +93,9 @@ class VolumePlanTest(unittest.TestCase):
         ['returned', operations.RETURN, values.OFF, 'find connect start'],
         ['left alone', operations.RETURN, values.RUNNING, ''],
     )
-    def test_hard_reboot_and_ends_of_moves_connect_missing(self, row, state, expected):
+    def test_hard_reboot_and_ends_of_moves_connect_missing(
+        self, row, state, expected
+    ):
         self.assert_plan(expected, row, {'volumes': (DATA,)}, lpar(state))
 
     def test_mappings_of_disks_are_not_read_without_disks(self):
@@ -222,15 +224,16 @@ class VolumePlanTest(unittest.TestCase):
         }
         for row, expected in (
             (operations.ARRIVAL, 'find keep medium write map connect start'),
-            (operations.HARD_REBOOT, 'find keep medium write map connect start'),
+            (
+                operations.HARD_REBOOT,
+                'find keep medium write map connect start',
+            ),
             # The guest still has all of it.
             (operations.ARRIVAL.as_check(), 'write start'),
         ):
             self.assert_plan(expected, row, described, disks=(disk,))
         missing = {**described, 'volumes': (DATA,)}
-        self.assert_plan(
-            '!disk', operations.ARRIVAL, missing, disks=(disk,)
-        )
+        self.assert_plan('!disk', operations.ARRIVAL, missing, disks=(disk,))
 
     def test_lpar_that_is_gone_can_only_lose_a_volume(self):
         described = {'volumes': (DATA,)}

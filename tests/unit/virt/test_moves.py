@@ -28,6 +28,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import volumes
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import moves
 from tests.unit.virt import test_instance_records
 
@@ -245,15 +246,33 @@ class RevertTest(test.NoDBTestCase):
             instance.uuid
         )
         host.lpars.run.return_value.udids = {'v2': 'its UDID'}
+        renew = reverting._hard_reboots.renew_attachments
+        renew.return_value = ['reserved']
+        complete = mock.Mock()
+        self.stub_out(
+            f'{moves.__name__}.volume_attachments.complete', complete
+        )
+        was_killed = task == task_states.RESIZE_MIGRATING
         for power_on in (True, False):
             passed = attached('v1', 'v2')
             reverting.finish_revert_migration(
-                instance, [], migration, passed, power_on
+                None, instance, [], migration, passed, power_on
             )
             self.assertEqual(['its UDID'], udids(passed))
+            self.assertEqual(was_killed, renew.called)
             operation, wanted, _ = host.lpars.run.call_args.args
             self.assertIs(expected, operation)
             self.assertEqual(['v1', 'v2'], [v.id for v in wanted.volumes])
+            complete.assert_called_with(None, ['reserved'] * was_killed)
+            # At its start, Nova may have no credentials for Cinder.
+            renew.side_effect = exception.VolumesImpossible(
+                where='', reason='a test'
+            )
+            reverting.finish_revert_migration(
+                None, instance, [], migration, passed, power_on
+            )
+            complete.assert_called_with(None, [])
+            renew.side_effect = None
             self.assertEqual({'kept'}, wanted.known_volumes)
             self.assertIs(power_on, wanted.power_on)
 
@@ -445,10 +464,15 @@ class EndTest(test.NoDBTestCase):
 
     def test_volumes_keep_no_root_disk_size(self):
         """The root disk is a volume, whatever the flavor says."""
-        instance, flavors = mock.Mock(), [
-            objects.Flavor(root_gb=size, ephemeral_gb=0, swap=0, extra_specs={})
-            for size in (2, 1, 3)
-        ]
+        instance, flavors = (
+            mock.Mock(),
+            [
+                objects.Flavor(
+                    root_gb=size, ephemeral_gb=0, swap=0, extra_specs={}
+                )
+                for size in (2, 1, 3)
+            ],
+        )
         instance.flavor = flavors[0]
         for flavor in flavors:
             self.moves._check_move(
@@ -619,6 +643,21 @@ class QuestionsTest(test.NoDBTestCase):
             check.side_effect = None
         self.host.storage.is_shared.return_value = False
         self.assertIn('pool', self.questions.answer(asked)['refusal'])
+
+    def test_recorded_volumes_are_those_with_a_connection(self):
+        disks = [
+            mock.Mock(is_volume=True, boot_index=index, connection_info=found)
+            # Nova records a missing one as null, too.
+            for index, found in enumerate(('{"serial": "v1"}', None, 'null'))
+        ]
+        self.stub_out(
+            'nova.objects.BlockDeviceMappingList.get_by_instance_uuid',
+            lambda *_: disks,
+        )
+        found = instance_volumes.recorded(self.instance)
+        self.assertEqual(
+            [('v1', True)], [(volume.id, volume.is_boot) for volume in found]
+        )
 
     def prepare_answer(self):
         """Have Nova and the host describe an instance."""

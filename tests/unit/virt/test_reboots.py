@@ -64,7 +64,8 @@ class MovedTest(test_instance_records.RecordsTestCase):
     def reboot(self):
         instance = self.record()
         instance.flavor = objects.Flavor(root_gb=1)
-        hard_reboots.HardReboots(self.host).hard_reboot(instance, [], {}, ())
+        reboots = hard_reboots.HardReboots(self.host)
+        reboots.hard_reboot(self.context, instance, [], {}, ())
 
     def test_allocations_come_home_before_the_lpar_changes(self):
         calls = mock.Mock()
@@ -86,6 +87,26 @@ class MovedTest(test_instance_records.RecordsTestCase):
             self.assertRaises(exception.RestSilent, self.reboot)
             (_, wanted, _), _ = self.plan.call_args
             self.assertEqual(expected, wanted.grow_root_gb)
+
+    def test_volumes_that_a_move_has_lost_come_back_first(self):
+        calls = mock.Mock()
+        calls.renew.return_value = ['reserved']
+        calls.attach_mock(self.plan, 'plan')
+        for name in ('renew', 'complete'):
+            self.stub_out(
+                f'nova_powervm.virt.volume_attachments.{name}',
+                getattr(calls, name),
+            )
+        self.reboot()
+        self.assertEqual(
+            ['renew', 'plan', 'complete'],
+            [name for name, _, _ in calls.mock_calls if '.' not in name],
+        )
+        calls.complete.assert_called_once_with(self.context, ['reserved'])
+        self.assertIsNone(self.record().migration_context)
+        # Nor does a revert that was killed leave a context.
+        self.reboot()
+        self.assertEqual(2, calls.renew.call_count)
 
     def test_refused_reboot_leaves_allocations_where_they_are(self):
         self.plan.side_effect = SILENT
@@ -113,7 +134,7 @@ class MovedTest(test_instance_records.RecordsTestCase):
             instance.flavor = objects.Flavor(root_gb=1)
             self.planned.carry_out.return_value.has_grown = has_grown
             reboots = hard_reboots.HardReboots(self.host)
-            reboots.hard_reboot(instance, [], {}, ())
+            reboots.hard_reboot(self.context, instance, [], {}, ())
             (_, wanted, _), _ = self.plan.call_args
             self.assertEqual(3, wanted.grow_root_gb)
             self.assertEqual(
