@@ -69,6 +69,10 @@ class UpgradeTestCase(test_consoles.ConsoleTestCase, moving.MovingTestCase):
         """Start nova-compute of this version, and let two cycles pass."""
         self.configure('host1', disk_driver='ssp')
         self._start_compute('host1')
+        # It was last heard of when the state was recorded.
+        service = self.computes['host1'].service_ref
+        service.report_count += 1
+        service.save()
         for _ in range(2):
             self._run_periodics()
 
