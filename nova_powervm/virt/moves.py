@@ -273,7 +273,6 @@ class Moves:
             volumes=instance_volumes.parse_all(
                 instance, build.block_device_info
             ),
-            known_volumes=instance_volumes.recorded_ids(instance),
             power_on=build.power_on,
         )
         outcome = self._host.lpars.run(operations.RESIZE, wanted, askers)
@@ -416,8 +415,9 @@ class Moves:
         lpar_uuid, attached = translation.lpar_of(instance), self._host.volumes
         try:
             if instance_records.is_within_host(move):
-                attached.check_disconnection(lpar_uuid, volumes)
-                attached.check_arrival(volumes)
+                if volumes:
+                    attached.check_disconnection(lpar_uuid, volumes)
+                    attached.check_arrival(volumes)
             else:
                 if volumes:
                     attached.check_removal(lpar_uuid, volumes)
@@ -476,7 +476,6 @@ class Moves:
                 volumes=instance_volumes.parse_all(
                     instance, block_device_info
                 ),
-                known_volumes=instance_volumes.recorded_ids(instance),
                 power_on=power_on,
             )
             operation = (

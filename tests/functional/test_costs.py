@@ -33,17 +33,17 @@ UNCHANGED = [('ManagedSystem.read', 304), ('VolumeGroup.read', 304)]
 #: Requests of a step of a move to each host and to Placement.
 MOVES = {
     'without a device': {
-        'migrate': (7, 13, 19),
+        'migrate': (7, 11, 19),
         'confirm the migration': (6, 0, 9),
-        'revert the migration': (8, 10, 14),
+        'revert the migration': (8, 11, 14),
     },
     'with a one-time-use device': {
         'resize': (17, 0, 29),
         'confirm the resize': (0, 0, 13),
         'revert the resize': (15, 0, 18),
-        'migrate': (7, 16, 26),
+        'migrate': (7, 14, 26),
         'confirm the migration': (6, 0, 12),
-        'revert the migration': (8, 10, 17),
+        'revert the migration': (8, 11, 17),
     },
 }
 #: Polls, what the event of an earlier step may lead to, and what a process

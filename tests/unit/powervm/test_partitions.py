@@ -350,7 +350,7 @@ class NvramTest(DocumentTestCase):
                 with self.assertLogs(level='DEBUG') as logs:
                     self.write()
 
-                self.assertIn('creating it without', str(logs.output))
+                self.assertIn('it is created without', str(logs.output))
                 self.assertNotIn(self.NVRAM, str(logs.output))
                 self.assertIsNone(self.partitions.nvram(self.uuid))
                 self.partitions.delete(self.uuid)

@@ -226,10 +226,6 @@ class RevertTest(test.NoDBTestCase):
             'nova_powervm.virt.instance_records.unchanged',
             contextlib.nullcontext,
         )
-        self.stub_out(
-            'nova_powervm.virt.instance_volumes.recorded_ids',
-            lambda _: frozenset({'kept'}),
-        )
         instance = objects.Instance(
             uuid=uuids.instance,
             vm_state='resized',
@@ -273,7 +269,6 @@ class RevertTest(test.NoDBTestCase):
             )
             complete.assert_called_with(None, [])
             renew.side_effect = None
-            self.assertEqual({'kept'}, wanted.known_volumes)
             self.assertIs(power_on, wanted.power_on)
 
 
@@ -549,10 +544,6 @@ class EndTest(test.NoDBTestCase):
             f'{moves.__name__}.instance_records.moved_slots',
             lambda *_: {7: uuids.migration},
         )
-        self.stub_out(
-            f'{moves.__name__}.instance_volumes.recorded_ids',
-            lambda _: frozenset({'v1'}),
-        )
         self.host.descriptions.allocated.return_value = spec.Wanted(
             uuids.instance
         )
@@ -569,7 +560,6 @@ class EndTest(test.NoDBTestCase):
         self.assertIs(power_on, wanted.power_on)
         self.assertTrue(wanted.checks_swap)
         self.assertEqual(['v1'], [volume.id for volume in wanted.volumes])
-        self.assertEqual({'v1'}, wanted.known_volumes)
         self.assertEqual(['its UDID'], udids(build.block_device_info))
 
 
