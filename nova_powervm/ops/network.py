@@ -59,14 +59,14 @@ class NetworkOps:
     """Connects the ports of instances to LPARs.
 
     :param drivers: VIF type to VIF driver.
-    :param has_management_switch: Asks the host whether LPARs can have
-        management adapters.
+    :param has_management_switch: Asks the host whether an LPAR can get a
+        management adapter; None stands for one that is to be made.
     """
 
     def __init__(
         self,
         drivers: Mapping[str, _Driver],
-        has_management_switch: Callable[[], bool] = lambda: False,
+        has_management_switch: Callable[[str | None], bool] = lambda _: False,
     ) -> None:
         self._drivers = drivers
         self.has_management_switch = has_management_switch

@@ -305,7 +305,9 @@ class Survey:
                 starts=starts,
             )
             and self._has_room({**wanted.virtual_slots, **slots_of_ports})
-            and self._readers.networks.has_management_switch()
+            and self._readers.networks.has_management_switch(
+                None if self._makes else wanted.lpar_uuid
+            )
         )
         return (port,) if self._has_management else ()
 

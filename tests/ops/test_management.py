@@ -166,8 +166,11 @@ class NewTest(ManagementTestCase):
         self.set_state(base.OFF)
         other = management_adapter.port('another')
         self.make_adapter(base.NAME, other)
-        self.run_plan(operations.HARD_REBOOT, self.describe(management=NONE))
-        self.assertEqual({other.mac: SLOT}, self.own())
+        for choice in (NONE, ALL):
+            self.run_plan(
+                operations.HARD_REBOOT, self.describe(management=choice)
+            )
+            self.assertEqual({other.mac: SLOT}, self.own(), choice)
 
     def test_drive_of_rescue_names_adapter(self):
         wanted = self.build(NEW)

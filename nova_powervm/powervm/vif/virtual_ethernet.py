@@ -254,12 +254,20 @@ class VirtualEthernet:
         return list(adapters)
 
     @rest_errors.retried
-    def has_management_switch(self) -> bool:
-        """Return whether LPARs can have management adapters.
+    def has_management_switch(self, lpar_uuid: str | None) -> bool:
+        """Return whether an LPAR can get a management adapter.
 
         On a switch that is a Virtual Ethernet Bridge (VEB) the guests of
-        different projects would reach each other.
+        different projects would reach each other. An LPAR to which somebody
+        else has given an adapter there needs no other one.
+
+        :param lpar_uuid: The LPAR; None if it is to be made.
         """
+        if lpar_uuid and any(
+            adapter.switch == management_adapter.SWITCH
+            for adapter in self.adapters(lpar_uuid)
+        ):
+            return False
         name = management_adapter.SWITCH
         with rest_errors.translated('reading the virtual switches'):
             for switch in self._read_all(pvm_network.VSwitch):
