@@ -111,7 +111,8 @@ class VolumeMovesTest(VolumeMoveTestCase):
         truth = self.cinder.uid
 
         def other(volume_id):
-            return truth(volume_id)[:-1] + '0'
+            uid = truth(volume_id)
+            return uid[:-1] + ('1' if uid[-1] == '0' else '0')
 
         self.migrate(server)
         self.cinder.uid = other
