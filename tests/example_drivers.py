@@ -293,6 +293,9 @@ class ExampleVolumes:
     def disconnect(self, volume, lpar_uuid):
         self._unmap(lpar_uuid, lambda mapping: mapping.volume_id == volume.id)
 
+    def elsewhere(self, wanted):
+        return ()
+
     def check_disconnection(self, lpar_uuid, wanted):
         self._servers()
 

@@ -194,6 +194,13 @@ class FibreChannel:
         """
         return self.zones is None or not self.zones.keys() <= {*wwpns}
 
+    def names_none(self, wwpns: Collection[str]) -> bool:
+        """Return whether Cinder has mapped the volume to none of some ports.
+
+        :param wwpns: Ports of the host.
+        """
+        return self.zones is not None and self.zones.keys().isdisjoint(wwpns)
+
     def paths(self, wwpns: Iterable[str]) -> Iterator[Path]:
         """Yield the paths from some ports of the host, in a fixed order."""
         for initiator in sorted(map(normal_wwpn, wwpns)):

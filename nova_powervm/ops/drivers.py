@@ -623,6 +623,12 @@ class VolumeDriver(Protocol):
             LPAR.
         """
 
+    def elsewhere(self, wanted: Sequence[volumes.Volume]) -> Collection[str]:
+        """Return the ids of volumes that Cinder maps to other hosts only.
+
+        Leave out those that it may have mapped to this host.
+        """
+
     def connected(
         self, lpar_uuid: str, wanted: Sequence[volumes.Volume]
     ) -> Mapping[str, volumes.Connected]:

@@ -94,6 +94,16 @@ class VolumeOps:
                 )
             driver.check(volume)
 
+    def elsewhere(self, wanted: Iterable[Volume]) -> frozenset[str]:
+        """Return the ids of volumes that Cinder maps to other hosts only."""
+        known = [*wanted]
+        found: set[str] = set()
+        for kind, driver in self._drivers.items():
+            own = [volume for volume in known if volume.kind == kind]
+            if own:
+                found.update(driver.elsewhere(own))
+        return frozenset(found)
+
     def connected(
         self, lpar_uuid: str, wanted: Sequence[Volume]
     ) -> dict[str, volumes.Connected]:

@@ -176,7 +176,8 @@ class Builds:
         Nova's default rebuild destroys the instance before it calls spawn.
         Therefore do all checks of spawn here, and read the whole image. For
         an evacuation the checks of spawn suffice, because the old LPAR stays
-        on its host until that host is back.
+        on its host until that host is back; but from now on Nova has Cinder
+        unmap volumes from there.
 
         :raises RebuildRefused: The rebuild is impossible; the server continues
             as it was.
@@ -185,8 +186,6 @@ class Builds:
         """
         instance = build.instance
         with _refused_on_error(build.context, instance, evacuate=evacuate):
-            if evacuate:
-                instance_volumes.refuse_evacuation(instance)
             keeps_disks = self._keeps_disks(instance)
             _check(
                 build,
@@ -195,7 +194,9 @@ class Builds:
             )
             if not evacuate:
                 self._check_anew(build)
-            elif not keeps_disks:
+                return
+            self._check_volumes(build, keeps_disks=keeps_disks)
+            if not keeps_disks and _has_disks(build):
                 _warn_of_new_disks(instance)
 
     def _is_rebuilt_here(self, instance: Any) -> bool:
@@ -236,6 +237,24 @@ class Builds:
         self._host.lpars.check(
             operations.SPAWN, *self._describe(build, requests)
         )
+
+    def _check_volumes(
+        self, build: BuildRequest, *, keeps_disks: bool
+    ) -> None:
+        """Verify that an instance with volumes can be evacuated to this host.
+
+        Nova binds the accelerator requests of this host later.
+        """
+        if keeps_disks:
+            build = dataclasses.replace(build, image_meta=None)
+        wanted, askers = self._describe(build)
+        if wanted.volumes:
+            self._host.volumes.check_arrival(wanted.volumes)
+            self._host.lpars.check(
+                operations.ARRIVAL if keeps_disks else operations.SPAWN,
+                wanted,
+                askers,
+            )
 
     def _keeps_disks(self, instance: Any) -> bool:
         """Return whether an instance is evacuated, and keeps its disks.
@@ -328,10 +347,18 @@ def _check(
     )
 
 
+def _has_disks(build: BuildRequest) -> bool:
+    """Return whether an instance has disks that are not volumes."""
+    info = build.block_device_info
+    return not instance_volumes.boot_volume(info) or bool(
+        descriptions.blank_disks(info)
+    )
+
+
 def _warn_of_new_disks(instance: Any) -> None:
     LOG.warning(
-        'This host does not see the disks of the instance: the root disk is '
-        'made anew from the image, and others empty.',
+        'This host does not see the disks of the instance: they are made '
+        'anew, a root disk from the image, and others empty.',
         instance=instance,
     )
 

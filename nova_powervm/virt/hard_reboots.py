@@ -73,9 +73,8 @@ class HardReboots:
         if has_moved:
             self._record_size(instance)
         # After a revert that was killed, nothing tells that there was a move.
-        attachments = self.renew_attachments(
-            context, instance, block_device_info
-        )
+        renewal = volume_attachments.Renewal(self._host, context, instance)
+        renewal.begin(block_device_info)
         growth = _ROOT_GB.read(instance.system_metadata)
         askers = self._host.descriptions.askers(instance, network_info)
         wanted = dataclasses.replace(
@@ -100,26 +99,11 @@ class HardReboots:
             outcome = execution.carry_out()
         instance_volumes.record(block_device_info, outcome.udids)
         slot_records.try_to_save(instance, outcome)
-        volume_attachments.complete(context, attachments)
+        renewal.complete()
         if outcome.has_grown:
             _ROOT_GB.remove(instance.system_metadata)
         if has_moved:
             record_changes.drop_migration_context(instance)
-
-    def renew_attachments(
-        self, context: Any, instance: Any, block_device_info: Any
-    ) -> list[str]:
-        """Have Cinder map volumes here that a killed move has unmapped.
-
-        See :func:`.volume_attachments.renew`.
-        """
-        connects = instance_volumes.InstanceVolumes(self._host)
-        return volume_attachments.renew(
-            context,
-            instance,
-            block_device_info,
-            lambda: connects.connector(instance),
-        )
 
     def describe_recorded(
         self,

@@ -204,6 +204,28 @@ def _read_instances(
         yield candidates[instance.uuid], instance
 
 
+def evacuated(nodename: str) -> frozenset[str]:
+    """Return the uuids of instances whose evacuation has succeeded.
+
+    Leave out those that are back. When nova-compute starts, Nova removes what
+    is left of the others, and marks their evacuations as completed.
+
+    :param nodename: The host that they were evacuated from.
+    """
+    evacuations = objects.MigrationList.get_by_filters(
+        nova_context.get_admin_context(read_deleted='yes'),
+        {
+            'source_compute': nodename,
+            'status': 'done',
+            'migration_type': fields.MigrationType.EVACUATION,
+        },
+    )
+    if not evacuations:
+        return frozenset()
+    here = NovaRecords().hosted(nodename)
+    return frozenset(move.instance_uuid for move in evacuations) - here
+
+
 def _last_evacuation_failed(instance_uuid: str, nodename: str) -> bool:
     """Return whether the last move to a host was an evacuation that failed.
 

@@ -31,11 +31,13 @@ from oslo_serialization import jsonutils
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
+from nova_powervm.lpar import partition
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import volumes
 from nova_powervm.ops import apply
 from nova_powervm.virt import device_tags
 from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_records
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import slot_records
 from nova_powervm.virt import translation
@@ -73,6 +75,7 @@ class InstanceVolumes:
         :raises exception.VolumesImpossible: The instance can have no further
             volume now.
         """
+        self._refuse_beside_evacuated()
         lpar = self._host.partitions.find(translation.lpar_of(instance))
         # Without any way for volumes, it does not help to stop the server.
         ports = slot_records.recorded_of_ports(instance) if lpar else ()
@@ -93,6 +96,30 @@ class InstanceVolumes:
             'initiator': _iscsi_name(),
             **connector,
         }
+
+    def _refuse_beside_evacuated(self) -> None:
+        """Refuse volumes while an evacuated server still has its LPAR here.
+
+        Cinder has unmapped its volumes, and another one may get the place of
+        one of them on the array: its guest may still run, and write there.
+
+        :raises exception.VolumesImpossible: There is one.
+        """
+        for instance_uuid in instance_records.evacuated(self._host.nodename):
+            lpar = self._host.partitions.find(
+                partition.lpar_uuid(instance_uuid)
+            )
+            if lpar is not None:
+                raise exception.VolumesImpossible(
+                    where='',
+                    reason=exception.PrivateText(
+                        f'LPAR {lpar.name} is still here, whose server was '
+                        'evacuated. A new volume could get the place on the '
+                        'array that one of its volumes had. Restart '
+                        'nova-compute, which removes the LPAR',
+                        'the host still has a server that was evacuated',
+                    ),
+                )
 
     def attach(
         self, context: Any, instance: Any, connection_info: Any
@@ -317,21 +344,5 @@ def refuse_changing(
                 ids,
                 before='volumes are just being attached or detached: ',
                 after='. Try again when that has ended, or detach them',
-            )
-        )
-
-
-def refuse_evacuation(instance: Any) -> None:
-    """Refuse to evacuate an instance with volumes.
-
-    :raises exception.MoveRefused: It has some.
-    """
-    ids = sorted(recorded_ids(instance))
-    if ids:
-        raise exception.MoveRefused(
-            reason=exception.Listing(
-                ids,
-                before='the driver evacuates no volumes yet. Detach ',
-                after=' first, or keep only its boot volume and build anew',
             )
         )

@@ -460,11 +460,9 @@ class Moves:
         )
         askers = self._host.descriptions.askers(instance, network_info)
         with errors_out(), instance_records.unchanged(instance):
-            attachments = []
+            renewal = volume_attachments.Renewal(self._host, context, instance)
             if was_killed:
-                attachments = self._renew_attachments(
-                    context, instance, block_device_info
-                )
+                self._begin(renewal, instance, block_device_info)
             wanted = dataclasses.replace(
                 self._hard_reboots.describe_recorded(
                     instance,
@@ -484,20 +482,21 @@ class Moves:
             outcome = self._host.lpars.run(operation, wanted, askers)
             instance_volumes.record(block_device_info, outcome.udids)
             slot_records.try_to_save(instance, outcome)
-            volume_attachments.complete(context, attachments)
+            renewal.complete()
 
-    def _renew_attachments(
-        self, context: Any, instance: Any, block_device_info: Any
-    ) -> list[str]:
+    def _begin(
+        self,
+        renewal: volume_attachments.Renewal,
+        instance: Any,
+        block_device_info: Any,
+    ) -> None:
         """Have Cinder map volumes that a killed move has unmapped, if any.
 
         nova.conf may lack the credentials for Cinder that this needs at Nova's
         start. Without an answer, the host finds out what is missing.
         """
         try:
-            return self._hard_reboots.renew_attachments(
-                context, instance, block_device_info
-            )
+            renewal.begin(block_device_info)
         except exception.PowerVMError as error:
             LOG.warning(
                 'It is unknown whether Cinder still maps the volumes of the '
@@ -505,7 +504,6 @@ class Moves:
                 error,
                 instance=instance,
             )
-            return []
 
 
 class MoveQuestions:

@@ -103,6 +103,25 @@ def refresh_connection(
     disk.refresh_connection_info(context, instance, volume_api, None)
 
 
+def replace_attachment(instance: Any, disk: Any, attachment_id: str) -> None:
+    """Record another attachment of a volume, after an interrupted move.
+
+    ``ComputeManager._terminate_volume_connections`` saves it only after Cinder
+    has deleted the former one. ``ComputeManager.rebuild_instance`` leaves that
+    of an evacuation which has failed.
+
+    :param instance: nova.objects.Instance.
+    :param disk: nova.virt.block_device.DriverVolumeBlockDevice; changed.
+    :param attachment_id: An attachment without a connector.
+    """
+    record = objects.BlockDeviceMapping.get_by_volume_and_instance(
+        nova_context.get_admin_context(), disk.volume_id, instance.uuid
+    )
+    record.attachment_id = attachment_id
+    record.save()
+    disk['attachment_id'] = attachment_id
+
+
 def drop_migration_context(instance: Any) -> None:
     """Drop the migration context of an instance that is not moved.
 

@@ -18,91 +18,163 @@ each volume by one without a connector: the array maps the volume to no host,
 and Nova's record of its paths is outdated. The host that continues the
 instance gives the attachment its connector. If nova-compute is killed in
 between, nothing in Nova does: a hard reboot passes the outdated record, and so
-does Nova's start, which takes the move back.
+does Nova's start, which takes the move back. If it is killed while it replaces
+an attachment, Nova even records the one that Cinder has deleted.
 
-No other host has such a volume: the source has disconnected it before.
+When an evacuation fails late, Cinder has mapped the volumes to its host, and
+Nova leaves the instance on the old one. If that is back, and the server is
+rebooted hard, it takes the volumes back from the other host.
 """
 
 import contextlib
-from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
+from nova import exception as nova_exception
 from nova.virt import driver
 from nova.volume import cinder
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.lpar import volumes
+from nova_powervm.ops import power
+from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import record_changes
+from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
 
 #: Cinder's status of an attachment that Nova has completed.
 _COMPLETE = 'attached'
+#: Its status of an attachment without a connector.
+_RESERVED = 'reserved'
 
 
-def renew(
-    context: Any,
-    instance: Any,
-    block_device_info: Any,
-    connector: Callable[[], Mapping[str, Any]],
-) -> list[str]:
-    """Give attachments without a connector that of this host.
+class Renewal:
+    """Makes attachments whole that an instance has on this host.
 
-    Record the paths of each volume that Cinder has mapped since Nova recorded
-    them.
-
+    :param host: The operations on the host.
     :param context: The context of Nova's request; at Nova's start one without
         a token, for which nova.conf needs the credentials in ``[cinder]``.
     :param instance: nova.objects.Instance.
-    :param block_device_info: As Nova passes it to the driver; changed.
-    :param connector: Returns the connector.
-    :returns: The ids of the attachments to complete.
-    :raises exception.PowerVMError: Cinder refused or did not answer, or this
-        host can connect no volume.
     """
-    volume_api = cinder.API()
-    incomplete = []
-    for disk in driver.block_device_info_get_mapping(block_device_info):
-        attachment_id = disk.get('attachment_id')
-        if not attachment_id:
-            continue
+
+    def __init__(
+        self,
+        host: host_operations.HostOperations,
+        context: Any,
+        instance: Any,
+    ) -> None:
+        self._host = host
+        self._context = context
+        self._instance = instance
+        self._api = cinder.API()
+        self._incomplete: list[str] = []
+
+    def begin(self, block_device_info: Any) -> None:
+        """Have Cinder map volumes to this host that it does not map here.
+
+        Record the paths of each volume that Cinder has mapped since Nova
+        recorded them.
+
+        :param block_device_info: As Nova passes it to the driver; changed.
+        :raises exception.PowerVMError: Cinder refused or did not answer, or
+            this host can connect no volume.
+        """
+        paths = {
+            disk.volume_id: self._paths(disk['attachment_id'])
+            for disk in driver.block_device_info_get_mapping(block_device_info)
+            if disk.get('attachment_id')
+        }
+        elsewhere = self._host.volumes.elsewhere(
+            volumes.identify({**known, 'serial': volume_id})
+            for volume_id, known in paths.items()
+            if known
+        )
+        for disk in driver.block_device_info_get_mapping(block_device_info):
+            if disk.volume_id not in paths:
+                continue
+            known = paths[disk.volume_id]
+            if known is None or disk.volume_id in elsewhere:
+                self._take_back(disk, is_gone=known is None)
+                known = {}
+            if known.get('status') != _COMPLETE:
+                self._renew(disk, is_mapped=bool(known))
+
+    def _paths(self, attachment_id: str) -> Mapping[str, Any] | None:
+        """Return the paths of an attachment; None if Cinder has deleted it."""
         with _asking():
-            found = volume_api.attachment_get(context, attachment_id)
-        paths = found['connection_info']
-        if paths and paths.get('status') == _COMPLETE:
-            continue
+            try:
+                found = self._api.attachment_get(self._context, attachment_id)
+            except nova_exception.VolumeAttachmentNotFound:
+                return None
+        paths: Mapping[str, Any] = found['connection_info'] or {}
+        return paths
+
+    def _take_back(self, disk: Any, *, is_gone: bool) -> None:
+        """Replace an attachment that is gone, or that is to another host.
+
+        The LPAR here may still have the volume as it was at its former place
+        on the array, where another one may be soon.
+        """
+        lpar_uuid = translation.lpar_of(self._instance)
+        with contextlib.suppress(exception.PartitionNotFound):
+            power.power_off(self._host.partitions, lpar_uuid, 0)
+        self._host.volumes.disconnect(
+            volumes.identify(disk['connection_info'] or {}), lpar_uuid
+        )
+        lost = disk['attachment_id']
+        with _asking():
+            spare = [
+                found['id']
+                for found in self._api.attachment_get_all(
+                    self._context, self._instance.uuid, disk.volume_id
+                )
+                if found['id'] != lost and found.get('status') == _RESERVED
+            ] or [
+                self._api.attachment_create(
+                    self._context, disk.volume_id, self._instance.uuid
+                )['id']
+            ]
+            if not is_gone:
+                self._api.attachment_delete(self._context, lost)
+        record_changes.replace_attachment(self._instance, disk, spare[0])
+
+    def _renew(self, disk: Any, *, is_mapped: bool) -> None:
+        """Have Cinder map a volume, if it does not, and record its paths."""
         LOG.warning(
             'Something was interrupted before the server had its volume '
             '%(volume)s again. Cinder is asked for it.',
             {'volume': disk.volume_id},
-            instance=instance,
+            instance=self._instance,
         )
-        if not paths:
-            described = dict(connector())
+        attachment_id = disk['attachment_id']
+        if not is_mapped:
+            connects = instance_volumes.InstanceVolumes(self._host)
+            connector = dict(connects.connector(self._instance))
             with _asking():
-                volume_api.attachment_update(
-                    context, attachment_id, described, disk['mount_device']
+                self._api.attachment_update(
+                    self._context,
+                    attachment_id,
+                    connector,
+                    disk['mount_device'],
                 )
         with _asking():
             record_changes.refresh_connection(
-                context, instance, volume_api, disk
+                self._context, self._instance, self._api, disk
             )
-        incomplete.append(attachment_id)
-    return incomplete
+        self._incomplete.append(attachment_id)
 
+    def complete(self) -> None:
+        """Have Cinder show volumes as in use that are connected by now.
 
-def complete(context: Any, attachment_ids: Iterable[str]) -> None:
-    """Have Cinder show volumes as in use that are connected by now.
-
-    :raises exception.PowerVMError: Cinder refused or did not answer.
-    """
-    volume_api = cinder.API()
-    for attachment_id in attachment_ids:
-        with _asking():
-            volume_api.attachment_complete(context, attachment_id)
+        :raises exception.PowerVMError: Cinder refused or did not answer.
+        """
+        for attachment_id in self._incomplete:
+            with _asking():
+                self._api.attachment_complete(self._context, attachment_id)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,8 @@
 
 import contextlib
 
+import fixtures
+from cinderclient import exceptions as cinder_exception
 from nova import context as nova_context
 from nova import objects
 from nova.compute import manager
@@ -25,6 +27,7 @@ from powervm_emulator import worlds
 from tests import proofs
 from tests.functional import killed_threads
 from tests.functional import moving
+from tests.functional import one_time_use
 from tests.functional import pools
 from tests.functional import volumes
 
@@ -153,13 +156,20 @@ class VolumeMovesTest(VolumeMoveTestCase):
         server, _ = self.boot_with_volume()
         self.attach(server, uuidutils.generate_uuid())
         before = self.connected(server)
-        with self.killed(neutron.API, 'migrate_instance_start'):
-            self.admin_api.post_server_action(server['id'], {'migrate': None})
-        self._wait_for_server_parameter(
-            server, {'OS-EXT-STS:task_state': None}
-        )
-        self.assertEqual('host1', self.here_and_there(server)[0])
-        self.assert_whole(server, before)
+        for owner, name in (
+            (neutron.API, 'migrate_instance_start'),
+            # Nova has not recorded what replaces a deleted attachment.
+            (objects.BlockDeviceMapping, 'save'),
+        ):
+            with self.killed(owner, name):
+                self.admin_api.post_server_action(
+                    server['id'], {'migrate': None}
+                )
+            self._wait_for_server_parameter(
+                server, {'OS-EXT-STS:task_state': None}
+            )
+            self.assertEqual('host1', self.here_and_there(server)[0])
+            self.assert_whole(server, before)
 
     def story_hard_reboot_ends_a_move_that_lost_the_attachments(self):
         compute = manager.ComputeManager
@@ -245,3 +255,127 @@ class WithoutPoolTest(VolumeMoveTestCase):
         reason = self.refuse_move(server, 'migrate')
         self.assertIn('disks but the root disk are not in a shared', reason)
         self.assert_on('host1', 'host2', server, before)
+
+
+class EvacuationTest(VolumeMoveTestCase, one_time_use.OneTimeUseTestCase):
+    """Two hosts whose local disks are in volume groups, with equal cards."""
+
+    def setUp(self):
+        super().setUp()
+        for number in (1, 2):
+            self.start_host(
+                f'host{number}', world=world(number, worlds.default())
+            )
+        self.other = uuidutils.generate_uuid()
+
+    def test_servers_are_evacuated_with_their_volumes(self):
+        self.tell_stories()
+
+    def forget(self):
+        """Release what a story has burned."""
+        super().forget()
+        for host in self.hosts:
+            for index in self.burned(host):
+                self.release(index, host)
+        self._run_periodics()
+
+    def boot_on_first_host(self, *more, extra_specs=None, **options):
+        """Boot a server from a volume on the first host, with a device."""
+        return self.boot_from_volume(
+            *more,
+            extra_specs=one_time_use.gpu_group()
+            if extra_specs is None
+            else extra_specs,
+            request={'host': 'host1', 'config_drive': True},
+            **options,
+        )
+
+    def evacuate(self, server, **expected):
+        """Evacuate a server to the second host."""
+        return self._evacuate_server(
+            server,
+            extra_post_args={'host': 'host2'},
+            **{'expected_host': 'host2'} | expected,
+        )
+
+    def refuse_evacuation(self, server):
+        """Evacuate a server, which fails; return the message of its fault."""
+        self.evacuate(
+            server,
+            expected_host='host1',
+            expected_state='ERROR',
+            expected_migration_status='failed',
+        )
+        self.assertIsNone(self.lpar(server, 'host2'))
+        self.assertEqual([], self.array_disks('host2'))
+        self.assert_burned(host='host2')
+        return self.fault(server)
+
+    @proofs.proves('storage.block', 'operation.evacuate', 'device.evacuate')
+    def story_evacuated_server_has_its_volumes_and_another_device(self):
+        server = self.boot_on_first_host(self.other, ephemeral=1)
+        before = self.connected(server)
+        self.fail_host('host1')
+        server = self.evacuate(server)
+        self.assertIn('does not see the disks of the ins', self.logged())
+        self.assert_burned(one_time_use.INDEX, host='host2')
+        self._start_server(server)
+        self.assertEqual(before, self.connected(server, 'host2'))
+        self.assertEqual(
+            {one_time_use.INDEX: True}, self.lpar(server, 'host2').slots
+        )
+        # What leads nowhere by now is found by the LPAR that has it.
+        self.assertEqual(4, len(self.slots(server, 'host1')))
+        self.recover_host('host1')
+        self.assert_on('host2', 'host1', server, before)
+        self.assertIsNone(self.lpar(server, 'host1'))
+        self.assertEqual(2, len(self.cinder.mapped()))
+
+    def story_volume_of_another_uid_is_refused_and_comes_home(self):
+        server = self.boot_on_first_host(self.other)
+        before = self.connected(server)
+        truth = self.cinder.uid
+
+        def other(volume_id):
+            uid = truth(volume_id)
+            return uid[:-1] + ('1' if uid[-1] == '0' else '0')
+
+        self.fail_host('host1')
+        self.cinder.uid = other
+        fault = self.refuse_evacuation(server)
+        self.assertIn('leads to another disk now', fault)
+        self.cinder.uid = truth
+        self.recover_host('host1')
+        # Cinder maps the volumes to the other host, and nothing to this one.
+        self.reboot_hard(server)
+        self.assert_on('host1', 'host2', server, before)
+
+    def story_volume_that_cinder_does_not_unmap_ends_an_evacuation(self):
+        server = self.boot_on_first_host(self.other)
+        before = self.connected(server)
+        self.fail_host('host1')
+        with fixtures.MockPatch(
+            'nova.volume.cinder.API.attachment_delete',
+            autospec=False,
+            side_effect=cinder_exception.ClientException(500),
+        ):
+            self.refuse_evacuation(server)
+        self.assertEqual(before, self.connected(server))
+        # Nova frees the device of the failed evacuation in its next cycle.
+        self._run_periodics()
+        self.evacuate(server, expected_state='ACTIVE')
+        self.assertEqual(before, self.connected(server, 'host2'))
+        self.recover_host('host1')
+
+    def story_host_that_has_not_noticed_gets_no_volumes(self):
+        server = self.boot_on_first_host(extra_specs={})
+        neighbour = self.boot({}, request={'host': 'host1'})
+        self.admin_api.put_service_force_down(
+            self.computes['host1'].service_ref.uuid, True
+        )
+        self.evacuate(server)
+        event = self.attach(neighbour, self.other, expected='error')
+        self.assertIn('still has a server that was evacua', event['details'])
+        self.recover_host('host1')
+        self.attach(neighbour, self.other)
+        self.assertEqual(2, len(self.slots(neighbour)))

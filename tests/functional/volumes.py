@@ -135,6 +135,22 @@ class ArrayFixture(nova_fixtures.CinderFixture):
         super().fake_attachment_delete(context, attachment_id)
         self.publish()
 
+    def fake_attachment_get_all(
+        self, context, instance_id=None, volume_id=None
+    ):
+        """Return the attachments of a volume to an instance, as Cinder's.
+
+        Nova's fixture returns what it keeps about them.
+        """
+        return [
+            {
+                'id': each['id'],
+                'status': 'attaching' if each['connector'] else 'reserved',
+            }
+            for each in self.volume_to_attachment[volume_id].values()
+            if each['instance_uuid'] == instance_id
+        ]
+
     def fake_get(self, context, volume_id, microversion=None):
         """Return a volume with its size."""
         found = super().fake_get(context, volume_id, microversion)

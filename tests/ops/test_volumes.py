@@ -340,6 +340,18 @@ class AttachTest(volumes.VolumesTestCase):
             with self.assertRaises(exception.RestError):
                 self.volumes.resize(V1, lpar_uuid, size)
 
+    def test_volume_that_cinder_maps_to_other_ports_is_elsewhere(self):
+        there = volumes.volume(
+            'v2', initiator_target_map={'10000090FFFFFFF1': [*san.TARGETS]}
+        )
+        # A driver of Cinder that names no ports may have mapped it here.
+        unknown = volumes.volume('v3', initiator_target_map={})
+        self.assertEqual(
+            {there.id}, self.volumes.elsewhere([V1, there, unknown])
+        )
+        self.stop_server('vios2')
+        self.assertEqual({there.id}, self.volumes.elsewhere([V1, there]))
+
 
 class NotFoundTest(volumes.VolumesTestCase):
     def setUp(self):
@@ -990,6 +1002,12 @@ class HiddenServerTest(volumes.VolumesTestCase):
             self.describe(volumes=(V1,)),
             'vios2 does not answer, and may connect it',
         )
+
+        with self.subTest('ports of another host, or its own'):
+            there = volumes.volume(
+                initiator_target_map={'10000090FFFFFFF1': [*san.TARGETS]}
+            )
+            self.assertEqual(set(), self.volumes.elsewhere([there]))
 
         with self.subTest('unnamed ports'):
             self.refused(

@@ -132,6 +132,21 @@ class VscsiVolumes:
         """Verify that the forms of the volume's paths are known."""
         volumes.fibre_channel(volume)
 
+    def elsewhere(self, wanted: Sequence[Volume]) -> set[str]:
+        """Tell by the ports of this host that Cinder names, if it names any.
+
+        A server that hides its ports may have those of all volumes.
+        """
+        servers = self._mappings.read()
+        if any(s.is_blank and s.may_have_ports for s in servers):
+            return set()
+        wwpns = frozenset().union(*(server.wwpns for server in servers))
+        return {
+            volume.id
+            for volume in wanted
+            if volumes.fibre_channel(volume).names_none(wwpns)
+        }
+
     def connected(
         self, lpar_uuid: str, wanted: Sequence[Volume]
     ) -> dict[str, volumes.Connected]:

@@ -242,11 +242,10 @@ class RevertTest(test.NoDBTestCase):
             instance.uuid
         )
         host.lpars.run.return_value.udids = {'v2': 'its UDID'}
-        renew = reverting._hard_reboots.renew_attachments
-        renew.return_value = ['reserved']
-        complete = mock.Mock()
+        renewal = mock.Mock()
         self.stub_out(
-            f'{moves.__name__}.volume_attachments.complete', complete
+            f'{moves.__name__}.volume_attachments.Renewal',
+            lambda *_: renewal,
         )
         was_killed = task == task_states.RESIZE_MIGRATING
         for power_on in (True, False):
@@ -255,20 +254,19 @@ class RevertTest(test.NoDBTestCase):
                 None, instance, [], migration, passed, power_on
             )
             self.assertEqual(['its UDID'], udids(passed))
-            self.assertEqual(was_killed, renew.called)
+            self.assertEqual(was_killed, renewal.begin.called)
             operation, wanted, _ = host.lpars.run.call_args.args
             self.assertIs(expected, operation)
             self.assertEqual(['v1', 'v2'], [v.id for v in wanted.volumes])
-            complete.assert_called_with(None, ['reserved'] * was_killed)
+            self.assertEqual('complete', renewal.mock_calls[-1][0])
             # At its start, Nova may have no credentials for Cinder.
-            renew.side_effect = exception.VolumesImpossible(
+            renewal.begin.side_effect = exception.VolumesImpossible(
                 where='', reason='a test'
             )
             reverting.finish_revert_migration(
                 None, instance, [], migration, passed, power_on
             )
-            complete.assert_called_with(None, [])
-            renew.side_effect = None
+            renewal.begin.side_effect = None
             self.assertIs(power_on, wanted.power_on)
 
 

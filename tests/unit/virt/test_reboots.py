@@ -90,23 +90,19 @@ class MovedTest(test_instance_records.RecordsTestCase):
 
     def test_volumes_that_a_move_has_lost_come_back_first(self):
         calls = mock.Mock()
-        calls.renew.return_value = ['reserved']
         calls.attach_mock(self.plan, 'plan')
-        for name in ('renew', 'complete'):
-            self.stub_out(
-                f'nova_powervm.virt.volume_attachments.{name}',
-                getattr(calls, name),
-            )
+        self.stub_out(
+            'nova_powervm.virt.volume_attachments.Renewal', lambda *_: calls
+        )
         self.reboot()
         self.assertEqual(
-            ['renew', 'plan', 'complete'],
+            ['begin', 'plan', 'complete'],
             [name for name, _, _ in calls.mock_calls if '.' not in name],
         )
-        calls.complete.assert_called_once_with(self.context, ['reserved'])
         self.assertIsNone(self.record().migration_context)
         # Nor does a revert that was killed leave a context.
         self.reboot()
-        self.assertEqual(2, calls.renew.call_count)
+        self.assertEqual(2, calls.begin.call_count)
 
     def test_refused_reboot_leaves_allocations_where_they_are(self):
         self.plan.side_effect = SILENT

@@ -14,12 +14,15 @@
 
 from unittest import mock
 
+import fixtures
+from nova import exception as nova_exception
 from nova import objects
 from nova import test
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
 from nova_powervm.virt import errors
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import volume_attachments
 
 #: What Cinder answers of an attachment with a connector, without its paths.
@@ -30,7 +33,11 @@ class Disk(dict):
     """Nova's record of a volume, which it passes to the driver."""
 
     def __init__(self, volume_id, attachment_id='its'):
-        super().__init__(attachment_id=attachment_id, mount_device='/dev/sdb')
+        super().__init__(
+            attachment_id=attachment_id,
+            mount_device='/dev/sdb',
+            connection_info={**MAPPED, 'serial': volume_id},
+        )
         self.volume_id = volume_id
         self.refresh_connection_info = mock.Mock()
 
@@ -42,11 +49,22 @@ class RenewTest(test.NoDBTestCase):
         self.cinder.attachment_get.side_effect = self.answer
         self.stub_out('nova.volume.cinder.API', lambda: self.cinder)
         self.instance = objects.Instance(uuid=uuids.instance)
+        self.host = mock.Mock()
+        self.host.volumes.elsewhere.return_value = frozenset()
         self.connector = mock.Mock(return_value={'wwpns': ['c050']})
+        self.useFixture(
+            fixtures.MockPatchObject(
+                instance_volumes.InstanceVolumes, 'connector', self.connector
+            )
+        )
         self.paths = {}
 
     def answer(self, context, attachment_id):
         """Answer as Cinder, which knows the attachments of ``paths``."""
+        if attachment_id not in self.paths:
+            raise nova_exception.VolumeAttachmentNotFound(
+                attachment_id=attachment_id
+            )
         return {
             'id': attachment_id,
             'connection_info': self.paths[attachment_id],
@@ -54,12 +72,14 @@ class RenewTest(test.NoDBTestCase):
 
     def renew(self, *disks):
         """Renew the attachments of disks; return those to complete."""
-        return volume_attachments.renew(
-            'context',
-            self.instance,
-            {'block_device_mapping': [*disks]},
-            self.connector,
+        self.cinder.attachment_complete.reset_mock()
+        renewal = volume_attachments.Renewal(
+            self.host, 'context', self.instance
         )
+        renewal.begin({'block_device_mapping': [*disks]})
+        renewal.complete()
+        calls = self.cinder.attachment_complete.mock_calls
+        return [attachment_id for _, (_, attachment_id), _ in calls]
 
     def test_only_what_is_incomplete_is_asked_for(self):
         self.paths = {
@@ -76,11 +96,6 @@ class RenewTest(test.NoDBTestCase):
         self.assertEqual(
             [0, 1, 1, 0],
             [disk.refresh_connection_info.call_count for disk in disks],
-        )
-        volume_attachments.complete('context', ['mapped', 'reserved'])
-        self.assertEqual(
-            [mock.call('context', 'mapped'), mock.call('context', 'reserved')],
-            self.cinder.attachment_complete.mock_calls,
         )
 
     def test_errors_of_cinder_are_told_without_its_words(self):
@@ -104,3 +119,44 @@ class RenewTest(test.NoDBTestCase):
         )
         self.assertIn('no port', str(error))
         self.cinder.attachment_update.assert_not_called()
+
+    def test_attachment_of_another_host_or_none_is_replaced(self):
+        replaced = []
+        self.stub_out(
+            'nova_powervm.virt.record_changes.replace_attachment',
+            lambda _, disk, new: (
+                replaced.append((disk.volume_id, new)),
+                disk.update(attachment_id=new),
+            ),
+        )
+        self.host.volumes.elsewhere.side_effect = lambda asked: {
+            volume.id for volume in asked if volume.id != 'v3'
+        }
+        mapped = {**MAPPED, 'status': 'attached'}
+        self.paths = {'there': mapped, 'here': mapped, 'spare': {}, 'new': {}}
+        self.cinder.attachment_get_all.side_effect = lambda _, uuid, volume: [
+            {'id': 'there', 'status': 'attached'},
+            *(
+                [{'id': 'spare', 'status': 'reserved'}]
+                if volume == 'v2'
+                else []
+            ),
+        ]
+        self.cinder.attachment_create.return_value = {'id': 'new'}
+        disks = Disk('v1', 'there'), Disk('v2', 'gone'), Disk('v3', 'here')
+        self.assertEqual(['new', 'spare'], self.renew(*disks))
+        self.assertEqual([('v1', 'new'), ('v2', 'spare')], replaced)
+        self.cinder.attachment_create.assert_called_once_with(
+            'context', 'v1', uuids.instance
+        )
+        self.cinder.attachment_delete.assert_called_once_with(
+            'context', 'there'
+        )
+        # The array maps it to one host at a time.
+        names = [name for name, _, _ in self.cinder.mock_calls]
+        self.assertLess(
+            names.index('attachment_delete'), names.index('attachment_update')
+        )
+        # Another volume may get its former place on the array.
+        disconnected = self.host.volumes.disconnect.call_args_list
+        self.assertEqual(['v1', 'v2'], [c.args[0].id for c in disconnected])
