@@ -243,18 +243,21 @@ class Builds:
     ) -> None:
         """Verify that an instance with volumes can be evacuated to this host.
 
-        Nova binds the accelerator requests of this host later.
+        Of one with accelerator requests, which Nova binds later, verify only
+        that it can have its volumes.
         """
+        instance, info = build.instance, build.block_device_info
+        volumes = instance_volumes.parse_all(instance, info)
+        self._host.volumes.check_arrival(volumes)
+        profiles = accelerators.PROFILE in (instance.flavor.extra_specs or {})
+        if not volumes or profiles:
+            return
         if keeps_disks:
             build = dataclasses.replace(build, image_meta=None)
-        wanted, askers = self._describe(build)
-        if wanted.volumes:
-            self._host.volumes.check_arrival(wanted.volumes)
-            self._host.lpars.check(
-                operations.ARRIVAL if keeps_disks else operations.SPAWN,
-                wanted,
-                askers,
-            )
+        self._host.lpars.check(
+            operations.ARRIVAL if keeps_disks else operations.SPAWN,
+            *self._describe(build),
+        )
 
     def _keeps_disks(self, instance: Any) -> bool:
         """Return whether an instance is evacuated, and keeps its disks.

@@ -109,6 +109,23 @@ class VolumeMovesTest(VolumeMoveTestCase):
         for vios, slots in before.items():
             self.assertLessEqual(slots.items(), both[vios].items())
 
+    @proofs.proves('operation.evacuate')
+    def story_evacuated_server_keeps_its_disk_in_the_pool_and_its_volume(self):
+        server, _ = self.boot_with_volume()
+        before = self.connected(server)
+        service = self.computes['host1'].service_ref.uuid
+        self.computes['host1'].stop()
+        self.admin_api.put_service_force_down(service, True)
+        self.control('host1').power_off_system()
+        server = self._evacuate_server(server, expected_host='host2')
+        self._start_server(server)
+        self.assertEqual(pools.WRITTEN, self.bytes_of(server))
+        self.control('host1').power_on_system()
+        self.restart_host('host1')
+        self.admin_api.put_service_force_down(service, False)
+        self.assert_on('host2', 'host1', server, before)
+        self.assertIsNone(self.lpar(server))
+
     def story_volume_of_another_uid_at_its_place_is_refused(self):
         server, _ = self.boot_with_volume()
         truth = self.cinder.uid
